@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfgate.bisect.measurements import STORED, Measurement, Model
-from perfgate.bisect.search import Evidence, SearchResult, Terms, search
+from perfgate.bisect.search import Measurements, SearchResult, Terms, search
 
 COMMITS = 64
 #: One build and run takes three minutes, in hours.
@@ -140,7 +140,7 @@ def measure_search(scenario: Scenario, histories: int, first: int) -> Row:
     found: list[tuple[bool, SearchResult]] = []
     for seed in range(first, first + histories):
         program = FakeProgram(scenario, seed)
-        result = search(program.model(), Terms(), program, Evidence())
+        result = search(program.model(), Terms(), program, Measurements())
         wanted = "found" if scenario.change else "not-reproduced"
         is_right = result.outcome == wanted and (result.blamed == (program.gap,) or not scenario.change)
         found.append((is_right, result))

@@ -4,9 +4,8 @@ The gate is the command `perfgate`. Programs may import the following names; eve
 
 * `Recorder` records spans, steps and values of a running program. It raises `RecorderError`, warns with
   `RecorderWarning`, and needs only the standard library.
-* `judge_promise`, `judge_limit` and `judge_pairs` make the same decisions as `check`, on plain sequences of numbers;
-  `judge_change` is the comparison of two sides alone, without looks and without a promise.
-* `pair` times two functions in turn in one process, for `judge_pairs`.
+* `judge_change` and `judge_limit` make the same decisions as `check`, on plain sequences of numbers: runs, or pairs.
+* `pair` times two functions in turn in one process, for `judge_change(..., pairing="one-process")`.
 * `measure_run`, `warmup_length` and `calibrate_prior` prepare a decision: the value of one run, the number of warm-up
   values, and the noise between unchanged runs.
 * `find_change_points` finds where the level of a history of runs changed; `load_history` reads the stored history.
@@ -23,10 +22,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from perfgate.history.load import load_history
-    from perfgate.judge.decide_change import judge_change
-    from perfgate.judge.decide_limit import judge_limit
-    from perfgate.judge.decide_promise import judge_promise
-    from perfgate.judge.pairs import judge_pairs
+    from perfgate.judge.plain import judge_change, judge_limit
     from perfgate.measuring.in_process import pair
     from perfgate.recorder import RecorderError, RecorderWarning
     from perfgate.recorder.recorder import Recorder
@@ -44,8 +40,6 @@ __all__ = [
     "find_change_points",
     "judge_change",
     "judge_limit",
-    "judge_pairs",
-    "judge_promise",
     "load_history",
     "measure_run",
     "pair",
@@ -59,10 +53,8 @@ _HOMES = {
     "RecorderWarning": "perfgate.recorder",
     "calibrate_prior": "perfgate.stats.history",
     "find_change_points": "perfgate.stats.change_points",
-    "judge_change": "perfgate.judge.decide_change",
-    "judge_limit": "perfgate.judge.decide_limit",
-    "judge_pairs": "perfgate.judge.pairs",
-    "judge_promise": "perfgate.judge.decide_promise",
+    "judge_change": "perfgate.judge.plain",
+    "judge_limit": "perfgate.judge.plain",
     "load_history": "perfgate.history.load",
     "measure_run": "perfgate.stats.statistics",
     "pair": "perfgate.measuring.in_process",

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from conftest import Done, approve_steady, write_rules, write_run
 
-from perfgate.judge import decide_limit as limit
-from perfgate.judge.decide_change import Margin
+from perfgate.judge.decide import limit
+from perfgate.stats.margin import Margin
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -52,7 +52,7 @@ def _constant(value: Any) -> Callable[..., Any]:
         ((Margin, "compare"), "fail", {"same", "selftest"}),
         ((Margin, "compare"), "inconclusive", {"same", "slower", "selftest"}),
         ((limit, "_compare"), "pass", {"selftest"}),
-        ("perfgate.judge.word.verdict_exit_code", 0, {"slower", "beyond", "absent", "selftest"}),
+        ("perfgate.judge.verdict.verdict_exit_code", 0, {"slower", "beyond", "absent", "selftest"}),
         ("perfgate.judge.report.worst_exit_code", 0, {"slower", "beyond", "absent"}),
         ("perfgate.judge.verdicts.find_subjects", (), {"same", "slower", "beyond", "selftest"}),
     ],

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import partial
 
 import numpy as np
 import pytest
 
-from perfgate import judge_promise
+from perfgate import judge_change
 from perfgate.analysis.plan import SPREAD_OF_PAIRS, pairs_fail_from, plans
 from perfgate.core import Baseline, Key, Location, Run, Series, read_only
 from perfgate.judge.case import Case
-from perfgate.judge.pairs import judge_pairs
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
+
+judge_pairs = partial(judge_change, pairing="one-process", tolerance=0.02)
 
 #: Base runs, noise between runs, tolerance in percent.
 CELLS = [(1, 0.01, 5), (3, 0.01, 3), (3, 0.03, 10), (3, 0.05, 10), (5, 0.01, 3), (5, 0.03, 10), (10, 0.03, 10)]
@@ -33,7 +35,7 @@ def planned(values: list[float], percent: int) -> float:
 def fails(base: list[float], new: list[float], tolerance: float) -> bool:
     """Return whether one of up to three looks ends in exit 1."""
     for count in (1, 2, 3):
-        found = judge_promise(base, new[:count], tolerance=tolerance)
+        found = judge_change(base, new[:count], tolerance=tolerance)
         if found.outcome == "fail":
             return True
         if found.outcome == "pass" or found.excluded:

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfgate.judge.decide_change import ChangeTerms, measure_runs
-from perfgate.judge.decide_promise import PromiseTerms, judge_measured_promise
-from perfgate.judge.pooled import POOLED_RUNS
+from perfgate.judge.decide_change!! import measure_runs
+from perfgate.judge.question import ChangeTerms
+from perfgate.judge.decide_promise!! import PromiseTerms, judge_measured_promise
+from perfgate.judge.decide.change import POOLED_RUNS
 from perfgate.stats.change_points import find_change_points
 from perfgate.stats.statistics import RunMeasure
 

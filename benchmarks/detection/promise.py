@@ -30,9 +30,11 @@ import numpy.typing as npt
 import peers
 
 from perfgate.history.noise import LearnedNoise, noise_between_runs
-from perfgate.judge.decide_change import ChangeTerms, measure_runs
-from perfgate.judge.decide_promise import LOOKS, judge_promise
-from perfgate.judge.learned_noise import runs_contradict
+from perfgate.judge.decide_change!! import measure_runs
+from perfgate.judge.question import ChangeTerms
+from perfgate.judge.decide_promise!! import judge_promise
+from perfgate.judge.question import LOOKS
+from perfgate.stats.moderated import runs_contradict
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 #: For each draw: the exit code, and the number of new runs that it took.

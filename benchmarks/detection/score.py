@@ -12,7 +12,9 @@ import numpy as np
 import peers
 
 from perfgate.analysis.drift import LEAST_PROBABILITY
-from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change
+from perfgate.core.results import ChangeResult
+from perfgate.judge.decide_change!! import judge_measured_change
+from perfgate.judge.question import ChangeTerms
 from perfgate.stats.change_points import find_change_points
 from perfgate.stats.history import prior_from
 from perfgate.stats.statistics import RunMeasure, measure_run

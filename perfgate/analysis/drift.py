@@ -15,7 +15,7 @@ from perfgate.core import Baseline, Problem
 from perfgate.core.units import format_change
 from perfgate.judge.case import Case
 from perfgate.judge.derived import RunView
-from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import Members, NotAvailable
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
@@ -51,14 +51,14 @@ def _drifts_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
         if len(history) < FEWEST_RUNS:
             continue
         members = tuple(pair[0] for pair in history)
-        inquiry = Inquiry(rule, clause, subject, case, runs, members, ())
+        evidence = Evidence(rule, clause, subject, case, runs, members, ())
         try:
-            measures = inquiry.measured(members).measures
-            points = _points(inquiry, asks, measures) if all(map(has_logarithm, measures)) else ()
+            measures = evidence.measured(members).measures
+            points = _points(evidence, asks, measures) if all(map(has_logarithm, measures)) else ()
         except (CannotJudge, NotAvailable):  # the verdict of the rule says why
             continue
         for point in points:
-            words = _words(inquiry, point, history[point.index][1], len(history))
+            words = _words(evidence, point, history[point.index][1], len(history))
             yield Problem("warning", words, rule.at, subject.key)
 
 
@@ -77,20 +77,20 @@ def _history(subject: Subject, baseline: Baseline) -> Iterator[tuple[Members, Ru
     yield from zip(subject.new, subject.new_views, strict=True)
 
 
-def _points(inquiry: Inquiry, asks: ChangeClause, measures: tuple[RunMeasure, ...]) -> tuple[ChangePoint, ...]:
+def _points(evidence: Evidence, asks: ChangeClause, measures: tuple[RunMeasure, ...]) -> tuple[ChangePoint, ...]:
     """Return the changes for the worse since the last one for the better, oldest first; all runs have a logarithm."""
     from perfgate.stats.change_points import find_change_points
 
     values = [run.value or 0.0 for run in measures]
     errors = [(run.value or 0.0) * math.sqrt(run.within_variance or 0.0) for run in measures]  # 0 is unknown
-    better = "neither" if asks.side == "both" else inquiry.method.better
+    better = "neither" if asks.side == "both" else evidence.method.better
     points = find_change_points(values, errors=errors, better=better)
     likely = [point for point in points if point.probability > LEAST_PROBABILITY]
     return tuple(takewhile(lambda point: point.worse is not False, reversed(likely)))[::-1]
 
 
-def _words(inquiry: Inquiry, point: ChangePoint, run: RunView, count: int) -> str:
-    name = inquiry.name((), inquiry.shown_statistic)
+def _words(evidence: Evidence, point: ChangePoint, run: RunView, count: int) -> str:
+    name = evidence.name((), evidence.shown_statistic)
     verb = "rose" if point.change > 0 else "fell"
     size, least, most = (
         format_change(abs(change)).lstrip("+") for change in (point.change, *sorted((point.low, point.high), key=abs))

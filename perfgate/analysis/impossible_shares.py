@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfgate.core import Problem
 from perfgate.core.units import Quantity
-from perfgate.judge.inquiry import direction
+from perfgate.judge.evidence import direction
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector
 

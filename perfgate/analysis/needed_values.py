@@ -19,8 +19,8 @@ from perfgate.core import Run, Series
 from perfgate.core.outlines import Fingerprint, MetricName, Outline, Outlines, more_outlines
 from perfgate.core.packed_trees import PackedTrees
 from perfgate.judge.derived import component_names
+from perfgate.judge.doubts.copies import WITHOUT_NOISE, rarity
 from perfgate.judge.explanation import part_globs
-from perfgate.judge.same_measurements import WITHOUT_NOISE, rarity
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 

@@ -10,19 +10,21 @@ from msgspec.structs import replace
 from perfgate.core import Better
 from perfgate.core.summaries import Plan, PlanPoint
 from perfgate.core.wording import plural
+from perfgate.judge.ask import ANCHOR_WINDOW, change_terms, limit_confidence
 from perfgate.judge.case import Case
-from perfgate.judge.compile import ANCHOR_WINDOW, change_terms, check_terms, limit_confidence, promise_terms
-from perfgate.judge.decide_change import ChangeTerms, Margin, applied_tolerance, detectable_change
-from perfgate.judge.decide_promise import LOOKS, RUNS_THAT_SHOW_NOISE, size_of
-from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.decide.bounds import GREEN_PRIOR, RED_PRIOR, RUNS_FOR_A_PROMISE, prior_of
+from perfgate.judge.decide.change import RUNS_THAT_SHOW_NOISE
+from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import PRIORS
-from perfgate.judge.promise_bounds import GREEN_PRIOR, RED_PRIOR, RUNS_FOR_A_PROMISE, prior_of
+from perfgate.judge.presence import check_terms
+from perfgate.judge.question import LOOKS, ChangeTerms
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 from perfgate.stats.bounds import values_to_pass
 from perfgate.stats.distributions import t_quantile
+from perfgate.stats.margin import Margin
 from perfgate.stats.moderated import MOST_RUNS, RunNoise, has_logarithm, run_noise
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 
@@ -58,7 +60,7 @@ def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
         for subject in subjects:
             stored = tuple(members for members in (subject.anchor if to_anchor else subject.base) if members)
             try:
-                yield _planned(Inquiry(rule, clause, subject, case, runs, (), stored))
+                yield _planned(Evidence(rule, clause, subject, case, runs, (), stored))
             except (CannotJudge, NotAvailable) as error:
                 yield _without(rule, clause, case, subject, str(error))
 
@@ -78,32 +80,32 @@ def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, wh
     )
 
 
-def _planned(inquiry: Inquiry) -> Plan:
-    asks, key = inquiry.clause.asks, inquiry.subject.key
-    if inquiry.subject.trouble or not inquiry.base:
-        raise CannotJudge("no-baseline", inquiry.subject.trouble or f"no stored run has {key}", "")
-    check_terms(inquiry)
-    measures = inquiry.measured(inquiry.base).measures
+def _planned(evidence: Evidence) -> Plan:
+    asks, key = evidence.clause.asks, evidence.subject.key
+    if evidence.subject.trouble or not evidence.base:
+        raise CannotJudge("no-baseline", evidence.subject.trouble or f"no stored run has {key}", "")
+    check_terms(evidence)
+    measures = evidence.measured(evidence.base).measures
     plan = replace(
-        _without(inquiry.rule, inquiry.clause, inquiry.case, inquiry.subject, None),
-        statistic=inquiry.shown_statistic,
+        _without(evidence.rule, evidence.clause, evidence.case, evidence.subject, None),
+        statistic=evidence.shown_statistic,
         base_runs=len(measures),
     )
     if isinstance(asks, LimitClause):
-        return _of_limit(plan, inquiry, asks, measures)
+        return _of_limit(plan, evidence, asks, measures)
     if not asks.is_stored:
         raise CannotJudge("not-planned", "it compares the ranks of one run with each other, without stored runs", "")
-    return _of_change(plan, inquiry, asks, measures)
+    return _of_change(plan, evidence, asks, measures)
 
 
-def _of_limit(plan: Plan, inquiry: Inquiry, asks: LimitClause, measures: Sequence[RunMeasure]) -> Plan:
+def _of_limit(plan: Plan, evidence: Evidence, asks: LimitClause, measures: Sequence[RunMeasure]) -> Plan:
     """Add the effective sample size that a percentile needs to pass, and that of the last stored run."""
-    statistic = parse_statistic(inquiry.method.statistic)
+    statistic = parse_statistic(evidence.method.statistic)
     available = measures[-1].n_effective
     if not isinstance(statistic, Quantile) or available is None:
         raise CannotJudge("not-planned", "it needs no plan: only a limit on a percentile needs enough steps", "")
     allowed = 1 - statistic.q if asks.upper else statistic.q
-    confidence = limit_confidence(inquiry, inquiry.base)
+    confidence = limit_confidence(evidence, evidence.base)
     needed = values_to_pass(allowed, confidence)
     advice = "enough: a run like the stored ones can pass"
     if available < needed:
@@ -112,23 +114,21 @@ def _of_limit(plan: Plan, inquiry: Inquiry, asks: LimitClause, measures: Sequenc
     return replace(plan, confidence=confidence, values_needed=needed, values_held=available, advice=advice)
 
 
-def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Sequence[RunMeasure]) -> Plan:
+def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Sequence[RunMeasure]) -> Plan:
     """Add the changes from the stored runs that the next runs can detect."""
-    terms = change_terms(inquiry, asks, measures)
+    terms = change_terms(evidence, asks, measures)
     if not all(map(has_logarithm, measures)):
         raise CannotJudge("not-positive", "the stored values have no relative change: use a limit instead", "")
     if terms.exact:
         raise CannotJudge("exact", "it is compared without noise: one run shows every change", "")
     centre, seen = run_noise(measures, terms.prior)
     noise = seen
-    tolerance = applied_tolerance(math.exp(centre), terms)
-    margin = excluded = Margin.of_ratio(tolerance, terms.worse)
+    margin = excluded = terms.tolerated(math.exp(centre))
     anchored, fewest = asks.reference == "anchor", 0
-    calibrated = inquiry.calibrated()
+    calibrated = evidence.calibrated()
     if not anchored:
-        promise = promise_terms(inquiry, asks)
-        excluded = Margin.of_ratio(promise.applied(math.exp(centre), terms), terms.worse)
-        if not promise.noise_known:  # the judge assumes more noise than few runs show
+        excluded = terms.doubted(math.exp(centre))
+        if not terms.noise_known:  # the judge assumes more noise than few runs show
             centre, noise = run_noise(measures, prior_of(GREEN_PRIOR, excluded))
             fewest = RUNS_FOR_A_PROMISE
     new_runs = ANCHOR_WINDOW if anchored else 1
@@ -137,7 +137,7 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
     return replace(
         plan,
         confidence=terms.confidence,
-        tolerance=tolerance,
+        tolerance=terms.applied_tolerance(math.exp(centre)),
         new_runs=new_runs,
         noise_between=math.sqrt(max(seen.variance - seen.within, 0.0)),
         noise_within=math.sqrt(seen.within),
@@ -146,7 +146,7 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
         detectable=points[new_runs - 1].detectable,
         fails_from=None if anchored else _fails_from(measures, seen, margin, terms, calibrated is not None),
         runs_needed=needed,
-        at_worst=None if anchored else size_of(excluded),
+        at_worst=None if anchored else excluded.size,
         advice=_advice(noise, excluded.room, needed, new_runs, terms, fewest),
         points=points,
     )
@@ -161,7 +161,7 @@ def _fails_from(
     """
     noise = seen if calibrated else run_noise(measures, prior_of(RED_PRIOR, margin))[1]
     power = _FAILING_POWER[len(measures) >= RUNS_THAT_SHOW_NOISE]
-    return detectable_change(margin, noise.reach(LOOKS, terms.confidence, power))
+    return margin.detectable(noise.reach(LOOKS, terms.confidence, power))
 
 
 def pairs_fail_from(tolerance: float, pairs: int, better: Better, confidence: float = 0.95) -> float | None:
@@ -176,17 +176,17 @@ def pairs_fail_from(tolerance: float, pairs: int, better: Better, confidence: fl
     df = PRIORS["in-turn"][1] + pairs - 1
     error = SPREAD_OF_PAIRS / math.sqrt(pairs)
     margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")
-    return detectable_change(margin, (t_quantile(df, confidence) + t_quantile(df, _FAILING_POWER[0])) * error)
+    return margin.detectable((t_quantile(df, confidence) + t_quantile(df, _FAILING_POWER[0])) * error)
 
 
 def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[PlanPoint]:
     """Yield the smallest change that 1 to 20 new runs detect, and one longer new run (with base runs as long)."""
     for runs in range(1, MOST_RUNS + 1):
         reach = noise.reach(runs, terms.confidence, terms.power)
-        yield PlanPoint(runs, 1.0, detectable_change(margin, reach))
+        yield PlanPoint(runs, 1.0, margin.detectable(reach))
     for steps in _STEPS:
         reach = noise.of_longer_runs(steps).reach(1, terms.confidence, terms.power)
-        yield PlanPoint(1, steps, detectable_change(margin, reach))
+        yield PlanPoint(1, steps, margin.detectable(reach))
 
 
 def _needed(noise: RunNoise, room: float, terms: ChangeTerms, fewest: int) -> int | None:

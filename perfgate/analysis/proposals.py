@@ -14,7 +14,7 @@ from perfgate.analysis.tolerances import Fit, Trial, Writer
 from perfgate.core import Better, Kind, Plan, Run, Series
 from perfgate.core.goodput import GOODPUT
 from perfgate.core.wording import MACHINE_STATE, TIMES_OF_RUN
-from perfgate.judge.inquiry import direction
+from perfgate.judge.evidence import direction
 from perfgate.judge.measure import default_statistic
 from perfgate.rules.write import sentence_of, sum_per_step
 

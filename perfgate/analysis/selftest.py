@@ -17,7 +17,7 @@ from perfgate.core import Run, Verdict
 from perfgate.core.summaries import Proof
 from perfgate.core.units import format_change, format_number
 from perfgate.judge.case import Case
-from perfgate.judge.decide_promise import LOOKS
+from perfgate.judge.question import LOOKS
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause

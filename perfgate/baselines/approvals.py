@@ -15,7 +15,7 @@ from perfgate.core import Baseline, SourceFile, Verdict
 from perfgate.core.runs import unhealthy
 from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.case import Case
-from perfgate.judge.decide_promise import RUNS_THAT_SHOW_NOISE
+from perfgate.judge.decide.change import RUNS_THAT_SHOW_NOISE
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings

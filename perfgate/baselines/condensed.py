@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from perfgate.baselines.files import STATISTICS, StoredSummary
 from perfgate.core import Better, Key, Series
-from perfgate.judge.inquiry import direction
+from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Member, Method, by_slowness, has_unit_of, outlined
 from perfgate.stats.distributions import sample_quantile
 from perfgate.stats.steady import WarmUpRule

@@ -12,10 +12,10 @@ from perfgate.core import Baseline, Better, Fact, Run
 from perfgate.core.trained_model import HFU, MFU
 from perfgate.core.wording import listed, plural
 from perfgate.judge.case import Case
-from perfgate.judge.decisions import MeasuredSide
-from perfgate.judge.inquiry import CannotJudge, Inquiry, direction
+from perfgate.judge.evidence import CannotJudge, Evidence, direction
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import Pairs, paired_ratios
+from perfgate.judge.question import MeasuredSide
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.judge.verdicts import COMPUTED
 from perfgate.rules.ruleset import Rule, Ruleset
@@ -67,26 +67,26 @@ def with_computed(ruleset: Ruleset, runs: Sequence[Run], given: Mapping[str, Fac
 
 def value_in_run(ruleset: Ruleset, run: Run) -> MetricValue:
     """Return the metric of the one rule of a ruleset in a run. Raises NoMetric."""
-    inquiry, side = _measured(ruleset, run)
-    return _value(inquiry, side.measures[0], inquiry.unit)
+    evidence, side = _measured(ruleset, run)
+    return _value(evidence, side.measures[0], evidence.unit)
 
 
 def value_in_pair(ruleset: Ruleset, pairs: Pairs) -> MetricValue:
     """Return the ratio of new to base in a pair. Raises NoMetric."""
     if len(pairs.new) != 1:
         raise NoMetric("one of the two programs wrote no metric")
-    (_, base), (inquiry, new) = (_measured(ruleset, side[0]) for side in (pairs.base, pairs.new))
-    ratio = paired_ratios(base, new, inquiry.method.statistic, pairs.pairing)[0]
-    return _value(inquiry, ratio, "1")
+    (_, base), (evidence, new) = (_measured(ruleset, side[0]) for side in (pairs.base, pairs.new))
+    ratio = paired_ratios(base, new, evidence.method.statistic, pairs.pairing)[0]
+    return _value(evidence, ratio, "1")
 
 
 def prior_of(ruleset: Ruleset, run: Run, baseline: Baseline, pairing: str | None) -> tuple[float, float]:
     """Return the prior (s0, d0) of the noise of the metric: that of the stored baseline, or the default."""
-    inquiry, _ = _measured(ruleset, run, baseline)
-    return inquiry.prior(pairing)
+    evidence, _ = _measured(ruleset, run, baseline)
+    return evidence.prior(pairing)
 
 
-def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> tuple[Inquiry, MeasuredSide]:
+def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> tuple[Evidence, MeasuredSide]:
     """Return the metric of a run. Raises NoMetric."""
     rule: Rule = ruleset.rules[0]
     case = Case(ruleset, (run,), baseline or Baseline(), today(), {})
@@ -98,11 +98,11 @@ def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> t
     if len(subjects) > 1:
         names = sorted(str(one.key) for one in subjects)
         raise NoMetric(f"{name} is {plural(len(subjects), 'metric')}: {listed(names)}; name one of them")
-    inquiry = Inquiry.of(rule, rule.clauses[0], subjects[0], case, runs)
+    evidence = Evidence.of(rule, rule.clauses[0], subjects[0], case, runs)
     try:
-        if not all(np.isfinite(series.values).all() for series in inquiry.new[0].values()):
+        if not all(np.isfinite(series.values).all() for series in evidence.new[0].values()):
             raise NoMetric(f"{name} has values that are not finite numbers")
-        return inquiry, inquiry.measured(inquiry.new)
+        return evidence, evidence.measured(evidence.new)
     except (CannotJudge, NotAvailable) as error:
         raise NoMetric(str(error)) from None
 
@@ -118,10 +118,10 @@ def _why_absent(name: str, run: Run) -> str:
     return f"{has}; {COMPUTED[name]}" if name in COMPUTED else has
 
 
-def _value(inquiry: Inquiry, found: RunMeasure, unit: str) -> MetricValue:
-    key = inquiry.subject.key
+def _value(evidence: Evidence, found: RunMeasure, unit: str) -> MetricValue:
+    key = evidence.subject.key
     if found.value is None or not has_logarithm(found):
         raise NoMetric(f"{key} is not a positive number, so a relative change does not exist")
-    better = direction(key.metric, inquiry.unit, inquiry.rule.better)
-    statistic = inquiry.shown_statistic
-    return MetricValue(str(key), statistic, unit, better, found.value, found.within_variance or 0.0, inquiry.unit)
+    better = direction(key.metric, evidence.unit, evidence.rule.better)
+    statistic = evidence.shown_statistic
+    return MetricValue(str(key), statistic, unit, better, found.value, found.within_variance or 0.0, evidence.unit)

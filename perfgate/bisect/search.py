@@ -67,7 +67,7 @@ class Terms(Struct, frozen=True):
     most_runs: int = 50
 
 
-class Evidence(Struct):
+class Measurements(Struct):
     """All that was measured so far, in order of time, and why other positions cannot be measured."""
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -110,7 +110,7 @@ Watcher: TypeAlias = Callable[[int, Posterior | None], None]
 
 
 def search(
-    model: Model, terms: Terms, measurer: Measurer, evidence: Evidence, watch: Watcher | None = None
+    model: Model, terms: Terms, measurer: Measurer, evidence: Measurements, watch: Watcher | None = None
 ) -> SearchResult:
     """Measure until one position has the probability, no change is there, or runs or time are used up.
 
@@ -144,13 +144,13 @@ def search(
             evidence.skipped[position] = str(why)
 
 
-def _posterior(model: Model, evidence: Evidence) -> Posterior | None:
+def _posterior(model: Model, evidence: Measurements) -> Posterior | None:
     measured = {one.position for one in evidence.measurements}
     needed = {model.positions - 1} if model.paired else {0, model.positions - 1}
     return agreed_posterior(model, evidence.measurements) if needed <= measured else None
 
 
-def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: Evidence) -> int:
+def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: Measurements) -> int:
     """Return the position to measure next: an end while a change is not probable, then the most informative one."""
     last = model.positions - 1
     if found is None or (found.nothing > 1 - _REPRODUCED and len(evidence.measurements) < _FIRST):
@@ -160,7 +160,7 @@ def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: E
     return best(found, positions, measurer.cost).position
 
 
-def _outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcome | None:
+def _outcome(found: Posterior, terms: Terms, evidence: Measurements) -> BisectOutcome | None:
     """Return the outcome if the evidence is enough, or None."""
     bound = math.log1p(found.model.tolerance)
     counts = Counter(one.position for one in evidence.measurements)
@@ -176,14 +176,14 @@ def _outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcom
     return "found" if _is_found(found, terms, evidence) and _unverified(found, terms, evidence) is None else None
 
 
-def _last_outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcome:
+def _last_outcome(found: Posterior, terms: Terms, evidence: Measurements) -> BisectOutcome:
     """Return the outcome if no more can be measured. Of two certain changes, the one that seems larger is named."""
     if _is_found(found, terms, evidence, largest=0.5):
         return "found"
     return "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
 
 
-def _is_found(found: Posterior, terms: Terms, evidence: Evidence, largest: float = _LARGEST) -> bool:
+def _is_found(found: Posterior, terms: Terms, evidence: Measurements, largest: float = _LARGEST) -> bool:
     """Return whether one change is probable enough, and nothing between its two neighbours can be measured."""
     cell, doubt = int(found.cells.argmax()), 1 - terms.confidence
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
@@ -192,7 +192,7 @@ def _is_found(found: Posterior, terms: Terms, evidence: Evidence, largest: float
     return is_last and is_there and bool(found.changed[cell] >= (1 - doubt) * (1 - found.nothing))
 
 
-def _unverified(found: Posterior, terms: Terms, evidence: Evidence) -> int | None:
+def _unverified(found: Posterior, terms: Terms, evidence: Measurements) -> int | None:
     """Return the neighbour of the answer to measure once more: few runs make the noise look too small by chance."""
     freedom = found.model.d0 + len(evidence.measurements)
     if freedom >= _KNOWN or not _is_found(found, terms, evidence):
@@ -204,7 +204,7 @@ def _unverified(found: Posterior, terms: Terms, evidence: Evidence) -> int | Non
     return min(few, key=lambda edge: counts[edge], default=None)
 
 
-def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Evidence) -> SearchResult:
+def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Measurements) -> SearchResult:
     cell = int(found.cells.argmax())
     blamed: tuple[int, ...] = ()
     if outcome == "found":
@@ -225,7 +225,7 @@ def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Ev
     )
 
 
-def _ends(found: Posterior, terms: Terms, evidence: Evidence) -> tuple[float, float, float]:
+def _ends(found: Posterior, terms: Terms, evidence: Measurements) -> tuple[float, float, float]:
     """Return the logarithm of last / first position from their own measurements, with its two-sided interval."""
     values: dict[int, list[float]] = {0: [], found.model.positions - 1: []}
     for one in evidence.measurements:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from perfgate.bisect.measurements import Measurement
-from perfgate.bisect.search import Evidence
+from perfgate.bisect.search import Measurements
 from perfgate.core import Run
 from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import replace_file
@@ -77,10 +77,10 @@ class BisectFolder(Struct):
         """The measurements of the search, without those that only look for the cause."""
         return [one for one in self.stored if not one.beside]
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Measurements:
         """Return everything that the search measured."""
         measured = [self.measurement(one) for one in self.searched if one.skipped is None]
-        return Evidence(measured, {one.position: one.skipped for one in self.stored if one.skipped is not None})
+        return Measurements(measured, {one.position: one.skipped for one in self.stored if one.skipped is not None})
 
 
 def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> BisectFolder:

@@ -16,7 +16,7 @@ from perfgate.commands.plan import stored_cases
 from perfgate.core import Run
 from perfgate.core.advice import Advice, FirstGate, ProposedRule, StepTime
 from perfgate.core.wording import listed
-from perfgate.judge.decide_promise import LOOKS
+from perfgate.judge.question import LOOKS
 from perfgate.rules.append import with_rules
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.write import rule_lines

@@ -39,8 +39,8 @@ from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
+from perfgate.judge.doubts.copies import measured_twice
 from perfgate.judge.report import with_outcome
-from perfgate.judge.same_measurements import measured_twice
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.load import readable_suite

@@ -23,7 +23,7 @@ from perfgate.core import Fact, Run
 from perfgate.core.advice import Advice, FirstGate
 from perfgate.core.wording import MAPPING_FILE
 from perfgate.judge.case import Case
-from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
+from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.workspace import surroundings

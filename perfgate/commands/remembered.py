@@ -15,7 +15,7 @@ from perfgate.history.records import id_of_files
 from perfgate.history.since import runs_since
 from perfgate.history.store import read
 from perfgate.judge.case import Case
-from perfgate.judge.host_doubt import hosts_of
+from perfgate.judge.doubts.machine import hosts_of
 from perfgate.judge.measure import default_statistic
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.workspace.options import Refused

@@ -16,8 +16,8 @@ import numpy as np
 from perfgate.core import Better
 from perfgate.history.noise import is_exact, noise_between_runs
 from perfgate.history.store import HistoryColumn
-from perfgate.judge.decide_change import ChangeTerms
-from perfgate.judge.decide_promise import RUNS_THAT_SHOW_NOISE, PromiseTerms, judge_measured_promise
+from perfgate.judge.decide.change import RUNS_THAT_SHOW_NOISE, judge_runs
+from perfgate.judge.question import ChangeTerms
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.change_points import find_change_points
@@ -71,11 +71,9 @@ def _red(
         return
     judged = asks.reference == "baseline"
     terms = _terms(rule, asks, column, prior) if judged else None
-    at_worst = rule.settings.at_worst
-    promise = PromiseTerms(at_worst=at_worst.relative if at_worst else None, noise_known=prior is not None)
     for i in range(RUNS_THAT_SHOW_NOISE, len(level)):
         base = level[max(i - _BASE_RUNS, 0) : i]
-        yield terms is not None and judge_measured_promise(base, [level[i]], terms, promise).outcome == "fail"
+        yield terms is not None and judge_runs(base, [level[i]], terms).outcome == "fail"
 
 
 def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[float, float] | None) -> ChangeTerms:
@@ -84,10 +82,12 @@ def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[f
         statistic=column.name.statistic,
         tolerance=asks.relative,
         tolerance_absolute=asks.absolute.value if asks.absolute else None,
+        at_worst=rule.settings.at_worst.relative if rule.settings.at_worst else None,
         better=sides.get(asks.side) or rule.better or column.better,
         two_sided=asks.side == "both",
         confidence=rule.settings.confidence,
         prior=prior or (0.01, 2.0),
+        noise_known=prior is not None,
         exact=is_exact(column),
         min_samples=1,
     )

@@ -10,7 +10,7 @@ Remembered runs differ by changes of the code, by slow creep, by single stalls, 
 4. The level of each host is taken out first, if the runs that are compared are of hosts that the history knows.
 5. The usual variance within a run is subtracted, as `perfgate calibrate` does.
 
-The judge believes the result only as long as the runs that it compares do not contradict it (`Inquiry.calibrated`).
+The judge believes the result only as long as the runs that it compares do not contradict it (`Evidence.calibrated`).
 """
 
 from __future__ import annotations

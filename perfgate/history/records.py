@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Baseline, Better, Key, Run, Series
 from perfgate.core.remembered_runs import HistoryValue, SeriesName
-from perfgate.judge.inquiry import direction
+from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Member, Method, NotAvailable, choose, default_statistic, statistic_unit
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import DerivedMetric, Rule

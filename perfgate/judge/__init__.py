@@ -4,7 +4,7 @@
 |---|---|
 | `verdicts` | every rule of a case becomes verdicts: compile, decide, adjust, word |
 | `case`, `subjects`, `derived`, `measure` | what is judged: runs, the metrics that a rule names, their statistics |
-| `inquiry`, `compile` | one clause about one metric becomes a question |
+| `evidence`, `compile` | one clause about one metric becomes a question |
 | `decisions`, `decide_limit`, `decide_change` | a question becomes a decision, by `judge_limit` or `judge_change` |
 | `adjust` | the anchor, allowances, many metrics at once, and what users accept |
 | `word`, `messages`, `explanation`, `details` | a decision becomes a verdict, with the parts and runs behind it |

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from perfgate.core import OUTCOMES, Series, Verdict
 from perfgate.core.details import QUANTILES, RunDetails, Standing, VerdictDetails
 from perfgate.judge.derived import RunView
-from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import Member, Members, Method, NotAvailable, choose
 from perfgate.judge.subjects import members_by_key
 from perfgate.rules.syntax.sentence import ChangeClause
@@ -48,49 +48,49 @@ class _RunOfSubject(Struct, frozen=True):
     members: Members
 
 
-def verdict_details(inquiry: Inquiry, verdict: Verdict, index: int) -> VerdictDetails | None:
+def verdict_details(evidence: Evidence, verdict: Verdict, index: int) -> VerdictDetails | None:
     """The runs behind the verdict with this index in its report; None if nothing can be measured."""
     try:
-        method, unit = inquiry.method, inquiry.series.unit
+        method, unit = evidence.method, evidence.series.unit
     except (CannotJudge, StopIteration):
         return None
-    runs = [run for run in _runs(inquiry) if run.members]
-    shown = [details for run in runs for details in _ranks(run, inquiry, method)]
+    runs = [run for run in _runs(evidence) if run.members]
+    shown = [details for run in runs for details in _ranks(run, evidence, method)]
     members = max((len(run.members) for run in runs if run.standing == "new"), default=1)
     low, high = _accepted(verdict)
     return VerdictDetails(index, unit, tuple(shown), members, low, high) if shown else None
 
 
-def _runs(inquiry: Inquiry) -> Iterator[_RunOfSubject]:
+def _runs(evidence: Evidence) -> Iterator[_RunOfSubject]:
     """Every run that has the subject: history, base and new."""
-    runs, subject, asks = inquiry.runs, inquiry.subject, inquiry.clause.asks
+    runs, subject, asks = evidence.runs, evidence.subject, evidence.clause.asks
     reference = runs.anchor if isinstance(asks, ChangeClause) and asks.reference == "anchor" else runs.base
     compared = {view.run.name for view in reference}
     for view in (*runs.past, *runs.base):
-        members = _only(_stored_members(view, inquiry), inquiry.member)
+        members = _only(_stored_members(view, evidence), evidence.member)
         yield _RunOfSubject(view.run.name, "base" if view.run.name in compared else "past", members)
     for view, found in zip(subject.new_views, subject.new, strict=True):
-        yield _RunOfSubject(view.run.name, "new", _only(found, inquiry.member))
+        yield _RunOfSubject(view.run.name, "new", _only(found, evidence.member))
 
 
-def _stored_members(view: RunView, inquiry: Inquiry) -> Members:
+def _stored_members(view: RunView, evidence: Evidence) -> Members:
     """The members of the subject in a stored run; empty if it has none, or another unit."""
     try:
-        found = members_by_key(inquiry.subject.key.metric, view, inquiry.subject.expression)
+        found = members_by_key(evidence.subject.key.metric, view, evidence.subject.expression)
     except NotAvailable:
         return {}
-    members = found.get(inquiry.subject.key, {})
-    return {member: series for member, series in members.items() if series.unit == inquiry.series.unit}
+    members = found.get(evidence.subject.key, {})
+    return {member: series for member, series in members.items() if series.unit == evidence.series.unit}
 
 
 def _only(members: Members, member: Member) -> Members:
     return {m: series for m, series in members.items() if not member or m == member}
 
 
-def _ranks(run: _RunOfSubject, inquiry: Inquiry, method: Method) -> Iterator[RunDetails]:
+def _ranks(run: _RunOfSubject, evidence: Evidence, method: Method) -> Iterator[RunDetails]:
     """The rank that represents a run; for a new run, other ranks, too."""
     try:
-        chosen, series = choose(run.members, inquiry.rank, method)
+        chosen, series = choose(run.members, evidence.rank, method)
     except NotAvailable:
         return
     is_new = run.standing == "new"

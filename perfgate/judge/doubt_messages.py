@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from perfgate.core import Acceptance, HostDifference, NextStep
+from perfgate.core.results import Doubt
 from perfgate.core.units import format_change, format_number, format_value
-from perfgate.judge.decisions import Doubt
 
 _KINDS = {
     "samples": "single values",

@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Key, Series, Share
+from perfgate.core.results import ChangeResult
 from perfgate.core.wording import synonyms
-from perfgate.judge.decide_change import EXACT_S0, ChangeResult
-from perfgate.judge.decisions import ChangeQuestion, MeasuredSide
-from perfgate.judge.inquiry import Inquiry
+from perfgate.judge.evidence import Evidence
 from perfgate.judge.measure import Member, NotAvailable, pooled
+from perfgate.judge.question import EXACT_S0, ChangeQuestion, MeasuredSide
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, Selector, glob_matches
 from perfgate.stats.moderated import has_logarithm, moderated_t
@@ -48,20 +48,20 @@ _FAMILIES = {
 _INSIDE = {"step.kernel": "kernel.", "step.communication": "collective."}
 
 
-def explained_by(inquiry: Inquiry, question: ChangeQuestion, result: ChangeResult) -> tuple[Share, ...]:
+def explained_by(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> tuple[Share, ...]:
     """The parts that explain a change for the worse, largest first, at most MOST_PARTS.
 
     Only parts whose own change is beyond noise at the rule's confidence are named. The parts of the largest part
     follow, if there is room.
     """
-    if inquiry.unit not in _ADDITIVE:
+    if evidence.unit not in _ADDITIVE:
         return ()
     whole = (result.new_value or 0.0) - (result.base_value or 0.0)
     if not whole or not math.isfinite(whole):
         return ()
-    search = _Search(inquiry, whole, question.base, question.new)
-    metrics = inquiry.runs.metrics
-    direct = search.shares(_part_names(inquiry.subject.expression, metrics, search.shared))
+    search = _Search(evidence, whole, question.base, question.new)
+    metrics = evidence.runs.metrics
+    direct = search.shares(_part_names(evidence.subject.expression, metrics, search.shared))
     if not direct:
         return search.ranks()
     largest = Selector(direct[0].metric, quoted=True)
@@ -69,19 +69,19 @@ def explained_by(inquiry: Inquiry, question: ChangeQuestion, result: ChangeResul
     return (*direct, *(replace(share, within=largest.pattern) for share in deeper))[:MOST_PARTS]
 
 
-def parts_not_stored(inquiry: Inquiry, question: ChangeQuestion) -> list[str]:
+def parts_not_stored(evidence: Evidence, question: ChangeQuestion) -> list[str]:
     """The parts of a failed metric that the new runs have, if the baseline has none of them."""
-    if inquiry.unit not in _ADDITIVE:
+    if evidence.unit not in _ADDITIVE:
         return []
     stored, known = ({name for view in side.views for name in view.names} for side in (question.base, question.new))
-    parts = _part_names(inquiry.subject.expression, inquiry.runs.metrics, sorted(known))
+    parts = _part_names(evidence.subject.expression, evidence.runs.metrics, sorted(known))
     return [] if stored.intersection(parts) else [part for part in parts if part in known]
 
 
 class _Search(Struct, frozen=True):
-    """A failed change: the inquiry, the difference to explain, and both sides."""
+    """A failed change: the evidence, the difference to explain, and both sides."""
 
-    inquiry: Inquiry
+    evidence: Evidence
     whole: float
     base: MeasuredSide
     new: MeasuredSide
@@ -113,10 +113,10 @@ class _Search(Struct, frozen=True):
 
     def fitting(self, keyed: Mapping[Member, Series], member: Member) -> Series:
         """The series of a part on the rank that represents the run. Raises NotAvailable."""
-        labels = self.inquiry.subject.key.labels
+        labels = self.evidence.subject.key.labels
         keys = [Key("", key) for key in keyed]
         found = {key.member(): keyed[key.labels] for key in keys if key.without_members().labels == labels}
-        if self.inquiry.rank == "across" and found:
+        if self.evidence.rank == "across" and found:
             return pooled(list(found.values()))
         if len(found) == 1 and () in found:
             return found[()]
@@ -128,7 +128,7 @@ class _Search(Struct, frozen=True):
         """A part in one run: its statistic if it has one value for each value of the metric, else its mean."""
         if part.unit != whole.unit:
             raise NotAvailable("the part has another unit")
-        method, times = self.inquiry.method, _count(part) / _count(whole)
+        method, times = self.evidence.method, _count(part) / _count(whole)
         if method.statistic == "total" or (times == 1 and method.statistic in _OF_ALL_VALUES):
             return method.measure(part)
         found = replace(method, statistic="mean").measure(part)
@@ -136,15 +136,15 @@ class _Search(Struct, frozen=True):
 
     def ranks(self) -> tuple[Share, ...]:
         """The ranks that explain the change; empty if all ranks changed alike."""
-        runs = (*self.inquiry.new, *self.inquiry.base)
+        runs = (*self.evidence.new, *self.evidence.base)
         members = sorted(set.intersection(*(set(run) for run in runs)))
         if len(members) < 2:
             return ()
-        measure = self.inquiry.method.measure
+        measure = self.evidence.method.measure
         try:
             base, new = (
                 {member: [measure(run[member]) for run in side] for member in members}
-                for side in (self.inquiry.base, self.inquiry.new)
+                for side in (self.evidence.base, self.evidence.new)
             )
         except NotAvailable:  # a rank with less data than the one that represents the run
             return ()
@@ -152,7 +152,7 @@ class _Search(Struct, frozen=True):
             fmean(r.value or 0.0 for r in new[member]) - fmean(r.value or 0.0 for r in base[member])
             for member in members
         )
-        name = self.inquiry.subject.key.metric
+        name = self.evidence.subject.key.metric
         found = [self.compared(name, dict(member), base[member], new[member], whole) for member in members]
         moved = [share for share in found if share]
         alike = len(moved) == len(members) and min(share.share for share in moved) > 0.5 / len(members)
@@ -164,9 +164,9 @@ class _Search(Struct, frozen=True):
         """The share of a part from its runs; None if its change is within noise or has no logarithm."""
         if not whole or not all(map(has_logarithm, (*base, *new))):
             return None
-        s0, d0 = self.inquiry.prior()
-        change = moderated_t(base, new, (EXACT_S0 if self.inquiry.unit == "B" else s0, d0))
-        bounds = change.bounds(self.inquiry.rule.settings.confidence)
+        s0, d0 = self.evidence.prior()
+        change = moderated_t(base, new, (EXACT_S0 if self.evidence.unit == "B" else s0, d0))
+        bounds = change.bounds(self.evidence.rule.settings.confidence)
         if max(bounds) > 700 or bounds[0] <= 0 <= bounds[1]:
             return None
         low, high = sorted(change.base_value * math.expm1(bound) / whole for bound in bounds)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 
 from perfgate.core import NO_STEP, Acceptance, Action, NextStep, Outcome, PooledRuns
+from perfgate.core.results import ChangeResult, LimitResult
 from perfgate.core.units import format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import listed, plural
-from perfgate.judge.decide_change import ChangeResult
-from perfgate.judge.decide_limit import LimitResult
-from perfgate.judge.decide_promise import LOOKS, RUNS_THAT_SHOW_NOISE, PromiseResult
-from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
+from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE
+from perfgate.judge.decide.change import RUNS_THAT_SHOW_NOISE
+from perfgate.judge.question import LOOKS
 
 _PAIRS = "compare base and new in pairs with `perfgate run --paired`"
 
@@ -39,12 +39,12 @@ def limit_message(
         "fail": f"it breaks `{asks}`",
         "suspect": f"it probably breaks `{asks}`, but the interval includes the bound",
         "inconclusive": f"the interval includes the bound, so it is not known whether it is {asks}",
-    }[result.outcome]
-    if result.reason == "every-value":
+    }[result.of_numbers.outcome]
+    if result.of_numbers.reason == "every-value":
         relation = f"every value breaks `{asks}`"
     if is_open:
         relation = f"these values are too few to exclude anything, so it is not known whether it is {asks}"
-    if result.reason == "cannot-exclude":
+    if result.of_numbers.reason == "cannot-exclude":
         relation = f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
     size = plural(result.runs, "run")
     if result.n is not None:
@@ -68,10 +68,12 @@ def change_message(
         return f"{name} went from {base} in the {reference} to {new}{warmup}"
     if result.estimate is None:
         return f"{name} is {new}, as in the {reference}{warmup}"
-    interval = "" if result.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"
-    if result.reason == "thin-tail":
+    interval = (
+        "" if result.of_numbers.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"
+    )
+    if result.of_numbers.reason == "thin-tail":
         relation = f"but there are too few values beyond this percentile to compare it with {tolerance}"
-    elif isinstance(result, PromiseResult) and (promised := _promise_relation(result, tolerance)):
+    elif promised := _promise_relation(result, tolerance):
         relation = promised
     elif result.improved:
         relation = f"an improvement beyond the tolerance of {tolerance}"
@@ -81,23 +83,25 @@ def change_message(
             "fail": f"beyond the tolerance of {tolerance}",
             "suspect": f"probably beyond the tolerance of {tolerance}, but one run is not proof",
             "inconclusive": f"so it is not known whether it is within {tolerance}",
-        }[result.outcome]
+        }[result.of_numbers.outcome]
     runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
     change = f"{format_change(result.estimate)}{interval}"
     return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
 
 
-def _promise_relation(result: PromiseResult, tolerance: str) -> str | None:
+def _promise_relation(result: ChangeResult, tolerance: str) -> str | None:
     """Return the promise of an undecided change in words; None if it adds nothing to the outcome."""
-    if result.outcome == "suspect" and result.new_runs > 1:
+    if result.at_worst is None:
+        return None
+    if result.of_numbers.outcome == "suspect" and result.new_runs > 1:
         return f"probably beyond the tolerance of {tolerance}, but not certain"
-    if result.outcome != "inconclusive" or result.at_worst is None:
+    if result.of_numbers.outcome != "inconclusive":
         return None
     worst = f"{format_number(100 * result.at_worst, 3)}%"
-    if result.reason == "noise-unknown":
+    if result.of_numbers.reason == "noise-unknown":
         runs = result.base_runs + result.new_runs
         return f"but {plural(runs, 'run')} of both sides do not show the noise between runs, so nothing is excluded"
-    if result.reason == "cannot-exclude":
+    if result.of_numbers.reason == "cannot-exclude":
         doubt, high = format_change(result.not_excluded), max(abs(result.low or 0.0), abs(result.high or math.inf))
         what = f"a change of {doubt} cannot be excluded: the rule accepts doubt up to {worst}"
         if abs(result.not_excluded or math.inf) > high:
@@ -120,41 +124,43 @@ def pooled_note(pooled: PooledRuns) -> str:
 
 def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = "baseline") -> NextStep:
     """The shortest next step after the outcome of a change from a reference."""
-    if isinstance(result, PromiseResult) and (step := _promise_next_step(result)):
+    if step := _promise_next_step(result):
         return step
-    if result.outcome == "fail":
+    if result.of_numbers.outcome == "fail":
         return accept_change(accept, reference)
-    if result.outcome == "suspect":
+    if result.of_numbers.outcome == "suspect":
         return NextStep("run-again", "run the new code twice more and give all three runs together")
-    if result.reason == "thin-tail":
+    if result.of_numbers.reason == "thin-tail":
         return NextStep("run-longer", "run longer, or compare a statistic nearer to the middle (p90, median)")
-    if result.outcome == "inconclusive" and result.runs_needed and result.runs_needed <= result.new_runs:
+    if result.of_numbers.outcome == "inconclusive" and result.runs_needed and result.runs_needed <= result.new_runs:
         return NextStep("run-again", "not enough evidence: run the new code twice more")
-    if result.outcome == "inconclusive" and result.runs_needed:
+    if result.of_numbers.outcome == "inconclusive" and result.runs_needed:
         runs = plural(result.runs_needed, "new run")
         return NextStep("run-again", f"give {runs} in all: enough for unchanged code to pass")
-    if result.outcome == "inconclusive":
+    if result.of_numbers.outcome == "inconclusive":
         text = "add base runs, calibrate the noise or widen the tolerance: even twenty new runs are not enough"
         return NextStep("add-base-runs", text)
     return hold_gain(accept) if result.improved else NO_STEP
 
 
-def _promise_next_step(result: PromiseResult) -> NextStep | None:
+def _promise_next_step(result: ChangeResult) -> NextStep | None:
     """Return the step that settles an undecided change; None if the outcome has a step of its own."""
+    if result.at_worst is None:
+        return None
     left = LOOKS - result.new_runs
-    if result.outcome == "suspect":
+    if result.of_numbers.outcome == "suspect":
         if left > 0:
             more = {1: "once", 2: "twice"}[left]
             return NextStep("run-again", f"run the new code {more} more and give all {LOOKS} runs together")
         return NextStep("run-paired", f"{_PAIRS}: single runs do not settle it")
-    if result.outcome != "inconclusive":
+    if result.of_numbers.outcome != "inconclusive":
         return None
-    if result.reason == "noise-unknown":
+    if result.of_numbers.reason == "noise-unknown":
         missing = RUNS_FOR_A_PROMISE - result.base_runs - result.new_runs
         needed = f"{RUNS_FOR_A_PROMISE} runs of both sides are needed"
         text = f"give {plural(missing, 'more new run')}, or add base runs: {needed}"
         return NextStep("run-again", text)
-    if result.reason == "cannot-exclude":
+    if result.of_numbers.reason == "cannot-exclude":
         if left > 0 and result.runs_needed is not None and result.runs_needed <= LOOKS:
             more = {1: "once", 2: "twice"}[left]
             return NextStep("run-again", f"run the new code {more} more, or {_PAIRS}")
@@ -196,12 +202,12 @@ def make_baseline(accept: Acceptance) -> NextStep:
 
 def paired_next_step(result: ChangeResult) -> NextStep:
     """The shortest next step after the outcome of a change between pairs, whose base needs no approval."""
-    if result.outcome == "fail":
+    if result.of_numbers.outcome == "fail":
         text = "find what made it worse; if the change is intended, merge it: later pairs compare with it"
         return NextStep("merge", text)
-    if result.outcome == "suspect":
+    if result.of_numbers.outcome == "suspect":
         return NextStep("run-again", "make two more pairs")
-    if result.outcome != "inconclusive" or (isinstance(result, PromiseResult) and result.excluded):
+    if result.of_numbers.outcome != "inconclusive" or result.excluded:
         return NO_STEP
     if not result.runs_needed:
         text = "take more steps in each pair, or widen the tolerance: even twenty pairs are not enough"
@@ -216,14 +222,14 @@ def limit_next_step(
     result: LimitResult, asks: str, place: str, needed: int | None, ref: str | None = None, *, is_open: bool = False
 ) -> NextStep:
     """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
-    if result.outcome == "fail":
+    if result.of_numbers.outcome == "fail":
         return NextStep(
             "find-cause", f"bring it {_to(asks)}, or change the rule at {place}" + (f" on {ref}" if ref else "")
         )
     enough = f": about {needed} independent values are needed" if needed else ""
-    if result.outcome == "suspect":
+    if result.of_numbers.outcome == "suspect":
         return NextStep("run-again", f"run it again, longer{enough}")
-    if result.outcome == "inconclusive":
+    if result.of_numbers.outcome == "inconclusive":
         blocking = "; to block until then, set `on_inconclusive: error`" if is_open else ""
         return NextStep("run-longer", f"run longer or give more runs{enough}{blocking}")
     return NO_STEP

@@ -1,4 +1,4 @@
-"""Runs that were made in pairs: their labels, how to split them, and how to judge them.
+"""Runs that were made in pairs: their labels, how to split them, and their ratios.
 
 One run has both sides of a pair. Its series have three labels: `side` (`base` or `new`), `pair` (its number, from 1)
 and `pairing` (how it was made). Without these labels a side is a normal run, so rules need no change.
@@ -14,12 +14,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.core import Better, Key, Location, Problem, Run, Series
-from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change, measure_runs
-from perfgate.judge.decisions import MeasuredSide
+from perfgate.core import Key, Location, Problem, Run, Series
+from perfgate.judge.question import MeasuredSide
 from perfgate.stats.paired_t import median_ratio, order_effect, ratio_of
 from perfgate.stats.statistics import RunMeasure
-from perfgate.stats.steady import RunValues, WarmUpRule
+from perfgate.stats.steady import RunValues
 
 Pairing: TypeAlias = Literal["one-process", "in-turn", "whole-runs"]
 
@@ -37,8 +36,6 @@ WORDS: dict[str, str] = {
     "in-turn": "steps by turns in two processes",
     "whole-runs": "whole runs by turns",
 }
-#: Order and memory layout left a bias of up to .6 % in pairs of unchanged code, so a smaller tolerance is refused.
-LEAST_TOLERANCE = 0.01
 #: The labels of paired series.
 LABELS = ("side", "pair", "pairing")
 
@@ -51,68 +48,6 @@ class Pairs(Struct, frozen=True):
     pairing: Pairing
     #: The reasons why pairs cannot be judged.
     problems: tuple[Problem, ...] = ()
-
-
-def judge_pairs(
-    base: Sequence[RunValues],
-    new: Sequence[RunValues],
-    *,
-    pairing: Pairing = "one-process",
-    statistic: str = "median",
-    tolerance: float = 0.02,
-    better: Better = "lower",
-    two_sided: bool = False,
-    confidence: float = 0.95,
-    power: float = 0.8,
-    warmup: WarmUpRule = "auto",
-    prior: tuple[float, float] | None = None,
-    strict: bool = False,
-    min_samples: int = 4,
-) -> ChangeResult:
-    """Decide whether new is worse than base by more than a tolerance, in pairs of runs that were measured together.
-
-    Parameters
-    ----------
-    base, new
-        The two sides; `base[i]` and `new[i]` are one pair of runs, in one unit.
-    pairing
-        How the pairs were made: `one-process`, `in-turn` or `whole-runs`.
-    prior
-        (s0, d0) of the noise between pairs; the default depends on `pairing`.
-    statistic, tolerance, better, two_sided, confidence, power, warmup, strict, min_samples
-        As in `judge_change`; the tolerance is relative and at least 1 %, because order and memory layout alone move
-        pairs by up to .6 %.
-
-    Returns
-    -------
-    The outcome with the change and its interval, as `judge_change` gives it.
-
-    Raises
-    ------
-    ValueError
-        For a bad option, and for sides of different length.
-    """
-    if len(base) != len(new):
-        raise ValueError(f"pairs have two sides: there are {len(base)} base runs and {len(new)} new ones")
-    if pairing not in PRIORS:
-        raise ValueError(f"pairing is one of {', '.join(PRIORS)}, not {pairing!r}")
-    if tolerance < LEAST_TOLERANCE:
-        raise ValueError(f"tolerance is {LEAST_TOLERANCE} or more, not {tolerance!r}: order alone moves pairs by .6 %")
-    terms = ChangeTerms(
-        statistic=statistic,
-        tolerance=tolerance,
-        better=better,
-        two_sided=two_sided,
-        confidence=confidence,
-        power=power,
-        warmup=warmup,
-        prior=prior or PRIORS[pairing],
-        strict=strict,
-        min_samples=min_samples,
-    )
-    sides = measure_runs(base, terms), measure_runs(new, terms)
-    by_turns = pairing != "whole-runs"
-    return judge_measured_change(*sides, terms, pair_ratios(*sides, base if by_turns else (), new, statistic))
 
 
 def pair_ratios(

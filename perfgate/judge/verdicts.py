@@ -1,8 +1,8 @@
 """Make the verdicts: every rule becomes at least one verdict, and no rule disappears.
 
-    compile -> decide -> adjust -> word
+    evidence -> ask -> decide -> verdict
 
-`_clause` shows these steps for one clause of a rule, top to bottom.
+`_clause` shows these steps for one clause of a rule.
 """
 
 from __future__ import annotations
@@ -10,46 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import NO_STEP, Key, Verdict, fact_text
 from perfgate.core.runs import throttling
 from perfgate.core.wording import TIMES_OF_RUN, WHOLE_TIME, listed, show_labels
-from perfgate.judge.adjust import (
-    accept_missing,
-    apply_allowance,
-    correct_for_many,
-    doubt_machine,
-    doubt_start,
-    expect_failure,
-    fail_on_improvement,
-    keep_anchor_suspect,
-    refuse_bad_values,
-    refuse_impossible,
-    set_aside,
-)
+from perfgate.judge.ask import ask
 from perfgate.judge.case import Case
-from perfgate.judge.compile import check_presence, compile_question
-from perfgate.judge.decisions import Decision, NotJudged, decide
-from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.cures import complete_base
+from perfgate.judge.decide.outcome import decide
+from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
-from perfgate.judge.measured_alike import compare_measured
 from perfgate.judge.messages import error_step
+from perfgate.judge.presence import check_presence
+from perfgate.judge.question import NotJudged, Question
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
-from perfgate.judge.word import word
+from perfgate.judge.verdict import verdict_of
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches, selectors
 
 if TYPE_CHECKING:
     from perfgate.core.details import VerdictDetails
-
-
-class _Answer(Struct, frozen=True):
-    """A decision, the inquiry that it answers, and whether its runs can be drawn."""
-
-    inquiry: Inquiry
-    decision: Decision
-    can_be_drawn: bool
 
 
 _GIVE_MODEL = "give the rule file a `model` with parameters, tokens_per_step and dtype: perfgate computes it from these"
@@ -75,18 +56,8 @@ _UNTOLD = {
         "turn the timers on (Megatron-LM), or record `evaluation_time`",
     ),
 }
-#: The adjustments of the decision about one metric, in this order.
-_ADJUSTMENTS = (
-    refuse_impossible,
-    refuse_bad_values,
-    keep_anchor_suspect,
-    doubt_start,
-    doubt_machine,
-    apply_allowance,
-    compare_measured,
-)
-#: A verdict, and the inquiry behind it if its runs can be drawn.
-_Judged: TypeAlias = tuple[Verdict, Inquiry | None]
+#: A verdict, and the evidence behind it if its runs can be drawn.
+_Judged: TypeAlias = tuple[Verdict, Evidence | None]
 
 
 def judge(case: Case, runs: JudgedRuns | None = None) -> tuple[Verdict, ...]:
@@ -104,7 +75,7 @@ def judge_with_details(
     from perfgate.judge.details import verdict_details
 
     judged = list(_judged(case, runs))
-    details = [verdict_details(inquiry, verdict, i) for i, (verdict, inquiry) in enumerate(judged) if inquiry]
+    details = [verdict_details(evidence, verdict, i) for i, (verdict, evidence) in enumerate(judged) if evidence]
     return _completed(case, [verdict for verdict, _ in judged]), tuple(found for found in details if found)
 
 
@@ -149,55 +120,56 @@ def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
 
 
 def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
-    """The verdicts of one clause: compile each question, decide it, adjust the decisions, put them into words."""
+    """The verdicts of one clause: gather the evidence of each metric, ask, decide, and put the answers into words."""
     subject = rule.sentence.subject
     is_glob = isinstance(subject, Selector) and subject.is_glob
     fitting, left_out = _fitting(rule, clause, subjects) if is_glob else (subjects, [])
-    answers = [one for subject in fitting for one in _answers(Inquiry.of(rule, clause, subject, case, runs))]
-    decisions = correct_for_many([one.inquiry for one in answers], [one.decision for one in answers])
-    for answer, decided in zip(answers, decisions, strict=True):
-        decision = decided
-        for adjustment in (accept_missing, fail_on_improvement, expect_failure):
-            decision = adjustment(answer.inquiry, decision)
-        if rule.quarantine is not None:
-            decision = set_aside(answer.inquiry, decision)
-        yield word(answer.inquiry, decision, left_out), answer.inquiry if answer.can_be_drawn else None
+    asked = [one for subject in fitting for one in _asked(Evidence.of(rule, clause, subject, case, runs))]
+    answers = decide([question for _, question in asked])
+    for (evidence, question), answer in zip(asked, answers, strict=True):
+        can_be_drawn = not isinstance(question, NotJudged) or question.is_of_runs
+        yield verdict_of(evidence, question, answer, left_out), evidence if can_be_drawn else None
 
 
-def _answers(inquiry: Inquiry) -> Iterator[_Answer]:
-    """The decision about one metric; with `on each rank`, one for each rank."""
+def _asked(evidence: Evidence) -> Iterator[tuple[Evidence, Question]]:
+    """The question about one metric; with `on each rank`, one for each rank."""
     try:
-        check_presence(inquiry)
+        check_presence(evidence)
     except CannotJudge as error:
-        yield _Answer(inquiry, error.decision(), can_be_drawn=False)
+        yield evidence, _accepted(evidence, error.as_answer())
         return
-    for one in inquiry.each_rank() if inquiry.rank == "each" else (inquiry,):
+    for one in evidence.each_rank() if evidence.rank == "each" else (evidence,):
+        question: Question
         try:
-            decision: Decision = decide(compile_question(one))
-            for adjustment in _ADJUSTMENTS:
-                decision = adjustment(one, decision)
-            if one.case.baseline.remembered:
-                from perfgate.judge.pooled import pool_doubt
-
-                decision = pool_doubt(one, decision)
+            question = ask(one)
         except CannotJudge as error:
-            decision = error.decision()
+            question = error.as_answer(is_of_runs=True)
         except OnlySummary as error:
-            from perfgate.judge.cures import complete_base
-
             step = complete_base(one.case.accept, [error.sources])
-            decision = NotJudged(outcome="error", reason="not-available", message=str(error), next_step=step)
+            question = NotJudged(
+                outcome="error", reason="not-available", message=str(error), next_step=step, is_of_runs=True
+            )
         except NotAvailable as error:
-            decision = _error("not-available", str(error), "use a statistic that the source has")
-        yield _Answer(one, decision, can_be_drawn=True)
+            question = replace(
+                _error("not-available", str(error), "use a statistic that the source has"), is_of_runs=True
+            )
+        yield one, _accepted(one, question) if isinstance(question, NotJudged) else question
+
+
+def _accepted(evidence: Evidence, found: NotJudged) -> NotJudged:
+    """An absent metric or baseline is skipped if `on_missing` or `--missing-baseline` accepts it."""
+    policies = {"metric-absent": evidence.rule.settings.on_missing, "no-baseline": evidence.case.missing_baseline}
+    policy = policies.get(found.reason, "error")
+    return found if policy == "error" else replace(found, outcome="skipped", accepted_missing=policy)
 
 
 def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, decision: NotJudged) -> _Judged:
     """One verdict for a whole rule without a judged metric."""
     sentence = rule.sentence
     subject = Subject(Key(name_of(sentence.subject, sentence.subject_text)), sentence.subject, ())
-    inquiry = Inquiry.of(rule, rule.clauses[0], subject, case, runs)
-    return word(inquiry, expect_failure(inquiry, accept_missing(inquiry, decision))), None
+    evidence = Evidence.of(rule, rule.clauses[0], subject, case, runs)
+    found = _accepted(evidence, decision)
+    return verdict_of(evidence, found, found), None
 
 
 def _error(reason: str, message: str, next_step: str) -> NotJudged:

@@ -31,7 +31,7 @@ def pair(
     results: str | os.PathLike[str] | None = None,
     metric: str = STEP_TIME,
 ) -> Pair:
-    """Time two functions in turn: base new, new base, and so on. Judge several pairs with `perfgate.judge_pairs`.
+    """Time two functions in turn: base new, new base, and so on. Judge several pairs with `perfgate.judge_change`.
 
     If torch uses a GPU, each call ends when the GPU has finished.
 

@@ -84,7 +84,7 @@ def freedom(levels: Sequence[Sequence[RunMeasure]]) -> int:
 
 
 def prior_of_pairs(ratios: Sequence[RunMeasure], believed: Prior) -> Prior:
-    """Return the prior of `judge_pairs` from 5 or more ratios new / base of the same code, otherwise `believed`.
+    """Return the prior of pairs from 5 or more ratios new / base of the same code, otherwise `believed`.
 
     Base and new are the same code, so the true ratio is 1, and a side that is always slower counts as noise, too.
     """

@@ -9,7 +9,7 @@ is added, with the degrees of freedom of Welch and Satterthwaite.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Literal, TypeAlias
 
@@ -28,6 +28,9 @@ MOST_NOISE = 0.1
 MOST_RUNS = 20
 #: Base runs further from their median than this many robust standard deviations are moved to this distance.
 CLIPPED_AT = 3.0
+#: The p-value below which the runs contradict the history. To believe a noise that is too low breaks the promise of
+#: exit 0, and to reject the right one only costs another run: so the test is not at 1 %.
+CONTRADICTED = 0.05
 
 
 class RunNoise(Struct, frozen=True):
@@ -198,6 +201,24 @@ def runs_disagree(
         expected = (squares + d0 * (s0**2 + within)) / known
         chance, most = f_tail(freedom, known, variance / expected), max(most, expected)
     return min(chance, f_tail(freedom, math.inf, variance / most)) < DISAGREEMENT
+
+
+def runs_contradict(sides: Iterable[Sequence[RunMeasure]], prior: tuple[float, float]) -> bool:
+    """Return whether runs differ, each side among itself, by more than a prior (s0, d0) says: an F test.
+
+    The machine of today may be noisier than the machines that the history remembers.
+    """
+    squares, freedom, within = 0.0, 0, []
+    for measures in sides:
+        if len(measures) > 1 and all(map(has_logarithm, measures)):
+            logs = logs_of(measures)
+            squares += float(np.square(logs - logs.mean()).sum())
+            freedom += len(logs) - 1
+            within += [run.within_variance or 0.0 for run in measures]
+    if not freedom:
+        return False
+    expected = prior[0] ** 2 + sum(within) / len(within)
+    return f_tail(freedom, prior[1], squares / freedom / expected) < CONTRADICTED
 
 
 def exact_change(base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]) -> LogChange:

@@ -10,7 +10,7 @@ import pytest
 from perfgate.bisect.choose import candidates, entropy, information, nearest_to_middle
 from perfgate.bisect.measurements import STORED, Measurement, Model
 from perfgate.bisect.posterior import posterior
-from perfgate.bisect.search import Evidence, NotMeasurable, SearchResult, Terms, search
+from perfgate.bisect.search import Measurements, NotMeasurable, SearchResult, Terms, search
 
 
 class Fake:
@@ -39,10 +39,10 @@ class Fake:
 
 
 def run(
-    fake: Fake, terms: Terms | None = None, evidence: Evidence | None = None, tolerance: float = 0.02
+    fake: Fake, terms: Terms | None = None, evidence: Measurements | None = None, tolerance: float = 0.02
 ) -> SearchResult:
     """Search with the default terms."""
-    return search(Model(len(fake.level), tolerance), terms or Terms(), fake, evidence or Evidence())
+    return search(Model(len(fake.level), tolerance), terms or Terms(), fake, evidence or Measurements())
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_time_that_is_used_up_ends_it() -> None:
 
 def test_it_goes_on_where_it_was() -> None:
     fake = Fake(64, {40: 1.05}, noise=0.02)
-    evidence = Evidence()
+    evidence = Measurements()
     run(fake, Terms(most_runs=6), evidence)
     before = list(evidence.measurements)
     found = run(fake, evidence=evidence)
@@ -126,7 +126,7 @@ def test_a_cached_build_is_preferred() -> None:
 
 def test_pairs_need_no_level() -> None:
     fake = Fake(16, {9: 1.05})
-    found = search(Model(16, paired=True), Terms(), fake, Evidence())
+    found = search(Model(16, paired=True), Terms(), fake, Measurements())
     assert found.blamed == (9,)
     assert 0 not in fake.asked
 
@@ -148,13 +148,13 @@ def test_stored_runs_of_the_good_end_make_the_change_more_certain() -> None:
     assert known.nothing < 0.6 * plain.nothing
     (_, low, high), (_, least, most) = plain.change(0), known.change(0)
     assert most - least < 0.9 * (high - low)
-    found = search(stored(0.0), Terms(), Fake(64, {19: 1.05}, noise=0.02), Evidence())
+    found = search(stored(0.0), Terms(), Fake(64, {19: 1.05}, noise=0.02), Measurements())
     assert (found.blamed, found.runs <= 16) == ((19,), True)
 
 
 def test_stored_runs_of_a_faster_machine_are_not_believed() -> None:
     """The machine is 30 % slower now: that is no change of a commit."""
-    found = search(stored(math.log(1 / 1.3)), Terms(), Fake(64, {}, noise=0.02), Evidence())
+    found = search(stored(math.log(1 / 1.3)), Terms(), Fake(64, {}, noise=0.02), Measurements())
     assert found.outcome == "not-reproduced"
     assert found.posterior is not None
     assert found.posterior.model.stored == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Done, write_rules
 
-from perfgate.judge.inquiry import direction
+from perfgate.judge.evidence import direction
 from perfgate.workspace.inputs import read_runs
 
 #: 10 s of initialisation, 20 s to the start of training, 2 x 10 iterations of 2 s, 5 s of evaluation, 7 s of saving.

@@ -21,8 +21,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.core.remembered_runs import HistoryRun
 from perfgate.history.noise import branch_of, noise_between_runs, robust_variance, without_line
 from perfgate.history.store import add
-from perfgate.judge.learned_noise import runs_contradict
-from perfgate.stats.moderated import moderated_t
+from perfgate.stats.moderated import moderated_t, runs_contradict
 from perfgate.stats.statistics import RunMeasure
 
 Command = Callable[..., Done]

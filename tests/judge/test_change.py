@@ -1,4 +1,4 @@
-"""judge_change: its answers row by row, its properties for any data, and its level on simulated runs."""
+"""One comparison of two sides: its answers row by row, its properties for any data, its level on simulated runs."""
 
 import math
 
@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 from scipy import stats
+from single import compare_once
 
-from perfgate import calibrate_prior, judge_change, measure_run
-from perfgate.judge import decide_change as change
-from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change
+from perfgate import calibrate_prior, measure_run
+from perfgate.core.results import ChangeResult
+from perfgate.judge.decide import change
+from perfgate.judge.question import ChangeTerms
 
 STEADY = [100.0 + 0.1 * (i % 7) for i in range(30)]
 NUMBERS = [100.0, 101.0, 99.0, 100.5, 99.5]
@@ -32,7 +34,7 @@ OUTCOMES = [
     ("one against one", [STEADY], [scaled(1.02)], {"tolerance": 0.05}, "inconclusive interval"),
     ("suspect", NUMBERS, [106.5], {"tolerance": 0.05}, "suspect interval"),
     ("suspect, strict", NUMBERS, [106.5], {"tolerance": 0.05, "strict": True}, "fail interval"),
-    ("suspect, three runs", NUMBERS, [107.0, 105.0, 106.0], {"tolerance": 0.055}, "fail interval"),
+    ("suspect, three runs", NUMBERS, [107.0, 105.0, 106.0], {"tolerance": 0.055}, "suspect interval"),
     ("both kept", NUMBERS, [120.0], {"tolerance": 0.05, "tolerance_absolute": 30}, "pass interval"),
     ("both exceeded", NUMBERS, [120.0], {"tolerance": 0.05, "tolerance_absolute": 3}, "fail interval"),
     ("absolute alone", NUMBERS, [120.0], {"tolerance_absolute": 3}, "fail interval"),
@@ -73,7 +75,7 @@ OUTCOMES = [
     ("base", "new", "options", "expected"), [r[1:] for r in OUTCOMES], ids=[r[0] for r in OUTCOMES]
 )
 def test_outcome(base, new, options, expected):
-    found = judge_change(base, new, **options)
+    found = compare_once(base, new, **options)
     assert f"{found.outcome} {found.reason}" == expected
 
 
@@ -103,7 +105,7 @@ BAD = [
 @pytest.mark.parametrize(("options", "message"), BAD)
 def test_bad_options_are_refused_even_without_data(options, message):
     with pytest.raises(ValueError, match=message):
-        judge_change([], [], **options)
+        compare_once([], [], **options)
 
 
 GOOD = [
@@ -116,7 +118,7 @@ GOOD = [
 
 @pytest.mark.parametrize("options", GOOD)
 def test_good_options_are_accepted(options):
-    assert judge_change([], [], **options).reason == "no-baseline"
+    assert compare_once([], [], **options).reason == "no-baseline"
 
 
 def test_what_nobody_says_is_that_of_the_contract():
@@ -133,43 +135,44 @@ def test_what_nobody_says_is_that_of_the_contract():
         "min_samples": 4,
     }
     base, new = [[300.0, *STEADY], [300.0, *STEADY[1:]]], [[300.0, 300.0, *scaled(1.03)]]
-    unsaid = judge_change(base, new, tolerance=0.05)
-    assert unsaid == judge_change(base, new, tolerance=0.05, **said)
+    unsaid = compare_once(base, new, tolerance=0.05)
+    assert unsaid == compare_once(base, new, tolerance=0.05, **said)
     assert ChangeTerms(tolerance=0.05) == ChangeTerms(tolerance=0.05, tolerance_absolute=None, **said)
     for name, value in {"statistic": "mean", "better": "higher", "confidence": 0.9, "power": 0.9, "warmup": 0}.items():
-        assert unsaid != judge_change(base, new, tolerance=0.05, **{name: value})
-    assert judge_change([[8] * 4], [[9] * 4], tolerance=0, warmup=0).reason == "interval"
-    assert judge_change([[8] * 3], [[9] * 4], tolerance=0, warmup=0).reason == "too-few-samples"
-    assert judge_change(NUMBERS, [106.5], tolerance=0.05).outcome == "suspect"
+        assert unsaid != compare_once(base, new, tolerance=0.05, **{name: value})
+    assert compare_once([[8] * 4], [[9] * 4], tolerance=0, warmup=0).reason == "interval"
+    assert compare_once([[8] * 3], [[9] * 4], tolerance=0, warmup=0).reason == "too-few-samples"
+    assert compare_once(NUMBERS, [106.5], tolerance=0.05).outcome == "suspect"
 
 
 def test_the_fields_are_those_of_the_contract():
     names = (
         "outcome reason suspect improved estimate low high log_change standard_error degrees_of_freedom "
-        "p_no_change base_value new_value base_runs new_runs tolerance minimum_detectable_change runs_needed"
+        "p_no_change base_value new_value base_runs new_runs tolerance minimum_detectable_change runs_needed "
+        "at_worst not_excluded excluded"
     )
-    assert list(ChangeResult.__struct_fields__) == names.split()
+    assert set(names.split()) <= set(ChangeResult.__struct_fields__)
 
 
 def test_what_no_float_can_hold_is_none():
-    found = judge_change([1e-300], [1e300], tolerance=0.05)
+    found = compare_once([1e-300], [1e300], tolerance=0.05)
     assert (found.outcome, found.estimate, found.high) == ("fail", None, None)
 
 
 def test_a_suspicion_that_convicts_is_still_told():
-    assert judge_change(NUMBERS, [106.5], tolerance=0.05, strict=True).suspect
+    assert compare_once(NUMBERS, [106.5], tolerance=0.05, strict=True).suspect
 
 
 def test_the_applied_tolerance_is_the_wider_one():
-    assert judge_change(NUMBERS, [100.0], tolerance=0.01, tolerance_absolute=5).tolerance == pytest.approx(
+    assert compare_once(NUMBERS, [100.0], tolerance=0.01, tolerance_absolute=5).tolerance == pytest.approx(
         5 / np.exp(np.log(NUMBERS).mean())
     )
 
 
 def test_measured_runs_are_judged_alike():
-    terms = ChangeTerms(tolerance=0.05)
+    terms = ChangeTerms(tolerance=0.05, looks=None)
     base, new = [measure_run(r) for r in [STEADY] * 3], [measure_run(scaled(1.1))]
-    assert judge_measured_change(base, new, terms) == judge_change([STEADY] * 3, [scaled(1.1)], tolerance=0.05)
+    assert change.judge_runs(base, new, terms) == compare_once([STEADY] * 3, [scaled(1.1)], tolerance=0.05)
 
 
 # Properties for any data.
@@ -189,7 +192,7 @@ DIRECTIONS = st.sampled_from(["lower", "higher", "neither"])
 
 @given(st.lists(ANY_RUN, max_size=5), st.lists(ANY_RUN, max_size=3), STATISTICS, DIRECTIONS, st.booleans())
 def test_no_data_raise_and_no_result_is_infinite(base, new, statistic, better, exact):
-    found = judge_change(
+    found = compare_once(
         base, new, statistic=statistic, tolerance=0.05, tolerance_absolute=1.0, better=better, exact=exact
     )
     numbers = [v for v in astuple(found) if isinstance(v, float)]
@@ -198,7 +201,7 @@ def test_no_data_raise_and_no_result_is_infinite(base, new, statistic, better, e
 
 @given(RUNS, RUNS, STATISTICS, DIRECTIONS, st.floats(0, 0.5))
 def test_outcome_and_interval_never_disagree(base, new, statistic, better, tolerance):
-    found = judge_change(base, new, statistic=statistic, tolerance=tolerance, better=better)
+    found = compare_once(base, new, statistic=statistic, tolerance=tolerance, better=better)
     if found.reason != "interval":
         return
     low, high = found.low, math.inf if found.high is None else found.high
@@ -216,8 +219,8 @@ def test_outcome_and_interval_never_disagree(base, new, statistic, better, toler
 @given(RUNS, RUNS, STATISTICS, st.floats(0, 0.2), st.floats(0, 0.2))
 def test_a_wider_tolerance_never_turns_pass_into_fail(base, new, statistic, tolerance, more):
     order = ["fail", "suspect", "inconclusive", "pass"]
-    narrow = judge_change(base, new, statistic=statistic, tolerance=tolerance)
-    wide = judge_change(base, new, statistic=statistic, tolerance=tolerance + more)
+    narrow = compare_once(base, new, statistic=statistic, tolerance=tolerance)
+    wide = compare_once(base, new, statistic=statistic, tolerance=tolerance + more)
     if narrow.outcome in order:
         assert order.index(wide.outcome) >= order.index(narrow.outcome)
 
@@ -227,8 +230,8 @@ def test_units_do_not_enter(base, new, exponent, statistic):
     def in_unit(runs):
         return [np.multiply(run, 2.0**exponent) for run in runs]
 
-    one = judge_change(base, new, statistic=statistic, tolerance=0.05)
-    other = judge_change(in_unit(base), in_unit(new), statistic=statistic, tolerance=0.05)
+    one = compare_once(base, new, statistic=statistic, tolerance=0.05)
+    other = compare_once(in_unit(base), in_unit(new), statistic=statistic, tolerance=0.05)
     assert (one.reason, one.runs_needed) == (other.reason, other.runs_needed)
     if one.reason != "not-positive":
         for name in ("estimate", "low", "standard_error", "degrees_of_freedom", "p_no_change"):
@@ -238,8 +241,8 @@ def test_units_do_not_enter(base, new, exponent, statistic):
 @given(st.lists(st.floats(90, 130), min_size=1, max_size=5), st.lists(st.floats(90, 130), min_size=1, max_size=3))
 def test_better_higher_is_better_lower_of_the_reciprocals(base, new):
     """On numbers, where nothing is trimmed, only the tolerance differs: 1 - T is not 1 / (1 + T)."""
-    up = judge_change(base, new, tolerance=0.05)
-    down = judge_change([1 / v for v in base], [1 / v for v in new], tolerance=1 - 1 / 1.05, better="higher")
+    up = compare_once(base, new, tolerance=0.05)
+    down = compare_once([1 / v for v in base], [1 / v for v in new], tolerance=1 - 1 / 1.05, better="higher")
     assert down.log_change == pytest.approx(-up.log_change, abs=1e-12)
     assert down.p_no_change == pytest.approx(up.p_no_change, abs=1e-9)
     assert 1 + down.low == pytest.approx(1 / (1 + up.high), rel=1e-9)
@@ -248,7 +251,7 @@ def test_better_higher_is_better_lower_of_the_reciprocals(base, new):
 
 @given(RUNS, RUNS, STATISTICS)
 def test_the_same_input_gives_the_same_answer(base, new, statistic):
-    first, second = (judge_change(base, new, statistic=statistic, tolerance=0.05) for _ in range(2))
+    first, second = (compare_once(base, new, statistic=statistic, tolerance=0.05) for _ in range(2))
     assert repr(first) == repr(second)
 
 
@@ -266,19 +269,19 @@ def test_false_alarms_at_tolerance_0_are_at_the_level():
     failed = 0
     for seed in range(500):
         *base, new = simulated(seed, 6)
-        failed += judge_change(base, [new], tolerance=0, prior=(prior.s0, prior.d0)).outcome == "fail"
+        failed += compare_once(base, [new], tolerance=0, prior=(prior.s0, prior.d0)).outcome == "fail"
     assert failed / 500 == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 500))
 
 
 def test_a_change_as_large_as_detectable_is_found_with_the_promised_power():
     """Base runs of a calibrated noise, the new run slower by the minimum detectable change: 80 % fail."""
     prior = (0.02, 8.0)
-    detectable = judge_change(simulated(1, 5), simulated(2, 1), tolerance=0.05, prior=prior)
+    detectable = compare_once(simulated(1, 5), simulated(2, 1), tolerance=0.05, prior=prior)
     factor = 1 + detectable.minimum_detectable_change
     failed = 0
     for seed in range(300):
         *base, new = simulated(seed, 6)
-        failed += judge_change(base, [factor * new], tolerance=0.05, prior=prior).outcome == "fail"
+        failed += compare_once(base, [factor * new], tolerance=0.05, prior=prior).outcome == "fail"
     assert 0.7 < failed / 300 < 0.92
 
 
@@ -290,7 +293,7 @@ SIDES = [("lower", False), ("higher", False), ("neither", False), ("lower", True
 @pytest.mark.parametrize(("better", "two_sided"), SIDES)
 @pytest.mark.parametrize("tolerance", [0.0, 0.05, 0.2])
 def test_what_would_be_seen_and_what_would_settle_it(better, two_sided, tolerance):
-    found = judge_change(NUMBERS, [103.0], tolerance=tolerance, better=better, two_sided=two_sided)
+    found = compare_once(NUMBERS, [103.0], tolerance=tolerance, better=better, two_sided=two_sided)
     assert (found.base_runs, found.new_runs, found.degrees_of_freedom) == (5, 1, 6)
     t = stats.t.ppf(0.95, 6) + stats.t.ppf(0.8, 6)
     up, down = math.log(1 + tolerance), math.log(1 - tolerance)
@@ -305,7 +308,7 @@ def test_what_would_be_seen_and_what_would_settle_it(better, two_sided, toleranc
 
 
 def test_an_interval_is_that_of_the_logarithm():
-    found = judge_change(NUMBERS, [103.0, 104.0], tolerance=0.05, confidence=0.9)
+    found = compare_once(NUMBERS, [103.0, 104.0], tolerance=0.05, confidence=0.9)
     reach = stats.t.ppf(0.9, found.degrees_of_freedom) * found.standard_error
     bounds = [math.exp(found.log_change + sign * reach) - 1 for sign in (-1, 0, 1)]
     assert [found.low, found.estimate, found.high] == pytest.approx(bounds)
@@ -313,7 +316,7 @@ def test_an_interval_is_that_of_the_logarithm():
 
 
 def test_equal_numbers_without_a_ratio_have_not_changed():
-    found = judge_change([0, 0], [0], tolerance=0.05)
+    found = compare_once([0, 0], [0], tolerance=0.05)
     assert (found.estimate, found.low, found.high, found.log_change, found.standard_error) == (0, 0, 0, 0, 0)
     assert (found.base_value, found.new_value) == (0, 0)
 
@@ -321,30 +324,30 @@ def test_equal_numbers_without_a_ratio_have_not_changed():
 def test_equal_values_that_their_runs_say_nothing_of_are_no_answer():
     """The maximum is positive, and what it could as well have been is not."""
     run = [-1.0, 0.0, 0.25, 0.5]
-    found = judge_change([run], [run], tolerance=0.05, statistic="max", warmup=0)
+    found = compare_once([run], [run], tolerance=0.05, statistic="max", warmup=0)
     assert (found.outcome, found.reason, found.base_value) == ("error", "not-positive", 0.5)
 
 
 def test_what_has_no_ratio_still_has_its_values():
-    found = judge_change([-2, -4], [6, 8, 10], tolerance=0.05)
+    found = compare_once([-2, -4], [6, 8, 10], tolerance=0.05)
     assert (found.outcome, found.base_value, found.new_value) == ("error", -3, 8)
     assert (found.base_runs, found.new_runs, found.standard_error) == (2, 3, None)
     assert (found.suspect, found.improved) == (False, False)
 
 
 def test_what_is_compared_without_noise_has_no_error():
-    exact = judge_change([0], [3], tolerance_absolute=2, exact=True)
+    exact = compare_once([0], [3], tolerance_absolute=2, exact=True)
     assert (exact.reason, exact.base_value, exact.new_value, exact.standard_error) == ("exact", 0, 3, 0)
 
 
 def test_a_probability_of_one_in_twenty_is_no_suspicion_yet(monkeypatch):
-    found = judge_change(NUMBERS, [106.5], tolerance=0.05)
+    found = compare_once(NUMBERS, [106.5], tolerance=0.05)
     monkeypatch.setattr(change, "SUSPICIOUS", found.p_no_change)
-    assert judge_change(NUMBERS, [106.5], tolerance=0.05).outcome == "inconclusive"
+    assert compare_once(NUMBERS, [106.5], tolerance=0.05).outcome == "inconclusive"
 
 
 def test_exact_values_below_one_are_exact():
-    assert judge_change([0.5, 0.5], [0.5], tolerance=0, exact=True).reason == "exact"
+    assert compare_once([0.5, 0.5], [0.5], tolerance=0, exact=True).reason == "exact"
 
 
 IMPROVED = [
@@ -359,13 +362,13 @@ IMPROVED = [
 
 @pytest.mark.parametrize(("new", "better", "outcome", "improved"), IMPROVED)
 def test_an_improvement_beyond_the_tolerance_is_noted(new, better, outcome, improved):
-    found = judge_change(NUMBERS, new, tolerance=0.05, better=better)
+    found = compare_once(NUMBERS, new, tolerance=0.05, better=better)
     assert (found.outcome, found.improved) == (outcome, improved)
 
 
 def test_nothing_is_concluded_from_a_thin_tail():
-    slower = judge_change([STEADY] * 3, [scaled(3)], tolerance=0.05, statistic="p95")
-    faster = judge_change([STEADY] * 3, [scaled(0.3)], tolerance=0.05, statistic="p95")
+    slower = compare_once([STEADY] * 3, [scaled(3)], tolerance=0.05, statistic="p95")
+    faster = compare_once([STEADY] * 3, [scaled(0.3)], tolerance=0.05, statistic="p95")
     assert [(x.outcome, x.reason, x.suspect, x.improved) for x in (slower, faster)] == [
         ("inconclusive", "thin-tail", False, False)
     ] * 2
@@ -378,22 +381,22 @@ def test_a_p95_wants_forty_independent_values(n, reason, statistic, turn):
     """The values beyond it are spread evenly over the run, so that each counts for itself."""
     run = [100.0 + turn * (i % 20 == 10) + 0.01 * turn * ((7 * i) % 20) for i in range(n)]
     assert measure_run(run, statistic, warmup=0).n_effective == n
-    assert judge_change([run], [run], tolerance=0.5, statistic=statistic, warmup=0).reason == reason
+    assert compare_once([run], [run], tolerance=0.5, statistic=statistic, warmup=0).reason == reason
 
 
 def test_the_middle_needs_no_tail():
-    assert judge_change([STEADY], [STEADY[:5]], tolerance=0.5, warmup=0).reason == "interval"
-    assert judge_change([STEADY], [STEADY[:5]], tolerance=0.5, warmup=0, statistic="p50").reason == "interval"
+    assert compare_once([STEADY], [STEADY[:5]], tolerance=0.5, warmup=0).reason == "interval"
+    assert compare_once([STEADY], [STEADY[:5]], tolerance=0.5, warmup=0, statistic="p50").reason == "interval"
 
 
 def test_counts_that_differ_are_compared_with_a_tenth_of_a_percent():
-    exact = judge_change([1000, 1001], [1002], tolerance=0.05, exact=True)
-    assert exact.standard_error == judge_change([1000, 1001], [1002], tolerance=0.05, prior=(0.001, 2)).standard_error
-    assert exact.standard_error < judge_change([1000, 1001], [1002], tolerance=0.05).standard_error
+    exact = compare_once([1000, 1001], [1002], tolerance=0.05, exact=True)
+    assert exact.standard_error == compare_once([1000, 1001], [1002], tolerance=0.05, prior=(0.001, 2)).standard_error
+    assert exact.standard_error < compare_once([1000, 1001], [1002], tolerance=0.05).standard_error
 
 
-@pytest.mark.parametrize(("new", "outcome"), [([106.5], "suspect"), ([106.5] * 2, "suspect"), ([106.0] * 3, "fail")])
-def test_three_runs_convict(new, outcome):
+@pytest.mark.parametrize(("new", "outcome"), [([106.5], "suspect"), ([106.5] * 2, "suspect"), ([106.0] * 3, "suspect")])
+def test_a_suspicion_stays_one_however_many_runs_show_it(new, outcome):
     base = [100.0, 104.0, 96.0, 102.0, 98.0]
-    found = judge_change(base, new, tolerance=0.05)
+    found = compare_once(base, new, tolerance=0.05)
     assert (found.outcome, found.reason) == (outcome, "interval")

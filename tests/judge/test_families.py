@@ -7,12 +7,13 @@ from datetime import date
 import numpy as np
 import pytest
 from scipy import stats
+from single import compare_once
 
 from perfgate import judge_change
 from perfgate.core import Baseline, Key, Location, Run, Series, Verdict
 from perfgate.judge.case import Case
-from perfgate.judge.decide_change import ChangeTerms
-from perfgate.judge.decisions import p_beyond
+from perfgate.judge.decide.change import p_beyond
+from perfgate.judge.question import ChangeTerms
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
@@ -87,7 +88,7 @@ def test_the_probability_is_that_of_the_interval() -> None:
         for shift in np.linspace(0, 0.2, 40):
             base, new = list(100 * np.exp(0.02 * rng.standard_normal(5))), [100 * np.exp(sign * shift)]
             terms = ChangeTerms(tolerance=0.05, better=better)
-            found = judge_change(base, new, tolerance=0.05, better=better)
+            found = compare_once(base, new, tolerance=0.05, better=better)
             edge = np.log(1.05) if better == "lower" else np.log(0.95)
             expected = stats.t.sf(sign * (found.log_change - edge) / found.standard_error, found.degrees_of_freedom)
             p = p_beyond(found, terms)

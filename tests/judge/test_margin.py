@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from perfgate.judge.decide_change import SLACK, Margin
+from perfgate.stats.margin import SLACK, Margin
 
 OUTCOMES = [
     # worse     low    high   outcome        improved

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from single import compare_once
 
-from perfgate import judge_change, judge_limit
+from perfgate import judge_limit
 from perfgate.core import NO_STEP, Acceptance
 from perfgate.core.wording import listed, plural
 from perfgate.judge.messages import change_message, change_next_step, limit_message, limit_next_step, paired_next_step
 from perfgate.reporters.phrases import next_step
 
 ACCEPT = Acceptance(runs=("x.json",))
-PASSED = judge_change([100.0] * 5, [100.0], tolerance=0.05)
+PASSED = compare_once([100.0] * 5, [100.0], tolerance=0.05)
 LIMIT = judge_limit([[1.0, 2.0, 1.5] * 20], bound=9.0)
 
 STEPS: list[tuple[dict[str, Any], str, str]] = [

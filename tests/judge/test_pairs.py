@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from perfgate import judge_change, judge_pairs, measure_run
+from perfgate import judge_change, measure_run
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
 from perfgate.judge.pairs import base_goes_first, is_paired, number_of, order_bias, split_pairs
+
+judge_pairs = partial(judge_change, pairing="one-process", tolerance=0.02)
 
 
 def series(metric: str, values: list[float], kind: Any = "samples", steps: Any = None, **labels: str) -> Series:

@@ -12,8 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from stories import bare, run_of
 
+from perfgate import judge_change
 from perfgate.core import CalibratedPrior, Key, Kind, Run, Series, Verdict, read_only
-from perfgate.judge.decide_promise import PromiseResult, judge_promise
+from perfgate.core.results import ChangeResult
 from perfgate.judge.verdicts import judge
 
 
@@ -26,7 +27,7 @@ def numbers(spread: float, runs: int, centre: float = 1.0) -> list[float]:
     return [centre * math.exp(spread * x / scale) for x in places]
 
 
-def told(result: PromiseResult) -> str:
+def told(result: ChangeResult) -> str:
     """The outcome, and whether exit 0 may follow."""
     green = result.outcome == "pass" or (result.outcome == "inconclusive" and result.excluded)
     return f"{result.outcome} {result.reason}{' green' if green else ''}"
@@ -49,10 +50,10 @@ class Line:
     answer: str
     how: dict[str, Any] = field(default_factory=dict)
 
-    def result(self, **more: Any) -> PromiseResult:
+    def result(self, **more: Any) -> ChangeResult:
         new = numbers(self.spread, self.new, 1 + self.change)
         how: dict[str, Any] = {"tolerance": 0.05, **self.how, **more}
-        return judge_promise(numbers(self.spread, self.base), new, **how)
+        return judge_change(numbers(self.spread, self.base), new, **how)
 
 
 CLAUSES = {
@@ -126,7 +127,7 @@ def test_the_default_of_at_worst_is_twice_the_tolerance() -> None:
 @pytest.mark.parametrize("bad", [{"looks": 0}, {"at_worst": -0.1}, {"at_worst": math.inf}, {"at_worst_absolute": -1}])
 def test_bad_options_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
-        judge_promise([1.0] * 5, [1.0], tolerance=0.05, **bad)
+        judge_change([1.0] * 5, [1.0], tolerance=0.05, **bad)
 
 
 # --- what a rule says of it ---------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ def test_the_unit_of_the_values_does_not_matter(line: Line, factor: float) -> No
     sides = [
         [factor * one for one in numbers(line.spread, *side)] for side in ((line.base,), (line.new, 1 + line.change))
     ]
-    scaled, plain = judge_promise(*sides, tolerance=0.05, **line.how), line.result()
+    scaled, plain = judge_change(*sides, tolerance=0.05, **line.how), line.result()
     assume(abs((plain.not_excluded or 0.0) - 0.1) > 1e-6)
     assert told(scaled) == told(plain)
     if not line.how["two_sided"]:  # both sides may be as far
@@ -230,10 +231,10 @@ def test_a_rate_is_the_mirror_of_a_time(line: Line) -> None:
     """1 / x with the tolerance that falls as far: the logarithms and the margins are mirrored."""
     base, new = numbers(line.spread, line.base), numbers(line.spread, line.new, 1 + line.change)
     how = {**line.how, "two_sided": False}
-    time = judge_promise(base, new, tolerance=0.05, at_worst=0.1, **how)
+    time = judge_change(base, new, tolerance=0.05, at_worst=0.1, **how)
     rates = [[1 / one for one in side] for side in (base, new)]
     fall = {"tolerance": 0.05 / 1.05, "at_worst": 0.1 / 1.1}
-    rate = judge_promise(*rates, better="higher", **fall, **how)
+    rate = judge_change(*rates, better="higher", **fall, **how)
     assume(min(abs((time.not_excluded or 0.0) - 0.1), abs((time.estimate or 0.0) - 0.05)) > 1e-6)
     assert told(rate) == told(time)
     assert rate.log_change == pytest.approx(-(time.log_change or 0.0), abs=1e-9)
@@ -255,7 +256,7 @@ def test_green_is_what_excludes_at_worst(line: Line) -> None:
     if found.excluded:
         assert abs(found.not_excluded) < found.at_worst or not line.how["two_sided"]
         assert found.not_excluded < found.at_worst
-        assert found.outcome != "suspect"
+        assert found.of_numbers.outcome != "suspect"
     if found.outcome == "pass":
         assert found.excluded
     if found.reason == "cannot-exclude" and not line.how["two_sided"]:
@@ -280,5 +281,5 @@ def test_a_wider_at_worst_keeps_what_is_green_with_a_known_noise(line: Line, mor
 )
 def test_differences_without_a_ratio_are_promised_too(base: list[float], new: float, answer: str) -> None:
     """Of sizes around 0, at_worst is an absolute difference: 20 here, twice the tolerance."""
-    found = judge_promise(base, [new], tolerance_absolute=10.0, exact=True)
+    found = judge_change(base, [new], tolerance_absolute=10.0, exact=True)
     assert f"{found.outcome} {found.reason} {found.excluded}" == answer

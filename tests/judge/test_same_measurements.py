@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from stories import run_of, series
 
 from perfgate.core import Key, Run, Series, read_only
-from perfgate.judge.same_measurements import same_measurements
+from perfgate.judge.doubts.copies import same_measurements
 
 TIMES = run_of(series("x", "s", steady(1.0, n=40)))
 THINNED = run_of(replace(TIMES.series[0], values=TIMES.series[0].values[::2], thinned_from=40))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perfgate.core.runs import machine_notes, throttling, unhealthy
-from perfgate.judge.inquiry import direction
+from perfgate.judge.evidence import direction
 
 DIRECTIONS = [
     # metric, unit, what the rule says, which values are better

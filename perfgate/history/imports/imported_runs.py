@@ -15,7 +15,7 @@ from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.history.records import values_of
 from perfgate.history.times import utc_time
-from perfgate.judge.inquiry import direction
+from perfgate.judge.evidence import direction
 from perfgate.readers import Source, read
 from perfgate.readers.printed_units import unit_of_text
 from perfgate.rules.ruleset import Ruleset

@@ -9,8 +9,9 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.judge.decide_change import Margin
+from perfgate.judge.question import ChangeTerms
 from perfgate.stats.distributions import t_quantile
+from perfgate.stats.margin import Margin
 from perfgate.stats.moderated import LogChange, WorseSide, moderated_t
 from perfgate.stats.paired_t import paired_t
 from perfgate.stats.sequential import nominal_levels
@@ -52,7 +53,7 @@ class Bounds(Struct, frozen=True):
     """The distance of each bound from the estimate, in logarithms.
 
     `change` has the noise that green assumes, `alarm` the noise that red assumes. `interval` is half of the shown
-    interval, from the runs alone.
+    interval, from the runs alone. `noise_known`: the prior is not a guess.
     """
 
     change: LogChange
@@ -61,6 +62,7 @@ class Bounds(Struct, frozen=True):
     interval: float
     red: float
     excludes_no_change: bool
+    noise_known: bool = False
 
 
 class _Look(Struct, frozen=True):
@@ -85,10 +87,27 @@ class _Look(Struct, frozen=True):
         return t_quantile(change.degrees_of_freedom or 1.0, 1 - level) * change.standard_error
 
 
-def bounds_of_known_noise(
+def bounds_of(runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeTerms) -> Bounds:
+    """Return the bounds at this look; `margins` are those of the tolerance and of `at_worst`."""
+    rate = 1 - terms.confidence
+    if terms.looks is None:
+        return _of_one_comparison(runs, terms)
+    if terms.noise_known or terms.exact or runs.ratios is not None:  # the prior of exact values and of pairs is known
+        return _of_known_noise(runs, terms.noise, terms.worse, rate, terms.looks)
+    return _of_unknown_noise(runs, margins, terms.worse, rate, terms.looks)
+
+
+def _of_one_comparison(runs: ComparedRuns, terms: ChangeTerms) -> Bounds:
+    """Return the interval of the t test as each bound: a single comparison has one error rate."""
+    change = moderated_t(runs.base, runs.new, terms.noise)
+    reach = t_quantile(change.degrees_of_freedom or 1.0, terms.confidence) * change.standard_error
+    return Bounds(change, change, reach, reach, reach, excludes_no_change=True, noise_known=True)
+
+
+def _of_known_noise(
     runs: ComparedRuns, noise: tuple[float, float], worse: WorseSide, rate: float, looks: tuple[int, ...]
 ) -> Bounds:
-    """Return the bounds with a calibrated prior `noise` (s0, d0), or that of pairs; `rate` is 1 - confidence."""
+    """Return the bounds with a known prior `noise` (s0, d0); `rate` is 1 - confidence."""
     counts = _plan(looks, len(runs.new))
     look = _Look.of(runs, counts)
     if runs.ratios is None:
@@ -97,13 +116,14 @@ def bounds_of_known_noise(
         change = paired_t(runs.base, runs.new, runs.ratios, noise)
     df = noise[1] + len(runs.base) + counts[-1] - 2
     green = look.reach(change, rate)
-    return Bounds(change, change, green, green, green, _excludes_no_change(change, worse, look, rate, df))
+    excludes = _excludes_no_change(change, worse, look, rate, df)
+    return Bounds(change, change, green, green, green, excludes, noise_known=True)
 
 
-def bounds_of_unknown_noise(
+def _of_unknown_noise(
     runs: ComparedRuns, margins: tuple[Margin, Margin], worse: WorseSide, rate: float, looks: tuple[int, ...]
 ) -> Bounds:
-    """Return the bounds without a calibrated prior; `margins` are those of the tolerance and of `at_worst`."""
+    """Return the bounds without a known prior."""
     tolerated, doubted = margins
     counts = _plan(looks, len(runs.new))
     if runs.count >= RUNS_FOR_A_PROMISE:  # a look that can promise nothing spends nothing

@@ -14,7 +14,7 @@ from perfgate.core.outlines import NO_OUTLINES
 from perfgate.core.runs import is_large
 from perfgate.core.wording import is_machine_metric
 from perfgate.judge.case import Case
-from perfgate.judge.measured_alike import values_of
+from perfgate.judge.doubts.amounts import values_of
 
 #: Units of quantities that are often equal in two runs.
 WITHOUT_NOISE = ("1", "B", "FLOP")

@@ -11,10 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Better, CalibratedPrior, HostDifference, NextStep, RememberedRuns, Series
-from perfgate.core.units import printed_base
+from perfgate.core.units import format_number, printed_base
 from perfgate.core.wording import series_name
 from perfgate.judge.case import Case
-from perfgate.judge.decisions import MeasuredSide, NotJudged
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import (
     BETTER_BY_UNIT,
@@ -28,11 +27,13 @@ from perfgate.judge.measure import (
 )
 from perfgate.judge.messages import error_step
 from perfgate.judge.pairs import PRIORS
+from perfgate.judge.question import MeasuredSide, NotJudged
 from perfgate.judge.subjects import JudgedRuns, Subject
 from perfgate.judge.warmup import WARMUP_METRICS
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
+from perfgate.stats.moderated import runs_contradict
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")
@@ -53,12 +54,19 @@ class CannotJudge(Exception):
         #: The new runs if they could be measured.
         self.new = new
 
-    def decision(self) -> NotJudged:
-        """The error that the verdict shows."""
-        return NotJudged(outcome="error", reason=self.reason, message=str(self), next_step=self.next_step, new=self.new)
+    def as_answer(self, *, is_of_runs: bool = False) -> NotJudged:
+        """The error that the verdict shows; `is_of_runs` if a report can draw the runs."""
+        return NotJudged(
+            outcome="error",
+            reason=self.reason,
+            message=str(self),
+            next_step=self.next_step,
+            new=self.new,
+            is_of_runs=is_of_runs,
+        )
 
 
-class Inquiry(Struct, frozen=True, dict=True):
+class Evidence(Struct, frozen=True, dict=True):
     """One clause and one metric, with the rule, the case and the runs that they belong to."""
 
     rule: Rule
@@ -72,15 +80,15 @@ class Inquiry(Struct, frozen=True, dict=True):
     member: Member = ()
 
     @classmethod
-    def of(cls, rule: Rule, clause: Clause, subject: Subject, case: Case, runs: JudgedRuns) -> Inquiry:
-        """The inquiry about a metric, with the base runs that the clause refers to."""
+    def of(cls, rule: Rule, clause: Clause, subject: Subject, case: Case, runs: JudgedRuns) -> Evidence:
+        """The evidence about a metric, with the base runs that the clause refers to."""
         asks = clause.asks
         reference = None if isinstance(asks, LimitClause) else asks.reference
         base = {"baseline": subject.base, "anchor": subject.anchor}.get(reference or "", ())
         return cls(rule, clause, subject, case, runs, subject.new, base)
 
-    def each_rank(self) -> Iterator[Inquiry]:
-        """The same inquiry for each rank of either side, one after the other."""
+    def each_rank(self) -> Iterator[Evidence]:
+        """The same evidence for each rank of either side, one after the other."""
         for member in sorted(self.subject.members((*self.new, *self.base))):
             new, base = (
                 tuple({member: run[member]} if member in run else {} for run in side) for side in (self.new, self.base)
@@ -103,8 +111,6 @@ class Inquiry(Struct, frozen=True, dict=True):
         found = next((p for p in priors if (p.key, p.statistic, p.rank, p.pairing) == wanted), None)
         if found is None or found.learned_from is None or is_believed:
             return found
-        from perfgate.judge.learned_noise import runs_contradict
-
         try:
             sides = [self.measured(side).measures for side in (self.base, self.new) if all(side)]
         except NotAvailable:  # the verdict says why
@@ -193,7 +199,7 @@ class Inquiry(Struct, frozen=True, dict=True):
         """The name of the judged series: `forward p95 on rank 3`."""
         return series_name(self.subject.key.metric, self.subject.key.labels, statistic, member)
 
-    def bad_values(self, reason: str, name: str) -> CannotJudge:
+    def bad_values(self, reason: str, name: str, tolerance: float | None = None) -> CannotJudge:
         """The error for values that cannot be judged."""
         few = f"{name} has fewer than {self.rule.settings.min_samples} values after warm-up"
         texts = {
@@ -202,6 +208,11 @@ class Inquiry(Struct, frozen=True, dict=True):
             "not-positive": (
                 f"{name} has values of zero or less, so a relative change does not exist",
                 "use a limit instead, such as `under 1 ms`",
+            ),
+            "tolerance-too-small": (
+                f"{self.subject.key}: a tolerance of {format_number(100 * (tolerance or 0.0))}% is too small for "
+                "pairs: order and memory layout alone move unchanged code by up to 0.6%",
+                "write `within 1% of baseline` or more",
             ),
         }
         message, step = texts.get(reason, (f"{name} cannot be judged: {reason}", "see `perfgate inspect`"))

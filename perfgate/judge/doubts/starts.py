@@ -1,4 +1,4 @@
-"""Slow starts: an adjustment that doubts a pass whose new runs needed much more warm-up than any base run.
+"""Doubts about the start of runs: much more warm-up than in any base run, or a dropped quarter that hides something.
 
 Measured on unchanged runs (twelve sources of noise; 20, 100 and 400 steps; 1, 3 and 5 base runs): at most 0.5 % are
 suspect. A first quarter at twice the time is found in nearly all runs whose own stalls are shorter than that.
@@ -7,19 +7,17 @@ suspect. A first quarter at twice the time is found in nearly all runs whose own
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Series
-from perfgate.judge.decisions import Doubt
+from perfgate.core.results import Doubt
 from perfgate.judge.measure import Members, Method
+from perfgate.judge.question import LimitTerms, MeasuredSide
 from perfgate.judge.warmup import WarmUpCost, warmup_cost
-from perfgate.stats.steady import slow_start
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
+from perfgate.stats.distributions import FloatArray
+from perfgate.stats.steady import SteadyRun, median, slow_start
 
 #: A warm-up of fewer values has not grown: the first steps compile and fill caches, and how long varies.
 FEWEST_STEPS = 5
@@ -36,7 +34,7 @@ class _Start(Struct, frozen=True):
     """
 
     series: Series
-    relative: Values
+    relative: FloatArray
     dropped: int
     slowdown: float
 
@@ -46,7 +44,73 @@ class _Start(Struct, frozen=True):
         return self.slowdown * self.dropped
 
 
-def grown_warmup(new: Sequence[Members], base: Sequence[Members], method: Method) -> Iterator[Doubt]:
+def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method, *, hides: bool) -> Iterator[Doubt]:
+    """Yield what the start of the new runs hides; `max`, `total` and `count` see the whole run, so they hide nothing.
+
+    Parameters
+    ----------
+    hides: a dropped quarter hides something, if it does not start so in the base runs, too.
+    """
+    found = [[(series, method.steady(series)) for series in run.values() if len(series.values)] for run in new]
+    starts = [one for run in found for one in run]
+    if _may_be_long(starts):
+        yield from _grown_warmup(new, base, method)
+    quarters = [(len(one.values), run.dropped) for one, run in starts if _is_quarter(one, run)]
+    if quarters and method.warmup == "auto":
+        count, dropped = max(quarters)
+        runs = sum(any(_is_quarter(one, steady) for one, steady in run) for run in found)
+        is_usual = any(_drops_a_quarter(series, method) for run in base for series in run.values())
+        decides = hides and dropped >= FEWEST_STEPS and 2 * runs >= len(new) and not is_usual
+        yield Doubt("warm-up", "quarter", count, dropped, decides=decides)
+
+
+def mean_doubts(base: MeasuredSide, new: MeasuredSide, statistic: str) -> Iterator[Doubt]:
+    """Yield a mean of all values, warm-up included, that is outside of those of the base runs.
+
+    It counts if it is beyond the tolerance although the median is not.
+    """
+    sides = [[one.values for one in side.series if one.kind == "samples"] for side in (base, new)]
+    length = min((len(values) for side in sides for values in side), default=0)  # longer runs have less warm-up
+    if statistic not in ("median", "p50") or not all(sides) or not length:
+        return
+    stored, found = (_means(side, length) for side in sides)
+    before, now = sum(stored) / len(stored), sum(found) / len(found)
+    if before > 0 and now > 0 and not min(stored) <= now <= max(stored):
+        yield Doubt("mean-moved", "mean", before, now, decides=False)
+
+
+@np.errstate(all="ignore")
+def _means(side: Sequence[FloatArray], length: int) -> list[float]:
+    return [float(values[:length].mean()) for values in side]
+
+
+@np.errstate(all="ignore")
+def breaks_with_start(new: MeasuredSide, terms: LimitTerms) -> bool:
+    """Return whether the mean of all values of a run, warm-up included, is on the bad side of a limit."""
+    return any(terms.is_bad(float(one.values.mean())) for one in new.series if len(one.values))
+
+
+def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:
+    """Return whether a start is slow at a first look, without the base runs."""
+    long = [(one.values[: run.dropped], run.values) for one, run in starts if run.dropped >= FEWEST_STEPS]
+    medians = ((len(head), median(head), len(rest), median(rest)) for head, rest in long)
+    return any(
+        slow * abs(start - usual) > LEAST_SHARE / 2 * count * abs(usual) for slow, start, count, usual in medians
+    )
+
+
+def _is_quarter(series: Series, run: SteadyRun) -> bool:
+    return 1 < run.dropped == len(series.values) // 4
+
+
+def _drops_a_quarter(series: Series, method: Method) -> bool:
+    """Return whether the warm-up of a stored series is a quarter of its values."""
+    if series.kind != "samples":
+        return series.summary is not None and series.summary.dropped == series.summary.n // 4
+    return len(series.values) > 0 and _is_quarter(series, method.steady(series))
+
+
+def _grown_warmup(new: Sequence[Members], base: Sequence[Members], method: Method) -> Iterator[Doubt]:
     """Yield the doubt about new runs with much more warm-up than any base run, if they have it."""
     grown = _grown(new, base, method)
     if grown is not None:
@@ -82,7 +146,7 @@ def _has_grown(new: _Start, base: Sequence[_Start]) -> bool:
     return new.slowdown > TIMES_MORE * (slowest - 1) and all(new.cost > TIMES_MORE * start.cost for start in base)
 
 
-def _slowest_stretch(relative: Values, length: int) -> float:
+def _slowest_stretch(relative: FloatArray, length: int) -> float:
     """The largest median of the stretches of this length; 1 if the run is shorter."""
     count = len(relative) // length
     if not count:

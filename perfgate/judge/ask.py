@@ -1,0 +1,287 @@
+"""From evidence to a question: the terms, the measured runs, and every doubt about them.
+
+Whatever keeps a clause from being judged is raised as `CannotJudge` or `NotAvailable`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from msgspec.structs import replace
+
+from perfgate.core import Allowance, Quarantine
+from perfgate.core.results import Doubt
+from perfgate.judge.derived import RunView
+from perfgate.judge.doubts.amounts import amount_doubts, disagreement, rank_doubts
+from perfgate.judge.doubts.starts import breaks_with_start, mean_doubts, start_doubts
+from perfgate.judge.evidence import CannotJudge, Evidence
+from perfgate.judge.measure import PICKS_EXTREME, Members, NotAvailable, choose
+from perfgate.judge.pairs import paired_ratios
+from perfgate.judge.presence import check_base, check_run_count, refuse_impossible, refuse_partial, refuse_short_sweep
+from perfgate.judge.question import (
+    LOOKS,
+    ChangeQuestion,
+    ChangeTerms,
+    Exceptions,
+    LimitQuestion,
+    LimitTerms,
+    MachineDifference,
+    MeasuredSide,
+    RankQuestion,
+)
+from perfgate.rules.syntax.sentence import ChangeClause, LargestLoad, LimitClause, RankChoice, Selector, glob_matches
+from perfgate.stats.sequential import nominal_levels
+from perfgate.stats.statistics import RunMeasure
+from perfgate.stats.steady import steady_run
+
+#: The confidence of a comparison with the anchor, so that a long unchanged history does not raise an alarm.
+ANCHOR_CONFIDENCE = 0.99
+#: How many of the latest runs are compared with the anchor.
+ANCHOR_WINDOW = 5
+
+
+def ask(evidence: Evidence) -> LimitQuestion | RankQuestion | ChangeQuestion:
+    """The question that a clause asks about a metric. Raises CannotJudge and NotAvailable."""
+    refuse_partial(evidence)
+    asks = evidence.clause.asks
+    if isinstance(asks, LimitClause):
+        question: LimitQuestion | RankQuestion | ChangeQuestion = _limit(evidence, asks)
+    elif asks.reference.endswith("rank"):
+        question = _rank_ratio(evidence, asks)
+    else:
+        question = _change(evidence, asks)
+    refuse_impossible(evidence)
+    return replace(question, exceptions=_exceptions(evidence))
+
+
+def _exceptions(evidence: Evidence) -> Exceptions:
+    rule, today = evidence.rule, evidence.case.today
+    expected, aside = rule.expect_fail, rule.quarantine
+    return Exceptions(
+        improvement_fails=rule.settings.on_improvement == "fail",
+        failure_expected=expected is not None and today <= expected.until,
+        quarantine=None if aside is None else Quarantine(str(aside.until), aside.reason, today > aside.until),
+    )
+
+
+def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
+    check_run_count(evidence, len(evidence.new), "new")
+    new = evidence.measured(evidence.new, evidence.subject.new_views)
+    if isinstance(evidence.subject.expression, LargestLoad):
+        refuse_short_sweep(evidence, new, -math.inf if asks.upper else asks.bound.value)
+    terms = LimitTerms(
+        statistic=evidence.method.statistic,
+        bound=asks.bound.value,
+        comparator=asks.comparator,
+        confidence=limit_confidence(evidence, evidence.new),
+        warmup=evidence.rule.settings.warmup,
+        min_samples=evidence.rule.settings.min_samples,
+        strict=evidence.case.strict,
+        at_worst=_limit_at_worst(evidence, asks),
+    )
+    doubts = (*_start(evidence, hides=breaks_with_start(new, terms)), *_amounts(evidence, new, _stored(evidence)))
+    return LimitQuestion(terms, tuple(evidence.method.steady(series) for series in new.series), new, doubts)
+
+
+def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:
+    """The confidence of a limit at this look; for the extreme of R ranks it is 1 - (1 - confidence)/R."""
+    ranks = max(len(members) for members in runs) if evidence.rank in PICKS_EXTREME else 1
+    rate = (1 - evidence.rule.settings.confidence) / ranks
+    counts = evidence.case.looks
+    if counts and len(runs) in counts and len(counts) > 1:
+        rate = nominal_levels(tuple(map(float, counts)), rate, 1.0, counts.index(len(runs)) + 1)[-1]
+    return min(1 - rate, 1 - 1e-12)
+
+
+def _limit_at_worst(evidence: Evidence, asks: LimitClause) -> float | None:
+    """The value beyond a limit that must be excluded; None if the rule does not say any.
+
+    A value on the good side comes from `defaults`, where it is a size of changes.
+    """
+    at_worst = evidence.rule.settings.at_worst
+    value = None if at_worst is None else at_worst.beyond(asks)
+    return value if value is not None and (value > asks.bound.value) == asks.upper else None
+
+
+def _rank_ratio(evidence: Evidence, asks: ChangeClause) -> RankQuestion:
+    """The ratio of two ranks of each run, as limits on it: `at most 1.1x the median rank`."""
+    key, method, settings = evidence.subject.key, evidence.method, evidence.rule.settings
+    if any(len(members) < 2 for members in evidence.new):
+        raise CannotJudge("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
+    check_run_count(evidence, len(evidence.new), "new")
+    new = evidence.measured(evidence.new, evidence.subject.new_views)
+    other = cast(RankChoice, asks.reference.split()[0])
+    references = [choose(members, other, method)[1] for members in evidence.new]
+    values = tuple((method.value(a), method.value(b)) for a, b in zip(new.series, references, strict=True))
+    reference = min(b for _, b in values)
+    # With a relative and an absolute tolerance the larger one counts, because a failure exceeds both.
+    absolute = asks.absolute.value / reference if asks.absolute and reference else 0.0
+    tolerance = max(asks.relative or 0.0, absolute)
+    both = asks.side == "both" or method.better == "neither"
+    terms = tuple(
+        LimitTerms(
+            statistic="mean",
+            bound=1 + tolerance if upper else 1 - tolerance,
+            comparator="at most" if upper else "at least",
+            confidence=settings.confidence,
+            warmup=settings.warmup,
+            min_samples=settings.min_samples,
+            strict=evidence.case.strict,
+        )
+        for upper in ((True, False) if both else (method.better == "lower",))
+    )
+    ratios = tuple(steady_run(a / b if b else math.nan) for a, b in values)
+    return RankQuestion(terms, ratios, values, tolerance, new, _amounts(evidence, new, _stored(evidence)))
+
+
+def _change(evidence: Evidence, asks: ChangeClause) -> ChangeQuestion:
+    """The question whether new runs are worse than stored ones. Raises CannotJudge if there are none to compare."""
+    check_base(evidence, asks)
+    check_run_count(evidence, len(evidence.base), asks.reference)
+    new = evidence.measured(evidence.new, evidence.subject.new_views)
+    anchored, subject = asks.reference == "anchor", evidence.subject
+    base = evidence.measured(evidence.base, subject.anchor_views if anchored else subject.base_views)
+    compared = _latest(evidence, new) if anchored else new
+    if isinstance(subject.expression, LargestLoad):
+        refuse_short_sweep(evidence, compared, max(run.value or 0.0 for run in base.measures))
+    terms = change_terms(evidence, asks, [*base.measures, *compared.measures])
+    doubts = [*_start(evidence, hides=True), *_amounts(evidence, new, _stored(evidence) if anchored else base)]
+    subject_of_rule = evidence.rule.sentence.subject
+    question = ChangeQuestion(
+        terms,
+        base,
+        compared,
+        "anchor" if anchored else "baseline",
+        doubts=tuple(doubts),
+        is_one_of_many=isinstance(subject_of_rule, Selector) and subject_of_rule.is_glob,
+    )
+    return question if anchored else _with_baseline(evidence, question)
+
+
+def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuestion:
+    """The question with what is known of a comparison with the baseline: pairs, the machine, allowances, the branch."""
+    base, new, terms, pairing = question.base, question.new, question.terms, evidence.case.baseline.pairing
+    ratios = None if pairing is None else tuple(paired_ratios(base, new, terms.statistic, pairing))
+    doubts = [*question.doubts]
+    if pairing is None:
+        doubts += mean_doubts(base, new, terms.statistic)
+    calibrated = evidence.calibrated(pairing) is not None
+    doubts += disagreement(base, new, ratios, terms, calibrated=calibrated)
+    differences: tuple[MachineDifference, ...] = ()
+    if evidence.runs.has_machine or ("host" in evidence.case.facts and pairing is None):
+        from perfgate.judge.doubts.machine import machine_differences
+
+        differences, noted = machine_differences(evidence, base, new)
+        doubts += noted
+    allowance = _allowance(evidence)
+    return replace(
+        question,
+        ratios=ratios,
+        doubts=tuple(doubts),
+        machine=differences,
+        allowance=allowance,
+        is_expired=allowance is not None and evidence.case.today > allowance.expires,
+        remembered=None if ratios is not None else evidence.of_series(evidence.case.baseline.remembered),
+    )
+
+
+def _allowance(evidence: Evidence) -> Allowance | None:
+    """The allowance of the measured commit for the metric."""
+    metric = evidence.subject.key.metric
+    allowances = evidence.case.baseline.allowances
+    return next((a for a in allowances if glob_matches(a.metric, metric) or a.metric == metric), None)
+
+
+def _start(evidence: Evidence, *, hides: bool) -> tuple[Doubt, ...]:
+    """The doubts about the start of the new runs; both sides of a pair share the machine, and its disturbances."""
+    if evidence.case.baseline.pairing is not None:
+        return ()
+    return tuple(start_doubts(evidence.new, evidence.subject.base, evidence.method, hides=hides))
+
+
+def _amounts(evidence: Evidence, new: MeasuredSide, base: MeasuredSide | None) -> tuple[Doubt, ...]:
+    """The doubts about what was measured."""
+    has_members = any(member for members in evidence.subject.new for member in members)
+    ranks = rank_doubts(evidence, new) if has_members else ()
+    is_thinned = base is not None and _is_thinned(evidence, base)
+    return (*ranks, *amount_doubts(base, new, evidence.method, is_thinned=is_thinned))
+
+
+def _stored(evidence: Evidence) -> MeasuredSide | None:
+    """The baseline's runs of the metric, measured as the new ones; None if there are none.
+
+    A limit has them, and a comparison with the anchor: an approved difference must not be doubted until the anchor is
+    reset.
+    """
+    subject = evidence.subject
+    kept: list[tuple[Members, RunView]] = []
+    for members, view in zip(subject.base, subject.base_views, strict=True):
+        one = members if evidence.rank != "each" else {m: s for m, s in members.items() if m == evidence.member}
+        if one:
+            kept.append((one, view))
+    try:
+        return evidence.measured([one for one, _ in kept], [view for _, view in kept]) if kept else None
+    except NotAvailable:  # the stored runs lack the statistic of a limit
+        return None
+
+
+def _is_thinned(evidence: Evidence, base: MeasuredSide) -> bool:
+    """Return whether a derived metric of the base has fewer values only because its parts were stored thinned."""
+    names = evidence.subject.components
+    if isinstance(evidence.subject.expression, Selector) and evidence.subject.key.metric not in evidence.runs.metrics:
+        return False
+    return any(one.thinned_from and one.key.metric in names for view in base.views for one in view.run.series)
+
+
+def _latest(evidence: Evidence, new: MeasuredSide) -> MeasuredSide:
+    """The latest runs of the history, new ones included: what is compared with the anchor."""
+    subject = evidence.subject
+    kept = [pair for pair in zip(subject.base, subject.base_views, strict=True) if pair[0]]
+    stored = evidence.measured([members for members, _ in kept], [view for _, view in kept])
+    keep = max(ANCHOR_WINDOW, len(new.series))
+    return MeasuredSide(
+        (stored.views + new.views)[-keep:],
+        (stored.members + new.members)[-keep:],
+        (stored.series + new.series)[-keep:],
+        (stored.measures + new.measures)[-keep:],
+    )
+
+
+def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasure]) -> ChangeTerms:
+    """The terms of a change; `runs` are those of both sides."""
+    settings, statistic = evidence.rule.settings, evidence.method.statistic
+    at_worst = settings.at_worst
+    fits = at_worst is not None and at_worst.absolute is not None and at_worst.absolute.base == evidence.unit
+    anchored = asks.reference == "anchor"
+    pairing = evidence.case.baseline.pairing if asks.reference == "baseline" else None
+    return ChangeTerms(
+        statistic=statistic,
+        tolerance=asks.relative,
+        tolerance_absolute=asks.absolute.value if asks.absolute else None,
+        at_worst=at_worst.relative if at_worst else None,
+        at_worst_absolute=at_worst.absolute.value if at_worst and at_worst.absolute and fits else None,
+        better=evidence.method.better,
+        two_sided=asks.side == "both",
+        confidence=ANCHOR_CONFIDENCE if anchored else settings.confidence,
+        power=settings.power,
+        warmup=settings.warmup,
+        prior=evidence.prior(pairing),
+        noise_known=pairing is not None or evidence.calibrated(pairing) is not None,
+        looks=None if anchored else evidence.case.looks or tuple(range(1, LOOKS + 1)),
+        strict=evidence.case.strict and not anchored,
+        # A small change of the latencies can move the answer by a whole step of the sweep.
+        exact=is_exact(evidence.unit, statistic, runs) and not isinstance(evidence.subject.expression, LargestLoad),
+        min_samples=settings.min_samples,
+    )
+
+
+def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
+    """Return whether a metric is compared without noise if its runs agree: bytes, operations and counts.
+
+    A count is recognised by its values: whole numbers without a unit, unlike shares and ratios.
+    """
+    if unit in ("B", "FLOP") or statistic == "count":
+        return True
+    return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)

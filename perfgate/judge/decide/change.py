@@ -1,0 +1,288 @@
+"""Decide about a change over several looks: `judge_runs` is the statistics, `weigh` adds what else is known.
+
+Three questions have three error rates, shared by all looks of a plan (see `perfgate.stats.sequential`):
+
+* Green: is a change of `at_worst` or more excluded? Wrong in at most 1 - confidence of all plans.
+* Pass: is the interval of the t test within the tolerance, too?
+* Red: is "no change" excluded, and is the change beyond the tolerance? The better the noise is known, the rarer a
+  false alarm is.
+
+`bounds` computes the bounds; here they become an answer. A comparison with the anchor has one look and no promise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from perfgate.core import PooledRuns, RememberedRuns
+from perfgate.core.results import ChangeResult, Doubt
+from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE, Bounds, ComparedRuns, bounds_of
+from perfgate.judge.decide.without_noise import decided_without_noise
+from perfgate.judge.question import ChangeQuestion, ChangeTerms, MeasuredSide
+from perfgate.stats.distributions import t_tail
+from perfgate.stats.margin import Margin, as_ratio, finite
+from perfgate.stats.moderated import moderated_t
+from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
+
+#: A change beyond the tolerance is suspect if its p-value against no change is smaller than this.
+SUSPICIOUS = 0.05
+#: The independent values that a percentile needs beyond it.
+FEWEST_IN_TAIL = 2
+#: Without a calibrated prior, this many base runs show the noise well enough to fail a single new run.
+RUNS_THAT_SHOW_NOISE = 5
+#: Order and memory layout left a bias of up to .6 % in pairs of unchanged code, so a smaller tolerance is refused.
+LEAST_TOLERANCE_OF_PAIRS = 0.01
+#: The looks of a plan with pooled runs.
+POOLED_RUNS = 10
+#: The branch of the baseline is only mentioned with at least this many runs of it.
+_FEWEST_TOLD = 3
+
+
+def weigh(question: ChangeQuestion) -> ChangeResult:
+    """The answer of the runs, an allowance or the pooled runs, with all doubts about it; no doubt decides yet."""
+    judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
+    is_settled = judged.outcome == "error" or judged.reason in ("exact", "equal")
+    if question.ratios is not None and not is_settled and (judged.tolerance or 0.0) < LEAST_TOLERANCE_OF_PAIRS:
+        judged = replace(judged, outcome="error", reason="tolerance-too-small")
+    if judged.outcome == "error":  # only a gain down to 0 explains values without a ratio
+        gains = [doubt for doubt in question.doubts if doubt.reason == "implausible"]
+        return replace(judged, doubts=tuple(gains) if judged.reason == "not-positive" else ())
+    judged = replace(judged, doubts=(*_of_the_start(question, judged), *_of_the_machine(question, judged)))
+    judged, terms = _eased(question, judged)
+    judged = replace(judged, doubts=(*judged.doubts, *_of_the_amounts(question, judged)))
+    return _pooled(question, judged, terms)
+
+
+def judge_runs(
+    base: Sequence[RunMeasure],
+    new: Sequence[RunMeasure],
+    terms: ChangeTerms,
+    ratios: Sequence[RunMeasure] | None = None,
+) -> ChangeResult:
+    """The answer of measured runs alone; `ratios` are new / base of each pair if they were made in pairs."""
+    decided = decided_without_noise(base, new, terms)
+    if decided is not None:
+        return decided
+    base_value = moderated_t(base, new, terms.noise).base_value
+    margins = terms.tolerated(base_value), terms.doubted(base_value)
+    runs = ComparedRuns(tuple(base), tuple(new), None if ratios is None else tuple(ratios))
+    return _answer(runs, bounds_of(runs, margins, terms), margins, terms)
+
+
+def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> ChangeResult:
+    """The answer from the bounds."""
+    (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
+    low, high = d - bounds.interval, d + bounds.interval
+    is_thin = has_thin_tail([*runs.base, *runs.new], terms)
+    shows_noise = bounds.noise_known or runs.count >= RUNS_FOR_A_PROMISE
+    least, most = _not_excluded(d, bounds.green, doubted)
+    excluded = shows_noise and not is_thin and doubted.includes(least, most)
+    alarm = not is_thin and _is_alarm(runs, bounds, margins, terms)
+    may_fail = bounds.noise_known or len(runs.base) >= RUNS_THAT_SHOW_NOISE or len(runs.new) > 1 or terms.strict
+    p_no_change = change.p_no_change(terms.worse)
+    suspect = not is_thin and tolerated.exceeds(d) and (alarm or p_no_change < SUSPICIOUS)
+    promises = terms.looks is not None
+
+    outcome, reason = "inconclusive", "thin-tail" if is_thin else "interval"
+    if alarm and may_fail:
+        outcome, suspect = "fail", False
+        low, high = max(low, d - bounds.red), min(high, d + bounds.red)
+    elif suspect:
+        outcome, excluded = ("fail" if terms.strict else "suspect"), False
+    elif not is_thin and (excluded or not promises) and tolerated.compare(low, high) == "pass":
+        outcome = "pass"
+    elif promises and not excluded and not is_thin:
+        reason = "cannot-exclude" if shows_noise else "noise-unknown"
+    farthest = most if terms.worse == "up" or (terms.worse == "either" and most > -least) else least
+    needed_room = doubted.room if promises else tolerated.room
+    return ChangeResult(
+        outcome=outcome,  # type: ignore[arg-type]  # mypy widens the words of two branches to str
+        reason=reason,
+        suspect=suspect,
+        improved=tolerated.is_improved(low, high) and not is_thin and (shows_noise or not promises),
+        estimate=as_ratio(d),
+        low=as_ratio(low),
+        high=as_ratio(high),
+        log_change=d,
+        standard_error=bounds.alarm.standard_error,
+        degrees_of_freedom=bounds.alarm.degrees_of_freedom,
+        p_no_change=p_no_change,
+        base_value=change.base_value,
+        new_value=change.new_value,
+        base_runs=len(runs.base),
+        new_runs=len(runs.new),
+        tolerance=finite(terms.applied_tolerance(change.base_value)),
+        minimum_detectable_change=tolerated.detectable(change.detectable(terms.confidence, terms.power)),
+        runs_needed=change.runs_needed(needed_room, terms.confidence, terms.power),
+        at_worst=finite(doubted.size) if promises else None,
+        not_excluded=as_ratio(farthest) if promises else None,
+        excluded=excluded and promises,
+    )
+
+
+def has_thin_tail(runs: Sequence[RunMeasure], terms: ChangeTerms) -> bool:
+    """Return whether a run has too few independent values beyond the percentile to compare it."""
+    statistic = parse_statistic(terms.statistic)
+    if not isinstance(statistic, Quantile) or statistic.q == 0.5:  # the median has half of the values on each side
+        return False
+    sizes = [run.n_effective for run in runs if run.n_effective is not None]
+    return min(sizes, default=math.inf) * min(statistic.q, 1 - statistic.q) < FEWEST_IN_TAIL
+
+
+def _not_excluded(d: float, green: float, doubted: Margin) -> tuple[float, float]:
+    """The changes, in logarithms, that green does not exclude.
+
+    A green answer needs precision, not luck: an estimate of no change has to be green, too. A gain beyond the noise
+    needs no luck.
+    """
+    least, most = d - green, d + green
+    gained = (doubted.worse == "up" and most < 0) or (doubted.worse == "down" and least > 0)
+    if gained or green < doubted.room:
+        return least, most
+    return min(least, -green), max(most, green)
+
+
+def _is_alarm(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> bool:
+    """Return whether no change is excluded, and the change is clearly beyond the tolerance.
+
+    At the last look of a plan, an estimate beyond `at_worst` is clear enough.
+    """
+    (tolerated, doubted), d = margins, bounds.change.log_change
+    clearly = tolerated.compare(d - bounds.red, d + bounds.red) == "fail"
+    is_last = terms.looks is not None and len(runs.new) >= terms.looks[-1]
+    return bounds.excludes_no_change and (clearly or (is_last and doubted.exceeds(d)))
+
+
+def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:
+    """The p-value of a change this bad if the true change equals the tolerance; None without an interval.
+
+    It is at most 1 - confidence exactly if the interval is beyond the tolerance.
+    """
+    d, error, df = result.log_change, result.standard_error, result.degrees_of_freedom
+    if result.reason == "thin-tail" or d is None or not error or df is None or result.tolerance is None:
+        return None
+    margin = Margin.of_ratio(result.tolerance, terms.worse)
+    above, below = t_tail(df, (d - margin.up) / error), t_tail(df, (margin.down - d) / error)
+    return {"up": above, "down": below, "either": min(above, below)}[terms.worse]
+
+
+def _of_the_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
+    """Yield the doubts about the start of runs that are not worse otherwise."""
+    if judged.outcome not in ("pass", "inconclusive"):
+        return
+    margin = Margin.of_ratio(judged.tolerance or 0.0, question.terms.worse)
+    moved = [doubt for doubt in question.doubts if doubt.reason == "mean-moved" and judged.outcome == "pass"]
+    moved = [one for one in moved if margin.exceeds(math.log(float(one.new)) - math.log(float(one.base)))]
+    for doubt in question.doubts:
+        if doubt.what == "quarter":  # it hides something only if the mean of all values is worse
+            yield replace(doubt, decides=doubt.decides and bool(moved))
+        elif doubt.reason == "warm-up":
+            yield doubt
+    yield from moved
+
+
+def _of_the_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
+    """Yield the doubts about what was measured; runs disagree if they differ by more than the tolerance."""
+    for doubt in question.doubts:
+        if doubt.reason in ("measured-less", "implausible") or (
+            doubt.reason == "runs-disagree" and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
+        ):
+            yield doubt
+
+
+def _of_the_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
+    """Yield the differences of the machine; they decide if the same runs on equal machines have another answer."""
+    if judged.reason == "exact":
+        return
+    for difference in question.machine:
+        alike = judge_runs(
+            _scaled(question.base, difference.base), _scaled(question.new, difference.new), question.terms
+        )
+        if alike.outcome == "error":
+            continue
+        differs = _is_another_answer(judged, alike)
+        is_red = judged.outcome in ("fail", "suspect")
+        for doubt in difference.doubts:
+            # Lost time of one side makes that side worse, so it explains only that.
+            explains = doubt.what != "lost" or (float(doubt.new) > float(doubt.base)) == is_red
+            yield replace(doubt, decides=doubt.decides and differs and explains)
+        if difference.shown_as is not None and alike.log_change is not None:
+            yield Doubt("machine", difference.shown_as, 0.0, math.expm1(alike.log_change), decides=False)
+    for doubt in question.doubts:
+        # Another host is worth a note only if something may be wrong.
+        if doubt.reason == "machine" and (doubt.what != "host" or judged.outcome != "pass"):
+            yield doubt
+
+
+def _scaled(side: MeasuredSide, factors: Sequence[float]) -> list[RunMeasure]:
+    pairs = zip(side.measures, factors, strict=True)
+    return [run if run.value is None else replace(run, value=run.value * factor) for run, factor in pairs]
+
+
+def _is_another_answer(judged: ChangeResult, alike: ChangeResult) -> bool:
+    """Return whether equal machines explain a failure or a suspicion, or show what another machine hides."""
+    if judged.outcome == "fail":
+        return alike.outcome != "fail"
+    is_open = alike.reason == "cannot-exclude" and judged.reason != "cannot-exclude"  # it promises less
+    is_calm = alike.outcome in ("pass", "inconclusive") and not is_open
+    return is_calm if judged.outcome == "suspect" else not is_calm
+
+
+def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult, ChangeTerms]:
+    """The answer and the terms under an allowance, which replaces the tolerance if that helps."""
+    allowance = question.allowance
+    if allowance is None or (judged.outcome == "pass" and not any(doubt.decides for doubt in judged.doubts)):
+        return judged, question.terms
+    if question.is_expired:
+        return replace(judged, allowance=allowance, allowance_effect="expired"), question.terms
+    terms = replace(question.terms, tolerance=max(question.terms.tolerance or 0.0, allowance.up_to))
+    eased = judge_runs(question.base.measures, question.new.measures, terms, question.ratios)
+    if eased.outcome != "pass" and (eased.outcome, eased.reason) == (judged.outcome, judged.reason):
+        return replace(judged, allowance=allowance, allowance_effect="not-enough"), question.terms
+    return replace(eased, allowance=allowance, allowance_effect="eased"), terms
+
+
+def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) -> ChangeResult:
+    """The answer that the remembered runs of the branch confirm, or with what they say about the branch.
+
+    After a merge, a doubt about the branch itself is judged once more, together with its remembered runs since the
+    baseline: they were measured to answer the same question. The runs since the baseline, or since its last change
+    point, are parted into blocks of ten, and each block is one plan of ten looks, whose boundaries share the error rate
+    of one plan. So many merges raise few false alarms (`benchmarks/detection/pooling.py`). Pooled runs can confirm a
+    doubt, and never dispel it: they are mostly of older commits, which say nothing about what this merge added.
+
+    On another branch they only inform: a change that the branch of the baseline has is not from the judged commit.
+    """
+    remembered = question.remembered
+    if remembered is None or judged.outcome == "pass" or judged.reason in ("exact", "equal", "thin-tail"):
+        return judged
+    if any(doubt.decides for doubt in judged.doubts):
+        return judged
+    terms = replace(terms, looks=tuple(range(1, POOLED_RUNS + 1)))
+    pairs = zip(remembered.values, remembered.variances, strict=True)
+    runs = [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]
+    if remembered.is_measured:
+        count = len(runs) % POOLED_RUNS
+        if not count or judged.outcome not in ("inconclusive", "suspect"):
+            return judged
+        found = judge_runs(question.base.measures, [*runs[-count:], *question.new.measures], terms)
+        if found.outcome != "fail":
+            return judged
+        pooled = _shown(remembered, count, found, decides=True)
+        effect = judged.allowance_effect
+        return replace(found, pooled=pooled, doubts=judged.doubts, allowance=judged.allowance, allowance_effect=effect)
+    if len(runs) < _FEWEST_TOLD:
+        return judged
+    found = judge_runs(question.base.measures, runs, terms)
+    low, high, worse = found.low or 0.0, found.high or 0.0, question.terms.worse
+    if not ((worse != "down" and low > 0) or (worse != "up" and high < 0)):
+        return judged
+    return replace(judged, pooled=_shown(remembered, len(runs), found, decides=False))
+
+
+def _shown(remembered: RememberedRuns, count: int, found: ChangeResult, *, decides: bool) -> PooledRuns:
+    labels = remembered.labels[len(remembered.labels) - count :]
+    return PooledRuns(remembered.branch, labels, found.estimate or 0.0, found.low, found.high, decides)

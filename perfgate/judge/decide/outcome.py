@@ -1,0 +1,142 @@
+"""Decide: what the runs show, then what outranks it, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.core import OUTCOMES, Outcome
+from perfgate.core.results import ChangeResult, Doubt, Judgement, LimitResult, Result
+from perfgate.judge.decide.change import p_beyond, weigh
+from perfgate.judge.decide.limit import judge_steady_limit
+from perfgate.judge.question import ChangeQuestion, Exceptions, LimitQuestion, NotJudged, Question, RankQuestion
+from perfgate.stats.distributions import discoveries
+
+#: With this many new runs a suspicion about one of many metrics is a failure.
+RUNS_TO_CONFIRM = 3
+#: A glob is corrected for multiple comparisons if it has more metrics than this, or a narrower tolerance.
+MOST_UNCORRECTED = 10
+NARROW = 0.03
+
+
+class _Rank(Struct, frozen=True):
+    """A reason that outranks the statistics: the outcomes that it changes, and the outcome that it gives."""
+
+    reason: str
+    changes: tuple[Outcome, ...]
+    gives: Outcome
+    #: With `--strict`.
+    gives_strictly: Outcome
+
+
+_GREEN: tuple[Outcome, ...] = ("pass", "inconclusive")
+#: The doubts that decide, the strongest first.
+_RANKS = (
+    _Rank("measured-less", ("pass", "inconclusive", "suspect", "fail"), "error", "error"),
+    _Rank("machine", ("pass", "inconclusive", "suspect", "fail"), "suspect", "suspect"),
+    _Rank("warm-up", _GREEN, "suspect", "fail"),
+    _Rank("implausible", (*_GREEN, "error"), "suspect", "suspect"),  # a metric that became 0 has no ratio
+    _Rank("runs-disagree", _GREEN, "suspect", "suspect"),
+)
+
+
+def decide(questions: Sequence[Question]) -> list[Result]:
+    """The answers to the questions of one clause, in order: one for each metric or rank.
+
+    An outcome of `error` means that the values cannot be judged.
+    """
+    weighed = _by_chance(questions, [_weighed(question) for question in questions])
+    return [_decided(question, one) for question, one in zip(questions, weighed, strict=True)]
+
+
+def _decided(question: Question, found: Result) -> Result:
+    """The answer, once what outranks the statistics has its say."""
+    if isinstance(question, NotJudged):
+        return found
+    decided = _excepted(_ranked(question, _named(found)), question.exceptions)
+    if (decided.outcome, decided.reason) == (found.outcome, found.reason):
+        return decided
+    return replace(decided, outranked=Judgement(found.outcome, found.reason))
+
+
+def _named(found: Result) -> Result:
+    """The answer, with pooled runs or an allowance for a reason if they gave it."""
+    if isinstance(found, ChangeResult) and found.pooled is not None and found.pooled.decides:
+        return replace(found, reason="pooled")
+    if isinstance(found, ChangeResult) and found.allowance_effect == "eased" and found.outcome == "pass":
+        return replace(found, reason="allowed")
+    return found
+
+
+def _weighed(question: Question) -> Result:
+    """What the runs show, with the doubts about it."""
+    if isinstance(question, ChangeQuestion):
+        return weigh(question)
+    if isinstance(question, LimitQuestion):
+        return _with_doubts(judge_steady_limit(question.runs, question.terms), question.doubts)
+    if isinstance(question, RankQuestion):
+        answers = [judge_steady_limit(question.ratios, terms) for terms in question.terms]
+        worst = min(answers, key=lambda answer: OUTCOMES.index(answer.outcome))
+        return _with_doubts(worst, question.doubts)
+    return question
+
+
+def _with_doubts(found: LimitResult, doubts: Sequence[Doubt]) -> LimitResult:
+    """The answer to a limit; a slow start is no reason to doubt a limit that is broken."""
+    if found.outcome == "error":
+        return found
+    is_green = found.outcome in _GREEN
+    return replace(found, doubts=tuple(one for one in doubts if is_green or one.reason != "warm-up"))
+
+
+def _by_chance(questions: Sequence[Question], weighed: Sequence[Result]) -> list[Result]:
+    """The answers, corrected for multiple comparisons (Benjamini and Hochberg 1995) if they are of many metrics.
+
+    A failure that chance may explain among many metrics is suspect, unless three new runs or `--strict` confirm it.
+    """
+    p_values: dict[int, float] = {}
+    for i, (question, one) in enumerate(zip(questions, weighed, strict=True)):
+        if isinstance(question, ChangeQuestion) and isinstance(one, ChangeResult) and question.is_one_of_many:
+            p = None if _decides("measured-less", one) or one.outcome == "error" else p_beyond(one, question.terms)
+            p_values |= {} if p is None else {i: p}
+    terms = [one.terms for one in questions if isinstance(one, ChangeQuestion)]
+    narrow = bool(terms) and terms[0].tolerance is not None and terms[0].tolerance < NARROW
+    found = list(weighed)
+    if len(p_values) < 2 or not (narrow or len(p_values) > MOST_UNCORRECTED):
+        return found
+    is_discovery = discoveries([*p_values.values()], 1 - terms[0].confidence)
+    for i, is_found in zip(p_values, is_discovery, strict=True):
+        one = found[i]
+        if isinstance(one, ChangeResult) and one.outcome == "fail":
+            confirmed = is_found or terms[0].strict or one.new_runs >= RUNS_TO_CONFIRM
+            outcome: Outcome = "fail" if confirmed else "suspect"
+            found[i] = replace(one, outcome=outcome, suspect=not confirmed, family=len(p_values))
+    return found
+
+
+def _decides(reason: str, found: Result) -> bool:
+    return any(doubt.decides and doubt.reason == reason for doubt in found.doubts)
+
+
+def _ranked(question: Question, found: Result) -> Result:
+    """The answer, or that of the strongest doubt that changes it. A broken limit stays broken."""
+    if found.outcome == "fail" and not isinstance(question, ChangeQuestion):
+        return found
+    strict = isinstance(question, LimitQuestion | ChangeQuestion) and question.terms.strict
+    for rank in _RANKS:
+        if found.outcome in rank.changes and _decides(rank.reason, found):
+            return replace(found, outcome=rank.gives_strictly if strict else rank.gives, reason=rank.reason)
+    return found
+
+
+def _excepted(found: Result, exceptions: Exceptions) -> Result:
+    """The answer with what the rule's author said beforehand. An error stays an error."""
+    if found.outcome == "error":
+        return found
+    if exceptions.improvement_fails and isinstance(found, ChangeResult) and found.improved:
+        found = replace(found, outcome="fail", reason="improved")
+    if exceptions.failure_expected:
+        return replace(found, outcome="skipped", reason="expected-failure", otherwise=found.outcome)
+    return replace(found, quarantine=exceptions.quarantine)

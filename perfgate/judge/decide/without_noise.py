@@ -1,0 +1,108 @@
+"""Changes that are judged without a t test: missing data, exact values, and values without a ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from perfgate.core.results import ChangeResult
+from perfgate.judge.question import ChangeTerms
+from perfgate.stats.margin import Margin, as_ratio, finite
+from perfgate.stats.moderated import exact_change, has_logarithm
+from perfgate.stats.statistics import RunMeasure
+
+
+def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
+    """The reason why these runs cannot be judged, or None: an empty run, NaN, or too few samples after warm-up."""
+    if any(run.n + run.dropped == 0 for run in runs):
+        return "too-few-samples"
+    if any(run.value is None and run.n > 0 for run in runs):
+        return "not-a-number"
+    # A run that is a single number has no samples to count.
+    if any(run.n < min_samples and not run.single for run in runs):
+        return "too-few-samples"
+    return None
+
+
+def decided_without_noise(
+    base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
+) -> ChangeResult | None:
+    """The answer where noise plays no part; None for a t test."""
+    missing = missing_data([*base, *new], terms.min_samples) if base and new else None
+    if not base or not new or missing:
+        reason = "no-baseline" if not base else "no-new-run" if not new else missing or "not-a-number"
+        return _error(reason, len(base), len(new), terms)
+    base_values, new_values = ([run.value for run in side if run.value is not None] for side in (base, new))
+    each_equal = len(set(base_values)) == 1 and len(set(new_values)) == 1
+    if min(*base_values, *new_values) > 0 and each_equal and terms.exact:
+        return _exact(base_values, new_values, terms)
+    if not all(has_logarithm(run) for run in (*base, *new)):
+        return _without_ratio(base_values, new_values, terms)
+    return None
+
+
+def _error(reason: str, base_runs: int, new_runs: int, terms: ChangeTerms) -> ChangeResult:
+    return ChangeResult(
+        outcome="error", reason=reason, base_runs=base_runs, new_runs=new_runs, tolerance=terms.tolerance
+    )
+
+
+def _exact(base_values: list[float], new_values: list[float], terms: ChangeTerms) -> ChangeResult:
+    """The answer if all runs of each side have one positive value, of a quantity without noise."""
+    change = exact_change(base_values[0], new_values[0], len(base_values), terms.prior)
+    tolerated, d = terms.tolerated(change.base_value), change.log_change
+    outcome = tolerated.compare(d, d)
+    found = ChangeResult(
+        outcome=outcome,
+        reason="exact",
+        improved=tolerated.is_improved(d, d),
+        estimate=as_ratio(d),
+        low=as_ratio(d),
+        high=as_ratio(d),
+        log_change=d,
+        standard_error=0.0,
+        p_no_change=change.p_no_change(terms.worse),
+        base_value=change.base_value,
+        new_value=change.new_value,
+        base_runs=len(base_values),
+        new_runs=len(new_values),
+        tolerance=finite(terms.applied_tolerance(change.base_value)),
+        minimum_detectable_change=tolerated.detectable(0.0),
+    )
+    return _promised(found, change.base_value, terms)
+
+
+def _without_ratio(base_values: list[float], new_values: list[float], terms: ChangeTerms) -> ChangeResult:
+    """The answer if a statistic is 0 or negative, so that a ratio does not exist."""
+    base_value, new_value = (finite(sum(values) / len(values)) for values in (base_values, new_values))
+    unknown = replace(
+        _error("not-positive", len(base_values), len(new_values), terms), base_value=base_value, new_value=new_value
+    )
+    if len({*base_values, *new_values}) == 1 and base_values[0] <= 0:
+        nothing = replace(unknown, estimate=0.0, low=0.0, high=0.0, log_change=0.0, standard_error=0.0)
+        return _promised(replace(nothing, outcome="pass", reason="equal"), base_values[0], terms)
+    if not terms.exact or terms.tolerance_absolute is None or base_value is None:
+        return _promised(unknown, base_value, terms)
+    # Without noise every difference counts: the smallest and the largest one if the values of a side differ.
+    low, high = min(new_values) - max(base_values), max(new_values) - min(base_values)
+
+    def compared(relative: float | None, absolute: float | None) -> ChangeResult:
+        room = max((relative or 0.0) * abs(base_value), absolute or 0.0)
+        outcome = Margin(room, -room, terms.worse).compare(low, high)
+        return replace(unknown, outcome=outcome, reason="exact", standard_error=0.0)
+
+    found = compared(terms.tolerance, terms.tolerance_absolute)
+    if found.outcome != "inconclusive" or terms.looks is None:
+        return _promised(found, base_value, terms)
+    is_kept = compared(*terms.widened).outcome == "pass"
+    found = found if is_kept else replace(found, reason="cannot-exclude")
+    return replace(_promised(found, base_value, terms), excluded=is_kept)
+
+
+def _promised(found: ChangeResult, base_value: float | None, terms: ChangeTerms) -> ChangeResult:
+    """The answer with its promise, if it makes one."""
+    if terms.looks is None:
+        return found
+    at_worst = None if base_value is None else finite(terms.doubted(abs(base_value) or 1.0).size)
+    return replace(found, at_worst=at_worst, excluded=found.outcome == "pass")

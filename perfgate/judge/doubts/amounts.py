@@ -1,0 +1,206 @@
+"""Doubts about what was measured: less than in the base, gains that are not plausible, runs that disagree.
+
+A statistic says little if the new runs measured less than the base: half of the steps, one rank of many, one printed
+mean instead of samples. So what was measured is compared, too. A difference of 10 % is noted, and from half on nothing
+is decided. A base that was stored with fewer details than the new runs have gives no doubt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from perfgate.core import Better, Series
+from perfgate.core.results import Doubt
+from perfgate.judge.derived import RunView
+from perfgate.judge.evidence import Evidence
+from perfgate.judge.measure import Members, Method
+from perfgate.judge.question import ChangeTerms, MeasuredSide
+from perfgate.rules.syntax.sentence import selectors
+from perfgate.stats.moderated import has_logarithm, runs_disagree
+from perfgate.stats.statistics import RunMeasure
+
+#: A share of the base's amount: at most NOTED of it is noted, at most LESS of it decides.
+NOTED, LESS = 0.9, 0.5
+#: A metric that is this many times better was more likely not measured: few optimisations gain so much at once.
+IMPLAUSIBLE = 10.0
+#: The formats of tools that print on rank 0 alone by default, with its number.
+_ONE_RANK_PRINTS = ("deepspeed",)
+#: A series with fewer steps has too few gaps to tell a lost line from a rare one.
+_FEWEST_STEPS = 8
+#: The amount of detail of each kind of series.
+_DETAIL = {"value": 0, "aggregate": 1, "samples": 2, "summary": 2}
+
+
+def amount_doubts(
+    base: MeasuredSide | None, new: MeasuredSide, method: Method, *, is_thinned: bool = False
+) -> Iterator[Doubt]:
+    """Yield the doubts about amounts and gains: the new runs measured less than the base, or far better.
+
+    Parameters
+    ----------
+    base: None if there are no stored runs to compare with.
+    is_thinned: the base has fewer values only because its parts were stored thinned.
+    """
+    yield from _unlike(base, new, method, is_thinned=is_thinned)
+    yield from gains(base, new, method.better)
+
+
+def disagreement(
+    base: MeasuredSide, new: MeasuredSide, ratios: Sequence[RunMeasure] | None, terms: ChangeTerms, *, calibrated: bool
+) -> Iterator[Doubt]:
+    """Yield runs of one side that differ by more than the tolerance, and by more than noise explains.
+
+    Their middle may be within the tolerance, but says nothing of what the program does. Base runs are only noted: they
+    were approved. Of pairs the ratios have to agree, because pairs remove the noise that both sides share.
+    """
+    own, others = (ratios, ()) if ratios else (new.measures, base.measures)
+    sides: tuple[tuple[Literal["new-runs", "base-runs"], Sequence[RunMeasure], Sequence[RunMeasure]], ...]
+    sides = (("new-runs", own, others), ("base-runs", others, ()))
+    for what, runs, beside in sides:
+        values = [run.value for run in runs if run.value is not None]
+        if len(values) < 2 or min(values) <= 0 or max(values) / min(values) <= 1 + (terms.tolerance or 0.0):
+            continue
+        if not all(map(has_logarithm, (*runs, *beside))):
+            continue
+        if runs_disagree(runs, beside, terms.prior, calibrated=calibrated):
+            yield Doubt("runs-disagree", what, min(values), max(values), decides=what == "new-runs")
+
+
+def _unlike(base: MeasuredSide | None, new: MeasuredSide, method: Method, *, is_thinned: bool) -> Iterator[Doubt]:
+    """Yield the doubts about amounts: the new runs measured less than the base, or much more."""
+    steps = [_steps_share(series, base.series if base else new.series) for series in new.series]
+    joined = min(series.joined for series in new.series)
+    if base is None:
+        if joined <= NOTED:
+            yield Doubt("measured-less", "joined", 1.0, joined, decides=False)
+        elif min(steps) <= NOTED and not _has_schedule(new.series[steps.index(min(steps))]):
+            yield Doubt("measured-less", "steps", 1.0, min(steps), decides=False)
+        return
+    if method.statistic != "count":  # there the number is what is judged
+        yield from _amounts(base, new, is_thinned=is_thinned)
+    usual = median(series.joined for series in base.series)
+    if joined / usual <= NOTED:
+        yield Doubt("measured-less", "joined", usual, joined, decides=joined / usual <= LESS)
+        return
+    usual = median(_steps_share(series, base.series) for series in base.series)
+    if min(steps) / usual <= NOTED:
+        yield Doubt("measured-less", "steps", usual, min(steps), decides=min(steps) / usual <= LESS)
+
+
+def _amounts(base: MeasuredSide, new: MeasuredSide, *, is_thinned: bool) -> Iterator[Doubt]:
+    """The kind of the series, and how many values, or calls of an aggregate, each run has."""
+    usual_kind = sorted(base.series, key=lambda series: _DETAIL[series.kind])[len(base.series) // 2]
+    stored = [size for series in base.series if (size := values_of(series)) is not None]
+    usual = median(stored) if stored else None
+    for series in new.series:
+        if _DETAIL[series.kind] < _DETAIL[usual_kind.kind]:
+            several = usual_kind.kind in ("samples", "summary") or (usual or 0) > 1
+            yield Doubt("measured-less", "kind", usual_kind.kind, series.kind, decides=several)
+            return
+    sizes = [size for series in new.series if (size := values_of(series)) is not None]
+    if not usual or not sizes:
+        return
+    what: Literal["calls", "values"] = "calls" if new.series[0].kind == "aggregate" else "values"
+    least, most = min(sizes), max(sizes)
+    if min(least / usual, usual / max(most, 1)) > NOTED or is_thinned:
+        return
+    if least / usual <= NOTED:
+        yield Doubt("measured-less", what, usual, float(least), decides=least / usual <= LESS)
+    else:
+        yield Doubt("measured-less", what, usual, float(most), decides=False)
+
+
+def values_of(series: Series) -> int | None:
+    """The number of values, or of calls; None for a single number, and for an aggregate without a count."""
+    if series.kind == "samples":
+        return series.thinned_from or len(series.values)
+    count = series.aggregate.get("count")
+    return None if count is None or not math.isfinite(count) else int(count)
+
+
+def _stride(several: Sequence[Series]) -> int:
+    """The usual distance between two steps: the most common one, the smallest of several."""
+    for series in several:
+        if series.steps is not None and len(series.steps) >= _FEWEST_STEPS and series.thinned_from is None:
+            gaps, counts = np.unique(np.diff(np.unique(series.steps)), return_counts=True)
+            return int(gaps[counts.argmax()]) if len(gaps) else 1
+    return 1
+
+
+def _steps_share(series: Series, usual: Sequence[Series]) -> float:
+    """The share of the steps from the first to the last that have a value; 1 if it is unknown.
+
+    `usual` are the series whose distance between steps is the expected one.
+    """
+    steps = series.steps
+    if steps is None or len(steps) < _FEWEST_STEPS or series.thinned_from is not None or series.joined < 1:
+        return 1.0
+    if int(steps[-1]) - int(steps[0]) == len(steps) - 1:  # usual, and known at once
+        return 1.0
+    found = np.unique(steps)
+    return min(1.0, (len(found) - 1) * _stride(usual) / max(int(found[-1]) - int(found[0]), 1))
+
+
+def _has_schedule(series: Series) -> bool:
+    """Return whether all longer gaps between steps are equal, as a profiler with a schedule leaves them."""
+    gaps = np.diff(np.unique(series.steps if series.steps is not None else ()))
+    longer = gaps[gaps > _stride([series])]
+    return len(longer) > 1 and bool((longer == longer[0]).all())
+
+
+def gains(base: MeasuredSide | None, new: MeasuredSide, direction: Better) -> Iterator[Doubt]:
+    """Yield a change for the better that is too large to be believed: ten times, or down to 0."""
+    better: Callable[..., float] | None = {"lower": min, "higher": max}.get(direction)
+    if base is None or better is None:
+        return
+    stored, found = ([run.value for run in side.measures if run.value is not None] for side in (base, new))
+    usual, best = (median(stored), better(found)) if stored and found else (0.0, 0.0)
+    if usual <= 0 or best < 0:
+        return
+    times = (usual / best if best else math.inf) if better is min else best / usual
+    if times >= IMPLAUSIBLE:
+        yield Doubt("implausible", "gain", usual, best, decides=True)
+
+
+def rank_doubts(evidence: Evidence, new: MeasuredSide) -> Iterator[Doubt]:
+    """The measured ranks of all ranks of the job, unless the rule names its ranks.
+
+    Without stored runs every rank of the job is expected.
+    """
+    subject = evidence.subject
+    if any(test.name == "rank" for one in selectors(subject.expression) for test in one.labels):
+        return
+    new_shares = _rank_shares(evidence, subject.new, new.views)
+    found, usual = (
+        min(new_shares, default=1.0),
+        median(_rank_shares(evidence, subject.base, subject.base_views) or [1.0]),
+    )
+    if found / usual <= NOTED:
+        yield Doubt("measured-less", "ranks", usual, found, decides=found / usual <= LESS)
+    before, now = (
+        len({rank for member in subject.members(side) for name, rank in member if name == "rank"})
+        for side in (subject.base, subject.new)
+    )
+    if not new_shares and now > before > 0:  # a known size of the job chooses the baseline
+        yield Doubt("measured-less", "more-ranks", before, now, decides=False)
+
+
+def _rank_shares(evidence: Evidence, runs: Sequence[Members], views: Sequence[RunView]) -> list[float]:
+    """The share of the job's ranks that have the metric, for each run that tells.
+
+    A run does not tell if its series have no rank, if the size of the job is unknown, or if its tool prints on one rank
+    for all of them and the rule does not ask about ranks.
+    """
+    found = []
+    for members, view in zip(runs, views, strict=False):
+        ranks = {rank for member in members for name, rank in member if name == "rank"}
+        size = view.run.environment.get("world_size", evidence.case.facts.get("world_size"))
+        prints_for_all = len(ranks) == 1 and view.run.format in _ONE_RANK_PRINTS and evidence.rule.sentence.rank is None
+        if ranks and isinstance(size, int) and size >= 1 and not prints_for_all:
+            found.append(min(1.0, len(ranks) / size))
+    return found

@@ -1,0 +1,248 @@
+"""Refuse what cannot be compared: absent metrics and ranks, damaged series, other conditions, impossible numbers.
+
+Whatever keeps a clause from being judged is raised here as `CannotJudge`.
+"""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+
+import numpy as np
+
+from perfgate.core import Key, Series
+from perfgate.core.conditions import condition_differences, nearest_conditions, without_conditions
+from perfgate.core.units import UNITS, format_value
+from perfgate.core.wording import listed, member_name, plural
+from perfgate.judge.cures import complete_base, sources_of
+from perfgate.judge.derived import RunView
+from perfgate.judge.evidence import CannotJudge, Evidence
+from perfgate.judge.largest_load import LOAD, MEASURED
+from perfgate.judge.messages import make_baseline
+from perfgate.judge.question import MeasuredSide
+from perfgate.judge.subjects import members_by_key
+from perfgate.rules.syntax.sentence import (
+    Arithmetic,
+    ChangeClause,
+    Expression,
+    LargestLoad,
+    LimitClause,
+    Number,
+    StatisticOf,
+)
+
+#: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
+_SIGNED = re.compile(r".*_delta|.*\.(self_)?[a-z]+_memory")
+_SAME_LOAD = "measure under the conditions of the baseline; another model or load needs a suite of its own"
+_ONE_SWEEP = "give runs of equal conditions; the files of one load sweep are one run: give their folder"
+
+
+def check_presence(evidence: Evidence) -> None:
+    """Refuse an absent metric, a missing rank, mixed units and damaged or cut series. Raises CannotJudge."""
+    subject = evidence.subject
+    if not subject.new:
+        raise CannotJudge("no-data", f"{subject.key}: there is no new run", "find out why the program wrote none")
+    if subject.trouble:
+        lacking = subject.lacking
+        step = "see `perfgate inspect`" if lacking is None else complete_base(evidence.case.accept, [lacking])
+        raise CannotJudge("not-available", f"{subject.key}: {subject.trouble}", step)
+    if subject.stored_as is not None:
+        raise refuse_unlike_base(evidence, subject.stored_as)
+    stored, seen = subject.members(subject.base), subject.members(subject.new)
+    for view, members in zip(subject.new_views, subject.new, strict=True):
+        if not members:
+            _refuse_unread(view, is_alone=not evidence.runs.names)
+            if not stored and (unlike := unlike_run(evidence, view)):
+                raise unlike
+            where = "the baseline has it" if stored else "other runs have it"
+            step = "find out why it is no longer written, or change the rule"
+            why, step = evidence.runs.why_absent(subject.key.metric) or (where, step)
+            raise CannotJudge("metric-absent", f"{view.run.name} has no metric {subject.key}; {why}", step)
+    for view, members in zip(subject.new_views, subject.new, strict=True):
+        if gone := sorted((stored | seen) - members.keys()):
+            names = listed([member_name(member) or "the series without rank" for member in gone])
+            where = "the baseline has" if stored & set(gone) else "other new runs have"
+            step = "find out why that process wrote nothing"
+            if len(subject.new) > 1 and sum(map(len, subject.new)) == len(seen):  # no rank is in two of them
+                why = f"{subject.key}: the new runs have different ranks, so they are probably the files of one run"
+                raise CannotJudge("rank-gone", why, "give their folder: each path on the command line is a run")
+            if len(subject.new) > 1:
+                step += "; if these are the files of one run, one for each rank, give their folder"
+            raise CannotJudge("rank-gone", f"{subject.key}: {view.run.name} lacks {names}, which {where}", step)
+    units = sorted({series.unit for series in subject.all_series()})
+    if len(units) > 1:  # seconds must not be compared with calls per second
+        message = f"{subject.key} has different units: {' and '.join(units)}"
+        raise CannotJudge("unit-mismatch", message, "write it in one unit, or under another name")
+    if problems := subject.concerned_by(evidence.runs.left_out):
+        message = f"{subject.key}: a value was left out: {problems[0].at}: {problems[0].message}"
+        raise CannotJudge("not-a-number", message, "find out why the job wrote it")
+    _check_rank_lengths(evidence)
+
+
+def _refuse_unread(view: RunView, *, is_alone: bool) -> None:
+    """Name the fault of a run without any metric, which is the cause of each absent one. Raises CannotJudge.
+
+    `is_alone` is True if no other new run has a metric: then a report shows the fault once, and no table.
+    """
+    errors = [] if view.names else [problem for problem in view.run.problems if problem.severity == "error"]
+    if errors:
+        message = f"not judged, because {view.run.name} has no metrics: {errors[0].at}: {errors[0].message}"
+        raise CannotJudge("no-data" if is_alone else "metric-absent", message, "fix that first")
+
+
+def _check_rank_lengths(evidence: Evidence) -> None:
+    """A rank that ended early must not hide behind the rank that represents its run."""
+    for view, members in zip(evidence.subject.new_views, evidence.subject.new, strict=True):
+        lengths = {member: len(series.values) for member, series in members.items() if series.kind == "samples"}
+        usual = median(lengths.values()) if lengths else 0
+        for member, length in lengths.items():
+            if length < usual / 2:
+                name = member_name(member) or "the series without rank"
+                message = (
+                    f"{evidence.subject.key}: in {view.run.name}, {name} has {length} values; others have {usual:g}"
+                )
+                raise CannotJudge("too-few-samples", message, "that process seems to have died early: run it again")
+
+
+def refuse_partial(evidence: Evidence) -> None:
+    """Refuse a run without some ranks, and a rank with NaN behind the one that represents its run."""
+    if not all(evidence.new):
+        message = f"a run does not have {evidence.subject.key} on every rank"
+        raise CannotJudge("rank-gone", message, "find out why")
+    check_terms(evidence)
+    for run in (*evidence.new, *evidence.base):
+        for member, series in run.items():
+            if not np.isfinite(series.values).all():
+                raise evidence.bad_values("not-a-number", evidence.name(member, evidence.shown_statistic))
+
+
+def check_terms(evidence: Evidence) -> None:
+    """Refuse a bound on the improving side, and a quantity that does not fit the metric. Raises CannotJudge."""
+    asks, unit, key = evidence.clause.asks, evidence.unit, evidence.subject.key  # `unit` raises for an improving side
+    quantity = asks.bound if isinstance(asks, LimitClause) else asks.absolute
+    if quantity is None or (quantity.base == unit and (quantity.unit is not None or unit == "1")):
+        return
+    examples = [known.symbol for symbol, known in UNITS.items() if known.base == unit and symbol != "\u03bcs"]
+    share = f"{quantity}%, or " if isinstance(asks, ChangeClause) and quantity.unit is None else ""
+    step = f"write {share}a quantity in {listed(examples, most=20)}"
+    if quantity.unit is None:
+        message = f"{quantity} has no unit, and {key} is measured in {unit}"
+        raise CannotJudge("no-unit", message, f"{step}, such as {quantity} {examples[len(examples) // 2]}")
+    raise CannotJudge("unit-mismatch", f"{quantity} does not fit {key}, which is measured in {unit}", step)
+
+
+def check_run_count(evidence: Evidence, runs: int, side: str) -> None:
+    """Refuse fewer runs than `min_runs`. Raises CannotJudge."""
+    needed = evidence.rule.settings.min_runs
+    if runs < needed:
+        message = f"the rule needs {plural(needed, 'run')}; the {side} side has {runs}"
+        raise CannotJudge("too-few-runs", message, f"give {needed - runs} more")
+
+
+def check_base(evidence: Evidence, asks: ChangeClause) -> None:
+    """Refuse stored runs without the metric, or none at all. Raises CannotJudge."""
+    case, key = evidence.case, evidence.subject.key
+    if all(evidence.base) and evidence.base:
+        return
+    subject = evidence.subject
+    views = subject.anchor_views if asks.reference == "anchor" else subject.base_views
+    if case.baseline.pairing is not None and case.baseline.runs and asks.reference == "baseline":
+        message = f"the base of a pair has no metric {key}"
+        raise CannotJudge("no-baseline", message, "make pairs again once the base program writes it")
+    if any(evidence.base):
+        lacking = [view.run for view, members in zip(views, evidence.base, strict=True) if not members]
+        step = complete_base(case.accept, sources_of(lacking))
+        raise CannotJudge("no-baseline", f"some runs of the {asks.reference} have no metric {key}", step)
+    new = evidence.measured(evidence.new, evidence.subject.new_views)
+    if asks.reference == "baseline" and case.baseline.runs:
+        message = f"the baseline {case.baseline.place} has no metric {key}"
+        raise CannotJudge("no-baseline", message, complete_base(case.accept, sources_of(case.baseline.runs)), new)
+    step = case.baseline.next_step if case.baseline.next_step.text else make_baseline(case.accept)
+    message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
+    raise CannotJudge("no-baseline", message, step, new)
+
+
+def refuse_unlike_base(evidence: Evidence, stored: Key) -> CannotJudge:
+    """The error for a metric that the baseline has under other conditions only."""
+    key, names = evidence.subject.key, evidence.runs.conditions
+    message = f"{without_conditions(key, names)}: the baseline was measured under other conditions: "
+    differences = condition_differences(key, stored, names).items()
+    message += listed([f"{name} is {new} here and {base} in the baseline" for name, (new, base) in differences])
+    return CannotJudge("other-conditions", message, _SAME_LOAD)
+
+
+def unlike_run(evidence: Evidence, view: RunView) -> CannotJudge | None:
+    """The error for a new run that has the metric under other conditions only; None if it lacks it altogether."""
+    subject, names = evidence.subject, evidence.runs.conditions
+    found = members_by_key(subject.key.metric, view, subject.expression)
+    other = nearest_conditions(subject.key, found, names)
+    if other is None:
+        return None
+    fellow = next(one.run.name for one, members in zip(subject.new_views, subject.new, strict=True) if members)
+    message = f"{without_conditions(subject.key, names)}: the new runs were measured under different conditions: "
+    differences = condition_differences(subject.key, other, names).items()
+    message += listed([f"{name} is {own} in {fellow} and {its} in {view.run.name}" for name, (own, its) in differences])
+    return CannotJudge("other-conditions", message, _ONE_SWEEP)
+
+
+def refuse_short_sweep(evidence: Evidence, new: MeasuredSide, wanted: float) -> None:
+    """Raise CannotJudge if a new run has less than what is wanted only because its sweep ends there."""
+    for view, series in zip(new.views, new.series, strict=True):
+        load, value = series.aggregate[LOAD], float(series.values[0])
+        if load == series.aggregate[MEASURED] and value < wanted:
+            shown = format_value(value, series.unit, evidence.shown_unit)
+            message = (
+                f"{evidence.subject.key}: every load of {view.run.name} keeps the limits, and the last has {shown}"
+            )
+            raise CannotJudge("short-sweep", message, "measure larger loads, too")
+
+
+def refuse_impossible(evidence: Evidence) -> None:
+    """Refuse a negative time, size, rate or count: such a measurement is wrong. Raises CannotJudge."""
+    asks, subject = evidence.clause.asks, evidence.subject
+    is_anchor = isinstance(asks, ChangeClause) and asks.reference == "anchor"
+    base_views = subject.anchor_views if is_anchor else subject.base_views
+    for views, runs in ((subject.new_views, evidence.new), (base_views, evidence.base)):
+        for view, run in zip(views, runs, strict=False):
+            for member, series in run.items():
+                number, unit = _negative(series)
+                if number is None or (unit != "1" and _may_be_negative(evidence)):
+                    continue
+                name, value = evidence.name(member), format_value(number, unit)
+                message = f"{name} has the value {value} in {view.run.name}, which cannot be negative"
+                raise CannotJudge("impossible", message, "find out why the program wrote it, and measure again")
+
+
+def _negative(series: Series) -> tuple[float | None, str]:
+    """A number of the series that cannot be negative and is, with its unit; None without any."""
+    count = series.aggregate.get("count", 0.0)
+    if count < 0:
+        return count, "1"
+    lowest = min([float(np.min(series.values, initial=0.0)), *series.aggregate.values()])
+    return (lowest, series.unit) if lowest < 0 and series.unit != "1" else (None, series.unit)
+
+
+def _may_be_negative(evidence: Evidence) -> bool:
+    """Return whether the metric is a change of memory, or a difference."""
+    waiting: list[Expression] = [evidence.subject.expression]
+    seen: set[str] = set()
+    while waiting:
+        expression = waiting.pop()
+        if isinstance(expression, Arithmetic):
+            if expression.operator == "-":
+                return True
+            waiting += [expression.left, expression.right]
+        elif isinstance(expression, StatisticOf):
+            waiting.append(expression.of)
+        elif isinstance(expression, Number):
+            if expression.value < 0:
+                return True
+        elif isinstance(expression, LargestLoad):
+            return False
+        elif expression.pattern not in seen:
+            seen.add(expression.pattern)
+            if _SIGNED.fullmatch(expression.pattern):
+                return True
+            derived = evidence.runs.metrics.get(expression.pattern)
+            waiting += [derived.expression] if derived else []
+    return False

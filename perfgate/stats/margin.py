@@ -1,0 +1,78 @@
+"""The tolerated change as a margin on the scale of logarithms."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from msgspec import Struct
+
+from perfgate.stats.moderated import WorseSide
+
+#: Room for rounding in every comparison.
+SLACK = 1e-12
+
+
+class Margin(Struct, frozen=True):
+    """The tolerated changes: from `down` to `up`, on the scale of the change; only the `worse` side is a limit."""
+
+    up: float
+    down: float
+    worse: WorseSide
+
+    @classmethod
+    def of_ratio(cls, tolerance: float, worse: WorseSide) -> Margin:
+        """The margin of ln(new / base) for a relative tolerance; a fall is always smaller than 100 %."""
+        return cls(math.log1p(tolerance), math.log1p(-tolerance) if tolerance < 1 else -math.inf, worse)
+
+    @property
+    def room(self) -> float:
+        """The largest tolerated change for the worse; the nearer side counts if both are worse."""
+        return -self.down if self.worse == "down" else self.up
+
+    @property
+    def size(self) -> float:
+        """The relative change at the margin; positive."""
+        return -math.expm1(self.down) if self.worse == "down" else math.expm1(self.up)
+
+    def compare(self, low: float, high: float) -> Literal["pass", "fail", "inconclusive"]:
+        """Fail if the whole interval is beyond the margin, pass if it is within it."""
+        up_is_worse, down_is_worse = self.worse != "down", self.worse != "up"
+        if (up_is_worse and low > self.up + SLACK) or (down_is_worse and high < self.down - SLACK):
+            return "fail"
+        if (up_is_worse and not high <= self.up + SLACK) or (down_is_worse and not low >= self.down - SLACK):
+            return "inconclusive"
+        return "pass"
+
+    def exceeds(self, change: float) -> bool:
+        """Return whether a change is beyond the margin."""
+        return self.compare(change, change) == "fail"
+
+    def includes(self, low: float, high: float) -> bool:
+        """Return whether the interval is within the margin and does not reach it."""
+        touches = (self.worse != "down" and high >= self.up) or (self.worse != "up" and low <= self.down)
+        return self.compare(low, high) == "pass" and not touches
+
+    def is_improved(self, low: float, high: float) -> bool:
+        """Return whether the whole interval is beyond the margin on the better side."""
+        if self.worse == "either":
+            return False
+        opposite: WorseSide = "down" if self.worse == "up" else "up"
+        return Margin(self.up, self.down, opposite).compare(low, high) == "fail"
+
+    def detectable(self, distance: float) -> float | None:
+        """Return the change for the worse that is `distance` (in logarithms) beyond the margin; relative, positive."""
+        return -math.expm1(self.down - distance) if self.worse == "down" else as_ratio(self.up + distance)
+
+
+def as_ratio(log_change: float) -> float | None:
+    """A logarithm of a ratio as a relative change; None if it is too large for a float."""
+    try:
+        return finite(math.expm1(log_change))
+    except OverflowError:
+        return None
+
+
+def finite(value: float) -> float | None:
+    """The value, or None if it is NaN or infinite."""
+    return value if math.isfinite(value) else None
