@@ -4,9 +4,9 @@
     _history/SUITE/ENVIRONMENT/2026-11-HASH.json                         the runs of a month, or a part of them
 
 A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `compaction` writes the
-files of a month as one and then removes them. A file is removed only after another one with all of its runs was
-written, so a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read
-once, because its id is a hash of what was measured.
+files of a month as one and then removes them. A file is removed only after all of its runs were read in another one, so
+a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read once,
+because its id is a hash of what was measured.
 """
 
 from __future__ import annotations
@@ -209,11 +209,7 @@ def _files(
     for path in paths:
         file, wrong = seen.get(path) or _problem(store, path, "is listed, but it is not there")
         problems += wrong
-        if file is not None and (file.suite, environment_name(file.identity)) != (suite, environment):
-            message = f"was moved: it belongs to {file.suite}/{environment_name(file.identity)}"
-            problems.append(Problem("error", message, store.location(path)))
-        elif file is not None:
-            found.append(file)
+        found += [] if file is None else [file]
     return found, problems
 
 
@@ -238,6 +234,8 @@ def read_file(store: Store, path: str, wanted: MetricFilter | None) -> tuple[His
     month = MONTH_FILE.search(path)
     if file is not None and month and not hashlib.sha256(data).hexdigest().startswith(month[2]):
         return _problem(store, path, f"has other runs than the file that was written here; {REMEDY}")
+    if file is not None and path.split("/")[1:3] != [file.suite, environment_name(file.identity)]:
+        return _problem(store, path, f"was moved: it belongs to {file.suite}/{environment_name(file.identity)}")
     return file, problems
 
 
