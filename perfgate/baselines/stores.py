@@ -16,7 +16,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_path, kind_of, one_by_one
+from perfgate.baselines.places import HISTORY, FileOrError, check_path, kind_of, one_by_one
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
@@ -277,25 +277,6 @@ def history_store_of(source: PolicySource, path: str, suite: str, environment: s
     from perfgate.baselines.commit_store import CommitStore
 
     return CommitStore.of_history(source.commit, path, f"{HISTORY}/{suite}/{environment}")
-
-
-@contextmanager
-def locked(store: WritableStore) -> Iterator[None]:
-    """Let one writer work at a time. Raises Refused if the store cannot be written to."""
-    try:
-        with store.lock():
-            yield
-    except OSError as error:
-        raise Refused(f"{store.shown} cannot be written: {error.strerror or error}") from None
-
-
-def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = False) -> None:
-    """Write a file. Raises Refused with the reason if that is not possible."""
-    try:
-        store.write(path, data, replace=replace)
-    except (OSError, UnsafeName) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
 
 
 def each_file(store: Store, paths: Iterable[str], kind: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
