@@ -10,7 +10,8 @@ from msgspec import Struct
 import perfgate
 from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
 from perfgate.baselines.places import ALLOWANCES
-from perfgate.baselines.stores import locked, open_store, write_file
+from perfgate.baselines.stores import open_store
+from perfgate.baselines.writing import locked, write_file
 from perfgate.core.wording import utf8_text
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.workspace import surroundings

@@ -1,4 +1,4 @@
-"""Baselines in an object store, reached through fsspec: `s3://bucket/baselines`, `gs://...`, `file:///...`.
+"""Baselines in an object store, reached through fsspec: `s3://bucket/baselines`, `gs://...`.
 
 There is no lock. A file is created only if it does not exist (S3: `If-None-Match`), so the second writer of a name gets
 an error. Two writers never need the same name, because it contains the hash of the content. Two approvals at the same
@@ -25,8 +25,6 @@ class BucketStore:
 
     def __init__(self, url: str, limits: Limits = DEFAULT) -> None:
         self._files, self._root = filesystem(url)
-        if hasattr(self._files, "auto_mkdir"):  # of `file://`; object stores have no folders
-            self._files.auto_mkdir = True
         self.shown = url.rstrip("/")
         #: The sizes of the objects that were listed.
         self._sizes: dict[str, int | None] = {}

@@ -17,8 +17,9 @@ from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, Stor
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
-from perfgate.baselines.stores import Store, WritableStore, open_store, store_of, write_file
+from perfgate.baselines.stores import Store, WritableStore, open_store, store_of
 from perfgate.baselines.unknown_gpu import unknown_gpu
+from perfgate.baselines.writing import write_file
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural, utf8_text

@@ -29,8 +29,10 @@ class CommitStore(Struct, frozen=True):
     def of_history(cls, commit: Commit, path: str, folder: str) -> CommitStore:
         """Read the newest runs in a folder of the history in the baselines of a commit. Raises Refused."""
         held = commit.below(f"{path}/{folder}", surroundings.limits(), choose=newest_history)
-        files = {f"{folder}/{name}": data for name, data in held.files.items()}
-        refused = {f"{folder}/{name}": why for name, why in held.refused.items()}
+        files = {f"{folder}/{name}": data for name, data in held.files.items() if name != "."}
+        refused = {f"{folder}/{name}": why for name, why in held.refused.items() if name != "."}
+        if not files:
+            refused |= commit.not_folders(path, folder)
         return cls(CommitFiles(files, refused), f"{shown_path(path)} at {commit.ref}")
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:

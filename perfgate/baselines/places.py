@@ -29,8 +29,9 @@ HISTORY = "_history"
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 #: The judge learns from this many remembered runs: older ones say little about the machines of today.
 NEWEST_RUNS = 100
-#: The file of a month of the history, and the number of months in which the newest runs are searched.
-_MONTH_FILE = re.compile(r"(?:^|/)(\d{4}-\d\d)-[0-9a-f]+\.json$")
+#: The file of a month of the history: the month, and the begin of the hash of its bytes.
+MONTH_FILE = re.compile(r"(?:^|/)(\d{4}-\d\d)-([0-9a-f]+)\.json$")
+#: The number of months in which the newest runs are searched.
 _MONTHS = 3
 _PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")
 
@@ -127,11 +128,11 @@ def newest_history(paths: Sequence[str], runs: int = NEWEST_RUNS) -> list[str]:
 
     A month may have any number of runs, so the newest three months with files are enough.
     """
-    loose = sorted((path for path in paths if not _MONTH_FILE.search(path)), key=lambda path: path.rpartition("/")[2])
+    loose = sorted((path for path in paths if not MONTH_FILE.search(path)), key=lambda path: path.rpartition("/")[2])
     if len(loose) >= runs:
         return loose[-runs:]
-    months = sorted({found[1] for path in paths if (found := _MONTH_FILE.search(path))})[-_MONTHS:]
-    return [*loose, *(path for path in paths if (found := _MONTH_FILE.search(path)) and found[1] in months)]
+    months = sorted({found[1] for path in paths if (found := MONTH_FILE.search(path))})[-_MONTHS:]
+    return [*loose, *(path for path in paths if (found := MONTH_FILE.search(path)) and found[1] in months)]
 
 
 def one_by_one(read: Callable[[str], bytes], paths: Iterable[str]) -> Iterator[FileOrError]:

@@ -16,11 +16,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_path, kind_of, one_by_one
+from perfgate.baselines.places import HISTORY, FileOrError, check_path, kind_of, one_by_one
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused, shown_path, typed_path
+from perfgate.workspace.remote import filesystem
 from perfgate.workspace.rule_source import PolicySource
 
 if sys.platform != "win32":
@@ -86,8 +87,8 @@ class DirectoryStore(Struct, frozen=True):
         found: list[str] = []
         parts = list(check_path(folder)) if folder else []
         above = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
-        problems = [self._link(path) for path in above if (self.root / path).is_symlink()]
-        if problems or not (self.root / folder).exists():
+        problems = [self._link(path) for path in above if os.path.islink(self.root / path)]
+        if problems:
             return [], problems
         count, waiting = 0, [folder]
         while waiting:
@@ -95,6 +96,8 @@ class DirectoryStore(Struct, frozen=True):
             try:
                 with os.scandir(self.root / here) as scanned:
                     entries = sorted(scanned, key=lambda entry: (not entry.is_dir(), entry.name))
+            except FileNotFoundError:  # nothing was stored, or another command has just removed the folder
+                continue
             except OSError as error:
                 problems.append(self._unreadable(error))
                 continue
@@ -242,6 +245,8 @@ def open_store(path: str) -> WritableStore:
             name, cure = typed_path(path), "give a bucket (s3://, gs://) or a folder"
             raise Refused(f"{name} cannot be used for baselines: a web server does not list its files; {cure}")
         try:
+            if path.startswith("file://"):  # fsspec leaves out a folder that it cannot list
+                return DirectoryStore(Path(filesystem(path)[1]), path.rstrip("/"), surroundings.limits())
             return BucketStore(path, surroundings.limits())
         except (ImportError, ValueError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -272,25 +277,6 @@ def history_store_of(source: PolicySource, path: str, suite: str, environment: s
     from perfgate.baselines.commit_store import CommitStore
 
     return CommitStore.of_history(source.commit, path, f"{HISTORY}/{suite}/{environment}")
-
-
-@contextmanager
-def locked(store: WritableStore) -> Iterator[None]:
-    """Let one writer work at a time. Raises Refused if the store cannot be written to."""
-    try:
-        with store.lock():
-            yield
-    except OSError as error:
-        raise Refused(f"{store.shown} cannot be written: {error.strerror or error}") from None
-
-
-def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = False) -> None:
-    """Write a file. Raises Refused with the reason if that is not possible."""
-    try:
-        store.write(path, data, replace=replace)
-    except (OSError, UnsafeName) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
 
 
 def each_file(store: Store, paths: Iterable[str], kind: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:

@@ -166,7 +166,7 @@ def verify(baselines: str) -> int:
     lines, problems = command(baselines)
     remembered, damaged = verify_store(baselines)
     say([*lines, *remembered])
-    return complain([*problems, *damaged])
+    return complain(list(dict.fromkeys([*problems, *damaged])))
 
 
 @baseline.command()

@@ -13,7 +13,8 @@ from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, St
 from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.places import identity_of, prior_path
 from perfgate.baselines.repository import environments, find_environment, read_stored_runs
-from perfgate.baselines.stores import WritableStore, locked, open_store, write_file
+from perfgate.baselines.stores import WritableStore, open_store
+from perfgate.baselines.writing import locked, write_file
 from perfgate.commands.given_pairs import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
 from perfgate.core.wording import plural, utf8_text

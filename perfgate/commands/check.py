@@ -223,7 +223,7 @@ def with_history(
     head: Callable[[], str | None] = lambda: None,
     since: str | None = None,
 ) -> tuple[Case, list[Problem]]:
-    """Return the case with what the history of its baseline teaches, and warnings. Pairs need no history.
+    """Return the case with what the history of its baseline teaches, and its problems. Pairs need no history.
 
     Later runs of the branch are those after the time `since`; None leaves them out.
     """
@@ -231,7 +231,7 @@ def with_history(
     if case.baseline.pairing is not None or len(place) < 2:
         return case, []
     store = history_store_of(source, baselines, *place[:2])
-    if not store.paths("/".join((HISTORY, *place[:2])))[0]:
+    if not any(store.paths("/".join((HISTORY, *place[:2])))):
         return case, []
     from perfgate.commands.remembered import with_remembered
 

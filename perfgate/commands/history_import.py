@@ -17,7 +17,7 @@ from perfgate.core.wording import listed, plural
 from perfgate.history.compaction import write_months
 from perfgate.history.imports import HEAD, IMPORTERS, Importer, csv, importer_of
 from perfgate.history.imports.imported_runs import ImportedRun, ImportFile
-from perfgate.history.records import id_of_values
+from perfgate.history.records import id_of_values, refuse_line_breaks
 from perfgate.history.remember import rules_or_none
 from perfgate.history.store import known_ids
 from perfgate.history.times import utc_time
@@ -59,6 +59,8 @@ def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[st
     chosen, lines = _of_one_branch(found, how.ref)
     store = open_store(options.baselines)
     records = _new(store, [_record(name, run, ruleset, facts, how.ref) for name, run in chosen])
+    for record in records:
+        refuse_line_breaks(record, f"run of {record.run.time}")
     write_months(store, records)
     return [*lines, *_said(records, len(chosen) - len(records), store)], problems
 

@@ -33,10 +33,11 @@ def with_remembered(
     head: str | None = None,
     since: str | None = None,
 ) -> tuple[Case, list[Problem]]:
-    """Return the case with what its history shows, and warnings.
+    """Return the case with what its history shows, and what of it cannot be used.
 
     It shows the noise of metrics, what the branch measured since the baseline, and how the hosts of both sides differ.
-    Each file of the history that cannot be used gives a warning.
+    A file or folder of the history that cannot be used is an error if a rule compares with stored runs, because the
+    history can change that verdict: without the difference of two hosts, a slower change on a faster host passes.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def with_remembered(
 
         hosts = host_differences(history, compared, ref, on_base, on_new, is_judged)
     baseline = replace(case.baseline, priors=(*case.baseline.priors, *learned), remembered=later, hosts=hosts)
-    return replace(case, baseline=baseline), [_warning(problem) for problem in history.problems]
+    return replace(case, baseline=baseline), [_weighed(problem, bool(compared)) for problem in history.problems]
 
 
 def _compared(case: Case, runs: JudgedRuns) -> Iterator[SeriesName]:
@@ -93,6 +94,8 @@ def _is_of(head: str, ref: str) -> bool:
     return False
 
 
-def _warning(problem: Problem) -> Problem:
-    """Return the problem of a history as a warning: no verdict needs a history."""
-    return replace(problem, severity="warning", message=f"{problem.message}; this check goes on without it")
+def _weighed(problem: Problem, can_decide: bool) -> Problem:
+    """Return the problem of a history as an error if the history can change a verdict, or else as a warning."""
+    if can_decide:
+        return replace(problem, message=f"{problem.message}; the verdicts depend on the history")
+    return replace(problem, severity="warning", message=f"{problem.message}; no rule here needs the history")

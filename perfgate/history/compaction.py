@@ -1,71 +1,74 @@
 """Write the runs of a month as one file, and remove the files that it replaces.
 
-A file is removed only after another one with all of its runs was written and read back.
+A file is removed only after its runs were read again, in a file of the month as the store then lists it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeAlias
 
-from perfgate.baselines.places import HISTORY, environment_name
-from perfgate.baselines.stores import Store, WritableStore, write_file
-from perfgate.core import Problem
-from perfgate.core.remembered_runs import HistoryRecord
+from perfgate.baselines.places import HISTORY, MONTH_FILE, environment_name
+from perfgate.baselines.stores import Store, WritableStore
+from perfgate.core import Location, Problem
+from perfgate.core.remembered_runs import HistoryRecord, SeriesName
+from perfgate.core.wording import plural
 from perfgate.history.files import records_of
 from perfgate.history.month_files import month_file
-from perfgate.history.store import listed, places, read_file, tool
+from perfgate.history.store import listed, read_file, tool, write_new
 from perfgate.workspace.options import Refused
 
 #: A file of a month has at most this many numbers, some ten megabytes.
 MOST_NUMBERS = 250_000
+#: A suite, an environment, and a month as `YYYY-MM`.
+Month: TypeAlias = tuple[str, str, str]
+_INCOMPLETE = "the file of this month was written, but the store does not have all its runs"
 
 
 def write_months(store: WritableStore, records: Iterable[HistoryRecord]) -> list[str]:
     """Write runs as files of months; returns the paths. Raises Refused."""
-    months: dict[tuple[str, str, str], list[HistoryRecord]] = {}
+    months: dict[Month, list[HistoryRecord]] = {}
     for record in records:
         months.setdefault((record.suite, environment_name(record.identity), record.run.time[:7]), []).append(record)
-    return [
-        path
-        for (suite, place, month), own in sorted(months.items())
-        for path in _write(store, suite, place, month, own)
-    ]
+    written = []
+    for month, own in sorted(months.items()):
+        written += _write(store, month, own)
+        if not _are_in(own, _numbers_of(store, month)):
+            raise Refused(f"{_place(store, month)}: {_INCOMPLETE}: import them again", 3)
+    return written
 
 
 def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file and remove theirs; returns a line a month, and damaged files.
+    """Write the runs of each month as one file and remove theirs; returns a line a month, and what is wrong.
 
     Parameters
     ----------
     before : the first month that is left alone, `YYYY-MM`; None for all months.
     """
     lines: list[str] = []
-    found, problems = places(store)
-    for suite, environment in found:
-        paths, _ = listed(store, f"{HISTORY}/{suite}/{environment}")
-        by_month: dict[str, list[str]] = {}
-        for path in paths:
-            by_month.setdefault(path.split("/")[3][:7], []).append(path)
-        for month, own in sorted(by_month.items()):
-            if before is None or month < before:
-                done, wrong = _compact(store, (suite, environment, month), own)
-                lines += done
-                problems += wrong
+    paths, problems = listed(store, HISTORY)
+    months: dict[Month, list[str]] = {}
+    for path in paths:
+        _, suite, environment, name, *_ = (*path.split("/"), "", "")
+        if name:
+            months.setdefault((suite, environment, name[:7]), []).append(path)
+    for month, own in sorted(months.items()):
+        if before is None or month[2] < before:
+            done, wrong = _compact(store, month, own)
+            lines += done
+            problems += wrong
     return lines, problems
 
 
-def _compact(
-    store: WritableStore, place: tuple[str, str, str], paths: Sequence[str]
-) -> tuple[list[str], list[Problem]]:
+def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
     """Compact one month of one environment. Raises Refused if it cannot be written."""
-    suite, environment, month = place
-    if len(paths) == 1 and len(paths[0].split("/")) == 4:
+    if len(paths) == 1 and MONTH_FILE.search(paths[0]):
         return [], []
     records: dict[str, HistoryRecord] = {}
     problems: list[Problem] = []
-    read_paths = []
+    runs: dict[str, list[HistoryRecord]] = {}
     for path in paths:
         try:
             file, wrong = read_file(store, path, None)
@@ -73,20 +76,49 @@ def _compact(
             continue
         problems += wrong
         if file is not None:
-            read_paths.append(path)
-            for record in records_of(file):
+            runs[path] = records_of(file)
+            for record in runs[path]:
                 known = records.get(record.run.id)
                 records[record.run.id] = record if known is None else _joined(known, record)
     if not records:
         return [], problems
-    written = _write(store, suite, environment, month, list(records.values()))
-    gone = [path for path in read_paths if path not in written]
+    written = _write(store, month, list(records.values()))
+    replaced = {path: own for path, own in runs.items() if path not in written}
+    kept = _numbers_of(store, month, replaced)
+    gone = [path for path, own in replaced.items() if _are_in(own, kept)]
     for path in gone:
         with suppress(OSError):  # another compaction was faster
             store.remove(path)
-    folder = f"{suite}/{environment}/{month}"
-    line = f"{folder}: {len(records)} runs in {len(written)} file{'s' * (len(written) > 1)}, {len(gone)} removed"
-    return [line] if gone else [], problems
+    if len(gone) < len(replaced):
+        message = f"{_INCOMPLETE}; the files of these runs stay: run the command again"
+        problems.append(Problem("error", message, _place(store, month)))
+    line = f"{'/'.join(month)}: {len(records)} runs in {plural(len(written), 'file')}, {len(gone)} removed"
+    return [line] if replaced else [], problems
+
+
+def _numbers_of(store: Store, month: Month, without: Collection[str] = ()) -> dict[str, set[SeriesName]]:
+    """Return the numbers in the files of a month, listed and read now: for each id of a run, their names."""
+    suite, environment, name = month
+    found: dict[str, set[SeriesName]] = {}
+    for path in listed(store, f"{HISTORY}/{suite}/{environment}")[0]:
+        known = MONTH_FILE.search(path)
+        if known and known[1] == name and path not in without:
+            with suppress(FileNotFoundError):  # another compaction has written its runs elsewhere
+                file, _ = read_file(store, path, None)
+                for record in records_of(file) if file else ():
+                    found.setdefault(record.run.id, set()).update(one.name for one in record.values)
+    return found
+
+
+def _are_in(records: Iterable[HistoryRecord], kept: Mapping[str, set[SeriesName]]) -> bool:
+    """Return whether each run is among the kept ones with all its numbers."""
+    return all(
+        one.run.id in kept and kept[one.run.id].issuperset(value.name for value in one.values) for one in records
+    )
+
+
+def _place(store: Store, month: Month) -> Location:
+    return store.location("/".join((HISTORY, *month)))
 
 
 def _joined(one: HistoryRecord, other: HistoryRecord) -> HistoryRecord:
@@ -96,20 +128,14 @@ def _joined(one: HistoryRecord, other: HistoryRecord) -> HistoryRecord:
     return HistoryRecord(first.suite, first.identity, first.run, tuple(values.values()))
 
 
-def _write(
-    store: WritableStore, suite: str, environment: str, month: str, records: Sequence[HistoryRecord]
-) -> list[str]:
-    """Write the files of a month, named by their content, and read each back. Raises Refused."""
+def _write(store: WritableStore, month: Month, records: Sequence[HistoryRecord]) -> list[str]:
+    """Write the files of a month, named by their content; returns their paths. Raises Refused."""
     ordered = sorted(records, key=lambda record: (record.run.time, record.run.id))
     written = []
     for part in _parts(ordered):
         data = month_file(part, tool())
-        path = f"{HISTORY}/{suite}/{environment}/{month}-{hashlib.sha256(data).hexdigest()[:16]}.json"
-        if not _exists(store, path):
-            write_file(store, path, data)
-        with suppress(FileNotFoundError):  # another compaction has written its runs elsewhere
-            if store.read(path) != data:
-                raise Refused(f"{store.location(path)}: is not what was written; nothing was removed", 3)
+        path = f"{HISTORY}/{'/'.join(month)}-{hashlib.sha256(data).hexdigest()[:16]}.json"
+        write_new(store, path, data)
         written.append(path)
     return written
 
@@ -125,11 +151,3 @@ def _parts(records: Sequence[HistoryRecord]) -> Iterator[list[HistoryRecord]]:
         part.append(record)
         count += len(record.values)
     yield part
-
-
-def _exists(store: Store, path: str) -> bool:
-    try:
-        store.read(path)
-    except OSError:
-        return False
-    return True

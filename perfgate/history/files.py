@@ -15,7 +15,7 @@ from perfgate.history.month_files import MONTH_SCHEMA, MonthColumn, MonthFile, c
 from perfgate.history.run_files import RUN_FILE, RUN_SCHEMA, MetricFilter, RunFile, run_of, value_of
 
 _HASH = re.compile(rb'"content_sha256": ?"([0-9a-f]{64})"\n?\}\n?\Z')
-_REMEDY = "restore it from git, or remove it: its runs are then forgotten"
+REMEDY = "restore it from git, or remove it: its runs are then forgotten"
 
 
 class HistoryFile(Struct, frozen=True):
@@ -68,7 +68,7 @@ def _is_as_written(data: bytes) -> bool:
 
 
 def _damaged(name: str, why: str) -> tuple[None, list[Problem]]:
-    return None, [Problem("error", f"{why}; {_REMEDY}", Location(name))]
+    return None, [Problem("error", f"{why}; {REMEDY}", Location(name))]
 
 
 def _of_run(file: RunFile, wanted: MetricFilter | None) -> HistoryFile:

@@ -77,7 +77,7 @@ def load(
     problems += [problem for history in stored for problem in history.problems]
     line = commit_line(_refs(stored, ref))
     histories = tuple(_environment(store, one, line, is_whole=metric is None) for one in stored)
-    return LoadedHistory(histories, tuple(problems), line)
+    return LoadedHistory(histories, tuple(dict.fromkeys(problems)), line)
 
 
 def _refs(stored: Sequence[StoredHistory], ref: str | None) -> list[str]:

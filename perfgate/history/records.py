@@ -16,12 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Baseline, Better, Key, Run, Series
-from perfgate.core.remembered_runs import HistoryValue, SeriesName
+from perfgate.core.remembered_runs import HistoryRecord, HistoryValue, SeriesName
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Member, Method, NotAvailable, choose, default_statistic, statistic_unit
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import DerivedMetric, Rule
 from perfgate.rules.syntax.sentence import RankChoice
+from perfgate.workspace.options import Refused
 
 #: A run has at most this many numbers: those of rules first, then the longest times.
 MOST_VALUES = 2000
@@ -40,6 +41,14 @@ def id_of_values(values: Sequence[HistoryValue], commit: str | None, time: str) 
 
 def _hash(content: list[object]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+def refuse_line_breaks(record: HistoryRecord, name: str) -> None:
+    """Raise Refused (3) for a run with a line break in a name or a fact: an export would write its rest as a line."""
+    texts = [*(str(one.name.key) for one in record.values), *map(str, record.run.context.values())]
+    for text in texts:
+        if "\n" in text or "\r" in text:
+            raise Refused(f"{name}: {text!r} has a line break: write it as one line", 3)
 
 
 def values_of(

@@ -15,7 +15,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.core import Fact, Run
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun
 from perfgate.core.wording import plural, utf8_text
-from perfgate.history.records import id_of_files, values_of
+from perfgate.history.records import id_of_files, refuse_line_breaks, values_of
 from perfgate.history.store import add
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
@@ -51,6 +51,7 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         record, left_out = record_of(run, facts, ruleset, options, measured)
         if not record.values:
             raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
+        refuse_line_breaks(record, run.name)
         path = add(store, record, left_out)
         if path is None:
             lines.append(f"{run.name} is in the history already")

@@ -4,24 +4,25 @@
     _history/SUITE/ENVIRONMENT/2026-11-HASH.json                         the runs of a month, or a part of them
 
 A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `compaction` writes the
-files of a month as one and then removes them. A file is removed only after another one with all of its runs was
-written, so a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read
-once, because its id is a hash of what was measured.
+files of a month as one and then removes them. A file is removed only after all of its runs were read in another one, so
+a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read once,
+because its id is a hash of what was measured.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct, field
 
 import perfgate
-from perfgate.baselines.places import HISTORY, UnsafeName, environment_name, newest_history
+from perfgate.baselines.places import HISTORY, MONTH_FILE, UnsafeName, environment_name, newest_history
 from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
-from perfgate.history.files import HistoryFile, decode
+from perfgate.history.files import REMEDY, HistoryFile, decode
 from perfgate.history.month_files import name_of
 from perfgate.history.run_files import MetricFilter, run_file
 from perfgate.stats.change_point_values import IntArray
@@ -77,15 +78,18 @@ def add(store: WritableStore, record: HistoryRecord, left_out: int = 0) -> str |
     stamp = run.time.replace("-", "").replace(":", "")
     name = f"{stamp}-{(run.commit or 'none')[:12]}-{run.id}.json"
     path = f"{HISTORY}/{record.suite}/{environment}/{run.time[:7]}/{name}"
-    data = run_file(record, tool(), left_out)
+    return path if write_new(store, path, run_file(record, tool(), left_out)) else None
+
+
+def write_new(store: WritableStore, path: str, data: bytes) -> bool:
+    """Write a file; returns False if it is there already. Raises Refused."""
     try:
         store.write(path, data)
     except FileExistsError:
-        return None
+        return False
     except (OSError, UnsafeName) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
-    return path
+        raise Refused(f"{store.location(path)}: cannot be written: {_why(error)}") from None
+    return True
 
 
 def read(
@@ -203,13 +207,9 @@ def _files(
             break
     found = []
     for path in paths:
-        file, wrong = seen.get(path, (None, []))
+        file, wrong = seen.get(path) or _problem(store, path, "is listed, but it is not there")
         problems += wrong
-        if file is not None and (file.suite, environment_name(file.identity)) != (suite, environment):
-            message = f"was moved: it belongs to {file.suite}/{environment_name(file.identity)}"
-            problems.append(Problem("error", message, store.location(path)))
-        elif file is not None:
-            found.append(file)
+        found += [] if file is None else [file]
     return found, problems
 
 
@@ -228,9 +228,23 @@ def read_file(store: Store, path: str, wanted: MetricFilter | None) -> tuple[His
         data = store.read(path)
     except FileNotFoundError:
         raise
-    except OSError as error:
-        return None, [Problem("error", f"cannot be read: {error.strerror or error}", store.location(path))]
-    return decode(str(store.location(path)), data, wanted)
+    except (OSError, UnsafeName) as error:
+        return _problem(store, path, f"cannot be read: {_why(error)}")
+    file, problems = decode(str(store.location(path)), data, wanted)
+    month = MONTH_FILE.search(path)
+    if file is not None and month and not hashlib.sha256(data).hexdigest().startswith(month[2]):
+        return _problem(store, path, f"has other runs than the file that was written here; {REMEDY}")
+    if file is not None and path.split("/")[1:3] != [file.suite, environment_name(file.identity)]:
+        return _problem(store, path, f"was moved: it belongs to {file.suite}/{environment_name(file.identity)}")
+    return file, problems
+
+
+def _why(error: OSError | UnsafeName) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _problem(store: Store, path: str, message: str) -> tuple[None, list[Problem]]:
+    return None, [Problem("error", message, store.location(path))]
 
 
 def tool() -> str:

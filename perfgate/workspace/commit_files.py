@@ -13,6 +13,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
+_FOLDER = "040000"
 _KINDS = {"120000": "is a link, and links are not followed", "160000": "is a submodule, which is not read"}
 
 
@@ -51,11 +52,7 @@ class Commit(Struct, frozen=True):
 
         Raises Refused (3) for a path outside of the repository, and if git fails.
         """
-        # Links of the working tree do not matter for the commit.
-        absolute = os.path.normpath(os.path.join(os.path.realpath(os.curdir), path))
-        top = Path(os.path.relpath(absolute, self.top)).as_posix()
-        if top.startswith(".."):
-            raise Refused(f"{path} is outside of the repository, so it is not in {self.ref}", 3)
+        top = self._top(path)
         listed = git("ls-tree", "-r", "-l", "-z", "--full-tree", self.sha, "--", top, what=f"{self.ref} cannot be read")
         wanted: dict[str, str] = {}
         refused: dict[str, str] = {}
@@ -74,6 +71,28 @@ class Commit(Struct, frozen=True):
         wanted = {name: wanted[name] for name in choose(list(wanted))}
         contents = self._contents(list(wanted.values()))
         return CommitFiles(dict(zip(wanted, contents, strict=True)), refused)
+
+    def not_folders(self, path: str, folder: str) -> dict[str, str]:
+        """Return the parts of a folder below a path that are no folders, and why: git lists nothing below them.
+
+        Raises Refused (3).
+        """
+        parts = folder.split("/")
+        places = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+        tops = {self._top(f"{path}/{place}"): place for place in places}
+        listed = git("ls-tree", "-z", "--full-tree", self.sha, "--", *tops, what=f"{self.ref} cannot be read")
+        entries = [entry.partition("\t") for entry in os.fsdecode(listed).split("\0")]
+        kinds = {tops[name]: facts.split()[0] for facts, _, name in entries if name in tops}
+        return {place: _KINDS.get(mode, "is not a folder") for place, mode in kinds.items() if mode != _FOLDER}
+
+    def _top(self, path: str) -> str:
+        """Return a path of the working directory as git names it. Raises Refused (3) outside of the repository."""
+        # Links of the working tree do not matter for the commit.
+        absolute = os.path.normpath(os.path.join(os.path.realpath(os.curdir), path))
+        top = Path(os.path.relpath(absolute, self.top)).as_posix()
+        if top.startswith(".."):
+            raise Refused(f"{path} is outside of the repository, so it is not in {self.ref}", 3)
+        return top
 
     def _contents(self, blobs: list[str]) -> list[bytes]:
         asked = "".join(f"{blob}\n" for blob in blobs).encode()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Done
+from conftest import Done, write_results
 from histories import filled, record, steps, store_at, value
 
 from perfgate.baselines.stores import open_store
@@ -53,6 +54,38 @@ def test_an_export_can_be_imported(team: Path, perfgate: Command, how: str) -> N
     if how == "csv":
         assert (after.name, after.errors.tolist()) == (before.name, before.errors.tolist())
         assert [run.id for run in after.runs] == [run.id for run in before.runs]
+
+
+FORMULAS = ["=HYPERLINK(0)", "+1", "-1+1", "@sum", "'=1", "''@x", "'plain", "a=b"]
+
+
+def test_no_cell_of_a_spreadsheet_is_a_formula(folder: Path, perfgate: Command) -> None:
+    store = store_at(folder)
+    for number, name in enumerate(FORMULAS):
+        add(store, record(number, {name: 0.1}))
+    assert perfgate("history", "export", "--to", "history.csv").code == 0
+    rows = list(csv.DictReader(Path("history.csv").read_text().splitlines()))
+    assert [row["metric"] for row in rows if row["metric"][0] in "=+-@"] == []
+    assert perfgate("history", "import", "history.csv", "--baselines", "copy", "--suite", "gpt").code == 0
+    assert sorted(one.name.key.metric for one in load(open_store("copy")).series) == sorted(FORMULAS)
+
+
+@pytest.mark.parametrize("where", ["metric", "host"])
+def test_no_name_begins_a_line_of_an_export(folder: Path, perfgate: Command, where: str) -> None:
+    text = "x\n::error::fake"
+    names = {"metric": "forward", "host": "gpu-01", where: text}
+    series = {"metric": names["metric"], "unit": "s", "values": [0.5] * 20}
+    write_results(folder / "run.json", series, environment={"host": names["host"]})
+    done = perfgate("history", "add", "run.json")
+    assert (done.code, "has a line break: write it as one line" in done.err) == (3, True), done.said
+    with Path("runs.csv").open("w", newline="") as file:
+        row = {"time": "2026-01-01", "value": 0.1, **names}
+        writer = csv.DictWriter(file, row)
+        writer.writeheader()
+        writer.writerow(row)
+    done = perfgate("history", "import", "runs.csv")
+    assert (done.code, "has a line break" in done.err) == (3, True), done.said
+    assert not (folder / "baselines").exists()
 
 
 def test_openmetrics_has_every_number_with_its_time(team: Path, perfgate: Command) -> None:

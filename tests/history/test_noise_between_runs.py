@@ -232,12 +232,13 @@ def test_base_runs_that_disagree_overrule_a_quiet_history(gate: Command, folder:
     assert "these runs differ by more than the 0.23% of the history" in str(found["notes"])
 
 
-def test_a_damaged_history_is_a_warning(gate: Command, folder: Path) -> None:
+def test_a_damaged_history_is_said_and_is_no_pass(gate: Command, folder: Path) -> None:
     remember(folder)
     path = next(folder.glob("baselines/_history/*/*/*/*.json"))
     path.write_bytes(path.read_bytes()[:-30])
     found = verdict(gate, "new.json")
     assert f"{path.relative_to(folder)}" in str(found["said"]).replace("\n", "")
+    assert "the verdicts depend on the history" in " ".join(str(found["said"]).split())
     noise = found["noise"]
     assert isinstance(noise, dict)
     assert noise["runs"] == 39

@@ -196,6 +196,8 @@ def test_a_file_of_another_environment_is_named(folder: Path) -> None:
     victim.rename(other / victim.name)
     (problem,) = load(store).problems
     assert "was moved: it belongs to gpt/" in problem.message
+    assert compact(store)[1] == [problem]
+    assert (other / victim.name).exists()
 
 
 def test_a_big_month_is_several_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +207,56 @@ def test_a_big_month_is_several_files(folder: Path, monkeypatch: pytest.MonkeyPa
     assert len(files(folder)) == 3
     assert held(store) == expected()
     assert compact(store) == ([], [])
+
+
+def lost(store: DirectoryStore, path: str, data: bytes) -> None:
+    """Answer that a file was written, and keep nothing."""
+
+
+def cut(store: DirectoryStore, path: str, data: bytes) -> None:
+    (store.root / path).write_bytes(data[:-30])
+
+
+def hidden(store: DirectoryStore, path: str, data: bytes) -> None:
+    """Write a file that no list has."""
+    (store.root / path).with_name(".hidden").write_bytes(data)
+
+
+@pytest.mark.parametrize("wrong", [lost, cut, hidden])
+@pytest.mark.parametrize("most", [250_000, 8], ids=["one file", "the second of three"])
+def test_no_run_is_removed_whose_replacement_does_not_exist(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, perfgate: Callable[..., Done], wrong: Callable[..., None], most: int
+) -> None:
+    monkeypatch.setattr(compaction, "MOST_NUMBERS", most)
+    filled(folder, NUMBERS)
+    write, months = DirectoryStore.write, []
+
+    def answers(self: DirectoryStore, path: str, data: bytes, *, replace: bool = False) -> None:
+        months.append(path)
+        (write if most == 8 and len(months) != 2 else wrong)(self, path, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DirectoryStore, "write", answers)
+        done = perfgate("history", "compact", "--all")
+    assert (done.code, "the files of these runs stay: run the command again" in done.err) == (3, True), done.said
+    assert f"{12 if most == 8 else 0} removed" in done.out
+    if wrong is cut:  # its name was said
+        assert perfgate("baseline", "verify").code == 3
+        (folder / "baselines" / months[1 if most == 8 else 0]).unlink()
+    assert held(store_at(folder)) == expected()
+    assert perfgate("history", "compact", "--all").code == 0
+    assert held(store_at(folder)) == expected()
+
+
+def test_an_import_that_was_not_kept_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, perfgate: Callable[..., Done]
+) -> None:
+    Path("runs.csv").write_text("time,metric,value\n2026-01-01,forward,0.1\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(DirectoryStore, "write", lost)
+        done = perfgate("history", "import", "runs.csv")
+    assert (done.code, "import them again" in done.err) == (3, True), done.said
+    assert perfgate("history", "import", "runs.csv").code == 0
 
 
 def test_a_store_without_history_is_empty(folder: Path) -> None:

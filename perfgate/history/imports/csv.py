@@ -51,6 +51,8 @@ _KNOWN = (
 )
 #: Written by an export, and decided by the options of an import.
 _IGNORED = ("suite", "environment", "tags", "level")
+#: A text that an export has kept from being a formula.
+_QUOTED = re.compile(r"'+[=+\-@]")
 _LABEL = re.compile(r'([^=,{}"]+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -91,8 +93,9 @@ def read(file: ImportFile) -> Imported:
                 continue
             if not cells:
                 continue
+            plain = (cell[1:] if _QUOTED.match(cell) else cell for cell in cells)
             try:
-                about, value, run = _row(dict(zip(header, cells, strict=True)), len(cells), faults, at)
+                about, value, run = _row(dict(zip(header, plain, strict=True)), len(cells), faults, at)
             except ValueError as error:
                 fields = f"{len(cells)} fields, and the header has {len(header)}" if len(cells) != len(header) else ""
                 faults.say(fields or str(error), at)
