@@ -23,20 +23,21 @@ MAY_IMPORT = {
     "rules": {"core", "documents", "schemas"},
     "readers": {"core", "documents", "large_values"},
     "mappings": {"core", "documents", "rules", "schemas", "readers"},
-    "judge": {"core", "rules", "stats"},
+    "words": {"core"},
+    "judge": {"core", "rules", "stats", "words"},
     "causes": {"core", "stats"},
     "bisect": {"core", "documents", "stats", "rules", "judge", "workspace"},
     "editor": {"core", "documents", "rules", "mappings"},
     "analysis": {"core", "rules", "stats", "judge", "causes"},
     "workspace": {"core", "documents", "rules", "readers", "mappings", "large_values"},
-    "baselines": {"core", "documents", "stats", "rules", "judge", "workspace", "causes"},
+    "baselines": {"core", "documents", "stats", "rules", "judge", "workspace", "causes", "words"},
     "history": {"core", "documents", "stats", "rules", "judge", "readers", "workspace", "baselines"},
     "recorder": {"core"},
     "machine": {"core", "recorder"},
     "doctor": {"core", "machine", "measuring", "workspace", "stats", "judge", "analysis", "rules"},
     "measuring": {"core", "workspace", "judge", "recorder", "machine"},
     "integrations": {"core", "recorder", "measuring"},
-    "reporters": {"core", "documents"},
+    "reporters": {"core", "documents", "words"},
     "commands": {
         *(
             "core",
@@ -55,7 +56,7 @@ MAY_IMPORT = {
             "causes",
             "history",
         ),
-        *("reporters", "stats", "recorder"),
+        *("reporters", "stats", "recorder", "words"),
     },
     "cli": {
         "core",
@@ -87,7 +88,7 @@ HOMES = {
     #: The base class of types. A recorded program, the sampler and `--help` do without.
     "msgspec.structs": {
         *("analysis", "baselines", "bisect", "causes", "cli", "commands", "core", "doctor", "documents", "editor"),
-        *("history", "judge", "mappings", "measuring", "readers", "reporters", "rules", "stats", "workspace"),
+        *("history", "judge", "mappings", "measuring", "readers", "reporters", "rules", "stats", "words", "workspace"),
     },
     "pandas": {"core.run_history"},
     "pyarrow": {"history.exports.parquet"},

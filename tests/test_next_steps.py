@@ -14,7 +14,8 @@ from conftest import Done, Repository, calibrate, same_code, write_rules, write_
 
 from perfgate.commands.check import CheckRequest, check
 from perfgate.core import Report
-from perfgate.reporters import RENDERERS, github, phrases, terminal_table
+from perfgate.reporters import RENDERERS, github, terminal_table
+from perfgate.words import answer
 from perfgate.workspace.options import CommandOptions
 
 Command = Callable[..., Done]
@@ -88,7 +89,7 @@ def test_every_rendering_has_the_same_step_and_command(repository: Repository, f
     assert (step.who, step.where) == (("you", "here") if WHO not in step.text else (WHO, "on main"))
     for form, render in RENDERINGS.items():
         shown = squeezed(render(report))
-        assert squeezed(phrases.next_step(step)) in shown, form
+        assert squeezed(answer.next_step(step)) in shown, form
         if case.ref:
             assert "baselineapprove" not in shown, form
 

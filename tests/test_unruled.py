@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from perfgate.analysis.unruled import time_seen, unruled_changes
 from perfgate.core import Key, Report, Run, Series, UnruledChange, read_only
-from perfgate.reporters import phrases
+from perfgate.words import answer
 
 Command = Callable[..., Done]
 
@@ -94,7 +94,7 @@ def test_at_most_ten_are_listed_and_all_are_counted() -> None:
 
 def test_a_long_name_is_one_line() -> None:
     change = UnruledChange("kernel." + 900 * "k", {}, "s", 1.0, 2.0, 1.0, 0.5)
-    _, line = phrases.unruled(Report(unruled=(change,), unruled_count=1))
+    _, line = answer.unruled(Report(unruled=(change,), unruled_count=1))
     assert "kkk… (807 more characters) +100%" in line
     assert len(line) < 220
 

@@ -33,7 +33,7 @@ from perfgate.history.noise import LearnedNoise, noise_between_runs
 from perfgate.judge.decide_change!! import measure_runs
 from perfgate.judge.question import ChangeTerms
 from perfgate.judge.decide_promise!! import judge_promise
-from perfgate.judge.question import LOOKS
+from perfgate.core.results import LOOKS
 from perfgate.stats.moderated import runs_contradict
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]

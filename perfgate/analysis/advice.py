@@ -25,10 +25,9 @@ from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, s
 from perfgate.analysis.tolerances import Fit, Trial, noise_of
 from perfgate.core import Better, Run
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
-from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE
+from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import default_statistic
-from perfgate.judge.question import LOOKS
 
 #: The most pairs that a gate makes, and the tolerances of pairs in percent: where stored runs agree within the first,
 #: and on a machine where they do not.

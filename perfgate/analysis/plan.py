@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import Better
+from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE
 from perfgate.core.summaries import Plan, PlanPoint
 from perfgate.core.wording import plural
 from perfgate.judge.ask import ANCHOR_WINDOW, change_terms, limit_confidence
 from perfgate.judge.case import Case
-from perfgate.judge.decide.bounds import GREEN_PRIOR, RED_PRIOR, RUNS_FOR_A_PROMISE, prior_of
-from perfgate.judge.decide.change import RUNS_THAT_SHOW_NOISE
+from perfgate.judge.decide.bounds import GREEN_PRIOR, RED_PRIOR, prior_of
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.presence import check_terms
-from perfgate.judge.question import LOOKS, ChangeTerms
+from perfgate.judge.question import ChangeTerms
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause

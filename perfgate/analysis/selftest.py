@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from perfgate.analysis.distortions import AMOUNTS, TELLING, Way, reading, ways
 from perfgate.core import Run, Verdict
+from perfgate.core.results import LOOKS
 from perfgate.core.summaries import Proof
 from perfgate.core.units import format_change, format_number
 from perfgate.judge.case import Case
-from perfgate.judge.question import LOOKS
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause

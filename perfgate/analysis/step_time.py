@@ -12,8 +12,8 @@ from perfgate.analysis.proposals import DETAILS, STEP, Proposals, ranked
 from perfgate.analysis.tolerances import TOO_NOISY, spread_of
 from perfgate.core import Series
 from perfgate.core.advice import StepTime
+from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.units import format_change
-from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE
 from perfgate.judge.measure import default_statistic
 
 #: The names that tools give to the time of a whole step, or of a whole training.

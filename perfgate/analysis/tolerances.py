@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from perfgate.analysis.plan import plans
 from perfgate.core import Baseline, Better, Location, Run, Series, Verdict
+from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.summaries import Plan
 from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
-from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE
 from perfgate.judge.measure import Method, NotAvailable
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset

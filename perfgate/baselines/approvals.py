@@ -13,10 +13,10 @@ from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import open_store
 from perfgate.baselines.writing import locked
 from perfgate.core import Baseline, SourceFile, Verdict
+from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.core.runs import unhealthy
 from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.case import Case
-from perfgate.judge.decide.change import RUNS_THAT_SHOW_NOISE
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings

@@ -37,10 +37,10 @@ from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
 from perfgate.core.wording import listed, synonyms
 from perfgate.documents.signed_files import END_BYTES
 from perfgate.judge.derived import component_names, read_by
-from perfgate.judge.messages import make_baseline
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors
 from perfgate.stats.history import FEWEST_RUNS
+from perfgate.words.steps import make_baseline
 from perfgate.workspace.options import Refused
 
 _Part = TypeVar("_Part")

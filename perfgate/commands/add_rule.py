@@ -15,8 +15,8 @@ from perfgate.commands.init import InitChoices
 from perfgate.commands.plan import stored_cases
 from perfgate.core import Run
 from perfgate.core.advice import Advice, FirstGate, ProposedRule, StepTime
+from perfgate.core.results import LOOKS
 from perfgate.core.wording import listed
-from perfgate.judge.question import LOOKS
 from perfgate.rules.append import with_rules
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.write import rule_lines

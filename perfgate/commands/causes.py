@@ -12,12 +12,12 @@ from perfgate.core import Location, NextStep, Problem, Run, Verdict
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import verdict_ids
 from perfgate.judge.case import Case
-from perfgate.judge.cures import complete_base, sources_of
 from perfgate.judge.derived import component_names
 from perfgate.judge.subjects import name_of
-from perfgate.reporters import cause_phrases
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector
+from perfgate.words import causes as cause_words
+from perfgate.words.steps import complete_base, sources_of
 
 
 def causes_of(
@@ -87,7 +87,7 @@ def advised(verdicts: Sequence[Verdict], found: CauseReport | None) -> tuple[Ver
 
 def _step(verdict: Verdict, cause: Cause) -> NextStep:
     """Return the step of a verdict on calls that came or went, or that are made less often."""
-    text = f"find what changed the calls at {cause_phrases.where(cause)}"
+    text = f"find what changed the calls at {cause_words.where(cause)}"
     if verdict.reason != "measured-less":
         text += "; if the change is intended, approve a run of main after the merge"
     return NextStep("find-cause", text)

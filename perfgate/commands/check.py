@@ -304,6 +304,6 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
     """Return how the result can be accepted. Pairs have a base of their own, which no command changes."""
     if case.baseline.pairing is not None or not any(verdict.next_step.command for verdict in verdicts):
         return NO_STEP
-    from perfgate.judge.acceptance import to_accept
+    from perfgate.words.steps import to_accept
 
     return to_accept(case.accept, verdicts)

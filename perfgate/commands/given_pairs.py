@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from perfgate.core import Baseline, Location, NextStep, Problem, Run
 from perfgate.core.wording import plural
-from perfgate.judge.pairs import WORDS, is_paired, split_pairs
+from perfgate.judge.pairs import is_paired, split_pairs
 from perfgate.rules.ruleset import Ruleset
+from perfgate.words.notes import PAIRINGS
 from perfgate.workspace.options import Refused
 
 _NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
@@ -51,6 +52,6 @@ def with_pairs(
         problems.append(Problem("error", f"{refusal}; {_NEW_ALONE}", Location(runs[0].source)))
         missing = "the base in the pairs does not count here"
         return pairs.new, replace(stored, place=None, runs=(), missing=missing, next_step=_NEW_ALONE), problems
-    place = f"paired base ({plural(len(pairs.base), 'pair')}, {WORDS[pairs.pairing]})"
+    place = f"paired base ({plural(len(pairs.base), 'pair')}, {PAIRINGS[pairs.pairing]})"
     found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
     return pairs.new, found, problems

@@ -21,9 +21,9 @@ from perfgate.baselines.stores import open_store
 from perfgate.baselines.unknown_gpu import unknown_gpu
 from perfgate.core import Fact, Run
 from perfgate.core.advice import Advice, FirstGate
+from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.wording import MAPPING_FILE
 from perfgate.judge.case import Case
-from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.workspace import surroundings

@@ -9,6 +9,12 @@ from msgspec import Struct
 from perfgate.core.baseline import Allowance, HostDifference, PooledRuns
 from perfgate.core.verdicts import Outcome, Quarantine
 
+#: The looks of a plan: one new run, and two more after a doubt.
+LOOKS = 3
+#: Without a calibrated prior, this many runs of both sides together show some noise.
+RUNS_FOR_A_PROMISE = 3
+#: Without a calibrated prior, this many base runs show the noise well enough to fail a single new run.
+RUNS_THAT_SHOW_NOISE = 5
 #: What a doubt is about: the differing amount. `Doubt` has the meaning of its two numbers.
 What = Literal[
     "values",

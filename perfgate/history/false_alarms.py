@@ -14,9 +14,10 @@ from itertools import pairwise
 import numpy as np
 
 from perfgate.core import Better
+from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.history.noise import is_exact, noise_between_runs
 from perfgate.history.store import HistoryColumn
-from perfgate.judge.decide.change import RUNS_THAT_SHOW_NOISE, judge_runs
+from perfgate.judge.decide.change import judge_runs
 from perfgate.judge.question import ChangeTerms
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause

@@ -12,7 +12,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from perfgate.core import Allowance, Quarantine
-from perfgate.core.results import Doubt
+from perfgate.core.results import LOOKS, Doubt
 from perfgate.judge.derived import RunView
 from perfgate.judge.doubts.amounts import amount_doubts, disagreement, rank_doubts
 from perfgate.judge.doubts.starts import breaks_with_start, mean_doubts, start_doubts
@@ -21,7 +21,6 @@ from perfgate.judge.measure import PICKS_EXTREME, Members, NotAvailable, choose
 from perfgate.judge.pairs import paired_ratios
 from perfgate.judge.presence import check_base, check_run_count, refuse_impossible, refuse_partial, refuse_short_sweep
 from perfgate.judge.question import (
-    LOOKS,
     ChangeQuestion,
     ChangeTerms,
     Exceptions,

@@ -25,7 +25,6 @@ from perfgate.judge.measure import (
     default_statistic,
     statistic_unit,
 )
-from perfgate.judge.messages import error_step
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import MeasuredSide, NotJudged
 from perfgate.judge.subjects import JudgedRuns, Subject
@@ -34,6 +33,7 @@ from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 from perfgate.stats.moderated import runs_contradict
+from perfgate.words.steps import error_step
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")

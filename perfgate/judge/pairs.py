@@ -30,12 +30,6 @@ PRIORS: dict[str, tuple[float, float]] = {
     "in-turn": (0.02, 2.0),
     "whole-runs": (0.02, 2.0),
 }
-#: The name of each way in reports.
-WORDS: dict[str, str] = {
-    "one-process": "steps by turns in one process",
-    "in-turn": "steps by turns in two processes",
-    "whole-runs": "whole runs by turns",
-}
 #: The labels of paired series.
 LABELS = ("side", "pair", "pairing")
 

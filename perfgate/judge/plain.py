@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from perfgate.core import Better, Comparator, Key, Run, Series
-from perfgate.core.results import ChangeResult, LimitResult
+from perfgate.core.results import LOOKS, ChangeResult, LimitResult
 from perfgate.judge.decide.outcome import decide
 from perfgate.judge.derived import RunView
 from perfgate.judge.doubts.amounts import amount_doubts, disagreement
 from perfgate.judge.doubts.starts import breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.pairs import PRIORS, Pairing, paired_ratios
-from perfgate.judge.question import LOOKS, ChangeQuestion, ChangeTerms, LimitQuestion, LimitTerms, MeasuredSide
+from perfgate.judge.question import ChangeQuestion, ChangeTerms, LimitQuestion, LimitTerms, MeasuredSide
 from perfgate.stats.history import DEFAULT
 from perfgate.stats.statistics import describe, parse_statistic, warmup_for
 from perfgate.stats.steady import RunValues, WarmUpRule, steady_run

@@ -14,11 +14,9 @@ from perfgate.core import Key, Series
 from perfgate.core.conditions import condition_differences, nearest_conditions, without_conditions
 from perfgate.core.units import UNITS, format_value
 from perfgate.core.wording import listed, member_name, plural
-from perfgate.judge.cures import complete_base, sources_of
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.largest_load import LOAD, MEASURED
-from perfgate.judge.messages import make_baseline
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.subjects import members_by_key
 from perfgate.rules.syntax.sentence import (
@@ -30,6 +28,7 @@ from perfgate.rules.syntax.sentence import (
     Number,
     StatisticOf,
 )
+from perfgate.words.steps import complete_base, make_baseline, sources_of
 
 #: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
 _SIGNED = re.compile(r".*_delta|.*\.(self_)?[a-z]+_memory")

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from perfgate.core import Allowance, Better, Comparator, NextStep, Quarantine, RememberedRuns, Series
-from perfgate.core.results import Doubt, Result
+from perfgate.core.results import LOOKS, Doubt, Result
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member
 from perfgate.stats.margin import Margin
@@ -19,8 +19,6 @@ from perfgate.stats.moderated import WorseSide
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 from perfgate.stats.steady import SteadyRun, WarmUpRule, check_warmup
 
-#: The looks of a plan: one new run, and two more after a doubt.
-LOOKS = 3
 #: The prior noise of quantities that are mostly exact, such as bytes, once they differ at all.
 EXACT_S0 = 0.001
 

@@ -8,26 +8,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import NO_STEP, Key, Verdict, fact_text
+from perfgate.core.results import Result
 from perfgate.core.runs import throttling
 from perfgate.core.wording import TIMES_OF_RUN, WHOLE_TIME, listed, show_labels
 from perfgate.judge.ask import ask
 from perfgate.judge.case import Case
-from perfgate.judge.cures import complete_base
 from perfgate.judge.decide.outcome import decide
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
-from perfgate.judge.messages import error_step
 from perfgate.judge.presence import check_presence
 from perfgate.judge.question import NotJudged, Question
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
-from perfgate.judge.verdict import verdict_of
+from perfgate.judge.verdict import verdict_of, worsening
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches, selectors
+from perfgate.words.steps import complete_base, error_step
 
 if TYPE_CHECKING:
     from perfgate.core.details import VerdictDetails
@@ -56,8 +57,20 @@ _UNTOLD = {
         "turn the timers on (Megatron-LM), or record `evaluation_time`",
     ),
 }
-#: A verdict, and the evidence behind it if its runs can be drawn.
-_Judged: TypeAlias = tuple[Verdict, Evidence | None]
+
+
+class _Answer(Struct, frozen=True):
+    """An answer, and what it answers."""
+
+    evidence: Evidence
+    question: Question
+    found: Result
+    left_out: Sequence[str] = ()
+
+    @property
+    def can_be_drawn(self) -> bool:
+        """True if the runs have the metric."""
+        return not isinstance(self.question, NotJudged) or self.question.is_of_runs
 
 
 def judge(case: Case, runs: JudgedRuns | None = None) -> tuple[Verdict, ...]:
@@ -65,7 +78,7 @@ def judge(case: Case, runs: JudgedRuns | None = None) -> tuple[Verdict, ...]:
 
     `runs` are the runs of the case if they were prepared already.
     """
-    return _completed(case, [verdict for verdict, _ in _judged(case, runs)])
+    return tuple(_worded(list(_answers(case, runs))))
 
 
 def judge_with_details(
@@ -74,37 +87,42 @@ def judge_with_details(
     """The verdicts, and the runs behind each verdict that a report can draw."""
     from perfgate.judge.details import verdict_details
 
-    judged = list(_judged(case, runs))
-    details = [verdict_details(evidence, verdict, i) for i, (verdict, evidence) in enumerate(judged) if evidence]
-    return _completed(case, [verdict for verdict, _ in judged]), tuple(found for found in details if found)
+    answers = list(_answers(case, runs))
+    verdicts = tuple(_worded(answers))
+    pairs = enumerate(zip(answers, verdicts, strict=True))
+    details = [verdict_details(one.evidence, verdict, i) for i, (one, verdict) in pairs if one.can_be_drawn]
+    return verdicts, tuple(found for found in details if found)
 
 
-def _completed(case: Case, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """The verdicts; those of a pull request with the commands that need all verdicts of a metric."""
-    if case.accept.ref is None:
-        return tuple(verdicts)
-    from perfgate.judge.acceptance import with_allow_commands
+def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
+    """The verdicts. An allowance is for a metric, so all verdicts of a metric allow its largest worsening."""
+    worst: dict[str, float] = {}
+    for one in answers:
+        if one.found.outcome == "fail":
+            metric = one.evidence.subject.key.metric
+            worst[metric] = max(worst.get(metric, 0.0), worsening(one.found))
+    for one in answers:
+        largest = worst.get(one.evidence.subject.key.metric, 0.0)
+        yield verdict_of(one.evidence, one.question, one.found, one.left_out, largest)
 
-    return with_allow_commands(case.accept, verdicts)
 
-
-def _judged(case: Case, runs: JudgedRuns | None) -> Iterator[_Judged]:
-    """Every verdict up to the limit; one error replaces the rest, so that nothing passes unseen."""
+def _answers(case: Case, runs: JudgedRuns | None) -> Iterator[_Answer]:
+    """Every answer up to the limit; one error replaces the rest, so that nothing passes unseen."""
     runs = runs or JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     count = 0
     for rule in case.ruleset.rules:
-        for judged in _rule(rule, case, runs):
+        for answer in _rule(rule, case, runs):
             if count == case.limits.verdicts:
                 message = case.limits.beyond("verdicts", "judging stops here, because the rules need more verdicts")
                 step = "name the metrics, or use a narrower glob"
                 yield _of_rule(rule, case, runs, _error("too-many", message, step))
                 return
             count += 1
-            yield judged
+            yield answer
 
 
-def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
-    """The verdicts of one rule: none if `--only` leaves it out, at least one otherwise."""
+def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Answer]:
+    """The answers to one rule: none if `--only` leaves it out, at least one otherwise."""
     subjects = find_subjects(rule.sentence, runs)
     name = name_of(rule.sentence.subject, rule.sentence.subject_text)
     if case.only and not any(glob_matches(glob, text) for glob in case.only for text in (rule.name, name)):
@@ -119,16 +137,15 @@ def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
         yield from _clause(rule, clause, subjects, case, runs)
 
 
-def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
-    """The verdicts of one clause: gather the evidence of each metric, ask, decide, and put the answers into words."""
+def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Iterator[_Answer]:
+    """The answers to one clause: gather the evidence of each metric, ask, and decide."""
     subject = rule.sentence.subject
     is_glob = isinstance(subject, Selector) and subject.is_glob
     fitting, left_out = _fitting(rule, clause, subjects) if is_glob else (subjects, [])
     asked = [one for subject in fitting for one in _asked(Evidence.of(rule, clause, subject, case, runs))]
     answers = decide([question for _, question in asked])
     for (evidence, question), answer in zip(asked, answers, strict=True):
-        can_be_drawn = not isinstance(question, NotJudged) or question.is_of_runs
-        yield verdict_of(evidence, question, answer, left_out), evidence if can_be_drawn else None
+        yield _Answer(evidence, question, answer, left_out)
 
 
 def _asked(evidence: Evidence) -> Iterator[tuple[Evidence, Question]]:
@@ -163,13 +180,13 @@ def _accepted(evidence: Evidence, found: NotJudged) -> NotJudged:
     return found if policy == "error" else replace(found, outcome="skipped", accepted_missing=policy)
 
 
-def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, decision: NotJudged) -> _Judged:
-    """One verdict for a whole rule without a judged metric."""
+def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, decision: NotJudged) -> _Answer:
+    """One answer for a whole rule without a judged metric."""
     sentence = rule.sentence
     subject = Subject(Key(name_of(sentence.subject, sentence.subject_text)), sentence.subject, ())
     evidence = Evidence.of(rule, rule.clauses[0], subject, case, runs)
     found = _accepted(evidence, decision)
-    return verdict_of(evidence, found, found), None
+    return _Answer(evidence, found, found)
 
 
 def _error(reason: str, message: str, next_step: str) -> NotJudged:

@@ -7,10 +7,11 @@ from typing import Any
 from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural
-from perfgate.reporters import cause_phrases, causes
+from perfgate.reporters import causes
 from perfgate.reporters.markdown import code, prose
 from perfgate.reporters.plain_json import encode, stable
 from perfgate.reporters.terminal_page import Page
+from perfgate.words import causes as cause_words
 
 SCHEMA = "perfgate.bisect/1"
 _MARKS = {
@@ -71,9 +72,9 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
             page.paragraph(f"and {len(report.measured) - _MOST_ROWS} more: see --json or --html", "dim", indent=2)
     if report.causes is not None:
         page.blank()
-        page.paragraph(f"What changed: {cause_phrases.step(report.causes)}", "bold")
+        page.paragraph(f"What changed: {cause_words.step(report.causes)}", "bold")
         for cause in report.causes.causes[:5]:
-            page.paragraph(f"{cause_phrases.title(cause)}: {cause_phrases.cost(cause)}", indent=2)
+            page.paragraph(f"{cause_words.title(cause)}: {cause_words.cost(cause)}", indent=2)
     page.blank()
     for note in notes(report):
         page.paragraph(f"note: {note}", "dim")
@@ -149,9 +150,9 @@ def markdown(report: BisectReport) -> str:
     diffstat = next((one.item.diffstat for one in report.suspects if one.position in report.blamed), "")
     lines += [f"- {prose(diffstat)}"] if diffstat else []
     if report.causes is not None:
-        lines.append(f"- **What changed:** {prose(cause_phrases.step(report.causes))}")
+        lines.append(f"- **What changed:** {prose(cause_words.step(report.causes))}")
         lines += [
-            f"  - {prose(cause_phrases.kind(one))}: {code(cause_phrases.where(one))} {prose(cause_phrases.cost(one))}"
+            f"  - {prose(cause_words.kind(one))}: {code(cause_words.where(one))} {prose(cause_words.cost(one))}"
             for one in report.causes.causes[:5]
         ]
     lines += [f"- {prose(note)}" for note in notes(report)]

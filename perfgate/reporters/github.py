@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, without_commands
-from perfgate.reporters import cause_phrases, phrases
-from perfgate.reporters.cause_phrases import CauseGroup
+from perfgate.words import answer, numbers
+from perfgate.words import causes as cause_words
+from perfgate.words.causes import CauseGroup
 
 _Level = Literal["error", "warning", "notice"]
 _LEVELS: tuple[_Level, ...] = ("error", "warning", "notice")
@@ -40,15 +41,15 @@ class _Annotation(Struct, frozen=True):
 
 def render(report: Report) -> str:
     """Return the report as workflow commands, one per line, the worst first; empty if all verdicts pass."""
-    if report.exit_code == 3 and (unread := phrases.unread_runs(report)):
+    if report.exit_code == 3 and (unread := answer.unread_runs(report)):
         # Every rule would only repeat the cause.
-        aside = [_Annotation("notice", "perfgate", [phrases.not_judged(report)])] if report.verdicts else []
+        aside = [_Annotation("notice", "perfgate", [answer.not_judged(report)])] if report.verdicts else []
         return _commands([*map(_of_problem, unread), *aside])
-    groups = [group for group in cause_phrases.groups(report) if group.verdicts]
-    rest = cause_phrases.unexplained(report)
+    groups = [group for group in cause_words.groups(report) if group.verdicts]
+    rest = cause_words.unexplained(report)
     found = [*map(_of_cause, groups), *_of_verdicts(rest), *map(_of_problem, report.problems)]
     if report.exit_code and not any(annotation.level == "error" for annotation in found):
-        found.append(_Annotation("error", "perfgate", [": ".join(phrases.answer(report))]))
+        found.append(_Annotation("error", "perfgate", [": ".join(answer.headline(report))]))
     return _commands(found)
 
 
@@ -59,29 +60,29 @@ def _commands(found: Sequence[_Annotation]) -> str:
 def _of_cause(group: CauseGroup) -> _Annotation:
     """One annotation for all verdicts that follow from a cause, at the rule of the worst."""
     cause, verdicts = group.cause, group.verdicts
-    named = [f"{verdict.outcome}: {cause_phrases.brief(verdict)}" for verdict in verdicts[:_MOST_NAMED]]
+    named = [f"{verdict.outcome}: {cause_words.brief(verdict)}" for verdict in verdicts[:_MOST_NAMED]]
     more = [f"and {len(verdicts) - _MOST_NAMED} more"] if len(verdicts) > _MOST_NAMED else []
-    details = [f"{label}: {text}" for label, text in cause_phrases.details(cause)]
-    steps = [f"→ {step}" for step in cause_phrases.steps(verdicts)[:1]]
-    lines = [f"{cause_phrases.title(cause)}, {cause_phrases.cost(cause)}", *details, *named, *more, *steps]
+    details = [f"{label}: {text}" for label, text in cause_words.details(cause)]
+    steps = [f"→ {step}" for step in cause_words.steps(verdicts)[:1]]
+    lines = [f"{cause_words.title(cause)}, {cause_words.cost(cause)}", *details, *named, *more, *steps]
     level: _Level = "error" if any(verdict.exit_code for verdict in verdicts) else "warning"
     at = next((verdict.at for verdict in verdicts if verdict.exit_code), verdicts[0].at)
-    return _Annotation(level, cause_phrases.title(cause), lines, at)
+    return _Annotation(level, cause_words.title(cause), lines, at)
 
 
 def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
-    for verdict in sorted(phrases.worst_first(verdicts), key=lambda verdict: verdict.exit_code == 0):
-        if phrases.needs_attention(verdict) or verdict.improved:
-            level: _Level = "warning" if phrases.needs_attention(verdict) else "notice"
-            step = [f"→ {phrases.next_step(verdict.next_step)}"] if verdict.next_step.text else []
-            lines = [verdict.message or verdict.outcome, *step, *phrases.explanation(verdict)]
-            title = f"{verdict.outcome}: {phrases.what(verdict)}"
+    for verdict in sorted(answer.worst_first(verdicts), key=lambda verdict: verdict.exit_code == 0):
+        if answer.needs_attention(verdict) or verdict.improved:
+            level: _Level = "warning" if answer.needs_attention(verdict) else "notice"
+            step = [f"→ {answer.next_step(verdict.next_step)}"] if verdict.next_step.text else []
+            lines = [verdict.message or verdict.outcome, *step, *numbers.explanation(verdict)]
+            title = f"{verdict.outcome}: {numbers.what(verdict)}"
             yield _Annotation("error" if verdict.exit_code else level, title, lines, verdict.at)
 
 
 def _of_problem(problem: Problem) -> _Annotation:
     level: _Level = "error" if problem.severity == "error" else "warning"
-    return _Annotation(level, problem.severity, [phrases.problem_text(problem)], problem.at)
+    return _Annotation(level, problem.severity, [answer.problem_text(problem)], problem.at)
 
 
 def _first(level: _Level, found: Iterable[_Annotation]) -> list[_Annotation]:

@@ -10,9 +10,9 @@ from perfgate.core.branch import CommitLine
 from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries, LoadedHistory
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
-from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.plain_json import encode, problem, stable
 from perfgate.reporters.terminal_page import GAP, Page
+from perfgate.words import history as phrases
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values

@@ -7,8 +7,9 @@ from typing import Any
 from perfgate.core import NO_STEP, Policy, Report, Verdict
 from perfgate.core.details import ReportDetails
 from perfgate.core.verdicts import verdict_ids
-from perfgate.reporters import causes, phrases
+from perfgate.reporters import causes
 from perfgate.reporters.plain_json import encode, in_order, problem
+from perfgate.words import answer
 
 SCHEMA = "perfgate.report/1"
 
@@ -86,7 +87,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     values = {name: getattr(verdict, name, None) for name in _VERDICT_FIELDS}
     values = {name: value for name, value in values.items() if value is not None or name not in _OPTIONAL}
-    values |= {"next_step": phrases.next_step(verdict.next_step), "next": verdict.next_step}
+    values |= {"next_step": answer.next_step(verdict.next_step), "next": verdict.next_step}
     if verdict.next_step == NO_STEP or verdict.next_step.action == "other":  # of older reports, which have no parts
         del values["next"]
     if not verdict.doubtful:  # absent in older reports

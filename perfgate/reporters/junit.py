@@ -16,8 +16,9 @@ from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from perfgate.core import OUTCOMES, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
-from perfgate.reporters import cause_phrases, phrases
-from perfgate.reporters.cause_phrases import CauseGroup
+from perfgate.words import answer, numbers
+from perfgate.words import causes as cause_words
+from perfgate.words.causes import CauseGroup
 
 #: The largest body of a case, and the largest file, in bytes. Consumers cut or refuse larger ones.
 LONGEST_BODY = 16 * 1024
@@ -59,7 +60,7 @@ def _properties(report: Report) -> dict[str, str]:
     properties = {
         "perfgate.outcome": report.outcome,
         "perfgate.exit_code": str(report.exit_code),
-        "perfgate.warnings": str(sum(map(phrases.is_warning, report.verdicts))),
+        "perfgate.warnings": str(sum(map(answer.is_warning, report.verdicts))),
         "perfgate.baseline": report.baseline or "none",
         "perfgate.policy.ref": report.policy.ref or "none",
         "perfgate.policy.commit": report.policy.commit or "none",
@@ -78,7 +79,7 @@ def _cases(report: Report) -> list[TestCase]:
     # Numbers follow the order of the rules, so that a case keeps its name when its outcome changes.
     names = _unique(_case_name(verdict) for verdict in report.verdicts)
     named = sorted(zip(report.verdicts, names, strict=True), key=lambda pair: OUTCOMES.index(pair[0].outcome))
-    causes = cause_phrases.by_verdict(report)
+    causes = cause_words.by_verdict(report)
     cases = [_case(verdict, name, classname, causes.get(id(verdict))) for verdict, name in named]
     return [*_run_case(report, classname), *cases]
 
@@ -116,7 +117,7 @@ def _case(verdict: Verdict, name: str, classname: str, group: CauseGroup | None)
         case.stdout = body
     elif verdict.outcome == "skipped":
         case.add_skipped_info(message, body)
-    elif phrases.is_warning(verdict):  # JUnit has no warnings; consumers show a pass in green and this in yellow
+    elif answer.is_warning(verdict):  # JUnit has no warnings; consumers show a pass in green and this in yellow
         case.add_skipped_info(_line(f"{_WARNED}: {message}"), f"{_WARNED}: {body}")
     elif verdict.outcome == "fail":
         case.add_failure_info(message, body, "perfgate.limit" if verdict.kind == "limit" else "perfgate.regression")
@@ -128,13 +129,13 @@ def _case(verdict: Verdict, name: str, classname: str, group: CauseGroup | None)
 
 def _run_case(report: Report, classname: str) -> list[TestCase]:
     """A case for errors that no verdict shows, so that the file never passes when the exit code is not 0."""
-    problems = phrases.unrelated_errors(report)
-    is_shown = any(verdict.exit_code and phrases.needs_attention(verdict) for verdict in report.verdicts)
+    problems = answer.unrelated_errors(report)
+    is_shown = any(verdict.exit_code and answer.needs_attention(verdict) for verdict in report.verdicts)
     if report.verdicts and (report.exit_code == 0 or (is_shown and not problems)):
         return []
     case = TestCase("perfgate.run", classname, elapsed_sec=_SECONDS)
-    lines = [one_line(f"{problem.at}: {phrases.problem_text(problem)}") for problem in problems]
-    lines.append(": ".join(phrases.answer(report)))
+    lines = [one_line(f"{problem.at}: {answer.problem_text(problem)}") for problem in problems]
+    lines.append(": ".join(answer.headline(report)))
     case.add_error_info(clip(lines[0], _LONGEST_LINE), _clip_bytes("\n".join(lines)), "perfgate.run")
     return [case]
 
@@ -143,10 +144,10 @@ def _body(verdict: Verdict, group: CauseGroup | None) -> str:
     """All details of a verdict, because some consumers show the body and lose the attributes."""
     lines = [
         verdict.message or verdict.outcome,
-        f"cause: {cause_phrases.line(group.cause)}" if group else "",
-        f"next: {phrases.next_step(verdict.next_step)}" if verdict.next_step.text else "",
+        f"cause: {cause_words.line(group.cause)}" if group else "",
+        f"next: {answer.next_step(verdict.next_step)}" if verdict.next_step.text else "",
     ]
-    lines += [f"{name}: {text}" for name, text in phrases.facts(verdict)]
+    lines += [f"{name}: {text}" for name, text in numbers.facts(verdict)]
     return _clip_bytes("\n".join(one_line(line) for line in lines if line))
 
 

@@ -14,8 +14,10 @@ from msgspec import Struct
 
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, plural, without_commands
-from perfgate.reporters import cause_phrases, mermaid, phrases
-from perfgate.reporters.cause_phrases import CauseGroup
+from perfgate.reporters import mermaid
+from perfgate.words import answer, numbers
+from perfgate.words import causes as cause_words
+from perfgate.words.causes import CauseGroup
 
 #: The largest summary in bytes of UTF-8; GitHub refuses 1 MiB.
 LIMIT = 900_000
@@ -46,9 +48,9 @@ _PLAIN = re.compile(rf"[(\[]*(?:{_WORD}|{_NUMBER}|→)?[)\].,;:!?]*")
 
 def render(report: Report, *, limit: int = LIMIT) -> str:
     """Return the report in at most `limit` bytes. A longer report loses whole rows, and the last line counts them."""
-    word, counts = phrases.answer(report)
-    origin = ", ".join(f"{name} {code(value)}" for name, value in phrases.origin(report))
-    lines = [f"**{phrases.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", *([origin, ""] if origin else [])]
+    word, counts = answer.headline(report)
+    origin = ", ".join(f"{name} {code(value)}" for name, value in answer.origin(report))
+    lines = [f"**{answer.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", *([origin, ""] if origin else [])]
     room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
     left_out = 0
     for section in _sections(report):
@@ -106,30 +108,30 @@ def _size(lines: Iterable[str]) -> int:
 
 def _sections(report: Report) -> Iterator[_Section]:
     """The sections after the title, the most important first; the last ones are left out first."""
-    unread = phrases.unread_runs(report) if report.exit_code == 3 else []
+    unread = answer.unread_runs(report) if report.exit_code == 3 else []
     yield _Section((), [_problem(problem) for problem in unread])
-    yield _Section((), [phrases.not_judged(report)] if unread and report.verdicts else [])
+    yield _Section((), [answer.not_judged(report)] if unread and report.verdicts else [])
     # Verdicts about runs that were not read only repeat why.
-    verdicts = [] if unread else phrases.worst_first(cause_phrases.unexplained(report))
-    news = [verdict for verdict in verdicts if phrases.needs_attention(verdict)]
+    verdicts = [] if unread else answer.worst_first(cause_words.unexplained(report))
+    news = [verdict for verdict in verdicts if answer.needs_attention(verdict)]
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield from _causes(report)
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
     yield _folded("Findings and next steps", (), [_item(verdict) for verdict in news], is_open=len(news) <= _MOST_OPEN)
     yield _Section(("**Problems**", ""), [] if unread else [_problem(problem) for problem in report.problems])
-    head, *differences = phrases.rule_differences(report.policy) or [""]
+    head, *differences = answer.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.accept.command and report.outcome != "pass":
-        yield _Section((prose(phrases.approval_intro(report)), ""), [fenced([report.accept.command])])
-    head, *changes = phrases.unruled(report) or [""]
+        yield _Section((prose(answer.approval_intro(report)), ""), [fenced([report.accept.command])])
+    head, *changes = answer.unruled(report) or [""]
     yield _Section((f"**{prose(head)}**", ""), [f"- {prose(line)}" for line in changes])
     chart = mermaid.chart(report)
     yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
     yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
     facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]
-    lines = (*phrases.unknown_facts(report), *phrases.learned_noise(report.verdicts))
+    lines = (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts))
     yield _folded("Environment", (), [*facts, *(f"- {prose(line)}" for line in lines)])
 
 
@@ -137,10 +139,10 @@ def _causes(report: Report) -> Iterator[_Section]:
     """Return each cause as an item, then the verdicts that follow from causes, folded."""
     if report.causes is None:
         return
-    groups = cause_phrases.groups(report)
-    left = cause_phrases.rest(report.causes) if groups else cause_phrases.without_cause(report.causes)
+    groups = cause_words.groups(report)
+    left = cause_words.rest(report.causes) if groups else cause_words.without_cause(report.causes)
     notes = [f"- {prose(text)}" for text in (left, *report.causes.notes)]
-    head = (f"**What changed:** {prose(cause_phrases.step(report.causes))}", "")
+    head = (f"**What changed:** {prose(cause_words.step(report.causes))}", "")
     yield _Section(head, [*map(_cause, groups), *notes])
     explained = [verdict for group in groups for verdict in group.verdicts]
     if explained:
@@ -153,17 +155,17 @@ def _cause(group: CauseGroup) -> str:
     """A cause as an item of a list: the verdicts that follow from it, in short, below it."""
     cause = group.cause
     lines = [
-        f"- **{group.number} {prose(cause_phrases.kind(cause))}:** {code(cause_phrases.where(cause))} "
-        f"{prose(cause_phrases.cost(cause))}",
-        *(f"  - {label}: {code(text)}" for label, text in cause_phrases.details(cause)),
+        f"- **{group.number} {prose(cause_words.kind(cause))}:** {code(cause_words.where(cause))} "
+        f"{prose(cause_words.cost(cause))}",
+        *(f"  - {label}: {code(text)}" for label, text in cause_words.details(cause)),
     ]
     if group.verdicts:
-        named = ", ".join(f"{one.outcome} {code(cause_phrases.brief(one))}" for one in group.verdicts[:_MOST_NAMED])
+        named = ", ".join(f"{one.outcome} {code(cause_words.brief(one))}" for one in group.verdicts[:_MOST_NAMED])
         more = f" and {len(group.verdicts) - _MOST_NAMED} more" if len(group.verdicts) > _MOST_NAMED else ""
-        lines.append(f"  - {cause_phrases.follow(len(group.verdicts))}: {named}{more}")
+        lines.append(f"  - {cause_words.follow(len(group.verdicts))}: {named}{more}")
         reasons = dict.fromkeys((one.rule, one.why) for one in group.verdicts[:_MOST_NAMED] if one.why)
         lines += [f"  - why {code(rule)}: {prose(why)}" for rule, why in reasons]
-        lines += [f"  - **next:** {prose(step)}" for step in cause_phrases.steps(group.verdicts)[:1]]
+        lines += [f"  - **next:** {prose(step)}" for step in cause_words.steps(group.verdicts)[:1]]
     return "\n".join(lines)
 
 
@@ -174,17 +176,17 @@ def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: 
 
 def _row(verdict: Verdict) -> str:
     """A row of the table, with the reason of the rule. The notes of a pass are here, those of others in their item."""
-    shows_notes = verdict.outcome == "pass" and phrases.shows_notes(verdict)
+    shows_notes = verdict.outcome == "pass" and answer.shows_notes(verdict)
     notes = [f"<br>{prose(note)}" for note in verdict.notes if shows_notes]
     if verdict.outcome == "pass" and verdict.improved and verdict.next_step.text:
-        notes.append(f"<br>**next:** {phrases.next_step(verdict.next_step, prose, code)}")
-    if phrases.needs_attention(verdict) and verdict.why:
+        notes.append(f"<br>**next:** {answer.next_step(verdict.next_step, prose, code)}")
+    if answer.needs_attention(verdict) and verdict.why:
         notes.append(f"<br>{prose(verdict.why)}")
     cells = (
-        f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}{' (quarantined)' * verdict.is_quarantined}",
-        code(phrases.what(verdict)) + "".join(notes),
-        "<br>".join(map(prose, phrases.measured(verdict))),
-        prose(phrases.allowed(verdict)),
+        f"{answer.SIGNS[verdict.outcome]} {verdict.outcome}{' (quarantined)' * verdict.is_quarantined}",
+        code(numbers.what(verdict)) + "".join(notes),
+        "<br>".join(map(prose, numbers.measured(verdict))),
+        prose(numbers.allowed(verdict)),
     )
     return f"| {' | '.join(map(_cell, cells))} |"
 
@@ -192,11 +194,11 @@ def _row(verdict: Verdict) -> str:
 def _item(verdict: Verdict) -> str:
     """The details of a verdict as an item of a list. No line begins with untrusted text."""
     details = [
-        f"**next:** {phrases.next_step(verdict.next_step, prose, code)}" if verdict.next_step.text else "",
-        f"rule: {code(str(verdict.at))} {code(verdict.rule)}{phrases.effect(verdict)}",
-        f"why: {prose(verdict.why)}" if verdict.why and not phrases.needs_attention(verdict) else "",
+        f"**next:** {answer.next_step(verdict.next_step, prose, code)}" if verdict.next_step.text else "",
+        f"rule: {code(str(verdict.at))} {code(verdict.rule)}{answer.effect(verdict)}",
+        f"why: {prose(verdict.why)}" if verdict.why and not answer.needs_attention(verdict) else "",
         f"owner: {code(verdict.owner)}" if verdict.owner else "",
-        *([f"explained by: {prose('; '.join(phrases.explanation(verdict)))}"] if verdict.explained_by else []),
+        *([f"explained by: {prose('; '.join(numbers.explanation(verdict)))}"] if verdict.explained_by else []),
         *([f"note: {prose('; '.join(verdict.notes))}"] if verdict.notes else []),
     ]
     lines = [f"- **{verdict.outcome}:** {prose(verdict.message)}", *(f"  - {detail}" for detail in details if detail)]
@@ -204,7 +206,7 @@ def _item(verdict: Verdict) -> str:
 
 
 def _problem(problem: Problem) -> str:
-    line = f"- {problem.severity} at {code(str(problem.at))}: {prose(phrases.problem_text(problem))}"
+    line = f"- {problem.severity} at {code(str(problem.at))}: {prose(answer.problem_text(problem))}"
     if problem.excerpt is None:
         return line
     excerpt = fenced(problem.excerpt.split("\n"))

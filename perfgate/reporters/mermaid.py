@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from perfgate.core import Report, RunEstimate, Verdict
 from perfgate.core.units import display_unit, format_number
-from perfgate.reporters import phrases
+from perfgate.words import answer, numbers
 
 #: The table already shows everything about fewer runs.
 _FEWEST_RUNS = 3
@@ -22,9 +22,9 @@ _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 def chart(report: Report) -> list[str]:
     """Return a fenced chart of the worst change with enough runs, as lines; empty without such a change."""
-    for verdict in phrases.worst_first(report.verdicts):
+    for verdict in answer.worst_first(report.verdicts):
         runs = [run for run in verdict.runs if run.estimate is not None][-_MOST_RUNS:]
-        if phrases.needs_attention(verdict) and verdict.kind == "change" and len(runs) >= _FEWEST_RUNS:
+        if answer.needs_attention(verdict) and verdict.kind == "change" and len(runs) >= _FEWEST_RUNS:
             return _fenced(verdict, runs)
     return []
 
@@ -49,7 +49,7 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
     return [
         "```mermaid",
         "xychart-beta",
-        f'  title "{_safe(phrases.what(verdict))} by run"',
+        f'  title "{_safe(numbers.what(verdict))} by run"',
         f"  x-axis [{names}]",
         f'  y-axis "{_safe(unit.symbol) or "value"}" {axis[0]} --> {axis[1]}',
         *(f"  line [{', '.join(line)}]" for line in drawn),

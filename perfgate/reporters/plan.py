@@ -8,9 +8,9 @@ from perfgate.core import Problem
 from perfgate.core.summaries import Plan
 from perfgate.core.units import format_change, format_number
 from perfgate.core.wording import plural, series_name
-from perfgate.reporters import phrases
 from perfgate.reporters.plain_json import encode, members_of, problem
 from perfgate.reporters.terminal_page import GAP, Page
+from perfgate.words import answer
 
 _HEADS = ("rule", "noise", "finds", "needs")
 #: The least width of the first column.
@@ -39,7 +39,7 @@ def render_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = F
             if plan.baseline == place:
                 page.row([[cell] for cell in row], widths, [""] * len(_HEADS))
                 page.paragraph(plan.trouble or f"→ {plan.advice}", "dim", indent=4)
-        for line in phrases.learned_noise(plan for plan in plans if plan.baseline == place):
+        for line in answer.learned_noise(plan for plan in plans if plan.baseline == place):
             page.paragraph(line, "dim")
         page.blank()
     page.paragraph(

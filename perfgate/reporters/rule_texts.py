@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from perfgate.core import PolicyChange, Verdict
 from perfgate.core.wording import one_line, plural, without_commands
-from perfgate.reporters.phrases import difference, measured, value_text, what
+from perfgate.words.answer import difference
+from perfgate.words.numbers import measured, value_text, what
 
 
 def render_difference(changes: Sequence[PolicyChange], sides: str) -> str:

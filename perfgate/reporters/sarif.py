@@ -14,9 +14,10 @@ from urllib.parse import quote
 from perfgate import __version__
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
-from perfgate.reporters import cause_phrases, phrases
-from perfgate.reporters.cause_phrases import CauseGroup
 from perfgate.reporters.plain_json import encode
+from perfgate.words import answer, numbers
+from perfgate.words import causes as cause_words
+from perfgate.words.causes import CauseGroup
 
 #: The tool. Releases are published under this address.
 _DRIVER = {"name": "perfgate", "semanticVersion": __version__, "informationUri": "https://pypi.org/project/perfgate/"}
@@ -32,9 +33,9 @@ _PROBLEM = "perfgate.problem"
 
 def render(report: Report) -> str:
     """Return verdicts that need attention and problems of severity error as indented JSON, the worst first."""
-    news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.needs_attention(verdict)]
+    news = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
     errors = [problem for problem in report.problems if problem.severity == "error"]
-    causes = cause_phrases.by_verdict(report)
+    causes = cause_words.by_verdict(report)
     results = [_result(verdict, causes.get(id(verdict))) for verdict in news]
     results = [*results, *map(_problem_result, errors)][:MOST_RESULTS]
     left_out = len(news) + len(errors) - len(results)
@@ -69,10 +70,10 @@ def _id(verdict: Verdict) -> str:
 
 
 def _text(verdict: Verdict, group: CauseGroup | None = None) -> str:
-    cause = f"\nCause: {cause_phrases.line(group.cause)}" if group else ""
-    step = f"\nNext: {phrases.next_step(verdict.next_step)}" if verdict.next_step.text else ""
-    parts = "".join(f"\nExplained by: {line}" for line in phrases.explanation(verdict))
-    return f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{cause}{step}{parts}"
+    cause = f"\nCause: {cause_words.line(group.cause)}" if group else ""
+    step = f"\nNext: {answer.next_step(verdict.next_step)}" if verdict.next_step.text else ""
+    parts = "".join(f"\nExplained by: {line}" for line in numbers.explanation(verdict))
+    return f"{verdict.outcome}: {verdict.message or numbers.what(verdict)}{cause}{step}{parts}"
 
 
 def _result(verdict: Verdict, group: CauseGroup | None) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _result(verdict: Verdict, group: CauseGroup | None) -> dict[str, Any]:
     identity = (verdict.rule, verdict.asks, series_name(verdict.metric, verdict.labels), verdict.source or "")
     entry = _entry(_id(verdict), "error" if verdict.exit_code else "warning", text, verdict.at, identity)
     # Metrics of one glob have the line of their rule in common, and differ in this name.
-    name = clip(one_line(phrases.what(verdict)), _LONGEST_TEXT)
+    name = clip(one_line(numbers.what(verdict)), _LONGEST_TEXT)
     entry["locations"][0]["logicalLocations"] = [{"fullyQualifiedName": name}]
     if verdict.owner:
         entry["properties"] = {"owner": one_line(verdict.owner)}
@@ -89,7 +90,7 @@ def _result(verdict: Verdict, group: CauseGroup | None) -> dict[str, Any]:
 
 def _problem_result(problem: Problem) -> dict[str, Any]:
     identity = (_PROBLEM, problem.at.file, problem.message)
-    return _entry(_PROBLEM, "error", phrases.problem_text(problem), problem.at, identity)
+    return _entry(_PROBLEM, "error", answer.problem_text(problem), problem.at, identity)
 
 
 def _entry(rule: str, level: str, text: str, at: Location, identity: Sequence[str]) -> dict[str, Any]:
@@ -111,13 +112,13 @@ def _invocation(report: Report, left_out: int) -> dict[str, Any]:
     """The exit code, and notifications: warnings of reading, and the number of omitted results."""
     warnings = [problem for problem in report.problems if problem.severity == "warning"]
     notes = [
-        {"level": "warning", "message": _message(phrases.problem_text(one)), "locations": [_location(one.at)]}
+        {"level": "warning", "message": _message(answer.problem_text(one)), "locations": [_location(one.at)]}
         for one in warnings
     ]
     notes += [
         {"level": "note", "message": _message(_text(verdict)), "locations": [_location(verdict.at)]}
         for verdict in report.verdicts
-        if verdict.improved and not phrases.needs_attention(verdict)
+        if verdict.improved and not answer.needs_attention(verdict)
     ]
     if left_out:
         notes.append({"level": "warning", "message": _message(f"{left_out} more results are in the JSON report")})

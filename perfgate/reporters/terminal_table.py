@@ -11,8 +11,8 @@ from msgspec import Struct
 from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural, shell_lines
-from perfgate.reporters import phrases
 from perfgate.reporters.terminal_page import GAP, Cell, Page
+from perfgate.words import answer, numbers
 
 #: The narrowest page that has room for outcomes and numbers.
 _NARROWEST = 60
@@ -56,7 +56,7 @@ def render(
         quiet: write only the last line.
     """
     page = Page(max(width, _NARROWEST), colour=colour, ascii_only=ascii_only)
-    if report.exit_code == 3 and not quiet and (unread := phrases.unread_runs(report)):
+    if report.exit_code == 3 and not quiet and (unread := answer.unread_runs(report)):
         return _without_measurements(page, report, unread, verbose=verbose)
     if not quiet:
         _write_body(page, report, verbose=verbose)
@@ -67,16 +67,17 @@ def render(
 
 def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
     """Everything above the answer: the causes, the verdicts, the problems and the notices."""
-    if origin := ", ".join(f"{name} {value}" for name, value in phrases.origin(report)):
+    if origin := ", ".join(f"{name} {value}" for name, value in answer.origin(report)):
         page.paragraph(origin, "dim")
     if report.identical:
         page.paragraph("no difference: the files of both sides have the same content", "bold")
     verdicts = report.verdicts
     if report.causes is not None:
-        from perfgate.reporters import cause_phrases, terminal_causes
+        from perfgate.reporters import terminal_causes
+        from perfgate.words import causes as cause_words
 
         terminal_causes.write(page, report, verbose=verbose)
-        verdicts = verdicts if verbose else cause_phrases.unexplained(report)
+        verdicts = verdicts if verbose else cause_words.unexplained(report)
     shows_all = verbose or report.causes is None or len(verdicts) <= _FEW_VERDICTS
     asked = [verdict for verdict in verdicts if shows_all or _is_asked(verdict)]
     if asked:
@@ -95,7 +96,7 @@ def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
         page.paragraph(f"Environment: {facts or 'unknown'}", "dim")
     if report.accept.command and report.outcome != "pass":
         page.blank()
-        page.paragraph(phrases.approval_intro(report))
+        page.paragraph(answer.approval_intro(report))
         for line in shell_lines(report.accept.command, page.width - _INDENT):
             page.paragraph(line, indent=_INDENT)
 
@@ -104,9 +105,9 @@ def _without_measurements(page: Page, report: Report, unread: Sequence[Problem],
     """The page of runs without a metric: the causes first, and no table of verdicts that only repeat them."""
     _write_problems(page, unread, verbose=verbose)
     page.blank()
-    rules = phrases.by_rule(report.verdicts)
+    rules = answer.by_rule(report.verdicts)
     if rules:
-        page.paragraph(phrases.not_judged(report))
+        page.paragraph(answer.not_judged(report))
     for verdicts in rules if verbose else ():
         page.paragraph(f"{verdicts[0].rule} ({verdicts[0].at})", "dim", indent=_INDENT)
     _write_notices(page, report)
@@ -122,8 +123,8 @@ def _is_asked(verdict: Verdict) -> bool:
 
 def _write_answer(page: Page, report: Report) -> None:
     """The answer on one line; a narrow page omits the counts of the best outcomes."""
-    word, whole = phrases.answer(report)
-    tally = phrases.tally(report)
+    word, whole = answer.headline(report)
+    tally = answer.tally(report)
     for kept in range(len(tally), 0, -1):
         shown = whole if kept == len(tally) else f"{', '.join(tally[:kept])}, ... (exit {report.exit_code})"
         if page.cells(f"{word}  {shown}") <= page.line:
@@ -134,11 +135,11 @@ def _write_answer(page: Page, report: Report) -> None:
 
 def _write_notices(page: Page, report: Report) -> None:
     """The lines about the whole report: differences of the policy, changes without a rule, and unknown facts."""
-    for line in phrases.rule_differences(report.policy) if report.policy.changes else ():
+    for line in answer.rule_differences(report.policy) if report.policy.changes else ():
         page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
-    for i, line in enumerate(phrases.unruled(report) if report.unruled else ()):
+    for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=_INDENT if i else 0)
-    for line in (*phrases.unknown_facts(report), *phrases.learned_noise(report.verdicts)):
+    for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts)):
         page.paragraph(line, "dim")
 
 
@@ -146,7 +147,7 @@ def _write_problems(page: Page, problems: Sequence[Problem], *, verbose: bool) -
     page.blank()
     for problem in problems[:_MOST_SHOWN]:
         style = "red" if problem.severity == "error" else "yellow"
-        page.paragraph(f"{problem.at}: {problem.severity}: {phrases.problem_text(problem)}", style)
+        page.paragraph(f"{problem.at}: {problem.severity}: {answer.problem_text(problem)}", style)
         for line in problem.excerpt.split("\n") if problem.excerpt else []:
             page.paragraph(line, indent=_INDENT)
         if verbose and problem.details:
@@ -162,8 +163,8 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
     page.blank()
     page.row([[head] for head in layout.heads], layout.widths, ["dim"] * len(layout.heads))
     room, left_out = _MOST_SHOWN, 0
-    for group in phrases.by_rule(verdicts):
-        detailed = [verdict for verdict in group if phrases.shows_notes(verdict)]
+    for group in answer.by_rule(verdicts):
+        detailed = [verdict for verdict in group if answer.shows_notes(verdict)]
         shown = group if verbose or len(group) - len(detailed) <= _PASSES_SHOWN else detailed
         left_out += max(0, len(shown) - room)
         if len(group) == 1 and room:
@@ -191,30 +192,30 @@ def _write_group(
 
 def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
     """A row, and the details below it. A verdict that is not `alone` has its rule above the group."""
-    has_details = verbose or phrases.needs_attention(verdict)
+    has_details = verbose or answer.needs_attention(verdict)
     if has_details:
         page.blank()
     _write_row(page, verdict, layout)
     if has_details:
         page.paragraph(verdict.message, indent=_INDENT)
         if verdict.next_step.text:
-            page.paragraph(f"→ {phrases.next_step(verdict.next_step)}", "bold", indent=_INDENT)
-        parts = phrases.explanation(verdict)
+            page.paragraph(f"→ {answer.next_step(verdict.next_step)}", "bold", indent=_INDENT)
+        parts = numbers.explanation(verdict)
         for i, line in enumerate(["explained by", *parts] if parts else []):
             page.paragraph(line, indent=_INDENT + (2 if i else 0))
     elif verdict.outcome == "skipped":
         page.paragraph(verdict.message, "dim", indent=_INDENT)
     elif verdict.improved and verdict.next_step.text:
-        page.paragraph(f"→ {phrases.next_step(verdict.next_step)}", indent=_INDENT)
+        page.paragraph(f"→ {answer.next_step(verdict.next_step)}", indent=_INDENT)
     shown = {
-        "note": verbose or phrases.shows_notes(verdict),
+        "note": verbose or answer.shows_notes(verdict),
         "why": has_details,
         "owner": has_details,
         "data": verbose,
-        "rule": has_details and (alone or phrases.is_warning(verdict)),
+        "rule": has_details and (alone or answer.is_warning(verdict)),
     }
     only_notes = [("note", "; ".join(verdict.notes))] if shown["note"] and verdict.notes else []
-    for name, text in phrases.facts(verdict) if has_details else only_notes:
+    for name, text in numbers.facts(verdict) if has_details else only_notes:
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=_INDENT)
     if verbose and verdict.runs:
@@ -225,17 +226,17 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
 
 def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
     """The columns of a verdict. A name with a word that is wider than its column gets a line of its own above."""
-    outcome, name, *numbers = [_outcome(page, verdict.outcome)], *_cells(page, verdict, layout.form)
-    columns = numbers if layout.name_above else [name, *numbers]
-    if layout.name_above or any(page.cells(word) > layout.widths[1] for word in phrases.what(verdict).split()):
+    outcome, name, *cells = [_outcome(page, verdict.outcome)], *_cells(page, verdict, layout.form)
+    columns = cells if layout.name_above else [name, *cells]
+    if layout.name_above or any(page.cells(word) > layout.widths[1] for word in numbers.what(verdict).split()):
         widths = [layout.widths[0], page.width - layout.widths[0] - GAP]
         page.row([outcome, name], widths, [_style(verdict), ""])
-        outcome, columns = [""], numbers if layout.name_above else [[""], *numbers]
+        outcome, columns = [""], cells if layout.name_above else [[""], *cells]
     page.row([outcome, *columns], layout.widths, [_style(verdict), *[""] * len(columns)])
 
 
 def _write_runs(page: Page, verdict: Verdict) -> None:
-    rows = [("run", "estimate", "n", "warm-up dropped"), *(phrases.run_row(run, verdict) for run in verdict.runs)]
+    rows = [("run", "estimate", "n", "warm-up dropped"), *(numbers.run_row(run, verdict) for run in verdict.runs)]
     widths = [max(map(page.cells, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], page.width - _INDENT - sum(widths[1:]) - GAP * 3)
     for row in rows:
@@ -291,22 +292,22 @@ def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
 
 def _cells(page: Page, verdict: Verdict, form: _Form) -> list[Cell]:
     """The columns after the outcome: the metric, the measured values, and what the rule allows."""
-    terms = wrap(phrases.allowed(verdict), form.terms_width, break_long_words=False, break_on_hyphens=False)
+    terms = wrap(numbers.allowed(verdict), form.terms_width, break_long_words=False, break_on_hyphens=False)
     drawn = bar(verdict, ascii_only=page.ascii_only)
     bars = [(drawn, _style(verdict))] if drawn else []
-    name, measured = [phrases.what(verdict)], phrases.measured(verdict)
+    name, measured = [numbers.what(verdict)], numbers.measured(verdict)
     return [name, ["  ".join(measured)], bars, terms] if form.bar_apart else [name, measured, [*terms, *bars]]
 
 
 def _outcome(page: Page, outcome: Outcome) -> str:
-    return f"{(phrases.ASCII_SIGNS if page.ascii_only else phrases.SIGNS)[outcome]} {outcome}"
+    return f"{(answer.ASCII_SIGNS if page.ascii_only else answer.SIGNS)[outcome]} {outcome}"
 
 
 def _style(verdict: Verdict) -> str:
     """Red blocks, yellow is a warning, green passes, and a skipped rule is dim."""
-    if not phrases.needs_attention(verdict):
+    if not answer.needs_attention(verdict):
         return "green" if verdict.outcome == "pass" else "dim"
-    return "yellow" if phrases.is_warning(verdict) else "bold red"
+    return "yellow" if answer.is_warning(verdict) else "bold red"
 
 
 def bar(verdict: Verdict, *, ascii_only: bool = False) -> str:
@@ -315,13 +316,13 @@ def bar(verdict: Verdict, *, ascii_only: bool = False) -> str:
     Every bar has its own axis, from the smallest to the largest of the numbers on it.
     """
     seen = verdict.change if verdict.kind == "change" else verdict.new
-    allowed = [end for end in phrases.allowed_range(verdict) if end is not None]
+    allowed = [end for end in numbers.allowed_range(verdict) if end is not None]
     if seen is None or seen.estimate is None or not allowed:
         return ""
-    numbers = [*allowed, *(end for end in (seen.low, seen.high) if end is not None), seen.estimate]
-    lowest = min(numbers)
-    span = max(numbers) / 2 - lowest / 2  # halves, because the whole may be beyond every float
-    shares = {number: (number / 2 - lowest / 2) / span if span else 0.5 for number in numbers}
+    places = [*allowed, *(end for end in (seen.low, seen.high) if end is not None), seen.estimate]
+    lowest = min(places)
+    span = max(places) / 2 - lowest / 2  # halves, because the whole may be beyond every float
+    shares = {number: (number / 2 - lowest / 2) / span if span else 0.5 for number in places}
     place = {number: 1 + math.floor(share * (BAR_WIDTH - 3) + 0.5) for number, share in shares.items()}
     axis, bound, interval, estimate, left, right = _BAR_SIGNS_IN_ASCII if ascii_only else _BAR_SIGNS
     cells = [axis] * BAR_WIDTH

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import clip, one_line, plural, without_commands
-from perfgate.reporters import cause_phrases, phrases
-from perfgate.reporters.cause_phrases import CauseGroup
 from perfgate.reporters.markdown import COMMENT_LIMIT, marker
+from perfgate.words import answer, numbers
+from perfgate.words import causes as cause_words
+from perfgate.words.causes import CauseGroup
 
 #: In characters: one name, place or problem.
 _LONGEST_TEXT = 300
@@ -40,11 +41,11 @@ _UNCHECKED = "The report comes from unreviewed code. Its commands and explanatio
 
 def render(report: Report) -> str:
     """Return the comment; a long one loses whole rows, and its last line counts them."""
-    word, counts = phrases.answer(report)
-    origin = ", ".join(f"{name} {text(value)}" for name, value in phrases.origin(report))
+    word, counts = answer.headline(report)
+    origin = ", ".join(f"{name} {text(value)}" for name, value in answer.origin(report))
     lines = [
         marker(report),
-        f"**{phrases.SIGNS[report.outcome]} perfgate {word}: {counts}**",
+        f"**{answer.SIGNS[report.outcome]} perfgate {word}: {counts}**",
         "",
         *([origin, ""] if origin else []),
         _UNCHECKED,
@@ -64,10 +65,10 @@ def render(report: Report) -> str:
 
 
 def _rows(report: Report) -> Iterator[str]:
-    for group in cause_phrases.groups(report):
+    for group in cause_words.groups(report):
         yield from _cause(group)
-    news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.needs_attention(verdict)]
-    explained = cause_phrases.by_verdict(report)
+    news = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
+    explained = cause_words.by_verdict(report)
     rows = [verdict for verdict in news if id(verdict) not in explained]
     if rows:
         yield from _HEAD
@@ -90,11 +91,11 @@ def _rows(report: Report) -> Iterator[str]:
 def _cause(group: CauseGroup) -> Iterator[str]:
     """A cause as an item of a list, and the verdicts that follow from it below."""
     cause = group.cause
-    where = text(cause_phrases.where(cause))
-    yield f"- **{group.number} {text(cause_phrases.kind(cause))}:** {where} {text(cause_phrases.cost(cause))}"
+    where = text(cause_words.where(cause))
+    yield f"- **{group.number} {text(cause_words.kind(cause))}:** {where} {text(cause_words.cost(cause))}"
     for verdict in group.verdicts:
-        sign = f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}{phrases.effect(verdict)}"
-        yield f"  - {sign}: {text(phrases.what(verdict))} {', '.join(map(text, phrases.measured(verdict)))}"
+        sign = f"{answer.SIGNS[verdict.outcome]} {verdict.outcome}{answer.effect(verdict)}"
+        yield f"  - {sign}: {text(numbers.what(verdict))} {', '.join(map(text, numbers.measured(verdict)))}"
     yield ""
 
 
@@ -103,20 +104,20 @@ def _owner(verdict: Verdict) -> str:
     parts = [f"owner {text(verdict.owner)}"] if verdict.owner else []
     if verdict.quarantine and verdict.is_quarantined:
         parts.append(f"quarantined until {text(verdict.quarantine.until)}: {text(verdict.quarantine.reason)}")
-    return f"- {text(phrases.what(verdict))}: {', '.join(parts)}"
+    return f"- {text(numbers.what(verdict))}: {', '.join(parts)}"
 
 
 def _row(verdict: Verdict) -> str:
-    sign = f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}{phrases.effect(verdict)}"
-    measured = "<br>".join(map(text, phrases.measured(verdict)))
-    return f"| {sign} | {text(phrases.what(verdict))} | {measured} | {text(_allowed(verdict))} |"
+    sign = f"{answer.SIGNS[verdict.outcome]} {verdict.outcome}{answer.effect(verdict)}"
+    measured = "<br>".join(map(text, numbers.measured(verdict)))
+    return f"| {sign} | {text(numbers.what(verdict))} | {measured} | {text(_allowed(verdict))} |"
 
 
 def _allowed(verdict: Verdict) -> str:
     """Return what the rule allows, from its numbers; the sentence of the rule is text of the report."""
     if verdict.kind == "limit":
         known = verdict.comparator in _COMPARATORS and verdict.bound is not None
-        return f"{verdict.comparator} {phrases.value_text(verdict.bound, verdict)}" if known else ""
+        return f"{verdict.comparator} {numbers.value_text(verdict.bound, verdict)}" if known else ""
     if verdict.tolerance is None:
         return ""
     reference = f" of {verdict.against}" if verdict.against in _REFERENCES else ""
@@ -125,7 +126,7 @@ def _allowed(verdict: Verdict) -> str:
 
 
 def _problem(problem: Problem) -> str:
-    return f"- {problem.severity} at {text(str(problem.at))}: {text(phrases.problem_text(problem))}"
+    return f"- {problem.severity} at {text(str(problem.at))}: {text(answer.problem_text(problem))}"
 
 
 def text(untrusted: str) -> str:

@@ -13,7 +13,7 @@ from conftest import Done, steady, write_log, write_rules
 
 from perfgate.baselines.files import STORED_RUN
 from perfgate.core import Acceptance
-from perfgate.judge.cures import complete_base
+from perfgate.words.steps import complete_base
 
 Command = Callable[..., Done]
 

@@ -17,9 +17,9 @@ from msgspec import Struct
 from perfgate.core import Baseline, CalibratedPrior, Key, Location, NextStep, Problem, Run, Series, read_only
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
-from perfgate.reporters.phrases import next_step
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
+from perfgate.words.answer import next_step
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -12,7 +12,7 @@ from stories import bare, run_of, series
 
 from perfgate.core import Acceptance, Estimate, Key, NextStep, Run, Series, Verdict, read_only
 from perfgate.judge.verdicts import judge
-from perfgate.reporters.phrases import next_step
+from perfgate.words.answer import next_step
 
 RULE = "x within 5% of baseline"
 

@@ -11,8 +11,9 @@ from single import compare_once
 from perfgate import judge_limit
 from perfgate.core import NO_STEP, Acceptance
 from perfgate.core.wording import listed, plural
-from perfgate.judge.messages import change_message, change_next_step, limit_message, limit_next_step, paired_next_step
-from perfgate.reporters.phrases import next_step
+from perfgate.words.answer import next_step
+from perfgate.words.change import change_message, change_next_step, paired_next_step
+from perfgate.words.limit import limit_message, limit_next_step
 
 ACCEPT = Acceptance(runs=("x.json",))
 PASSED = compare_once([100.0] * 5, [100.0], tolerance=0.05)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, SUSPECT, WITH_MANY, check_golden, limit
 
 from perfgate.core import Location, Problem
-from perfgate.reporters import phrases
 from perfgate.reporters.junit import LONGEST_BODY, render
+from perfgate.words import answer
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).with_name("junit10.xsd")))
 
@@ -72,7 +72,7 @@ def test_what_each_outcome_becomes(verdict, child, kind):
     report = replace(ALL_PASS, verdicts=(verdict,), exit_code=verdict.exit_code)
     [case] = cases(report).values()
     assert [element.tag for element in case] == ([child] if child else [])
-    head = "warning, does not block: " if phrases.is_warning(verdict) else ""
+    head = "warning, does not block: " if answer.is_warning(verdict) else ""
     assert case[0].get("type") == kind
     assert case[0].get("message") == (f"{head}{verdict.message}" if kind else None)
     assert case[0].text.startswith(f"{head}{verdict.message}")

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from samples import EVERY_OUTCOME, FAILED_LIMIT, WITH_MANY, change, check_golden
 
 from perfgate.core import OUTCOMES
-from perfgate.reporters import cause_phrases, mermaid, phrases, untrusted_comment
+from perfgate.reporters import mermaid, untrusted_comment
 from perfgate.reporters.markdown import code, prose, render
+from perfgate.words import answer
+from perfgate.words import causes as cause_words
 
 SUMMARY = r"(\d+ skipped|\d+ verdicts? with a cause|\d+ passed|Environment|Run by run|Findings and next steps)"
 OUR_HTML = re.compile(rf"<details(?: open)?><summary>{SUMMARY}</summary>\n|</details>\n|<br>")
@@ -50,13 +52,13 @@ def test_golden(name):
 def test_no_text_adds_a_row_a_link_or_html(report):
     markdown = render(report)
     assert_harmless(markdown)
-    if report.exit_code == 3 and phrases.unread_runs(report):
+    if report.exit_code == 3 and answer.unread_runs(report):
         assert markdown.count("<summary>Environment") == bool(report.environment)
         return
     found = [token.type for token in tokens(markdown)]
     skipped = sum(verdict.outcome == "skipped" for verdict in report.verdicts)
     passed = sum(verdict.outcome == "pass" for verdict in report.verdicts)
-    explained = sum(len(group.verdicts) for group in cause_phrases.groups(report))
+    explained = sum(len(group.verdicts) for group in cause_words.groups(report))
     news = len(report.verdicts) - passed - skipped - explained
     tables = (passed > 0) + (news > 0) + (explained > 0)
     assert found.count("tr_open") == len(report.verdicts) - skipped + tables

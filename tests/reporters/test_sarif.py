@@ -13,8 +13,8 @@ from sarif_schema import SARIF
 
 from perfgate import __version__
 from perfgate.core import Location
-from perfgate.reporters import phrases
 from perfgate.reporters.sarif import MOST_RESULTS, render
+from perfgate.words import answer
 
 VALIDATOR = jsonschema.Draft7Validator(SARIF)
 
@@ -34,7 +34,7 @@ def test_golden(name):
 
 @pytest.mark.parametrize("report", WITH_MANY.values(), ids=WITH_MANY)
 def test_a_result_for_every_verdict_that_does_not_pass_the_worst_first(report):
-    news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.needs_attention(verdict)]
+    news = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
     errors = [problem for problem in report.problems if problem.severity == "error"]
     results = run(report)["results"]
     assert [result["ruleId"] for result in results] == [v.rule for v in news] + ["perfgate.problem"] * len(errors)

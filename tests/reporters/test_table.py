@@ -12,8 +12,8 @@ from runner import commands
 from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY, change, check_golden
 
 from perfgate.core import OUTCOMES
-from perfgate.reporters import phrases
 from perfgate.reporters.terminal_table import render
+from perfgate.words import answer, numbers
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
@@ -36,7 +36,7 @@ def test_nothing_is_cut_off(width):
         if verdict.outcome != "pass":
             assert "".join(verdict.message.split()) in squeezed
             assert "".join(verdict.next_step.text.split()) in squeezed
-            assert all(re.sub(r"\s", "", text) in squeezed for text in phrases.measured(verdict))
+            assert all(re.sub(r"\s", "", text) in squeezed for text in numbers.measured(verdict))
 
 
 @briefly
@@ -61,8 +61,8 @@ def test_no_line_is_a_command_for_github(report, width, colour):
 @pytest.mark.parametrize("report", WITH_MANY.values(), ids=WITH_MANY)
 def test_the_answer_is_one_line_with_the_worst_first(report, width):
     [line] = render(report, width=width, quiet=True).splitlines()
-    word, whole = phrases.answer(report)
-    assert line.startswith(f"{word}  {phrases.tally(report)[0]}")
+    word, whole = answer.headline(report)
+    assert line.startswith(f"{word}  {answer.tally(report)[0]}")
     assert line.endswith(f"(exit {report.exit_code})")
     assert line == f"{word}  {whole}" or ", ... (exit" in line
     assert render(report, width=width).splitlines()[-1] == line
@@ -83,15 +83,15 @@ def test_a_name_wraps_only_where_there_is_no_room():
 @briefly
 @given(reports)
 def test_the_last_line_is_the_answer(report):
-    answer = "  ".join(phrases.answer(report))
-    assert render(report, width=200).split("\n")[-2] == answer
-    assert render(report, width=200, quiet=True) == answer + "\n"
+    line = "  ".join(answer.headline(report))
+    assert render(report, width=200).split("\n")[-2] == line
+    assert render(report, width=200, quiet=True) == line + "\n"
 
 
 @pytest.mark.parametrize("options", [{}, {"ascii_only": True}, {"verbose": True}, {"colour": True}])
 def test_every_outcome_appears_with_a_sign_of_its_own(options):
     text = render(EVERY_OUTCOME, **options)
-    signs = phrases.ASCII_SIGNS if options.get("ascii_only") else phrases.SIGNS
+    signs = answer.ASCII_SIGNS if options.get("ascii_only") else answer.SIGNS
     assert all(f"{signs[outcome]} {outcome}" in text for outcome in OUTCOMES)
     assert len(set(signs.values())) == len(OUTCOMES)
 
@@ -128,4 +128,4 @@ MEASURED = [
 
 @pytest.mark.parametrize(("fields", "shown"), MEASURED)
 def test_a_change_is_shown_in_one_unit(fields, shown):
-    assert phrases.measured(change(**fields)) == shown
+    assert numbers.measured(change(**fields)) == shown

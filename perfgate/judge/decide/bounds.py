@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.judge.question import ChangeTerms
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
@@ -17,8 +18,6 @@ from perfgate.stats.paired_t import paired_t
 from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
 
-#: Without a calibrated prior, this many runs of both sides together show some noise.
-RUNS_FOR_A_PROMISE = 3
 #: Green spends its rate early (total * sqrt(t)), so that most unchanged programs need one run; red spends it late.
 _GREEN_SPENDING, _RED_SPENDING = 0.5, 4.0
 #: The noise that green assumes before it has seen any: this share of at_worst, counted as this many runs.

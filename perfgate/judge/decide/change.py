@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import PooledRuns, RememberedRuns
-from perfgate.core.results import ChangeResult, Doubt
-from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE, Bounds, ComparedRuns, bounds_of
+from perfgate.core.results import RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE, ChangeResult, Doubt
+from perfgate.judge.decide.bounds import Bounds, ComparedRuns, bounds_of
 from perfgate.judge.decide.without_noise import decided_without_noise
 from perfgate.judge.question import ChangeQuestion, ChangeTerms, MeasuredSide
 from perfgate.stats.distributions import t_tail
@@ -31,8 +31,6 @@ from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 SUSPICIOUS = 0.05
 #: The independent values that a percentile needs beyond it.
 FEWEST_IN_TAIL = 2
-#: Without a calibrated prior, this many base runs show the noise well enough to fail a single new run.
-RUNS_THAT_SHOW_NOISE = 5
 #: Order and memory layout left a bias of up to .6 % in pairs of unchanged code, so a smaller tolerance is refused.
 LEAST_TOLERANCE_OF_PAIRS = 0.01
 #: The looks of a plan with pooled runs.

@@ -9,9 +9,9 @@ from markupsafe import Markup, escape
 from perfgate.core.bisection import BisectReport
 from perfgate.core.units import display_unit
 from perfgate.core.wording import one_line
-from perfgate.reporters import cause_phrases
 from perfgate.reporters.bisect_text import estimate, notes, percent, short, summary
 from perfgate.reporters.html.canvas import Canvas, canvas
+from perfgate.words import causes as cause_words
 
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -100,9 +100,9 @@ def _causes(report: BisectReport) -> list[str]:
     found = report.causes
     if found is None:
         return []
-    rows = [[cause_phrases.kind(one), cause_phrases.where(one), cause_phrases.cost(one)] for one in found.causes]
-    heading = f"<h2>What changed: {_safe(cause_phrases.step(found))}</h2>"
-    return [heading, _table(["cause", "place", "cost"], rows), f"<p>{_safe(cause_phrases.rest(found))}</p>"]
+    rows = [[cause_words.kind(one), cause_words.where(one), cause_words.cost(one)] for one in found.causes]
+    heading = f"<h2>What changed: {_safe(cause_words.step(found))}</h2>"
+    return [heading, _table(["cause", "place", "cost"], rows), f"<p>{_safe(cause_words.rest(found))}</p>"]
 
 
 def _suspects(report: BisectReport) -> str:

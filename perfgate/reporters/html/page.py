@@ -15,9 +15,10 @@ from markupsafe import Markup, escape
 from perfgate.core import Report
 from perfgate.core.units import format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import clip, one_line, plural
-from perfgate.reporters import cause_phrases, phrases
 from perfgate.reporters.html import sections, what_changed
 from perfgate.reporters.html.sweeps import sweeps
+from perfgate.words import answer, numbers
+from perfgate.words import causes as cause_words
 
 #: The longest name, path or message, in characters.
 _LONGEST_TEXT = 2_000
@@ -33,7 +34,7 @@ def render(report: Report) -> str:
         steps=sections.steps(report),
         sweeps=sweeps(report),
         machine=sections.machine_alone(report, verdicts),
-        cause_groups=cause_phrases.groups(report),
+        cause_groups=cause_words.groups(report),
         places={id(verdict): place for place, verdict in enumerate(report.verdicts)},
     )
     return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
@@ -49,8 +50,8 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(phrases=phrases, sections=sections, plural=plural)
-    environment.globals.update(causes=cause_phrases, pictures=what_changed)
+    environment.globals.update(answer=answer, numbers=numbers, sections=sections, plural=plural)
+    environment.globals.update(causes=cause_words, pictures=what_changed)
     environment.globals.update(format_change=format_change, format_number=format_number)
     environment.globals.update(format_value=format_value, format_confidence=format_confidence)
     environment.filters["picture"] = Markup

@@ -13,8 +13,9 @@ from perfgate.core import OUTCOMES, Fact, Report, Verdict
 from perfgate.core.details import LevelDetails, MachineChannel, Part, RunDetails, VerdictDetails
 from perfgate.core.units import Unit, display_unit, format_value
 from perfgate.core.wording import is_machine_metric, member_name
-from perfgate.reporters import cause_phrases, phrases
 from perfgate.reporters.html import plots
+from perfgate.words import answer, numbers
+from perfgate.words import causes as cause_words
 
 if TYPE_CHECKING:
     from perfgate.reporters.html.machine_strips import MachinePlots
@@ -54,7 +55,7 @@ class VerdictSection(Struct, frozen=True):
     @property
     def needs_attention(self) -> bool:
         """True if the verdict is neither a pass nor skipped."""
-        return phrases.needs_attention(self.verdict)
+        return answer.needs_attention(self.verdict)
 
     @property
     def judged(self) -> list[RunDetails]:
@@ -64,7 +65,7 @@ class VerdictSection(Struct, frozen=True):
     def unit_for(self, value: float) -> Unit:
         """Return the unit for an estimate. A verdict with an error may have no unit of its own."""
         unit = self.verdict.unit or (self.details.unit if self.details else None)
-        return phrases.unit_for(value, replace(self.verdict, unit=unit))
+        return numbers.unit_for(value, replace(self.verdict, unit=unit))
 
     def estimate(self, run: RunDetails) -> str:
         """Return the estimate of a run with its unit: `16.5 ms`."""
@@ -108,7 +109,7 @@ class RuleSection(Struct, frozen=True):
     @property
     def warnings(self) -> int:
         """The number of verdicts that need attention but do not block."""
-        return sum(phrases.is_warning(one.verdict) for one in self.verdicts)
+        return sum(answer.is_warning(one.verdict) for one in self.verdicts)
 
     @property
     def passed(self) -> list[VerdictSection]:
@@ -118,7 +119,7 @@ class RuleSection(Struct, frozen=True):
     @property
     def tally(self) -> str:
         """The number of verdicts with each outcome, the worst first."""
-        return ", ".join(phrases.tally(Report(verdicts=tuple(one.verdict for one in self.verdicts))))
+        return ", ".join(answer.tally(Report(verdicts=tuple(one.verdict for one in self.verdicts))))
 
     @property
     def listed(self) -> list[VerdictSection]:
@@ -149,7 +150,7 @@ class StepSection(Struct, frozen=True):
 def verdicts(report: Report) -> list[VerdictSection]:
     """Return a section per verdict: blocking ones first, then by outcome, and then by the size of the change."""
     details = {found.verdict: found for found in report.details.verdicts}
-    explained = {id(verdict): group.number for group in cause_phrases.groups(report) for verdict in group.verdicts}
+    explained = {id(verdict): group.number for group in cause_words.groups(report) for verdict in group.verdicts}
     sections = [
         VerdictSection(verdict, i, details.get(i), follows=explained.get(id(verdict), 0))
         for i, verdict in enumerate(report.verdicts)
@@ -246,10 +247,10 @@ def _interval(verdict: Verdict) -> str:
     """The picture of an interval: of a change in percent, of a limit in its own unit."""
     is_change = verdict.kind == "change"
     seen = verdict.change if is_change else verdict.new
-    allowed = phrases.allowed_range(verdict)
+    allowed = numbers.allowed_range(verdict)
     if seen is None or seen.estimate is None or allowed == (None, None):
         return ""
-    unit = Unit("change, %", "1", 0.01) if is_change else phrases.unit_for(seen.estimate, verdict)
+    unit = Unit("change, %", "1", 0.01) if is_change else numbers.unit_for(seen.estimate, verdict)
     low, high, lowest, highest = (None if end is None else end / unit.factor for end in (seen.low, seen.high, *allowed))
     origin = 0.0 if is_change else None
     return plots.interval(seen.estimate / unit.factor, (low, high), (lowest, highest), origin, unit.symbol)

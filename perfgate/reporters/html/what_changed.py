@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from perfgate.core.causes import Cause, CauseReport, PlaceTime, RankTime
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.wording import plural
-from perfgate.reporters import cause_phrases
+from perfgate.words import causes as cause_words
 
 #: The height of a box and the distance between two levels, in pixels.
 BOX_HEIGHT, _LEVEL = 22, 25
@@ -167,7 +167,7 @@ def _box(place: PlaceTime, left: float, width: float, whole: float, level: int, 
 
 
 def _name(place: PlaceTime) -> str:
-    return plural(place.pooled, "smaller place") if place.pooled else cause_phrases.short(place.name)
+    return plural(place.pooled, "smaller place") if place.pooled else cause_words.short(place.name)
 
 
 def _times(place: PlaceTime) -> tuple[str, str, str]:
@@ -175,7 +175,7 @@ def _times(place: PlaceTime) -> tuple[str, str, str]:
     unit = display_unit(max(place.base, place.new), "s").symbol
     base, new = (format_value(side, "s", unit) for side in (place.base, place.new))
     relative = f" ({format_change(place.new / place.base - 1)})" if place.base and place.new else ""
-    return base, new, f"{cause_phrases.signed(place.new - place.base)}{relative}"
+    return base, new, f"{cause_words.signed(place.new - place.base)}{relative}"
 
 
 def ranks(report: CauseReport) -> RankPicture | None:

@@ -12,11 +12,11 @@ from perfgate.core.branch import CommitLine
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
-from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.svg.elements import SafeText, element, joined, safe
 from perfgate.reporters.trends.trend_frame import frame, kind
 from perfgate.reporters.trends.trend_plot import plot
 from perfgate.reporters.trends.trend_runs import TrendRuns
+from perfgate.words import history as phrases
 
 #: A metric that this many newer runs do not have is not measured any more.
 _OVER = 10

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import Unit, display_unit, printed_base
-from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.svg.scales import ends
 from perfgate.reporters.trends.trend_runs import TrendRuns
+from perfgate.words import history as phrases
 
 #: The resolution of the dots: steps between the ends of the y axis.
 STEPS = 4000

@@ -15,10 +15,10 @@ from importlib.resources import files
 
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
-from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.svg.elements import SafeText, element, joined
 from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
+from perfgate.words import history as phrases
 
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 
 from perfgate.core.units import display_units, format_change, format_value
 from perfgate.core.wording import plural
-from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.svg import axes, paths
 from perfgate.reporters.svg.elements import SafeText, element
 from perfgate.reporters.svg.scales import scale
 from perfgate.reporters.svg.ticks import value_ticks
 from perfgate.reporters.trends.trend_frame import STEPS, PlottedChange, TrendFrame, plotted
 from perfgate.reporters.trends.trend_runs import RunMark
+from perfgate.words import history as phrases
 
 #: The heights of a plot with changes and of one without, and the room above and below the dots, in pixels.
 TALL, SMALL, ABOVE, BELOW = 210, 116, 22, 20

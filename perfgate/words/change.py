@@ -1,58 +1,16 @@
-"""The sentences of a verdict: what was measured, against what, the interval, and the shortest next step."""
+"""The sentences about a change: its size, the tolerance, what green would promise, and the next step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from perfgate.core import NO_STEP, Acceptance, Action, NextStep, Outcome, PooledRuns
-from perfgate.core.results import ChangeResult, LimitResult
-from perfgate.core.units import format_change, format_confidence, format_number, format_value
+from perfgate.core import NO_STEP, Acceptance, NextStep, PooledRuns
+from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE, ChangeResult
+from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import listed, plural
-from perfgate.judge.decide.bounds import RUNS_FOR_A_PROMISE
-from perfgate.judge.decide.change import RUNS_THAT_SHOW_NOISE
-from perfgate.judge.question import LOOKS
+from perfgate.words.steps import accept_change, hold_gain
 
 _PAIRS = "compare base and new in pairs with `perfgate run --paired`"
-
-
-def limit_message(
-    name: str,
-    result: LimitResult,
-    asks: str,
-    units: tuple[str, str | None],
-    *,
-    confidence: float,
-    dropped: int = 0,
-    is_open: bool = False,
-) -> str:
-    """Return the measured value with its interval, and how it compares with the bound.
-
-    `units` are the base unit and the unit to show; `dropped` values were warm-up. The interval `is_open` if there are
-    too few values to exclude any bad one.
-    """
-    value, low, high = (format_value(number, *units) for number in (result.estimate, result.low, result.high))
-    exact = result.low is not None and result.low == result.high
-    interval = "" if exact else f" [{low}, {high}] at {format_confidence(confidence)} confidence"
-    relation = {
-        "pass": f"it meets `{asks}`",
-        "fail": f"it breaks `{asks}`",
-        "suspect": f"it probably breaks `{asks}`, but the interval includes the bound",
-        "inconclusive": f"the interval includes the bound, so it is not known whether it is {asks}",
-    }[result.of_numbers.outcome]
-    if result.of_numbers.reason == "every-value":
-        relation = f"every value breaks `{asks}`"
-    if is_open:
-        relation = f"these values are too few to exclude anything, so it is not known whether it is {asks}"
-    if result.of_numbers.reason == "cannot-exclude":
-        relation = f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
-    size = plural(result.runs, "run")
-    if result.n is not None:
-        effective = result.n_effective
-        note = "" if effective is None else f" (effective sample size {format_number(effective, 3)})"
-        size = f"{plural(result.n, 'value')}{note}, {size}"
-    warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
-    return f"{name} is {value}{interval}: {relation}; {size}{warmup}"
 
 
 def change_message(
@@ -170,36 +128,6 @@ def _promise_next_step(result: ChangeResult) -> NextStep | None:
     return NO_STEP if result.excluded else None
 
 
-def accept_change(accept: Acceptance, reference: str) -> NextStep:
-    """The step after a change that failed. `perfgate.judge.acceptance` adds the command that allows it on a ref."""
-    if not accept.has_store:
-        return NextStep("find-cause", "find what made it worse")
-    cause = "find what made it worse; if the change is intended, "
-    if accept.ref is not None and reference == "anchor":
-        return accept.step_of_others("approve", cause, "can move the anchor there after the merge")
-    if accept.ref is not None:
-        return accept.step_of_others("allow", cause, "can allow it there")
-    if reference == "anchor":
-        return NextStep("approve", f"{cause}approve it and move the anchor", command=accept.reset_anchor())
-    return NextStep("approve", f"{cause}approve it", command=accept.approve)
-
-
-def hold_gain(accept: Acceptance) -> NextStep:
-    """The step after an improvement: its runs become the level that later runs are compared with."""
-    if not accept.has_store:
-        return NO_STEP
-    if accept.ref is not None:
-        return accept.step_of_others("approve", "", "can approve a run of it after the merge, to hold the gain")
-    return NextStep("approve", "approve it to hold the gain", command=accept.approve)
-
-
-def make_baseline(accept: Acceptance) -> NextStep:
-    """The step if there is nothing to compare with."""
-    if accept.ref is not None:
-        return accept.step_of_others("make-baseline", "", f"can make one there, from runs of {accept.ref}")
-    return NextStep("make-baseline", "make one", command=accept.approve)
-
-
 def paired_next_step(result: ChangeResult) -> NextStep:
     """The shortest next step after the outcome of a change between pairs, whose base needs no approval."""
     if result.of_numbers.outcome == "fail":
@@ -216,45 +144,3 @@ def paired_next_step(result: ChangeResult) -> NextStep:
         text = f"make {plural(result.runs_needed, 'pair')} in all: enough for unchanged code to pass"
         return NextStep("run-again", text)
     return NextStep("run-again", "not enough evidence: make two more pairs")
-
-
-def limit_next_step(
-    result: LimitResult, asks: str, place: str, needed: int | None, ref: str | None = None, *, is_open: bool = False
-) -> NextStep:
-    """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
-    if result.of_numbers.outcome == "fail":
-        return NextStep(
-            "find-cause", f"bring it {_to(asks)}, or change the rule at {place}" + (f" on {ref}" if ref else "")
-        )
-    enough = f": about {needed} independent values are needed" if needed else ""
-    if result.of_numbers.outcome == "suspect":
-        return NextStep("run-again", f"run it again, longer{enough}")
-    if result.of_numbers.outcome == "inconclusive":
-        blocking = "; to block until then, set `on_inconclusive: error`" if is_open else ""
-        return NextStep("run-longer", f"run longer or give more runs{enough}{blocking}")
-    return NO_STEP
-
-
-def _to(asks: str) -> str:
-    """Return a clause of a limit after "bring it": `under 5 ms`, `to at least 95%`."""
-    return f"to {asks}" if asks.startswith(("at ", "exactly ")) else asks
-
-
-def expected_next_step(otherwise: Outcome | None) -> NextStep:
-    """The next step after a rule that is known to fail; `otherwise` is its outcome without `expect_fail`."""
-    return NextStep("fix-rule", "it passes now: remove expect_fail") if otherwise == "pass" else NO_STEP
-
-
-#: The action after an error, by its reason. All other errors are in the input.
-_ERROR_ACTIONS: Mapping[str, Action] = {
-    **dict.fromkeys(("no-unit", "unit-mismatch", "improving-side", "not-positive", "too-many"), "fix-rule"),
-    **dict.fromkeys(("not-available", "tolerance-too-small"), "fix-rule"),
-    **dict.fromkeys(("too-few-samples", "too-few-runs"), "run-again"),
-    "no-baseline": "make-baseline",
-    "throttled": "fix-machine",
-}
-
-
-def error_step(reason: str, step: NextStep | str) -> NextStep:
-    """The next step after an error. Of a step that is only a sentence, the reason of the error decides the action."""
-    return step if isinstance(step, NextStep) else NextStep(_ERROR_ACTIONS.get(reason, "fix-input"), step)

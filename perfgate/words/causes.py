@@ -11,7 +11,7 @@ from perfgate.core import Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import clip, listed, plural
-from perfgate.reporters import phrases
+from perfgate.words import answer, numbers
 
 if TYPE_CHECKING:
     from perfgate.core.causes import Cause, CauseReport
@@ -45,11 +45,11 @@ def groups(report: Report) -> tuple[CauseGroup, ...]:
     found = report.causes.causes if report.causes else ()
     by_name: dict[str, list[Verdict]] = {}
     for name, verdict in zip(verdict_ids(report.verdicts), report.verdicts, strict=True) if found else ():
-        if phrases.needs_attention(verdict):
+        if answer.needs_attention(verdict):
             by_name.setdefault(name, []).append(verdict)
     # A verdict follows from one cause only, whatever a stored report says.
     own = [[verdict for name in dict.fromkeys(cause.verdicts) for verdict in by_name.pop(name, ())] for cause in found]
-    pairs = zip(found, (phrases.worst_first(sorted(verdicts, key=_rank)) for verdicts in own), strict=True)
+    pairs = zip(found, (answer.worst_first(sorted(verdicts, key=_rank)) for verdicts in own), strict=True)
     return tuple(CauseGroup(number, cause, tuple(verdicts)) for number, (cause, verdicts) in enumerate(pairs, 1))
 
 
@@ -169,14 +169,14 @@ def line(cause: Cause) -> str:
 
 def brief(verdict: Verdict) -> str:
     """Return a verdict in short, without its outcome: `forward median on rank 1 +25.9%`."""
-    name = clip(phrases.what(verdict), _LONGEST_NAME)
+    name = clip(numbers.what(verdict), _LONGEST_NAME)
     if verdict.outcome == "error":
         return f"{name} ({verdict.reason.replace('-', ' ')})"
     change = verdict.change.estimate if verdict.kind == "change" and verdict.change else None
     if change is not None:
         return f"{name} {format_change(change)}"
     value = None if verdict.new is None else verdict.new.estimate
-    return f"{name} {phrases.value_text(value, verdict)}" if value is not None else f"{name} (not measured)"
+    return f"{name} {numbers.value_text(value, verdict)}" if value is not None else f"{name} (not measured)"
 
 
 def follow(count: int) -> str:
@@ -188,7 +188,7 @@ def steps(verdicts: Sequence[Verdict]) -> list[str]:
     """Return the next steps of verdicts, one for each action, those of the worst first."""
     by_action = {one.next_step.action: one.next_step for one in reversed(verdicts) if one.next_step.text}
     found = [by_action.pop(one.next_step.action, None) for one in verdicts]
-    return [phrases.next_step(step) for step in found if step is not None]
+    return [answer.next_step(step) for step in found if step is not None]
 
 
 def signed(value: float) -> str:

@@ -1,0 +1,75 @@
+"""The sentences about a limit: what was measured, how it compares with the bound, and the next step."""
+
+from __future__ import annotations
+
+from perfgate.core import NO_STEP, NextStep
+from perfgate.core.results import LimitResult
+from perfgate.core.units import format_confidence, format_number, format_value
+from perfgate.core.wording import plural
+
+
+def limit_message(
+    name: str,
+    result: LimitResult,
+    asks: str,
+    units: tuple[str, str | None],
+    *,
+    confidence: float,
+    dropped: int = 0,
+    is_open: bool = False,
+) -> str:
+    """Return the measured value with its interval, and how it compares with the bound.
+
+    `units` are the base unit and the unit to show; `dropped` values were warm-up. The interval `is_open` if there are
+    too few values to exclude any bad one.
+    """
+    value, low, high = (format_value(number, *units) for number in (result.estimate, result.low, result.high))
+    exact = result.low is not None and result.low == result.high
+    interval = "" if exact else f" [{low}, {high}] at {format_confidence(confidence)} confidence"
+    relation = {
+        "pass": f"it meets `{asks}`",
+        "fail": f"it breaks `{asks}`",
+        "suspect": f"it probably breaks `{asks}`, but the interval includes the bound",
+        "inconclusive": f"the interval includes the bound, so it is not known whether it is {asks}",
+    }[result.of_numbers.outcome]
+    if result.of_numbers.reason == "every-value":
+        relation = f"every value breaks `{asks}`"
+    if is_open:
+        relation = f"these values are too few to exclude anything, so it is not known whether it is {asks}"
+    if result.of_numbers.reason == "cannot-exclude":
+        relation = f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
+    size = plural(result.runs, "run")
+    if result.n is not None:
+        effective = result.n_effective
+        note = "" if effective is None else f" (effective sample size {format_number(effective, 3)})"
+        size = f"{plural(result.n, 'value')}{note}, {size}"
+    warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
+    return f"{name} is {value}{interval}: {relation}; {size}{warmup}"
+
+
+def rank_values(name: str, values: tuple[float, float], unit: str, rank: str, reference: str) -> str:
+    """Return the values of the judged rank and of the reference rank, before the sentence about their ratio."""
+    one, two = (format_value(value, unit) for value in values)
+    return f"{name} is {one} on the {rank} rank, {two} on the {reference}: "
+
+
+def limit_next_step(
+    result: LimitResult, asks: str, place: str, needed: int | None, ref: str | None = None, *, is_open: bool = False
+) -> NextStep:
+    """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
+    if result.of_numbers.outcome == "fail":
+        return NextStep(
+            "find-cause", f"bring it {_to(asks)}, or change the rule at {place}" + (f" on {ref}" if ref else "")
+        )
+    enough = f": about {needed} independent values are needed" if needed else ""
+    if result.of_numbers.outcome == "suspect":
+        return NextStep("run-again", f"run it again, longer{enough}")
+    if result.of_numbers.outcome == "inconclusive":
+        blocking = "; to block until then, set `on_inconclusive: error`" if is_open else ""
+        return NextStep("run-longer", f"run longer or give more runs{enough}{blocking}")
+    return NO_STEP
+
+
+def _to(asks: str) -> str:
+    """Return a clause of a limit after "bring it": `under 5 ms`, `to at least 95%`."""
+    return f"to {asks}" if asks.startswith(("at ", "exactly ")) else asks

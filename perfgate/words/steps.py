@@ -1,0 +1,109 @@
+"""Next steps: how to accept a change, to give a baseline what it lacks, and what an error asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from perfgate.core import NO_STEP, Acceptance, Action, NextStep, Outcome, Run, Verdict
+from perfgate.core.next_steps import command_line
+
+#: More files than this are not listed.
+_MOST_FILES = 10
+#: The action after an error, by its reason. All other errors are in the input.
+_ERROR_ACTIONS: Mapping[str, Action] = {
+    **dict.fromkeys(("no-unit", "unit-mismatch", "improving-side", "not-positive", "too-many"), "fix-rule"),
+    **dict.fromkeys(("not-available", "tolerance-too-small"), "fix-rule"),
+    **dict.fromkeys(("too-few-samples", "too-few-runs"), "run-again"),
+    "no-baseline": "make-baseline",
+    "throttled": "fix-machine",
+}
+
+
+def accept_change(accept: Acceptance, reference: str) -> NextStep:
+    """The step after a change that failed. `perfgate.judge.acceptance` adds the command that allows it on a ref."""
+    if not accept.has_store:
+        return NextStep("find-cause", "find what made it worse")
+    cause = "find what made it worse; if the change is intended, "
+    if accept.ref is not None and reference == "anchor":
+        return accept.step_of_others("approve", cause, "can move the anchor there after the merge")
+    if accept.ref is not None:
+        return accept.step_of_others("allow", cause, "can allow it there")
+    if reference == "anchor":
+        return NextStep("approve", f"{cause}approve it and move the anchor", command=accept.reset_anchor())
+    return NextStep("approve", f"{cause}approve it", command=accept.approve)
+
+
+def hold_gain(accept: Acceptance) -> NextStep:
+    """The step after an improvement: its runs become the level that later runs are compared with."""
+    if not accept.has_store:
+        return NO_STEP
+    if accept.ref is not None:
+        return accept.step_of_others("approve", "", "can approve a run of it after the merge, to hold the gain")
+    return NextStep("approve", "approve it to hold the gain", command=accept.approve)
+
+
+def make_baseline(accept: Acceptance) -> NextStep:
+    """The step if there is nothing to compare with."""
+    if accept.ref is not None:
+        return accept.step_of_others("make-baseline", "", f"can make one there, from runs of {accept.ref}")
+    return NextStep("make-baseline", "make one", command=accept.approve)
+
+
+def expected_next_step(otherwise: Outcome | None) -> NextStep:
+    """The next step after a rule that is known to fail; `otherwise` is its outcome without `expect_fail`."""
+    return NextStep("fix-rule", "it passes now: remove expect_fail") if otherwise == "pass" else NO_STEP
+
+
+def error_step(reason: str, step: NextStep | str) -> NextStep:
+    """The next step after an error. Of a step that is only a sentence, the reason of the error decides the action."""
+    return step if isinstance(step, NextStep) else NextStep(_ERROR_ACTIONS.get(reason, "fix-input"), step)
+
+
+def complete_base(accept: Acceptance, runs: Sequence[Sequence[str]]) -> NextStep:
+    """Return the step that gives stored runs what they lack; `runs` are the source files of each of them.
+
+    To approve the runs that are judged would make them their own base, and hide what they changed.
+    """
+    files = list(dict.fromkeys(name for sources in runs for name in _typed(sources)))
+    command = command_line(["perfgate", "baseline", "add", *files, *accept.place, *accept.reading])
+    where = "" if accept.ref is None else f"on {accept.ref}: "
+    text = f"{where}add the source files of the stored runs again; if they are gone or lack it, measure main and add it"
+    if not files or len(files) > _MOST_FILES:
+        command = command_line(["perfgate", "baseline", "add", "RUN...", *accept.place, *accept.reading])
+    who = "you" if accept.ref is None else f"someone who may write to {accept.ref}"
+    return NextStep("add-base-runs", text, who=who, where=f"on {accept.ref}" if accept.ref else "here", command=command)
+
+
+def sources_of(runs: Sequence[Run]) -> list[tuple[str, ...]]:
+    """Return the source files of each run."""
+    return [tuple(file.path for file in run.files) for run in runs]
+
+
+def _typed(sources: Sequence[str]) -> list[str]:
+    """Return what to type for the files of one run: their folder if there are several."""
+    folders = {name.rpartition("/")[0] for name in sources}
+    if len(sources) > 1 and len(folders) == 1 and (folder := folders.pop()):
+        return [folder]
+    return list(sources)
+
+
+def allow_step(step: NextStep, accept: Acceptance, metric: str, worst: float) -> NextStep:
+    """Return the step with the command that allows a metric's largest worsening on the ref, if there is one."""
+    command = accept.allow(metric, worst)
+    if command is not None:
+        return replace(step, command=command)
+    return NextStep("find-cause", "find what made it worse: without a relative change it cannot be allowed")
+
+
+def to_accept(accept: Acceptance, verdicts: Iterable[Verdict]) -> NextStep:
+    """The step that accepts the whole result, from the steps of its verdicts; NO_STEP if no command does."""
+    steps = [verdict.next_step for verdict in verdicts if verdict.next_step.command is not None]
+    allowed = list(dict.fromkeys(str(step.command) for step in steps if step.action == "allow"))
+    if allowed:
+        step = accept.step_of_others("allow", "", "")
+        return replace(step, text=f"To allow these results on {accept.ref}", command=" && ".join(allowed))
+    approved = [str(step.command) for step in steps if step.action in ("approve", "make-baseline")]
+    # The command that moves the anchor, too, is the longest: without it, the approval would be refused.
+    return NextStep("approve", "To approve these results", command=max(approved, key=len)) if approved else NO_STEP
