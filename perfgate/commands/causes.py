@@ -16,7 +16,7 @@ from perfgate.judge.derived import component_names
 from perfgate.judge.subjects import name_of
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector
-from perfgate.words import causes as cause_words
+from perfgate.words import cause_words
 from perfgate.words.steps import complete_base, sources_of
 
 

@@ -11,7 +11,7 @@ from perfgate.reporters import causes
 from perfgate.reporters.markdown import code, prose
 from perfgate.reporters.plain_json import encode, stable
 from perfgate.reporters.terminal_page import Page
-from perfgate.words import causes as cause_words
+from perfgate.words import cause_words
 
 SCHEMA = "perfgate.bisect/1"
 _MARKS = {

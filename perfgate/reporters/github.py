@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, without_commands
-from perfgate.words import answer, numbers
-from perfgate.words import causes as cause_words
-from perfgate.words.causes import CauseGroup
+from perfgate.words import answer, cause_words, numbers
+from perfgate.words.cause_words import CauseGroup
 
 _Level = Literal["error", "warning", "notice"]
 _LEVELS: tuple[_Level, ...] = ("error", "warning", "notice")

@@ -12,7 +12,7 @@ from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.reporters.plain_json import encode, problem, stable
 from perfgate.reporters.terminal_page import GAP, Page
-from perfgate.words import history as phrases
+from perfgate.words import history_words
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values
@@ -32,14 +32,14 @@ def render_text(
     page = Page(width, colour=colour, ascii_only=ascii_only)
     for place in found.environments:
         if place.series:
-            page.paragraph(phrases.about(place), "dim")
+            page.paragraph(history_words.about(place), "dim")
             for note in place.notes:
                 page.paragraph(note, "yellow")
-            if in_full and (often := phrases.often_changed(place)):
+            if in_full and (often := history_words.often_changed(place)):
                 page.paragraph(often, "dim")
             page.blank()
             _list(page, place) if not in_full else _paragraphs(page, place, found.line)
-    if missing := phrases.incomplete(found):
+    if missing := history_words.incomplete(found):
         page.paragraph(missing, "bold red")
     return page.finished()
 
@@ -66,7 +66,7 @@ def _cells(one: HistorySeries, page: Page) -> list[str]:
     return [
         str(one.name),
         str(len(one.runs)),
-        phrases.level_now(one),
+        history_words.level_now(one),
         newest,
         _line(one.values, _SHORT, page.ascii_only),
     ]
@@ -79,24 +79,26 @@ def _paragraphs(page: Page, place: EnvironmentHistory, line: CommitLine | None) 
         page.paragraph(drawn, indent=2)
         if one.changes:
             page.paragraph(_marks(one, len(drawn), page.ascii_only), "dim", indent=2)
-        noise = f", noise between runs {known}" if (known := phrases.noise(one)) else ""
-        page.paragraph(f"{plural(len(one.runs), 'run')}, level {phrases.level_now(one)}{noise}", indent=2)
+        noise = f", noise between runs {known}" if (known := history_words.noise(one)) else ""
+        page.paragraph(f"{plural(len(one.runs), 'run')}, level {history_words.level_now(one)}{noise}", indent=2)
         if one.missing_since:
             last = one.runs[-1]
             verb = "does" if one.missing_since == 1 else "do"
             what = f"{plural(one.missing_since, 'newer run')} {verb} not have it"
             page.paragraph(f"last measured in {last.label} on {last.time[:10]}: {what}", "yellow", indent=2)
-        page.paragraph(phrases.summary(one), indent=2)
+        page.paragraph(history_words.summary(one), indent=2)
         for change in one.changes:
-            words = list(phrases.sentences(change, one, line))
+            words = list(history_words.sentences(change, one, line))
             page.paragraph(
-                words[0], "red" if phrases.is_open(change) else "green" if change.point.worse is False else "", indent=2
+                words[0],
+                "red" if history_words.is_open(change) else "green" if change.point.worse is False else "",
+                indent=2,
             )
             for text in words[1:]:
                 page.paragraph(text, indent=4)
-        if one.changes and (newest := phrases.newest_apart(one)):
+        if one.changes and (newest := history_words.newest_apart(one)):
             page.paragraph(newest, indent=2)
-        if command := phrases.search(one):
+        if command := history_words.search(one):
             page.paragraph(f"find the commit: {command}", indent=2)
         page.blank()
 

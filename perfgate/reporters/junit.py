@@ -16,9 +16,8 @@ from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from perfgate.core import OUTCOMES, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
-from perfgate.words import answer, numbers
-from perfgate.words import causes as cause_words
-from perfgate.words.causes import CauseGroup
+from perfgate.words import answer, cause_words, numbers
+from perfgate.words.cause_words import CauseGroup
 
 #: The largest body of a case, and the largest file, in bytes. Consumers cut or refuse larger ones.
 LONGEST_BODY = 16 * 1024

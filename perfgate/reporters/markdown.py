@@ -15,9 +15,8 @@ from msgspec import Struct
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, plural, without_commands
 from perfgate.reporters import mermaid
-from perfgate.words import answer, numbers
-from perfgate.words import causes as cause_words
-from perfgate.words.causes import CauseGroup
+from perfgate.words import answer, cause_words, numbers
+from perfgate.words.cause_words import CauseGroup
 
 #: The largest summary in bytes of UTF-8; GitHub refuses 1 MiB.
 LIMIT = 900_000

@@ -15,9 +15,8 @@ from perfgate import __version__
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
 from perfgate.reporters.plain_json import encode
-from perfgate.words import answer, numbers
-from perfgate.words import causes as cause_words
-from perfgate.words.causes import CauseGroup
+from perfgate.words import answer, cause_words, numbers
+from perfgate.words.cause_words import CauseGroup
 
 #: The tool. Releases are published under this address.
 _DRIVER = {"name": "perfgate", "semanticVersion": __version__, "informationUri": "https://pypi.org/project/perfgate/"}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from perfgate.core import Report
 from perfgate.core.wording import plural
 from perfgate.reporters.terminal_page import Page
-from perfgate.words import answer, numbers
-from perfgate.words import causes as cause_words
-from perfgate.words.causes import CauseGroup
+from perfgate.words import answer, cause_words, numbers
+from perfgate.words.cause_words import CauseGroup
 
 #: The most causes on a screen, the most with their details, and the most verdicts of one cause.
 _MOST_SHOWN, _MOST_DETAILED, _MOST_VERDICTS = 10, 5, 8

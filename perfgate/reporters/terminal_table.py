@@ -74,7 +74,7 @@ def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
     verdicts = report.verdicts
     if report.causes is not None:
         from perfgate.reporters import terminal_causes
-        from perfgate.words import causes as cause_words
+        from perfgate.words import cause_words
 
         terminal_causes.write(page, report, verbose=verbose)
         verdicts = verdicts if verbose else cause_words.unexplained(report)

@@ -16,9 +16,8 @@ from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import clip, one_line, plural, without_commands
 from perfgate.reporters.markdown import COMMENT_LIMIT, marker
-from perfgate.words import answer, numbers
-from perfgate.words import causes as cause_words
-from perfgate.words.causes import CauseGroup
+from perfgate.words import answer, cause_words, numbers
+from perfgate.words.cause_words import CauseGroup
 
 #: In characters: one name, place or problem.
 _LONGEST_TEXT = 300

@@ -13,8 +13,7 @@ from samples import EVERY_OUTCOME, FAILED_LIMIT, WITH_MANY, change, check_golden
 from perfgate.core import OUTCOMES
 from perfgate.reporters import mermaid, untrusted_comment
 from perfgate.reporters.markdown import code, prose, render
-from perfgate.words import answer
-from perfgate.words import causes as cause_words
+from perfgate.words import answer, cause_words
 
 SUMMARY = r"(\d+ skipped|\d+ verdicts? with a cause|\d+ passed|Environment|Run by run|Findings and next steps)"
 OUR_HTML = re.compile(rf"<details(?: open)?><summary>{SUMMARY}</summary>\n|</details>\n|<br>")

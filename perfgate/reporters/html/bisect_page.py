@@ -11,7 +11,7 @@ from perfgate.core.units import display_unit
 from perfgate.core.wording import one_line
 from perfgate.reporters.bisect_text import estimate, notes, percent, short, summary
 from perfgate.reporters.html.canvas import Canvas, canvas
-from perfgate.words import causes as cause_words
+from perfgate.words import cause_words
 
 _HEAD = """<!doctype html>
 <html lang="en">

@@ -17,8 +17,7 @@ from perfgate.core.units import format_change, format_confidence, format_number,
 from perfgate.core.wording import clip, one_line, plural
 from perfgate.reporters.html import sections, what_changed
 from perfgate.reporters.html.sweeps import sweeps
-from perfgate.words import answer, numbers
-from perfgate.words import causes as cause_words
+from perfgate.words import answer, cause_words, numbers
 
 #: The longest name, path or message, in characters.
 _LONGEST_TEXT = 2_000

@@ -14,8 +14,7 @@ from perfgate.core.details import LevelDetails, MachineChannel, Part, RunDetails
 from perfgate.core.units import Unit, display_unit, format_value
 from perfgate.core.wording import is_machine_metric, member_name
 from perfgate.reporters.html import plots
-from perfgate.words import answer, numbers
-from perfgate.words import causes as cause_words
+from perfgate.words import answer, cause_words, numbers
 
 if TYPE_CHECKING:
     from perfgate.reporters.html.machine_strips import MachinePlots

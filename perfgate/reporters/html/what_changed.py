@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from perfgate.core.causes import Cause, CauseReport, PlaceTime, RankTime
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.wording import plural
-from perfgate.words import causes as cause_words
+from perfgate.words import cause_words
 
 #: The height of a box and the distance between two levels, in pixels.
 BOX_HEIGHT, _LEVEL = 22, 25

@@ -16,7 +16,7 @@ from perfgate.reporters.svg.elements import SafeText, element, joined, safe
 from perfgate.reporters.trends.trend_frame import frame, kind
 from perfgate.reporters.trends.trend_plot import plot
 from perfgate.reporters.trends.trend_runs import TrendRuns
-from perfgate.words import history as phrases
+from perfgate.words import history_words
 
 #: A metric that this many newer runs do not have is not measured any more.
 _OVER = 10
@@ -91,7 +91,7 @@ def is_over(one: HistorySeries) -> bool:
 
 def open_changes(one: HistorySeries) -> list[HistoryChange]:
     """Return the open changes of a metric that is still measured; see `history_phrases.is_open`."""
-    return [] if is_over(one) else [change for change in one.changes if phrases.is_open(change)]
+    return [] if is_over(one) else [change for change in one.changes if history_words.is_open(change)]
 
 
 def card(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
@@ -102,7 +102,7 @@ def card(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
     head = [element("h3", name)]
     if with_place:
         head.append(element("p", f"{one.suite}, {one.environment}", class_="where"))
-    head.append(element("p", element("strong", phrases.level_now(one)), " ", _about(one), class_="now"))
+    head.append(element("p", element("strong", history_words.level_now(one)), " ", _about(one), class_="now"))
     if one.missing_since:
         last = f"last measured in {one.runs[-1].label} on {one.runs[-1].time[:10]}: "
         missing = f"{plural(one.missing_since, 'newer run')} {'does' if one.missing_since == 1 else 'do'} not have it"
@@ -117,7 +117,7 @@ def card(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
 
 
 def _about(one: HistorySeries) -> SafeText:
-    noise = f", noise {known}" if (known := phrases.noise(one)) else ""
+    noise = f", noise {known}" if (known := history_words.noise(one)) else ""
     return element("span", f"{plural(len(one.runs), 'run')}{noise}")
 
 
@@ -126,7 +126,7 @@ def _changes(trend: Trend, links: TrendLinks) -> SafeText:
     one = trend.one
     items = [_change(change, trend, links) for change in reversed(one.changes)]
     parts = [element("ol", *items[:_MOST_OPEN])]
-    if creep := phrases.creeping(one):
+    if creep := history_words.creeping(one):
         parts.insert(0, element("p", f"It creeps: {creep}.", class_="creep"))
     if rest := items[_MOST_OPEN:]:
         summary = element("summary", plural(len(rest), "older change"))
@@ -144,8 +144,8 @@ def _change(change: HistoryChange, trend: Trend, links: TrendLinks) -> SafeText:
 
 
 def _sentences(change: HistoryChange, trend: Trend, links: TrendLinks) -> Iterator[SafeText]:
-    levels = f"{phrases.levels(change, trend.one)} on {change.likely.time[:10]}{phrases.doubt(change)}"
+    levels = f"{history_words.levels(change, trend.one)} on {change.likely.time[:10]}{history_words.doubt(change)}"
     yield element("p", levels, class_="levels")
-    yield element("p", links.linked(phrases.commits(change, links.line), change))
-    for text in phrases.circumstances(change):
+    yield element("p", links.linked(history_words.commits(change, links.line), change))
+    for text in history_words.circumstances(change):
         yield element("p", links.linked(text, change))

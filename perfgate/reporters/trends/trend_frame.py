@@ -11,7 +11,7 @@ from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import Unit, display_unit, printed_base
 from perfgate.reporters.svg.scales import ends
 from perfgate.reporters.trends.trend_runs import TrendRuns
-from perfgate.words import history as phrases
+from perfgate.words import history_words
 
 #: The resolution of the dots: steps between the ends of the y axis.
 STEPS = 4000
@@ -131,4 +131,4 @@ def kind(change: HistoryChange) -> str:
         return "neutral"
     if not change.point.worse:
         return "better"
-    return "open" if phrases.is_open(change) else "approved" if change.approval is not None else "gone"
+    return "open" if history_words.is_open(change) else "approved" if change.approval is not None else "gone"

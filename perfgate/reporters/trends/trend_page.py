@@ -18,7 +18,7 @@ from perfgate.core.wording import listed, plural
 from perfgate.reporters.svg.elements import SafeText, element, joined
 from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
-from perfgate.words import history as phrases
+from perfgate.words import history_words
 
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000
@@ -136,9 +136,9 @@ def _named(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
     one = trend.one
     name = element("a", element("strong", str(one.name)), href=f"#{trend.anchor}")
     place = element("span", f"{one.suite}, {one.environment}: ", class_="asked") if with_place else SafeText()
-    creep = phrases.creeping(trend.one)
-    size = element("span", "creeps" if creep else phrases.size(change), class_="measured")
-    text = creep or f"{phrases.commits(change, links.line)}, {change.likely.time[:10]}"
+    creep = history_words.creeping(trend.one)
+    size = element("span", "creeps" if creep else history_words.size(change), class_="measured")
+    text = creep or f"{history_words.commits(change, links.line)}, {change.likely.time[:10]}"
     return element(
         "li", name, size, " ", place, element("span", links.linked(text, change), class_="asked"), class_="fail"
     )
@@ -152,7 +152,7 @@ def _has_places(trends: Sequence[Trend]) -> bool:
 def _problems(found: LoadedHistory) -> list[SafeText]:
     """Return what is missing from the history, and what is unusual about it."""
     parts = []
-    if note := phrases.incomplete(found):
+    if note := history_words.incomplete(found):
         items = [
             element("li", element("code", str(problem.at)), f": {problem.message}", class_=problem.severity)
             for problem in found.problems
@@ -223,8 +223,8 @@ def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
         tags = [f"{mark.text} ({place.runs[mark.at].time[:10]})" for mark in reversed(track.releases)]
         left_out = f"; plots show the newest {len(track.shown)}" if track.first else ""
         cells = [
-            f"{place.suite}, {place.environment}", phrases.identity(place) or "unknown",
-            f"{len(place.runs)}{phrases.days(place.runs)}{left_out}",
+            f"{place.suite}, {place.environment}", history_words.identity(place) or "unknown",
+            f"{len(place.runs)}{history_words.days(place.runs)}{left_out}",
         ]  # fmt: skip
         folded = [_folded(machine), _folded(tags)]
         first, *others = cells

@@ -18,7 +18,7 @@ from perfgate.reporters.svg.scales import scale
 from perfgate.reporters.svg.ticks import value_ticks
 from perfgate.reporters.trends.trend_frame import STEPS, PlottedChange, TrendFrame, plotted
 from perfgate.reporters.trends.trend_runs import RunMark
-from perfgate.words import history as phrases
+from perfgate.words import history_words
 
 #: The heights of a plot with changes and of one without, and the room above and below the dots, in pixels.
 TALL, SMALL, ABOVE, BELOW = 210, 116, 22, 20
@@ -61,9 +61,10 @@ def described(show: TrendFrame) -> str:
     one = show.one
     span = f"{format_value(min(show.values), show.base)} to {format_value(max(show.values), show.base)}"
     found = [f"{plural(len(one.runs), 'run')} from {one.runs[0].time[:10]} to {one.runs[-1].time[:10]}, {span}."]
-    found.append(f"The level is {phrases.level_now(one)}.")
+    found.append(f"The level is {history_words.level_now(one)}.")
     found += [
-        f"{phrases.size(change)} in {change.likely.label} on {change.likely.time[:10]}." for change in one.changes[-5:]
+        f"{history_words.size(change)} in {change.likely.label} on {change.likely.time[:10]}."
+        for change in one.changes[-5:]
     ]
     return " ".join(found if one.changes else [*found, "No lasting change."])
 
