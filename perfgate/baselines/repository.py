@@ -12,16 +12,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.baselines.files import (
-    ALLOWANCE,
-    PRIOR,
-    STORED_RUN,
-    AllowanceFile,
-    BaselineFile,
-    PriorFile,
-    RunHead,
-    RunOutline,
-)
+from perfgate.baselines.files import ALLOWANCE, PRIOR, STORED_RUN, AllowanceFile, PriorFile, RunHead, RunOutline
 from perfgate.baselines.levels import History, StoredRun, contradictions
 from perfgate.baselines.places import (
     ALLOWANCES,
@@ -33,6 +24,7 @@ from perfgate.baselines.places import (
     pairing_of,
 )
 from perfgate.baselines.policy_stores import ListedStore
+from perfgate.baselines.run_bytes import RunBytes
 from perfgate.baselines.stores import Store, each_file
 from perfgate.core import Acceptance, Baseline, Fact, NextStep, Problem
 from perfgate.core.wording import listed
@@ -41,7 +33,6 @@ from perfgate.judge.messages import make_baseline
 from perfgate.judge.naming import naming
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS
-from perfgate.workspace.options import Refused
 
 _Part = TypeVar("_Part")
 #: The bytes of stored runs that are kept in memory, in case their numbers are needed; others are read again.
@@ -188,7 +179,7 @@ def read_stored_runs(
             continue
         kept += len(short or data)
         whole = data if short is None and kept <= _KEPT_BYTES else None
-        source = _RunBytes(store, path, data[-END_BYTES:], whole)
+        source = RunBytes(store, path, data[-END_BYTES:], whole)
         read = None if large is None or short is None else large.reader(source, short if kept <= _KEPT_BYTES else None)
         head = msgspec.convert(outline, RunHead, from_attributes=True)
         level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
@@ -203,42 +194,6 @@ def _shared(part: _Part, parts: dict[tuple[type, bytes], Any]) -> _Part:
     """Return an equal part of an earlier run, or this one: thousands of runs have one level and one environment."""
     found: _Part = parts.setdefault((type(part), msgspec.json.encode(part)), part)
     return found
-
-
-class _RunBytes(Struct, frozen=True):
-    """The bytes of a stored run whose hash fits: in memory, or in the store, where they are read again on demand."""
-
-    store: Store
-    path: str
-    #: The end of the file, which has its hash.
-    end: bytes
-    kept: bytes | None
-
-    def read(self) -> bytes:
-        """Return the bytes. Raises Refused, also if they are no longer the same."""
-        if self.kept is not None:
-            return self.kept
-        at = self.store.location(self.path)
-        try:
-            data = self.store.read(self.path)
-        except OSError as error:
-            raise Refused(f"{at}: cannot be read any more: {error.strerror or error}", 3) from None
-        if not data.endswith(self.end) or not STORED_RUN.is_whole(data):
-            raise Refused(f"{at}: was changed while it was read: run the command again", 3)
-        return data
-
-    def file(self) -> BaselineFile:
-        """Return the whole stored run. Raises Refused, also if it is unsound."""
-        file, wrong = STORED_RUN.decode(str(self.store.location(self.path)), self.read())
-        if file is None:
-            raise Refused(str(wrong[0]), 3)
-        return file
-
-    def samples(self) -> bytes:
-        """Return a hash of the series. Raises Refused."""
-        data = self.read()
-        begin = data.find(b'"series": [')
-        return hashlib.sha256(memoryview(data)[begin : data.find(b"\n  ]", begin)]).digest()
 
 
 def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:
