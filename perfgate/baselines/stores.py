@@ -120,8 +120,8 @@ class DirectoryStore(Struct, frozen=True):
         return Problem("error", "is a link, and links are not followed", self.location(path))
 
     def _unreadable(self, error: OSError) -> Problem:
-        path = Path(error.filename).relative_to(self.root).as_posix()
-        return Problem("error", f"cannot be read: {error.strerror}", self.location(path))
+        parts = Path(error.filename).relative_to(self.root).parts
+        return Problem("error", f"cannot be read: {error.strerror}", Location("/".join((self.shown, *parts))))
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a regular file that is not larger than a baseline may be. Raises OSError."""

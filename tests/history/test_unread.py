@@ -143,6 +143,22 @@ def test_a_run_is_no_pass_although_its_program_removes_what_cannot_be_read(
     assert all("the verdicts depend on the history" in one["message"] for one in problems)
 
 
+def test_a_run_says_that_no_baseline_can_be_listed(
+    check: Check, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = os.scandir
+
+    def failing(path: Path) -> Any:
+        if Path(path).parts[:1] == ("baselines",):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return original(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    done = perfgate("run", "--runs", "1", "--", "sh", "-c", "cp new0.json $PERFGATE_RESULTS")
+    assert (done.code, "baselines: error: cannot be read: Permission denied" in done.said) == (3, True), done.said
+    assert "--reason" not in done.said
+
+
 def test_a_folder_that_this_user_may_not_list_is_no_pass(check: Check, folder: Path) -> None:
     place, is_root = folder / "baselines/_history", os.geteuid() == 0
     place.chmod(0)
