@@ -81,9 +81,7 @@ def check(request: CheckRequest) -> Report:
         head()  # the commit that is measured, even if the branch moves meanwhile
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
-        policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
-        suite = options.suite or readable_suite(source.files(options.rules))
-        return with_outcome(Report(problems=tuple(problems), policy=policy, suite=suite), at_least=2)
+        return _of_mistakes(source, options, problems, rules_sha256)
     store = store_of(source, options.baselines)
     runs, facts, clashes = _read(options, ruleset, partial(_shortening, ruleset, source, store, options))
     accept = acceptance(options) if source.ref is None else _acceptance(options, source.ref, head())
@@ -96,12 +94,11 @@ def check(request: CheckRequest) -> Report:
     problems += [*only_problems(request.only, options.rules[0], case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)
     causes, verdicts, unexplained = _explained(case, verdicts)
-    problems += unexplained
     changes, own = _changes(source.ref, store, options, case, verdicts)
     baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
     found = Report(
         verdicts=verdicts,
-        problems=tuple(problems),
+        problems=(*problems, *unexplained),
         inputs=tuple(dict.fromkeys(file for run in runs for file in run.files)),
         environment=facts,
         policy=Policy(source.ref, rules_sha256, baselines_sha256, changes, own, source.sha),
@@ -115,6 +112,13 @@ def check(request: CheckRequest) -> Report:
         causes=causes,
     )
     return with_outcome(found)
+
+
+def _of_mistakes(source: PolicySource, options: CommandOptions, problems: Sequence[Problem], sha256: str) -> Report:
+    """Return the report on rules with mistakes."""
+    policy = Policy(source.ref, sha256, hashlib.sha256().hexdigest(), commit=source.sha)
+    suite = options.suite or readable_suite(source.files(options.rules))
+    return with_outcome(Report(problems=tuple(problems), policy=policy, suite=suite), at_least=2)
 
 
 def _shortening(ruleset: Ruleset, source: PolicySource, store: Store, options: CommandOptions) -> Shorten | None:

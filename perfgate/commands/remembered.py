@@ -51,12 +51,7 @@ def with_remembered(
     calibrated = {SeriesName(one.key, one.statistic, one.rank) for one in case.baseline.priors if one.pairing is None}
     names = {name.key.metric for name in compared}
     history = read(store, suite, environment, names.__contains__, NEWEST_RUNS)
-    judged = (*case.new, *case.baseline.runs, *case.baseline.anchor)
-    ids = {id_of_files((file.sha256 for file in run.files), run.part) for run in judged}
-    commits = {head, *(run.commit for run in judged)} - {None}
-
-    def is_judged(run: HistoryRun) -> bool:
-        return run.id in ids or run.commit in commits
+    is_judged = _test_of_judged(case, head)
 
     def is_measured(branch: str) -> bool:
         return head is not None and _is_of(head, ref or branch)
@@ -69,6 +64,14 @@ def with_remembered(
     priors = (*case.baseline.priors, *learned)
     baseline = replace(case.baseline, priors=priors, remembered=later, hosts=hosts, history_sha256=history.sha256)
     return replace(case, baseline=baseline), [_weighed(problem, bool(compared)) for problem in history.problems]
+
+
+def _test_of_judged(case: Case, head: str | None) -> Callable[[HistoryRun], bool]:
+    """Return a test for remembered runs: whether it is a run of the case or of a commit that the case judges."""
+    judged = (*case.new, *case.baseline.runs, *case.baseline.anchor)
+    ids = {id_of_files((file.sha256 for file in run.files), run.part) for run in judged}
+    commits = {head, *(run.commit for run in judged)} - {None}
+    return lambda run: run.id in ids or run.commit in commits
 
 
 def _host_differences(
