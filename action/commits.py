@@ -17,9 +17,13 @@ DEEPER = "give actions/checkout `fetch-depth: 0`"
 
 
 def git(*words: str) -> list[str] | None:
-    """Return the lines that git prints, or None if it fails. Replaced objects do not count."""
+    """Return the lines that git prints, or None if it fails. Replaced objects do not count.
+
+    An earlier step may have written to .git/config: git runs no hook and no monitor of that file.
+    """
     environment = {**os.environ, "GIT_NO_REPLACE_OBJECTS": "1"}
-    done = subprocess.run(["git", *words], env=environment, capture_output=True, encoding="utf-8", check=False)
+    asked = ["git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", *words]
+    done = subprocess.run(asked, env=environment, capture_output=True, encoding="utf-8", check=False)
     return None if done.returncode else done.stdout.splitlines()
 
 

@@ -706,14 +706,14 @@ def test_a_thinned_baseline_keeps_its_counts_and_sums(perfgate: Command, folder:
 
 
 def test_a_warning_does_not_hide_an_error_of_the_same_series() -> None:
-    from perfgate.baselines.repository import naming
-    from perfgate.commands.check import _reading_problems
+    from perfgate.commands.check_problems import reading_problems
     from perfgate.core import Key, Location, Problem, Run
+    from perfgate.judge.naming import naming
     from perfgate.rules.load import load_rules
 
     ruleset, _ = load_rules([("r.yaml", b"version: 1\nrules:\n  - f under 1 s\n")])
     assert ruleset is not None
     at, key = Location("a.log", 1), Key("f")
     said = (Problem("warning", "odd", at, key), Problem("error", "nan", at, key))
-    found = _reading_problems([Run("a.log", "timeit", (), said)], naming(ruleset))
+    found = reading_problems([Run("a.log", "timeit", (), said)], naming(ruleset))
     assert [problem.severity for problem in found] == ["warning", "error"]

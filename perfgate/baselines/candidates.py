@@ -16,13 +16,15 @@ from perfgate.baselines.contents import MOST_BYTES, Contents, TooLarge, Wanted, 
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
-from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
-from perfgate.baselines.stores import Store, WritableStore, open_store, store_of
+from perfgate.baselines.policy_stores import store_of
+from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline
+from perfgate.baselines.stores import Store, WritableStore, open_store
 from perfgate.baselines.unknown_gpu import unknown_gpu
 from perfgate.baselines.writing import write_file
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural, utf8_text
+from perfgate.judge.naming import naming
 from perfgate.judge.pairs import is_paired
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset

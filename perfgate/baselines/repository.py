@@ -12,16 +12,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.baselines.files import (
-    ALLOWANCE,
-    PRIOR,
-    STORED_RUN,
-    AllowanceFile,
-    BaselineFile,
-    PriorFile,
-    RunHead,
-    RunOutline,
-)
+from perfgate.baselines.files import ALLOWANCE, PRIOR, STORED_RUN, AllowanceFile, PriorFile, RunHead, RunOutline
 from perfgate.baselines.levels import History, StoredRun, contradictions
 from perfgate.baselines.places import (
     ALLOWANCES,
@@ -32,22 +23,26 @@ from perfgate.baselines.places import (
     kind_of,
     pairing_of,
 )
-from perfgate.baselines.stores import ListedStore, Store, each_file
-from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
-from perfgate.core.wording import listed, synonyms
+from perfgate.baselines.policy_stores import ListedStore
+from perfgate.baselines.run_bytes import RunBytes
+from perfgate.baselines.stores import Store, each_file
+from perfgate.core import Acceptance, Baseline, Fact, NextStep, Problem
+from perfgate.core.wording import listed
 from perfgate.documents.signed_files import END_BYTES
-from perfgate.judge.derived import component_names, read_by
+from perfgate.judge.naming import naming
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.syntax.sentence import Selector, selectors
 from perfgate.stats.history import FEWEST_RUNS
 from perfgate.words.steps import make_baseline
-from perfgate.workspace.options import Refused
 
 _Part = TypeVar("_Part")
 #: The bytes of stored runs that are kept in memory, in case their numbers are needed; others are read again.
 _KEPT_BYTES = 8 << 20
 #: A larger stored run is not decoded as a whole. An older perfgate wrote it, with the samples of every series.
 _LARGE_BYTES = 1 << 20
+_UNUSABLE = Baseline(
+    missing="the stored baseline cannot be used: see the problems",
+    next_step=NextStep("fix-input", "solve the problems first"),
+)
 
 
 class LoadedBaseline(Struct, frozen=True):
@@ -83,30 +78,36 @@ def load_baseline(
     priors, unread, priors_sha256 = read_priors(store, suite, environment)
     allowed, unallowed = read_allowances(store, suite)
     problems += wrong + _misplaced(store, stored, priors, identity, facts) + unread + unallowed
-    if priors_sha256:
-        sha256 = hashlib.sha256((sha256 + priors_sha256).encode()).hexdigest()
+    sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
     history = History.of(stored)
     heads, damaged = history.heads(), bool(problems)
     if len(heads) > 1:
         problems.append(Problem("error", _two_heads(heads, accept), store.location(f"{suite}/{environment}")))
     if problems:
-        step = NextStep("fix-input", "solve the problems first")
-        baseline = Baseline(missing="the stored baseline cannot be used: see the problems", next_step=step)
-        return LoadedBaseline(baseline, history, problems, damaged, sha256)
+        return LoadedBaseline(_UNUSABLE, history, problems, damaged, sha256)
     if heads:
-        baseline = Baseline(
+        baseline = replace(
+            _of_level(history, heads[0]),
             place=f"{suite}/{environment}/{heads[0]}",
-            runs=tuple(run.run() for run in history.compared(heads[0])),
-            anchor=tuple(run.run() for run in history.anchor(heads[0])),
             unknown_facts=tuple(name for name, value in identity.items() if value is None),
             allowances=tuple(file.allowance() for file in allowed.values() if file.head == head()),
-            # `calibrate` compares the runs of each level with each other.
-            calibratable=sum(len(runs) - 1 for runs in history.levels.values()) >= FEWEST_RUNS - 1,
         )
     else:
         baseline = Baseline(missing=nearest) if nearest else _no_suite(root, ruleset, accept)
     baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
     return LoadedBaseline(baseline, history, problems, damaged, sha256)
+
+
+def _of_level(history: History, level: str) -> Baseline:
+    runs, anchor = (tuple(run.run() for run in found) for found in (history.compared(level), history.anchor(level)))
+    # `calibrate` compares the runs of each level with each other.
+    spare = sum(len(one) - 1 for one in history.levels.values())
+    return Baseline(runs=runs, anchor=anchor, calibratable=spare >= FEWEST_RUNS - 1)
+
+
+def joined_sha256(sha256: str, more: str) -> str:
+    """Return the hash of a hash and more hashes; the first one itself if there are no more."""
+    return hashlib.sha256((sha256 + more).encode()).hexdigest() if more else sha256
 
 
 def _no_suite(store: Store, ruleset: Ruleset, accept: Acceptance) -> Baseline:
@@ -178,7 +179,7 @@ def read_stored_runs(
             continue
         kept += len(short or data)
         whole = data if short is None and kept <= _KEPT_BYTES else None
-        source = _RunBytes(store, path, data[-END_BYTES:], whole)
+        source = RunBytes(store, path, data[-END_BYTES:], whole)
         read = None if large is None or short is None else large.reader(source, short if kept <= _KEPT_BYTES else None)
         head = msgspec.convert(outline, RunHead, from_attributes=True)
         level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
@@ -193,42 +194,6 @@ def _shared(part: _Part, parts: dict[tuple[type, bytes], Any]) -> _Part:
     """Return an equal part of an earlier run, or this one: thousands of runs have one level and one environment."""
     found: _Part = parts.setdefault((type(part), msgspec.json.encode(part)), part)
     return found
-
-
-class _RunBytes(Struct, frozen=True):
-    """The bytes of a stored run whose hash fits: in memory, or in the store, where they are read again on demand."""
-
-    store: Store
-    path: str
-    #: The end of the file, which has its hash.
-    end: bytes
-    kept: bytes | None
-
-    def read(self) -> bytes:
-        """Return the bytes. Raises Refused, also if they are no longer the same."""
-        if self.kept is not None:
-            return self.kept
-        at = self.store.location(self.path)
-        try:
-            data = self.store.read(self.path)
-        except OSError as error:
-            raise Refused(f"{at}: cannot be read any more: {error.strerror or error}", 3) from None
-        if not data.endswith(self.end) or not STORED_RUN.is_whole(data):
-            raise Refused(f"{at}: was changed while it was read: run the command again", 3)
-        return data
-
-    def file(self) -> BaselineFile:
-        """Return the whole stored run. Raises Refused, also if it is unsound."""
-        file, wrong = STORED_RUN.decode(str(self.store.location(self.path)), self.read())
-        if file is None:
-            raise Refused(str(wrong[0]), 3)
-        return file
-
-    def samples(self) -> bytes:
-        """Return a hash of the series. Raises Refused."""
-        data = self.read()
-        begin = data.find(b'"series": [')
-        return hashlib.sha256(memoryview(data)[begin : data.find(b"\n  ]", begin)]).digest()
 
 
 def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:
@@ -294,34 +259,3 @@ def find_environment(store: Store, suite: str, identity: Identity) -> tuple[str,
         return name, None, problems
     why = f"there is no baseline for this environment: {'; '.join(nearest[0])} (nearest: {nearest[1]})"
     return name, why, problems
-
-
-def naming(ruleset: Ruleset) -> Callable[[Key], bool]:
-    """Return a test for series: whether any rule reads it, directly or through a derived metric."""
-    exact: set[str] = set()
-    by_name: dict[str, list[Selector]] = {}
-    globs: list[Selector] = []
-    own = [one for rule in ruleset.rules for one in selectors(rule.sentence.subject)]
-    for selector in dict.fromkeys(
-        [*own, *(read for one in own if one.pattern.startswith("warmup.") for read in read_by(one))]
-    ):
-        if selector.is_glob:
-            globs.append(selector)
-        else:
-            for name in (selector.pattern, *synonyms(selector.pattern)):
-                by_name.setdefault(name, []).append(selector)
-        names = component_names(selector, ruleset.metrics) - {selector.pattern}
-        for name in ruleset.metrics:
-            if selector.matches_metric(name):
-                names |= component_names(ruleset.metrics[name].expression, ruleset.metrics)
-        exact |= names | {other for name in names for other in synonyms(name)}
-
-    @cache
-    def is_named(key: Key) -> bool:
-        return (
-            key.metric in exact
-            or any(selector.accepts_labels(key) for selector in by_name.get(key.metric, ()))
-            or any(selector.matches(key) for selector in globs)
-        )
-
-    return is_named

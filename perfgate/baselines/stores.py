@@ -16,13 +16,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from perfgate.baselines.places import HISTORY, FileOrError, check_path, kind_of, one_by_one
+from perfgate.baselines.places import FileOrError, check_path, kind_of, one_by_one
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused, shown_path, typed_path
 from perfgate.workspace.remote import filesystem
-from perfgate.workspace.rule_source import PolicySource
 
 if sys.platform != "win32":
     import fcntl
@@ -121,8 +120,8 @@ class DirectoryStore(Struct, frozen=True):
         return Problem("error", "is a link, and links are not followed", self.location(path))
 
     def _unreadable(self, error: OSError) -> Problem:
-        path = Path(error.filename).relative_to(self.root).as_posix()
-        return Problem("error", f"cannot be read: {error.strerror}", self.location(path))
+        parts = Path(error.filename).relative_to(self.root).parts
+        return Problem("error", f"cannot be read: {error.strerror}", Location("/".join((self.shown, *parts))))
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a regular file that is not larger than a baseline may be. Raises OSError."""
@@ -194,48 +193,6 @@ class DirectoryStore(Struct, frozen=True):
             os.close(descriptor)
 
 
-class ListedStore(Struct, frozen=True):
-    """A store that reads only `folder`, as it was when it was listed."""
-
-    store: Store
-    folder: str
-    found: tuple[str, ...]
-    problems: tuple[Problem, ...]
-
-    @classmethod
-    def of(cls, store: Store, folder: str) -> ListedStore:
-        """List a folder of a store. Raises UnsafeName."""
-        found, problems = store.paths(folder)
-        return cls(store, folder, tuple(found), tuple(problems))
-
-    @property
-    def shown(self) -> str:
-        """The root, as messages name it."""
-        return self.store.shown
-
-    def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
-        """Return every file below the folder or a folder in it, sorted, and the problems there or above it."""
-        below = f"{folder}/"
-        found = [path for path in self.found if path.startswith(below)] if folder != self.folder else [*self.found]
-        at = f"{self.location(folder).file}/"
-        problems = [
-            one for one in self.problems if f"{one.at.file}/".startswith(at) or at.startswith(f"{one.at.file}/")
-        ]
-        return found, problems
-
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a file. Raises OSError."""
-        return self.store.read(path)
-
-    def read_many(self, paths: Iterable[str]) -> Iterator[FileOrError]:
-        """Yield each path with the bytes of its file, or with the reason why they cannot be read."""
-        return self.store.read_many(paths)
-
-    def location(self, path: str) -> Location:
-        """Return a stored file as messages name it."""
-        return self.store.location(path)
-
-
 def open_store(path: str) -> WritableStore:
     """Open a directory, which need not exist yet, or a bucket (`s3://...`). Raises Refused."""
     if "://" in path:
@@ -253,30 +210,6 @@ def open_store(path: str) -> WritableStore:
             raise Refused(f"{typed_path(path)} cannot be used: {why}") from None
     surroundings.refuse_link_out(path, "--baselines")
     return DirectoryStore(Path(path), shown_path(path), surroundings.limits())
-
-
-def store_of(source: PolicySource, path: str) -> Store:
-    """Open the baselines of a policy source: a bucket is the same for every commit. Raises Refused.
-
-    Of a commit, the history is not read.
-    """
-    if source.commit is None or "://" in path:
-        return open_store(path)
-    from perfgate.baselines.commit_store import CommitStore
-
-    return CommitStore.of(source.commit, path)
-
-
-def history_store_of(source: PolicySource, path: str, suite: str, environment: str) -> Store:
-    """Open the newest runs of the history of one environment of a policy source. Raises Refused.
-
-    Paths are those in the baselines.
-    """
-    if source.commit is None or "://" in path:
-        return open_store(path)
-    from perfgate.baselines.commit_store import CommitStore
-
-    return CommitStore.of_history(source.commit, path, f"{HISTORY}/{suite}/{environment}")
 
 
 def each_file(store: Store, paths: Iterable[str], kind: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from perfgate.baselines.places import differences, identity_of
 from perfgate.baselines.repository import load_baseline
-from perfgate.baselines.stores import open_store, store_of
+from perfgate.baselines.stores import open_store
 from perfgate.bisect.measurements import Model
 from perfgate.bisect.metric import MetricValue, NoMetric, prior_of, value_in_run
 from perfgate.bisect.ranges import SearchedRange
@@ -27,7 +27,6 @@ from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import DEFAULT
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, acceptance
-from perfgate.workspace.rule_source import WORKING_TREE
 
 
 class MeasuredStart(Struct, frozen=True):
@@ -75,7 +74,7 @@ def prior_model(asked: PriorQuestion, start: MeasuredStart, tell: Tell) -> Model
 
 
 def _baseline(options: CommandOptions, ruleset: Ruleset, facts: dict[str, Fact]) -> Baseline:
-    store = store_of(WORKING_TREE, options.baselines)
+    store = open_store(options.baselines)
     return load_baseline(store, ruleset, facts, acceptance(options)).baseline
 
 

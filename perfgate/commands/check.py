@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from difflib import get_close_matches
 from functools import cache, partial
 
 from msgspec import Struct
@@ -15,17 +14,19 @@ from msgspec.structs import replace
 from perfgate.analysis.drift import FEWEST_RUNS, drifts
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.places import HISTORY
-from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
-from perfgate.baselines.stores import history_store_of, store_of
+from perfgate.baselines.policy_stores import store_of
+from perfgate.baselines.repository import LoadedBaseline, joined_sha256, load_baseline
+from perfgate.baselines.stores import Store
+from perfgate.commands.check_problems import only_problems, reading_problems
 from perfgate.core import (
     NO_STEP,
     Acceptance,
     Baseline,
     Fact,
     Key,
-    Location,
     MissingBaseline,
     NextStep,
+    Outcome,
     Policy,
     PolicyChange,
     Problem,
@@ -40,16 +41,17 @@ from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import measured_twice
+from perfgate.judge.naming import naming
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.load import readable_suite
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
+from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.inputs import Shorten
-from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
+from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, policy_source, read_rules
 
 
@@ -66,51 +68,40 @@ class CheckRequest(Struct, frozen=True):
     own_pairs: bool = False
     #: True if a report shows the runs behind the verdicts.
     with_details: bool = False
+    #: The rules and baselines as they were before a program was measured; None to read them now.
+    source: PolicySource | None = None
 
 
 def check(request: CheckRequest) -> Report:
     """Judge new runs by the rules. Mistakes in rules give a report, too. Raises Refused for usage errors."""
     options = request.options
-    source = policy_source(options.policy_ref, options.policy_commit)
+    source = request.source or policy_source(options.policy_ref, options.policy_commit)
     head = cache(lambda: options.head or surroundings.head_commit())  # git is only asked if something depends on it
     if source.ref is not None:
         head()  # the commit that is measured, even if the branch moves meanwhile
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
-        policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
-        suite = options.suite or readable_suite(source.files(options.rules))
-        return with_outcome(Report(problems=tuple(problems), policy=policy, suite=suite), at_least=2)
-    runs, facts, clashes = _read(options, ruleset, partial(_shortening, ruleset, source, options))
+        return _of_mistakes(source, options, problems, rules_sha256)
+    store = store_of(source, options.baselines)
+    runs, facts, clashes = _read(options, ruleset, partial(_shortening, ruleset, source, store, options))
     accept = acceptance(options) if source.ref is None else _acceptance(options, source.ref, head())
-    loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
+    loaded = load_baseline(store, ruleset, facts, accept, head)
     case, unpaired = _case(request, ruleset, runs, facts, loaded.baseline, accept, source.ref)
     case, verdicts, noticed, details = _judged(case, loaded, source, request, head)
     is_named = naming(ruleset)
-    problems += [*_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
+    problems += [*reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
-    if not verdicts or request.only:
-        problems += _only_problems(request, case, verdicts)
-    problems += noticed
-    unruled: tuple[UnruledChange, ...] = ()
-    count = 0
-    if not all(is_named(series.key) for run in case.baseline.runs for series in run.series):
-        from perfgate.analysis.unruled import unruled_changes
-
-        unruled, count = unruled_changes(case.baseline.runs, case.new, is_named)
+    problems += [*only_problems(request.only, options.rules[0], case, verdicts), *noticed]
+    unruled, count = _unruled(case, is_named)
     causes, verdicts, unexplained = _explained(case, verdicts)
-    problems += unexplained
-    changes: tuple[PolicyChange, ...] = ()
-    own = None
-    if source.ref:
-        from perfgate.commands.rule_changes import policy_changes
-
-        changes, own = policy_changes(source, options, ruleset, case, verdicts)
+    changes, own = _changes(source.ref, store, options, case, verdicts)
+    baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
     found = Report(
         verdicts=verdicts,
-        problems=tuple(problems),
+        problems=(*problems, *unexplained),
         inputs=tuple(dict.fromkeys(file for run in runs for file in run.files)),
         environment=facts,
-        policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own, source.sha),
+        policy=Policy(source.ref, rules_sha256, baselines_sha256, changes, own, source.sha),
         suite=ruleset.suite,
         baseline=case.baseline.place,
         accept=_to_accept(case, verdicts),
@@ -123,7 +114,14 @@ def check(request: CheckRequest) -> Report:
     return with_outcome(found)
 
 
-def _shortening(ruleset: Ruleset, source: PolicySource, options: CommandOptions) -> Shorten | None:
+def _of_mistakes(source: PolicySource, options: CommandOptions, problems: Sequence[Problem], sha256: str) -> Report:
+    """Return the report on rules with mistakes."""
+    policy = Policy(source.ref, sha256, hashlib.sha256().hexdigest(), commit=source.sha)
+    suite = options.suite or readable_suite(source.files(options.rules))
+    return with_outcome(Report(problems=tuple(problems), policy=policy, suite=suite), at_least=2)
+
+
+def _shortening(ruleset: Ruleset, source: PolicySource, store: Store, options: CommandOptions) -> Shorten | None:
     """Return how runs are made shorter: without the values that no rule needs, neither of the ref nor of the tree."""
     from perfgate.analysis.needed_values import needed_by
 
@@ -131,9 +129,29 @@ def _shortening(ruleset: Ruleset, source: PolicySource, options: CommandOptions)
     if source.ref:
         with suppress(Refused):  # `policy_changes` says it
             own = read_rules(WORKING_TREE, options.rules, options.suite)[0]
-    is_stored = bool(store_of(source, options.baselines).paths(ruleset.suite)[0])
+    is_stored = bool(store.paths(ruleset.suite)[0])
     needed = needed_by((ruleset, own) if own else (ruleset,), with_sizes=is_stored)
     return needed.shortened if needed else None
+
+
+def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[UnruledChange, ...], int]:
+    """Return the changes of metrics that no rule reads, as far as they are shown, and their number."""
+    if all(is_named(series.key) for run in case.baseline.runs for series in run.series):
+        return (), 0
+    from perfgate.analysis.unruled import unruled_changes
+
+    return unruled_changes(case.baseline.runs, case.new, is_named)
+
+
+def _changes(
+    ref: str | None, store: Store, options: CommandOptions, case: Case, verdicts: tuple[Verdict, ...]
+) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
+    """Return the differences between the working tree and the ref, and the outcome with the working tree."""
+    if ref is None:
+        return (), None
+    from perfgate.commands.rule_changes import policy_changes
+
+    return policy_changes(ref, store, options, case, verdicts)
 
 
 def _explained(
@@ -230,7 +248,7 @@ def with_history(
     place = (case.baseline.place or "").split("/")
     if case.baseline.pairing is not None or len(place) < 2:
         return case, []
-    store = history_store_of(source, baselines, *place[:2])
+    store = store_of(source, baselines, "/".join(place[:2]))
     if not any(store.paths("/".join((HISTORY, *place[:2])))):
         return case, []
     from perfgate.commands.remembered import with_remembered
@@ -260,44 +278,6 @@ def _judged(
     lost_time = min((rule.settings.lost_time for rule in case.ruleset.rules), default=1.0)
     shown = collected(verdicts, found, base.runs, case.new, levels(loaded), metrics, lost_time)
     return case, verdicts, noticed, shown
-
-
-def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
-    """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
-
-    A warning that several runs of one file have is said once for the file.
-    """
-    groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
-    several = {file.path for run in runs if run.part is not None for file in run.files}
-    for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
-        is_of_file = problem.severity == "warning" and problem.at.file in several
-        about = "" if problem.key else problem.message if is_of_file else problem.message + str(problem.at)
-        groups.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
-    found = []
-    for first, *more in groups.values():
-        others = f"of {first.key}" if first.key else "in this file"
-        message = first.message + (f" (and {len(more)} more {others})" if more else "")
-        is_unread = first.key is not None and not is_named(first.key)
-        found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
-    return found
-
-
-def _only_problems(request: CheckRequest, case: Case, verdicts: tuple[Verdict, ...]) -> list[Problem]:
-    """Return an error if nothing was judged, and a warning for each `--only` that matches nothing."""
-    at = Location(shown_path(request.options.rules[0]))
-    found = []
-    if not verdicts:
-        why = f"--only {' '.join(request.only)} matches no rule" if request.only else "no rule gave a verdict"
-        found.append(Problem("error", f"nothing was judged: {why}", at))
-    known = {name for rule in case.ruleset.rules for name in (rule.name, rule.sentence.subject_text)}
-    # A glob in a rule may match any metric of the runs.
-    known |= {name for run in case.new for name in run.metrics}
-    for glob in dict.fromkeys(request.only):
-        if not any(glob_matches(glob, name) for name in known):
-            near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
-            found.append(Problem("warning", f"--only {glob} matches no rule and no metric: {hint}", at))
-    return found
 
 
 def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:

@@ -9,20 +9,19 @@ from msgspec.structs import replace
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import UnsafeName, kind_of
 from perfgate.baselines.repository import load_baseline
-from perfgate.baselines.stores import Store, open_store, store_of
+from perfgate.baselines.stores import Store, open_store
 from perfgate.core import OUTCOMES, ChangeKind, Location, Outcome, PolicyChange, Report, Verdict
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import judge
 from perfgate.rules.difference import differences
-from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
-from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_rules
+from perfgate.workspace.rule_source import WORKING_TREE, read_rules
 
 
 def policy_changes(
-    source: PolicySource, options: CommandOptions, ruleset: Ruleset, case: Case, verdicts: Sequence[Verdict]
+    ref: str, store: Store, options: CommandOptions, case: Case, verdicts: Sequence[Verdict]
 ) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
     """Return how the working tree's rules and baselines differ from those of the ref, and their own outcome.
 
@@ -30,20 +29,20 @@ def policy_changes(
 
     Parameters
     ----------
-    source: the ref that judged.
-    ruleset: the rules of the ref.
-    case: what was judged by them.
+    ref: the ref that judged.
+    store: its baselines.
+    case: what was judged, by the rules of the ref.
     verdicts: the result.
     """
     own_store = open_store(options.baselines)
-    stored = _of_baselines(store_of(source, options.baselines), own_store, source.ref or "")
+    stored = _of_baselines(store, own_store, ref)
     try:
         own, problems, _ = read_rules(WORKING_TREE, options.rules, options.suite)
     except Refused as error:
         return (_unreadable(str(error), options), *stored), "error"
     if own is None:
         return (_unreadable(str(problems[0]), options), *stored), "error"
-    changes = differences(ruleset, own)
+    changes = differences(case.ruleset, own)
     if not changes and not stored:
         return (), None
     # Pairs have the same base for both. Allowances count as the base grants them; the working tree's own do not count.

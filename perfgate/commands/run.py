@@ -8,13 +8,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perfgate.baselines.policy_stores import held
 from perfgate.commands.check import CheckRequest, check
 from perfgate.core import Report
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
 from perfgate.workspace.options import Refused, typed_path
-from perfgate.workspace.rule_source import policy_source, read_rules, with_commit
+from perfgate.workspace.rule_source import policy_source, read_rules
+from perfgate.workspace.surroundings import head_commit
 
 
 class RunRequest(Struct, frozen=True):
@@ -36,13 +38,16 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     After a signal, the report is about what was measured before. Raises Refused for usage errors, and if a signal came
     before the first run.
     """
-    options, measuring = with_commit(request.check.options), request.measuring
+    options, measuring = request.check.options, request.measuring
     source = policy_source(options.policy_ref, options.policy_commit)
     ruleset, _, _ = read_rules(source, options.rules, options.suite)
     if ruleset is None:  # nothing is run for rules with mistakes
-        report = check(replace(request.check, options=options))
+        report = check(replace(request.check, source=source))
         return report, report.exit_code
-    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None)
+    # The program can change refs, HEAD, and the working tree.
+    source = held(source, options.rules, options.baselines, ruleset.suite)
+    options = replace(options, head=options.head or head_commit())
+    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None, source=source)
 
     def judge_runs(paths: Sequence[Path]) -> Report:
         names = tuple(typed_path(str(path)) for path in paths)

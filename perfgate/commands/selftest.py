@@ -6,12 +6,13 @@ from msgspec import Struct
 
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
-from perfgate.baselines.repository import load_baseline, naming
+from perfgate.baselines.repository import load_baseline
 from perfgate.baselines.stores import open_store
 from perfgate.commands.given_pairs import with_pairs
 from perfgate.core import Baseline, Problem
 from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
+from perfgate.judge.naming import naming
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance

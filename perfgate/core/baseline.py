@@ -153,5 +153,7 @@ class Baseline(Struct, frozen=True):
     past: tuple[Run, ...] = ()
     #: The later runs of the branch of the baseline, by series.
     remembered: tuple[RememberedRuns, ...] = ()
+    #: The hashes of the history that the judge learned from.
+    history_sha256: str = ""
     #: The differences between the hosts of both sides that the history shows, by series.
     hosts: tuple[HostDifference, ...] = ()

@@ -30,6 +30,8 @@ class HistoryFile(Struct, frozen=True):
     columns: tuple[tuple[str, MonthColumn], ...] = ()
     #: The names of all metrics.
     metrics: tuple[str, ...] = ()
+    #: The hash of its content.
+    sha256: str = ""
 
 
 def decode(name: str, data: bytes, wanted: MetricFilter | None = None) -> tuple[HistoryFile | None, list[Problem]]:
@@ -74,14 +76,14 @@ def _damaged(name: str, why: str) -> tuple[None, list[Problem]]:
 def _of_run(file: RunFile, wanted: MetricFilter | None) -> HistoryFile:
     rows = (row for row in file.values if wanted is None or wanted(row.metric))
     values = tuple((0, value_of(row)) for row in rows)
-    return HistoryFile(
-        file.suite, file.identity, (run_of(file),), values, metrics=tuple({row.metric for row in file.values})
-    )
+    metrics = tuple({row.metric for row in file.values})
+    return HistoryFile(file.suite, file.identity, (run_of(file),), values, metrics=metrics, sha256=file.content_sha256)
 
 
 def _of_month(file: MonthFile, wanted: MetricFilter | None) -> HistoryFile:
     runs = runs_of(file)
-    return HistoryFile(file.suite, file.identity, runs, columns=columns_of(file, wanted), metrics=tuple(file.metrics))
+    columns, metrics = columns_of(file, wanted), tuple(file.metrics)
+    return HistoryFile(file.suite, file.identity, runs, columns=columns, metrics=metrics, sha256=file.content_sha256)
 
 
 def records_of(file: HistoryFile) -> list[HistoryRecord]:

@@ -62,6 +62,8 @@ class StoredHistory(Struct, frozen=True):
     metrics: tuple[str, ...]
     #: Files that cannot be used, so that the history is incomplete.
     problems: tuple[Problem, ...] = ()
+    #: The hashes of the content of its files.
+    sha256: str = ""
 
 
 def places(store: Store, suite: str | None = None) -> tuple[list[tuple[str, str]], list[Problem]]:
@@ -128,6 +130,7 @@ def read(
         *(suite, environment, identity, tuple(runs[i] for i in order), tuple(series)),
         tuple(sorted(metrics)),
         tuple(problems),
+        "".join(file.sha256 for file in files),
     )
 
 

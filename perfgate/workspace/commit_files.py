@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from perfgate.core.resource_limits import Limits
+from perfgate.workspace.git_objects import GitObjects
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
-_FOLDER = "040000"
+_TREE = "40000"
 _KINDS = {"120000": "is a link, and links are not followed", "160000": "is a submodule, which is not read"}
 
 
@@ -22,10 +23,15 @@ class CommitFiles(Struct, frozen=True):
 
     files: dict[str, bytes]
     refused: dict[str, str]
+    #: Why no folder is above the path: a link or a file is in its place, as `..`. Nothing is below it.
+    not_folders: dict[str, str]
 
 
 class Commit(Struct, frozen=True):
-    """A commit of the repository that the working directory belongs to."""
+    """A commit of the repository that the working directory belongs to.
+
+    Its files are those that its hash names, even if somebody changed the repository after the hash was known.
+    """
 
     ref: str
     sha: str
@@ -38,7 +44,8 @@ class Commit(Struct, frozen=True):
         Raises Refused (3) if the ref cannot be read, has several meanings, or is not a commit.
         """
         top = git("rev-parse", "--show-toplevel", what=f"{ref} cannot be read").decode().strip()
-        return cls(ref, _resolved(sha or ref), Path(top))
+        name = sha or ref
+        return cls(ref, _peeled(ref, name) if FULL_HASH.fullmatch(name) else _resolved(name), Path(top))
 
     def below(
         self, path: str, limits: Limits, without: str | None = None, choose: Callable[[list[str]], list[str]] = sorted
@@ -50,40 +57,27 @@ class Commit(Struct, frozen=True):
         without: a folder below the path that is not read.
         choose: returns those of the files that are read.
 
-        Raises Refused (3) for a path outside of the repository, and if git fails.
+        Raises Refused (3) for a path outside of the repository, for an object that was changed, and if git fails.
         """
-        top = self._top(path)
-        listed = git("ls-tree", "-r", "-l", "-z", "--full-tree", self.sha, "--", top, what=f"{self.ref} cannot be read")
         wanted: dict[str, str] = {}
         refused: dict[str, str] = {}
-        for entry in filter(None, listed.split(b"\0")):
-            facts, _, raw = entry.partition(b"\t")
-            mode, _, blob, size = facts.decode().split()
-            name = os.path.relpath(os.fsdecode(raw), top)
+        not_folders: dict[str, str] = {}
+        for name, mode, blob in self._listed(self._top(path)):
+            if name.startswith("../") or name == "..":
+                not_folders[name] = _KINDS.get(mode, "is not a folder")
+                continue
             if without is not None and name.split("/")[0] == without:
                 continue
             if mode in _KINDS:
                 refused[name] = _KINDS[mode]
-            elif int(size) > limits.baseline_bytes:
-                refused[name] = limits.beyond("baseline_bytes", "is larger")
             else:
                 wanted[name] = blob
-        wanted = {name: wanted[name] for name in choose(list(wanted))}
-        contents = self._contents(list(wanted.values()))
-        return CommitFiles(dict(zip(wanted, contents, strict=True)), refused)
-
-    def not_folders(self, path: str, folder: str) -> dict[str, str]:
-        """Return the parts of a folder below a path that are no folders, and why: git lists nothing below them.
-
-        Raises Refused (3).
-        """
-        parts = folder.split("/")
-        places = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
-        tops = {self._top(f"{path}/{place}"): place for place in places}
-        listed = git("ls-tree", "-z", "--full-tree", self.sha, "--", *tops, what=f"{self.ref} cannot be read")
-        entries = [entry.partition("\t") for entry in os.fsdecode(listed).split("\0")]
-        kinds = {tops[name]: facts.split()[0] for facts, _, name in entries if name in tops}
-        return {place: _KINDS.get(mode, "is not a folder") for place, mode in kinds.items() if mode != _FOLDER}
+        chosen = choose(list(wanted))
+        blobs = self._objects(wanted[name] for name in chosen)
+        files = {name: blobs.get(wanted[name]).data for name in chosen}
+        large = {name for name, data in files.items() if len(data) > limits.baseline_bytes}
+        refused |= dict.fromkeys(large, limits.beyond("baseline_bytes", "is larger"))
+        return CommitFiles({name: data for name, data in files.items() if name not in large}, refused, not_folders)
 
     def _top(self, path: str) -> str:
         """Return a path of the working directory as git names it. Raises Refused (3) outside of the repository."""
@@ -94,20 +88,51 @@ class Commit(Struct, frozen=True):
             raise Refused(f"{path} is outside of the repository, so it is not in {self.ref}", 3)
         return top
 
-    def _contents(self, blobs: list[str]) -> list[bytes]:
-        asked = "".join(f"{blob}\n" for blob in blobs).encode()
-        answer = git("cat-file", "--batch", what=f"{self.ref} cannot be read", stdin=asked) if blobs else b""
-        found = []
-        place = 0
-        for blob in blobs:
-            end = answer.find(b"\n", place)
-            words = answer[place:end].split()
-            if len(words) != 3 or words[1] != b"blob":
-                raise Refused(f"{self.ref} cannot be read: the object {blob} is missing (is the clone partial?)", 3)
-            place = end + 1 + int(words[2])
-            found.append(answer[end + 1 : place])
-            place += 1
-        return found
+    def _listed(self, top: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the path, the mode and the hash of each file at or below a path, or in the place of a folder above it.
+
+        Paths are relative to `top`, which is a path of the repository.
+        """
+        words = ("ls-tree", "-r", "-d", "-z", "--full-tree", self.sha, "--", top)
+        listed = git(*words, what=f"{self.ref} cannot be read").split(b"\0")
+        # Git only helps to ask for all trees at once: their content decides.
+        trees = (line.split(b"\t", 1)[0].split()[2].decode() for line in listed if line)
+        objects = self._objects([self.sha, f"{self.sha}^{{tree}}", *trees])
+        prefix = "" if top == "." else f"{top}/"
+
+        def walk(tree: str, above: str = "") -> Iterator[tuple[str, str, str]]:
+            for entry in objects.entries(tree):
+                path = f"{above}{os.fsdecode(entry.name)}"
+                is_below, is_above = f"{path}/".startswith(prefix), prefix.startswith(f"{path}/")
+                if entry.mode == _TREE and (is_below or is_above):
+                    yield from walk(entry.object, f"{path}/")
+                elif is_below:
+                    yield path[len(prefix) :] or ".", entry.mode, entry.object
+                elif is_above:
+                    yield os.path.relpath(path, top), entry.mode, entry.object
+
+        return walk(_named_in(objects.get(self.sha).data))
+
+    def _objects(self, names: Iterable[str]) -> GitObjects:
+        return GitObjects.read(self.ref, names, _algorithm(self.sha))
+
+
+def _algorithm(name: str) -> str:
+    return "sha1" if len(name) == 40 else "sha256"
+
+
+def _named_in(data: bytes) -> str:
+    """Return the hash in the first line of a commit (`tree HASH`) or a tag (`object HASH`)."""
+    return data.partition(b"\n")[0].partition(b" ")[2].decode()
+
+
+def _peeled(ref: str, name: str) -> str:
+    """Return the hash of the commit that a whole hash names, itself or through tags. Raises Refused (3)."""
+    while (found := GitObjects.read(ref, [name], _algorithm(name)).get(name)).kind == "tag":
+        name = _named_in(found.data)
+    if found.kind != "commit":
+        raise Refused(f"{ref} is a {found.kind}, not a commit: name a commit, a branch or a tag", 3)
+    return name
 
 
 #: The suffix of a ref such as `main~2`, `v1^{}` or `main@{1}`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,14 @@ RuleFiles = list[tuple[str, bytes]]
 _RULES = re.compile(rb"^[\"']?rules[\"']?[ \t]*:", re.MULTILINE)
 
 
+class HeldFiles(Struct, frozen=True):
+    """Baselines as they were: each file or why it cannot be read, the problems of folders, and the name of the root."""
+
+    files: Mapping[str, bytes | OSError | ValueError]
+    problems: tuple[Problem, ...]
+    shown: str
+
+
 class PolicySource(Struct, frozen=True):
     """The source of rules and baselines: a commit, or the working tree if there is none.
 
@@ -38,6 +46,9 @@ class PolicySource(Struct, frozen=True):
     #: The ref that the user named, or None for the working tree.
     ref: str | None = None
     commit: Commit | None = None
+    #: What was read before a program was measured, which could change it.
+    rules: RuleFiles | None = None
+    baselines: HeldFiles | None = None
 
     @property
     def sha(self) -> str | None:
@@ -63,6 +74,8 @@ class PolicySource(Struct, frozen=True):
         ----------
         needs_rules: refuse a path without a rule file.
         """
+        if self.rules is not None:
+            return self.rules
         if self.commit is not None:
             return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
         longest = surroundings.limits().rule_bytes

@@ -20,7 +20,9 @@ from perfgate.core.runs import THROTTLE
 from perfgate.workspace.options import Refused
 
 #: No object is replaced by another, no path is a pattern, and git never asks for a password.
-_GIT = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
+_GIT_VARIABLES = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
+#: A measured program can write to .git/config, and git would run the programs that these settings name.
+_GIT_SETTINGS = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
 
 #: The largest number of files and folders in a folder that is read: runs of thousands of ranks have fewer.
 MOST_PATHS = 100_000
@@ -113,11 +115,9 @@ def git(
     """
     import subprocess
 
-    env = os.environ | _GIT
+    words, env = _git_call(arguments)
     try:
-        done = subprocess.run(
-            ["git", *arguments], input=stdin, capture_output=True, cwd=cwd, timeout=timeout_s, check=False, env=env
-        )
+        done = subprocess.run(words, input=stdin, capture_output=True, cwd=cwd, timeout=timeout_s, check=False, env=env)
     except FileNotFoundError:
         raise Refused(f"{what}: git is not installed", 3) from None
     except (OSError, subprocess.SubprocessError) as error:
@@ -131,11 +131,18 @@ def git(
     raise Refused(f"{what}: {why}", 3)
 
 
+def _git_call(arguments: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
+    """Return the words and the environment of a git call that runs no program of the repository's settings."""
+    settings = (word for setting in _GIT_SETTINGS for word in ("-c", setting))
+    return ["git", *settings, *arguments], os.environ | _GIT_VARIABLES
+
+
 def _known_to_git(*arguments: str) -> str | None:
     import subprocess
 
+    words, env = _git_call(arguments)
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, timeout=10, check=True, env=os.environ | _GIT)
+        done = subprocess.run(words, capture_output=True, timeout=10, check=True, env=env)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.decode("utf-8", "replace").strip() or None

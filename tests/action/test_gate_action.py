@@ -554,6 +554,24 @@ def test_a_command_that_moves_the_base_does_not_change_the_rules(
     assert json.loads((folder / "report.json").read_text())["policy"]["commit"] == sha
 
 
+def test_a_command_that_overwrites_an_object_does_not_change_the_rules(
+    script: Action, repository: Repository, folder: Path
+) -> None:
+    """In a clone with packs, as a job has it, at the first look and after it measured again."""
+    rewrite = ROOT / "tests/attacks/rewrite_object.py"
+    sha = repository.git("rev-parse", "HEAD")
+    repository.git("checkout", "-q", "-b", "lax")
+    write_rules(folder, "forward under 1 h")
+    repository.commit("judge me kindly")
+    repository.git("gc", "-q", "--prune=now")
+    write_run(folder / "slow.json", forward=130, seed=9)
+    program = f"cp slow.json new.json; {sys.executable} {rewrite} {sha}:rules/rules.yaml lax:rules/rules.yaml"
+    result = script(results="new.json", run=program, policy_ref=sha)
+    assert result.outputs["exit-code"] == "3", result.log
+    assert "is missing or was changed" in result.log
+    assert "under 1 h" in repository.git("cat-file", "-p", f"{sha}:rules/rules.yaml")
+
+
 @pytest.mark.parametrize("inputs", [{"policy_ref": "origin/main"}, {"rules": "absent"}], ids=str)
 def test_reports_of_yesterday_do_not_stay(script: Action, limit: Path, inputs: dict[str, str]) -> None:
     """They are replaced, or removed if perfgate was not started."""

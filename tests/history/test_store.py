@@ -10,7 +10,8 @@ import pytest
 from conftest import Done, Repository
 from histories import filled, record, sha, steps, store_at
 
-from perfgate.baselines.stores import DirectoryStore, WritableStore, history_store_of, store_of
+from perfgate.baselines.policy_stores import store_of
+from perfgate.baselines.stores import DirectoryStore, WritableStore
 from perfgate.history import compaction
 from perfgate.history import store as module
 from perfgate.history.compaction import compact, write_months
@@ -273,4 +274,4 @@ def test_the_history_of_a_commit_is_read_apart_from_its_baselines(repository: Re
     baselines = store_of(source, "baselines")
     assert [path for path in baselines.paths()[0] if "_history" in path] == []
     assert baselines.paths()[0]
-    assert len(read(history_store_of(source, "baselines", suite, environment), suite, environment).runs) == len(NUMBERS)
+    assert len(read(store_of(source, "baselines", f"{suite}/{environment}"), suite, environment).runs) == len(NUMBERS)

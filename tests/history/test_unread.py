@@ -129,6 +129,36 @@ def test_a_history_that_cannot_be_read_is_no_pass(
     assert perfgate("history", "show").code == 3
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_is_no_pass_although_its_program_removes_what_cannot_be_read(
+    check: Check, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The history is read before the program starts, and its errors stay although the program removes it."""
+    WAYS[way](folder, monkeypatch)
+    program = "cp new$((PERFGATE_RUN - 1)).json $PERFGATE_RESULTS; rm -r baselines"
+    done = perfgate("run", "--runs", "3", "--every", "--json", "report.json", "--", "sh", "-c", program)
+    problems = [one for one in json.loads(Path("report.json").read_text())["problems"] if "_history" in one["file"]]
+    assert done.code == 3, done.said
+    assert {one["severity"] for one in problems} == {"error"}
+    assert all("the verdicts depend on the history" in one["message"] for one in problems)
+
+
+def test_a_run_says_that_no_baseline_can_be_listed(
+    check: Check, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = os.scandir
+
+    def failing(path: Path) -> Any:
+        if Path(path).parts[:1] == ("baselines",):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return original(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    done = perfgate("run", "--runs", "1", "--", "sh", "-c", "cp new0.json $PERFGATE_RESULTS")
+    assert (done.code, "baselines: error: cannot be read: Permission denied" in done.said) == (3, True), done.said
+    assert "--reason" not in done.said
+
+
 def test_a_folder_that_this_user_may_not_list_is_no_pass(check: Check, folder: Path) -> None:
     place, is_root = folder / "baselines/_history", os.geteuid() == 0
     place.chmod(0)
