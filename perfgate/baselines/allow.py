@@ -7,12 +7,12 @@ from datetime import date
 
 from msgspec import Struct
 
-import perfgate
 from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
 from perfgate.baselines.places import ALLOWANCES
 from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.core.wording import utf8_text
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
+from perfgate.version import __version__
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
@@ -44,7 +44,7 @@ def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, 
         raise Refused(f"--head {request.head}: give the whole commit, 40 hexadecimal digits (git rev-parse)")
     content = AllowanceFile(
         schema=ALLOWANCE.schema,
-        tool=f"perfgate {perfgate.__version__}",
+        tool=f"perfgate {__version__}",
         suite=suite or read_ruleset(WORKING_TREE, rules, None).suite,
         head=request.head,
         metric=utf8_text(request.metric),

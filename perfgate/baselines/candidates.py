@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-import perfgate
 from perfgate.baselines.contents import MOST_BYTES, Contents, TooLarge, Wanted, contents
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource
 from perfgate.baselines.levels import RUNS_KEPT, History
@@ -26,6 +25,7 @@ from perfgate.judge.pairs import is_paired
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, Sentence, selectors
+from perfgate.version import __version__
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
@@ -149,7 +149,7 @@ class Candidates(Struct, frozen=True):
         identity = identity_of(self.facts, self.ruleset.identity)
         file = BaselineFile(
             schema=STORED_RUN.schema,
-            tool=f"perfgate {perfgate.__version__}",
+            tool=f"perfgate {__version__}",
             suite=self.ruleset.suite,
             time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
             commit=utf8_text(self.options.head or run.commit or surroundings.head_commit() or "") or None,

@@ -13,9 +13,9 @@ from io import StringIO, TextIOWrapper
 
 import click
 
-from perfgate import __version__
 from perfgate.cli.completion import VARIABLE
 from perfgate.cli.printing import USAGE, tell
+from perfgate.version import __version__
 
 INTERRUPTED = 130
 INTERNAL = 4

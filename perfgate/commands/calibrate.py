@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-import perfgate
 from perfgate.analysis.calibrate import calibrate
 from perfgate.baselines.candidates import read_candidates
 from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource
@@ -21,6 +20,7 @@ from perfgate.judge.case import Case
 from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS
+from perfgate.version import __version__
 from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused
@@ -115,7 +115,7 @@ def _write(measured: _Measured, priors: Sequence[CalibratedPrior], store: Writab
     suite, pairing = measured.case.ruleset.suite, measured.case.baseline.pairing
     stored = PriorFile(
         schema=PRIOR.schema,
-        tool=f"perfgate {perfgate.__version__}",
+        tool=f"perfgate {__version__}",
         suite=suite,
         time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
         identity=dict(measured.identity),

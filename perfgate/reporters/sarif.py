@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from perfgate import __version__
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
 from perfgate.reporters import cause_phrases, phrases
 from perfgate.reporters.cause_phrases import CauseGroup
 from perfgate.reporters.plain_json import encode
+from perfgate.version import __version__
 
 #: The tool. Releases are published under this address.
 _DRIVER = {"name": "perfgate", "semanticVersion": __version__, "informationUri": "https://pypi.org/project/perfgate/"}
