@@ -38,37 +38,14 @@ MAY_IMPORT = {
     "measuring": {"core", "workspace", "judge", "recorder", "machine"},
     "integrations": {"core", "recorder", "measuring"},
     "reporters": {"core", "documents"},
-    "commands": {
-        *(
-            "core",
-            "documents",
-            "rules",
-            "readers",
-            "judge",
-            "analysis",
-            "workspace",
-            "mappings",
-            "baselines",
-            "measuring",
-            "machine",
-            "doctor",
-            "bisect",
-            "causes",
-            "history",
-        ),
-        *("reporters", "stats", "recorder"),
-    },
     "cli": {
-        "core",
-        "schemas",
-        "commands",
-        "reporters",
-        "workspace",
-        "baselines",
-        "measuring",
-        "editor",
-        "history",
-        "doctor",
+        *("core", "rules", "judge", "workspace", "reporters"),
+        *("baselines", "commands", "measuring"),  # check, compare and run: their options are still here
+    },
+    "commands": {
+        *("core", "documents", "schemas", "stats", "rules", "readers", "mappings", "judge", "causes", "analysis"),
+        *("bisect", "baselines", "history", "workspace", "measuring", "machine", "doctor", "recorder", "editor"),
+        *("reporters", "cli"),
     },
     "__main__": {"cli"},
     "__init__": {"stats", "judge", "recorder", "measuring", "history"},
@@ -76,7 +53,7 @@ MAY_IMPORT = {
 
 #: The home of each third-party package: the parts of perfgate that may import it.
 HOMES = {
-    "click": {"cli"},
+    "click": {"cli", "commands"},
     "scipy": {"stats"},
     "yaml": {"documents.yaml"},
     "jsonschema": {"rules.validate"},
@@ -296,10 +273,14 @@ def loaded_by(code: str) -> set[str]:
             "from perfgate.cli.entry import run; run(['--version'])",
             {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec", "perfgate.core"},
         ),
+        (
+            "from perfgate.cli.entry import run; run(['--help'])",
+            {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec", "perfgate.core", "perfgate.commands"},
+        ),
         ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),
         ("import perfgate.commands.check", {"scipy.stats", "junit_xml", "click"}),
     ],
-    ids=["package", "recorder", "command line", "judge", "check"],
+    ids=["package", "recorder", "command line", "help", "judge", "check"],
 )
 def test_heavy_packages_are_imported_where_they_are_used(code: str, absent: set[str]) -> None:
     assert not loaded_by(code) & absent

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+import click
 from msgspec.structs import replace
 
 from perfgate.analysis.rank_spreads import rank_spreads
+from perfgate.cli.printing import progress, screen, write_document
+from perfgate.cli.shared import command_options, format_option, rules_option, runs_argument, trace_mode_option
 from perfgate.core import Run, Series
 from perfgate.core.conditions import by_load
 from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggler, TraceView
 from perfgate.judge.series_summary import summary
 from perfgate.judge.warmup import warmup_cost
+from perfgate.reporters.inspection import render_json, render_text
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.mapping_source import read_mappings
 from perfgate.workspace.options import CommandOptions
@@ -21,6 +25,35 @@ from perfgate.workspace.rule_source import WORKING_TREE
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 _FAMILIES = ("kernel", "op", "range")
 _TOP = 10
+
+
+@click.command("inspect")
+@command_options(runs_argument, rules_option, format_option, trace_mode_option)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.inspect/1).")
+@click.option("--values", is_flag=True, help="With --json: print the values, too.")
+@click.option("--each-rank", is_flag=True, help="A row for each rank, also if there are more than 8.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what was searched for in a file of an unknown format.")
+@click.option("--suggest", is_flag=True, help="Propose a mapping (rules/perfgate.yaml) for files of an unknown format.")
+def command(options: CommandOptions, as_json: bool, values: bool, each_rank: bool, verbose: bool, suggest: bool) -> int:
+    """Show what was read: every metric with its statistics, and every problem.
+
+    \b
+    Example: perfgate inspect train.log
+    """
+    if suggest:
+        from perfgate.commands.inspect_suggest import suggestions
+        from perfgate.reporters.suggestions import render_suggestions
+
+        proposed, code = suggestions(options)
+        write_document(render_suggestions(proposed))
+        return code
+    with progress():
+        found, code = inspect(options, with_values=values and as_json, each_rank=each_rank)
+    if as_json:
+        write_document(render_json(found))
+    else:
+        click.echo(render_text(found, ascii_only=screen().ascii_only, verbose=verbose), nl=False)
+    return code
 
 
 def inspect(

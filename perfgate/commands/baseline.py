@@ -21,12 +21,12 @@ from perfgate.workspace.options import CommandOptions
 place_argument = click.argument("place", required=False, metavar="[SUITE[/ENVIRONMENT[/LEVEL[/RUN]]]]")
 
 
-@click.group(cls=SuggestingGroup)
-def baseline() -> None:
+@click.group("baseline", cls=SuggestingGroup)
+def command() -> None:
     """Approve, add, list and compare stored baselines: who decided what is normal, and when."""
 
 
-@baseline.command()
+@command.command()
 @click.option("--reason", required=True, metavar="TEXT", help="Why this is the new normal.")
 @who_option
 @click.option("--pr", type=int, metavar="N", help="The pull request of the approval.")
@@ -49,7 +49,7 @@ def approve(
     return say(command(options, Approval(reason, by, pr, adopt, reset_anchor, keep_all)))
 
 
-@baseline.command()
+@command.command()
 @who_option
 @click.option("--rotate", is_flag=True, help="Replace the oldest runs of a full level.")
 @click.option("--merged", metavar="SHA", help="The head of the merged pull request: its allowances count.")
@@ -69,7 +69,7 @@ def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | Non
     return say(command(options, by, rotate=rotate, keep_all=keep_all, merged=merged))
 
 
-@baseline.command()
+@command.command()
 @click.option("--head", required=True, metavar="SHA", help="The full hash of the commit that may be worse.")
 @click.option("--metric", required=True, metavar="METRIC", help="The metric that may be worse, or a glob.")
 @click.option("--up-to", required=True, metavar="T", help="How much worse, such as 22%.")
@@ -96,7 +96,7 @@ def allow(
     return say(command(AllowanceRequest(head, metric, up_to, reason, expires, by, pr), rules, suite, baselines))
 
 
-@baseline.command("list")
+@command.command("list")
 @baselines_option
 def list_(baselines: str) -> int:
     """List every level with its runs, who approved it and why, and what it changed.
@@ -113,7 +113,7 @@ def list_(baselines: str) -> int:
     return complain([*problems, *damaged])
 
 
-@baseline.command()
+@command.command()
 @place_argument
 @baselines_option
 def show(place: str | None, baselines: str) -> int:
@@ -131,7 +131,7 @@ def show(place: str | None, baselines: str) -> int:
     return complain([*problems, *damaged])
 
 
-@baseline.command()
+@command.command()
 @click.argument("old", required=False)
 @click.argument("new", required=False)
 @click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every metric.")
@@ -152,7 +152,7 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
     return say([render(report, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only, verbose=verbose)])
 
 
-@baseline.command()
+@command.command()
 @baselines_option
 def verify(baselines: str) -> int:
     """Check everything that is stored, with the history: hashes, schemas, duplicates, misplaced files.
@@ -169,7 +169,7 @@ def verify(baselines: str) -> int:
     return complain([*problems, *damaged])
 
 
-@baseline.command()
+@command.command()
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @baselines_option
 def prune(dry_run: bool, baselines: str) -> int:
