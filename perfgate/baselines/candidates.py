@@ -23,6 +23,7 @@ from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural, utf8_text
 from perfgate.judge.pairs import is_paired
 from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.judge.utilization import with_utilization
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, Sentence, selectors
 from perfgate.version import __version__
@@ -251,8 +252,6 @@ def read_measured(
     )
     facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
     if ruleset.model is not None:
-        from perfgate.judge.utilization import with_utilization
-
         runs = with_utilization(runs, ruleset.model, facts)
     found = [*(problem for run in runs for problem in run.problems), *clashes]
     damaged = [str(problem) for problem in found if problem.severity == "error"]

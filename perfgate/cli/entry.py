@@ -56,7 +56,11 @@ _COMMANDS = {
 #: The commands whose options are still in `perfgate/cli/NAME.py`.
 _WITH_OPTIONS_APART = ("check", "compare", "run")
 #: The commands that have commands of their own.
-_GROUPS = ("baseline", "history", "rules")
+_GROUPS = {
+    "baseline": ("add", "allow", "approve", "diff", "list", "prune", "show", "verify"),
+    "history": ("add", "backfill", "compact", "export", "import", "quarantine", "report", "show"),
+    "rules": ("check", "diff", "explain"),
+}
 #: What other tools call a command.
 _OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
 
@@ -123,9 +127,8 @@ class _Commands(SuggestingGroup):
         from difflib import get_close_matches
 
         meant = {name: [name] for name in _COMMANDS} | {other: [command] for other, command in _OTHER_WORDS.items()}
-        for group in _GROUPS:
-            inner = self.get_command(ctx, group)
-            for command in inner.list_commands(ctx) if isinstance(inner, click.Group) else ():
+        for group, commands in _GROUPS.items():
+            for command in commands:
                 if command not in _COMMANDS:
                     meant.setdefault(command, []).append(f"{group} {command}")
         near = get_close_matches(word, meant, n=1)

@@ -21,8 +21,11 @@ from perfgate.history.commits import commit_line
 from perfgate.history.compaction import compact
 from perfgate.history.load import load
 from perfgate.history.store import places, verify
+from perfgate.history.times import utc_time
+from perfgate.reporters.history_table import render_json, render_text
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
+from perfgate.workspace.output_files import output_faults, replace_file
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
 #: The commands in files of their own, `history_NAME.py`, which are only imported if they run.
@@ -90,8 +93,6 @@ def add(options: CommandOptions, time: str | None, ref: str | None, tags: tuple[
 
 def utc(time: str | None) -> str | None:
     """Return a time of the command line in UTC. Raises BadParameter."""
-    from perfgate.history.times import utc_time
-
     try:
         return None if time is None else utc_time(time)
     except ValueError as error:
@@ -117,8 +118,6 @@ def history_show(metric: str | None, as_json: bool, place: HistoryPlace) -> int:
     \b
     Example: perfgate history show forward
     """
-    from perfgate.reporters.history_table import render_json, render_text
-
     found = show(place, metric)
     if as_json:
         write_document(render_json(found))
@@ -158,7 +157,6 @@ def report(path: str, metric: str | None, commit_url: str | None, place: History
     Example: perfgate history report --html history.html
     """
     from perfgate.reporters.trends.trend_page import conclusion, render
-    from perfgate.workspace.output_files import output_faults, replace_file
 
     for fault in output_faults({"html": path}, (place.baselines, *place.rules), {}).values():
         raise Refused(fault)

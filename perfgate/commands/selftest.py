@@ -15,6 +15,7 @@ from perfgate.commands.given_pairs import with_pairs
 from perfgate.core import Baseline, Problem
 from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
+from perfgate.judge.utilization import with_utilization
 from perfgate.reporters.selftest import render_json, render_text
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
@@ -71,8 +72,6 @@ def selftest(options: CommandOptions) -> SelfTest:
     )
     facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
     if ruleset.model is not None:
-        from perfgate.judge.utilization import with_utilization
-
         runs = with_utilization(runs, ruleset.model, facts)
     found = [problem for run in runs for problem in run.problems] + clashes
     wrong = [problem for problem in found if problem.severity == "error"]

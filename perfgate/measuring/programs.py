@@ -20,6 +20,7 @@ from uuid import uuid4
 from msgspec import Struct, field
 
 from perfgate.core.wording import MACHINE_FILE
+from perfgate.measuring.pinning import pinned
 from perfgate.workspace.options import Refused, shown_path
 
 #: The time that a process has to end by itself, in seconds.
@@ -109,8 +110,6 @@ class NewRun(Struct, frozen=True):
         environment = {"PERFGATE_RUN": run, "PERFGATE_RESULTS": results, **side.environment, **(more or {})}
         if side.cpus is None:
             return Program(words, side.folder, environment, self.log)
-        from perfgate.measuring.pinning import pinned
-
         with pinned(side.cpus):
             return Program(words, side.folder, environment, self.log)
 
