@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 
@@ -17,7 +17,6 @@ from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
 from perfgate.baselines.stores import Store, WritableStore, open_store, store_of, write_file
-from perfgate.baselines.unknown_gpu import unknown_gpu
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural, utf8_text
@@ -31,6 +30,11 @@ from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
+
+#: The formats of tools that run on GPUs, and metrics that only a GPU has.
+_FORMATS = frozenset(("deepspeed", "megatron", "mlperf", "nccl-tests", "ncu", "nsys", "vllm"))
+_METRICS = ("gpu.", "kernel.", "energy.")
+_PARTS = (".device_time", ".self_device_time", "memory.peak_reserved")
 
 
 class Candidates(Struct, frozen=True):
@@ -263,3 +267,22 @@ def read_measured(
     if any(one and other and not one & other for one, other in combinations(ranks, 2)):
         raise Refused("these files have different ranks, so they look like one run: give their folder", 1)
     return runs, facts, tuple(clashes)
+
+
+def unknown_gpu(runs: Sequence[Run], facts: Mapping[str, Fact], identity: Sequence[str]) -> list[str]:
+    """Return a warning if runs of a GPU are to be stored and no fact says which GPU it was; else nothing.
+
+    A later check that knows its GPU finds no baseline then, and ends with exit 3.
+    """
+    if "gpu" not in identity or facts.get("gpu") is not None or not any(map(_is_of_gpu, runs)):
+        return []
+    return [
+        "warning: no GPU is known for these runs, and a check that knows its GPU finds no baseline for it: give --env"
+        " with the facts of their machine (`perfgate env > env.json` there)"
+    ]
+
+
+def _is_of_gpu(run: Run) -> bool:
+    if not _FORMATS.isdisjoint(run.format.split("+")):
+        return True
+    return any(one.key.metric.startswith(_METRICS) or one.key.metric.endswith(_PARTS) for one in run.series)

@@ -15,11 +15,10 @@ from msgspec.structs import replace
 from perfgate.analysis.advice import advise
 from perfgate.analysis.tolerances import TOO_NOISY
 from perfgate.baselines.approvals import Approval, open_level
-from perfgate.baselines.candidates import Candidates, read_measured
+from perfgate.baselines.candidates import Candidates, read_measured, unknown_gpu
 from perfgate.baselines.levels import RUNS_KEPT
 from perfgate.baselines.repository import LoadedBaseline
 from perfgate.baselines.stores import open_store
-from perfgate.baselines.unknown_gpu import unknown_gpu
 from perfgate.cli.printing import screen
 from perfgate.cli.shared import command_options, env_option, format_option, optional_runs_argument, trace_mode_option
 from perfgate.core import Fact, Run

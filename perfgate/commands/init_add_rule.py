@@ -16,9 +16,8 @@ from perfgate.core import Run
 from perfgate.core.advice import Advice, FirstGate, ProposedRule, StepTime
 from perfgate.core.wording import listed
 from perfgate.judge.decide_promise import LOOKS
-from perfgate.rules.append import with_rules
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.write import rule_lines
+from perfgate.rules.write import rule_lines, with_rules
 from perfgate.workspace import surroundings
 from perfgate.workspace.mapping_source import read_mappings
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path

@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from perfgate.core import Key, Report, Run
 from perfgate.core.file_mappings import FileMapping
 from perfgate.judge.pairs import Pairing, base_goes_first
-from perfgate.measuring.building import build
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import (
     Program,
     ProgramSide,
     RunFailed,
     Stopped,
+    build,
     end_all,
     fair_environment,
     finish,
