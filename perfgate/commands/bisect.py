@@ -11,15 +11,14 @@ from msgspec.structs import replace
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
 from perfgate.bisect.search import Terms, search
 from perfgate.bisect.session import open_folder
-from perfgate.cli.completion import files
 from perfgate.cli.printing import USAGE, screen, tell, write_document
 from perfgate.cli.run import duration, words
 from perfgate.cli.shared import (
-    OUTPUT_FILE,
     baselines_option,
     command_options,
     env_option,
     format_option,
+    output_option,
     rules_option,
     suite_option,
     trace_mode_option,
@@ -103,23 +102,9 @@ class OverCommand(click.Command):
     build=BisectRequest,
 )
 @command_options(rules_option, baselines_option, suite_option, env_option, format_option, trace_mode_option)
-@click.option(
-    "--json", type=OUTPUT_FILE, metavar="FILE", shell_complete=files, help="Write the answer as JSON; - is stdout."
-)
-@click.option(
-    "--markdown",
-    type=OUTPUT_FILE,
-    metavar="FILE",
-    shell_complete=files,
-    help="Write the answer for an issue; - is stdout.",
-)
-@click.option(
-    "--html",
-    type=OUTPUT_FILE,
-    metavar="FILE",
-    shell_complete=files,
-    help="Write the answer as a page with plots; - is stdout.",
-)
+@output_option("--json", help="Write the answer as JSON; - is stdout.")
+@output_option("--markdown", help="Write the answer for an issue; - is stdout.")
+@output_option("--html", help="Write the answer as a page with plots; - is stdout.")
 def command(
     asked: BisectRequest, options: CommandOptions, json: str | None, markdown: str | None, html: str | None
 ) -> int:

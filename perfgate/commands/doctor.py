@@ -13,10 +13,9 @@ import click
 from msgspec import Struct
 
 from perfgate.analysis.proposals import ranked, shared_metrics
-from perfgate.cli.completion import files
 from perfgate.cli.printing import USAGE, screen, tell, write_document
 from perfgate.cli.run import duration
-from perfgate.cli.shared import OUTPUT_FILE, command_options, rules_option, suite_option
+from perfgate.cli.shared import command_options, output_option, rules_option, suite_option
 from perfgate.core.examination import Examination, MeasuredLoad, RuleNeed
 from perfgate.core.wording import one_line, shell_text
 from perfgate.doctor.cards import examine_cards
@@ -53,13 +52,7 @@ Tell = Callable[[str], None]
     metavar="TIME",
     help="Measure the command for this long. [default: 2m]",
 )
-@click.option(
-    "--json",
-    type=OUTPUT_FILE,
-    metavar="FILE",
-    shell_complete=files,
-    help="Write JSON (perfgate.doctor/1); - is stdout.",
-)
+@output_option("--json", help="Write JSON (perfgate.doctor/1); - is stdout.")
 def command(
     command: tuple[str, ...], options: CommandOptions, results: tuple[str, ...], seconds: float, json: str | None
 ) -> int:

@@ -10,10 +10,9 @@ from pathlib import Path
 import click
 
 from perfgate.baselines.stores import open_store
-from perfgate.cli.completion import files
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen, write_document
-from perfgate.cli.shared import JUDGING, OUTPUT_FILE, baselines_option, command_options, rules_option, runs_argument
+from perfgate.cli.shared import JUDGING, baselines_option, command_options, output_option, rules_option, runs_argument
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
@@ -131,15 +130,7 @@ def history_show(metric: str | None, as_json: bool, place: HistoryPlace) -> int:
 
 
 @command.command()
-@click.option(
-    "--html",
-    "path",
-    default="history.html",
-    type=OUTPUT_FILE,
-    metavar="FILE",
-    shell_complete=files,
-    help="The page; `-` is stdout. [default: history.html]",
-)
+@output_option("--html", "path", default="history.html", help="The page; `-` is stdout. [default: history.html]")
 @click.option("--metric", metavar="NAME", help="Only the metrics with this name, which may be a glob.")
 @click.option(
     "--commit-url",

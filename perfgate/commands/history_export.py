@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.completion import files
 from perfgate.cli.printing import complain, say
-from perfgate.cli.shared import OUTPUT_FILE, command_options
+from perfgate.cli.shared import command_options, output_option
 from perfgate.commands.history import PLACE, show
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.exports import FILES, SERVICES, openmetrics
@@ -21,14 +20,7 @@ from perfgate.workspace.output_files import output_faults, replace_file
     type=click.Choice(["csv", "parquet", "openmetrics", "github-action-benchmark", "mlflow", "wandb"]),
     help="The format or the service. [default: csv]",
 )  # fmt: skip
-@click.option(
-    "--to",
-    "target",
-    type=OUTPUT_FILE,
-    metavar="FILE",
-    shell_complete=files,
-    help="A file; a folder or server for a service.",
-)
+@output_option("--to", "target", help="A file; a folder or server for a service.")
 @click.option("--newest", is_flag=True, help="OpenMetrics: only the newest number of each series, without its time.")
 @command_options(*PLACE, name="place", build=HistoryPlace)
 def command(metric: str | None, tool: str, target: str | None, newest: bool, place: HistoryPlace) -> int:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from perfgate.cli.completion import files
 from perfgate.cli.printing import publish
-from perfgate.cli.shared import OUTPUT_FILE, Publication, report_options
+from perfgate.cli.shared import Publication, output_option, report_options
 from perfgate.commands.report_details import merged_facts
 from perfgate.core import NO_STEP, Location, Policy, Problem, Report
 from perfgate.core.causes import CauseReport
@@ -37,12 +37,8 @@ _NamedReport: TypeAlias = tuple[str, Report]
 @click.option(
     "--expect", type=click.IntRange(min=1), metavar="N", help="The number of reports; any other number is exit 3."
 )
-@click.option(
-    "--untrusted-comment",
-    type=OUTPUT_FILE,
-    metavar="FILE",
-    shell_complete=files,
-    help="Write a comment from unreviewed reports: without their sentences and commands.",
+@output_option(
+    "--untrusted-comment", help="Write a comment from unreviewed reports: without their sentences and commands."
 )
 @report_options
 def command(
