@@ -1,9 +1,16 @@
-"""The commands of `perfgate baseline`."""
+"""`perfgate baseline`: approve, add, list and compare stored runs (`perfgate.baselines`), and record allowances."""
 
 from __future__ import annotations
 
-import click
+import hashlib
+from datetime import date
 
+import click
+from msgspec import Struct
+
+from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
+from perfgate.baselines.places import ALLOWANCES
+from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen
 from perfgate.cli.shared import (
@@ -16,9 +23,26 @@ from perfgate.cli.shared import (
     suite_option,
     who_option,
 )
-from perfgate.workspace.options import CommandOptions
+from perfgate.core.wording import utf8_text
+from perfgate.rules.syntax.cursor import Cursor, SentenceError
+from perfgate.version import __version__
+from perfgate.workspace import surroundings
+from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 place_argument = click.argument("place", required=False, metavar="[SUITE[/ENVIRONMENT[/LEVEL[/RUN]]]]")
+
+
+class AllowanceRequest(Struct, frozen=True):
+    """The allowance to record, as the command line gives it."""
+
+    head: str
+    metric: str
+    up_to: str
+    reason: str
+    expires: str
+    by: str | None = None
+    pr: int | None = None
 
 
 @click.group("baseline", cls=SuggestingGroup)
@@ -43,10 +67,9 @@ def approve(
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
     """
-    from perfgate.baselines.approvals import Approval
-    from perfgate.baselines.approvals import approve as command
+    from perfgate.baselines import approvals
 
-    return say(command(options, Approval(reason, by, pr, adopt, reset_anchor, keep_all)))
+    return say(approvals.approve(options, approvals.Approval(reason, by, pr, adopt, reset_anchor, keep_all)))
 
 
 @command.command()
@@ -64,36 +87,34 @@ def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | Non
     \b
     Example: perfgate baseline add train.log
     """
-    from perfgate.baselines.approvals import add as command
+    from perfgate.baselines import approvals
 
-    return say(command(options, by, rotate=rotate, keep_all=keep_all, merged=merged))
+    return say(approvals.add(options, by, rotate=rotate, keep_all=keep_all, merged=merged))
 
 
-@command.command()
-@click.option("--head", required=True, metavar="SHA", help="The full hash of the commit that may be worse.")
-@click.option("--metric", required=True, metavar="METRIC", help="The metric that may be worse, or a glob.")
-@click.option("--up-to", required=True, metavar="T", help="How much worse, such as 22%.")
-@click.option("--reason", required=True, metavar="TEXT", help="Why that is accepted.")
-@click.option("--expires", required=True, metavar="DATE", help="The last day of the allowance, YYYY-MM-DD.")
-@who_option
-@click.option("--pr", type=int, metavar="N", help="The pull request of the allowance.")
+@command.command("allow")
+@command_options(
+    click.option("--head", required=True, metavar="SHA", help="The full hash of the commit that may be worse."),
+    click.option("--metric", required=True, metavar="METRIC", help="The metric that may be worse, or a glob."),
+    click.option("--up-to", required=True, metavar="T", help="How much worse, such as 22%."),
+    click.option("--reason", required=True, metavar="TEXT", help="Why that is accepted."),
+    click.option("--expires", required=True, metavar="DATE", help="The last day of the allowance, YYYY-MM-DD."),
+    who_option,
+    click.option("--pr", type=int, metavar="N", help="The pull request of the allowance."),
+    name="asked",
+    build=AllowanceRequest,
+)
 @rules_option
 @suite_option
 @baselines_option
-def allow(
-    head: str, metric: str, up_to: str, reason: str, expires: str, by: str | None, pr: int | None,
-    rules: tuple[str, ...], suite: str | None, baselines: str,
-) -> int:  # fmt: skip
+def baseline_allow(asked: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> int:
     """Record that a commit may regress a metric by up to X %. Its check passes, and its merge opens a new level.
 
     \b
     Example: perfgate baseline allow --head $(git rev-parse feature) --metric forward --up-to 22% \\
       --reason "rotary embeddings" --expires 2026-12-31
     """
-    from perfgate.baselines.allow import AllowanceRequest
-    from perfgate.baselines.allow import allow as command
-
-    return say(command(AllowanceRequest(head, metric, up_to, reason, expires, by, pr), rules, suite, baselines))
+    return say(allow(asked, rules, suite, baselines))
 
 
 @command.command("list")
@@ -144,10 +165,10 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
     \b
     Example: perfgate baseline diff
     """
-    from perfgate.commands.compare import compare_stored as command
+    from perfgate.commands.compare import compare_stored
     from perfgate.reporters.terminal_table import render
 
-    report = command(baselines, old, new)
+    report = compare_stored(baselines, old, new)
     seen = screen()
     return say([render(report, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only, verbose=verbose)])
 
@@ -160,10 +181,10 @@ def verify(baselines: str) -> int:
     \b
     Example: perfgate baseline verify
     """
-    from perfgate.baselines.listing import verify as command
+    from perfgate.baselines import listing
     from perfgate.commands.history import verify_store
 
-    lines, problems = command(baselines)
+    lines, problems = listing.verify(baselines)
     remembered, damaged = verify_store(baselines)
     say([*lines, *remembered])
     return complain([*problems, *damaged])
@@ -178,6 +199,62 @@ def prune(dry_run: bool, baselines: str) -> int:
     \b
     Example: perfgate baseline prune --dry-run
     """
-    from perfgate.baselines.listing import prune as command
+    from perfgate.baselines import listing
 
-    return say(command(baselines, dry_run=dry_run))
+    return say(listing.prune(baselines, dry_run=dry_run))
+
+
+def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:
+    """Record an allowance; returns the lines to print. Raises Refused.
+
+    Parameters
+    ----------
+    rules: the rule files, which name the suite if `suite` is None.
+    baselines: the directory or URL to write to.
+    """
+    if not request.reason.strip():
+        raise Refused('an allowance needs a reason: --reason "..."')
+    if not FULL_SHA.fullmatch(request.head):
+        raise Refused(f"--head {request.head}: give the whole commit, 40 hexadecimal digits (git rev-parse)")
+    content = AllowanceFile(
+        schema=ALLOWANCE.schema,
+        tool=f"perfgate {__version__}",
+        suite=suite or read_ruleset(WORKING_TREE, rules, None).suite,
+        head=request.head,
+        metric=utf8_text(request.metric),
+        up_to=_share(request.up_to),
+        reason=utf8_text(request.reason),
+        by=utf8_text(request.by or surroundings.who()),
+        pr=request.pr,
+        time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
+        expires=_date(request.expires),
+    )
+    store, data = open_store(baselines), ALLOWANCE.encode(content)
+    path = f"{content.suite}/{ALLOWANCES}/{request.head[:12]}-{hashlib.sha256(data).hexdigest()[:8]}.json"
+    with locked(store):
+        write_file(store, path, data)
+    return [
+        f"wrote {store.location(path)}",
+        f"until {content.expires}, {request.head[:12]} may be up to {request.up_to} worse in {request.metric}, "
+        "once this file is on the base that `check --policy-ref` reads",
+    ]
+
+
+def _share(text: str) -> float:
+    try:
+        quantity = Cursor(text).quantity()
+    except SentenceError as error:
+        raise Refused(f"--up-to {text}: {error}") from None
+    if quantity.unit is None or quantity.unit.symbol != "%" or not quantity.value > 0:
+        raise Refused(f"--up-to {text}: give a percentage, such as 22%")
+    return quantity.value
+
+
+def _date(text: str) -> str:
+    try:
+        expires = date.fromisoformat(text)
+    except ValueError:
+        raise Refused(f"--expires {text}: give a date, YYYY-MM-DD") from None
+    if expires < surroundings.today():
+        raise Refused(f"--expires {text}: that day is over")
+    return expires.isoformat()
