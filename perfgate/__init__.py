@@ -18,7 +18,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from perfgate.version import __version__
 
 if TYPE_CHECKING:
     from perfgate.history.load import load_history

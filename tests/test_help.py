@@ -16,6 +16,7 @@ import click
 import pytest
 from conftest import Done, Repository, steady, write_log, write_rules
 
+from perfgate.cli import entry
 from perfgate.cli.entry import main, run
 
 Command = Callable[..., Done]
@@ -38,6 +39,14 @@ def examples(group: click.Group, prefix: str = "perfgate") -> dict[str, str]:
 
 
 EXAMPLES = examples(main)
+
+
+def test_the_table_of_groups_is_true() -> None:
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    groups = {name: group for name, group in commands.items() if isinstance(group, click.Group)}
+    found = {name: tuple(group.list_commands(context)) for name, group in groups.items()}
+    assert found == entry._GROUPS
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def test_a_build_is_checked_before_it_is_published() -> None:
 def test_a_tag_matches_the_version_and_the_changelog(tmp_path: Path, tag: str, heading: str, code: int) -> None:
     version = perfgate.__version__
     (tmp_path / "perfgate").mkdir()
-    shutil.copy(ROOT / "perfgate" / "__init__.py", tmp_path / "perfgate")
+    shutil.copy(ROOT / "perfgate" / "version.py", tmp_path / "perfgate")
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{heading.format(version)}\n")
     done = bash(script("build", "Check that the tag"), tmp_path, GITHUB_REF_NAME=tag.format(version))
     assert bool(done.returncode) == bool(code), done.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 
@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-import perfgate
 from perfgate.baselines.contents import MOST_BYTES, Contents, TooLarge, Wanted, contents
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource
 from perfgate.baselines.levels import RUNS_KEPT, History
@@ -19,7 +18,6 @@ from perfgate.baselines.places import identity_of
 from perfgate.baselines.policy_stores import store_of
 from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline
 from perfgate.baselines.stores import Store, WritableStore, open_store
-from perfgate.baselines.unknown_gpu import unknown_gpu
 from perfgate.baselines.writing import write_file
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
@@ -27,12 +25,19 @@ from perfgate.core.wording import listed, plural, utf8_text
 from perfgate.judge.naming import naming
 from perfgate.judge.pairs import is_paired
 from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.judge.utilization import with_utilization
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, Sentence, selectors
+from perfgate.version import __version__
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
+
+#: The formats of tools that run on GPUs, and metrics that only a GPU has.
+_FORMATS = frozenset(("deepspeed", "megatron", "mlperf", "nccl-tests", "ncu", "nsys", "vllm"))
+_METRICS = ("gpu.", "kernel.", "energy.")
+_PARTS = (".device_time", ".self_device_time", "memory.peak_reserved")
 
 
 class Candidates(Struct, frozen=True):
@@ -152,7 +157,7 @@ class Candidates(Struct, frozen=True):
         identity = identity_of(self.facts, self.ruleset.identity)
         file = BaselineFile(
             schema=STORED_RUN.schema,
-            tool=f"perfgate {perfgate.__version__}",
+            tool=f"perfgate {__version__}",
             suite=self.ruleset.suite,
             time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
             commit=utf8_text(self.options.head or run.commit or surroundings.head_commit() or "") or None,
@@ -254,8 +259,6 @@ def read_measured(
     )
     facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
     if ruleset.model is not None:
-        from perfgate.judge.utilization import with_utilization
-
         runs = with_utilization(runs, ruleset.model, facts)
     found = [*(problem for run in runs for problem in run.problems), *clashes]
     damaged = [str(problem) for problem in found if problem.severity == "error"]
@@ -267,3 +270,22 @@ def read_measured(
     if any(one and other and not one & other for one, other in combinations(ranks, 2)):
         raise Refused("these files have different ranks, so they look like one run: give their folder", 1)
     return runs, facts, tuple(clashes)
+
+
+def unknown_gpu(runs: Sequence[Run], facts: Mapping[str, Fact], identity: Sequence[str]) -> list[str]:
+    """Return a warning if runs of a GPU are to be stored and no fact says which GPU it was; else nothing.
+
+    A later check that knows its GPU finds no baseline then, and ends with exit 3.
+    """
+    if "gpu" not in identity or facts.get("gpu") is not None or not any(map(_is_of_gpu, runs)):
+        return []
+    return [
+        "warning: no GPU is known for these runs, and a check that knows its GPU finds no baseline for it: give --env"
+        " with the facts of their machine (`perfgate env > env.json` there)"
+    ]
+
+
+def _is_of_gpu(run: Run) -> bool:
+    if not _FORMATS.isdisjoint(run.format.split("+")):
+        return True
+    return any(one.key.metric.startswith(_METRICS) or one.key.metric.endswith(_PARTS) for one in run.series)

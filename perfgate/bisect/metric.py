@@ -17,6 +17,7 @@ from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import Pairs, paired_ratios
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.judge.utilization import with_utilization
 from perfgate.judge.verdicts import COMPUTED
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.stats.moderated import has_logarithm
@@ -59,8 +60,6 @@ def with_computed(ruleset: Ruleset, runs: Sequence[Run], given: Mapping[str, Fac
     """
     if ruleset.model is None:
         return tuple(runs)
-    from perfgate.judge.utilization import with_utilization
-
     facts, _ = merge_facts(runs, given, ruleset.identity)
     return with_utilization(runs, ruleset.model, facts)
 

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.bisect.design import Design, Hypotheses, Prediction
 from perfgate.bisect.measurements import IntArray, Measurement, Model
@@ -42,6 +43,10 @@ _NOTHING, _ANOTHER = 0.15, 0.15
 #: How often the weights of the measurements are computed.
 _ROUNDS = 2
 _TINY = 1e-300
+#: The standard deviation of another machine's level, and the odds of another machine.
+_OTHER, _ODDS = 0.1, 0.25
+#: Stored runs are used while the machine is this probable to be the same.
+_SAME = 0.75
 
 
 class Posterior(Struct, frozen=True):
@@ -269,3 +274,18 @@ def _mixture(
 
     out = (1 - confidence) / 2
     return float(weight @ mean), quantile(1 - out), quantile(out)
+
+
+def agreed_posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
+    """Return `posterior`, and without the stored runs if the machine is probably another one now.
+
+    Another machine is a second hypothesis: under it, the stored runs are anywhere around the new ones. The probability
+    density of the stored runs, given all new measurements, tells the two apart.
+    """
+    alone = posterior(replace(model, stored=()), measurements)
+    if not model.stored:
+        return alone
+    found = posterior(model, measurements)
+    same = found.log_density - alone.log_density
+    other = len(model.stored) * -math.log(_OTHER * math.sqrt(2 * math.pi)) + math.log(_ODDS)
+    return found if 1 / (1 + math.exp(min(other - same, 700.0))) >= _SAME else alone

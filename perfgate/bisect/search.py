@@ -13,10 +13,9 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from perfgate.bisect.agreement import agreed_posterior
 from perfgate.bisect.choose import best, candidates, entropy
 from perfgate.bisect.measurements import Measurement, Model
-from perfgate.bisect.posterior import Posterior
+from perfgate.bisect.posterior import Posterior, agreed_posterior
 from perfgate.core.bisection import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 

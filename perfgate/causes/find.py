@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -11,23 +11,20 @@ from msgspec.structs import replace
 from perfgate.causes.align import Alignment, align, incomparable, is_of_metrics, obstacle_to_causes, same_ranks
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
-from perfgate.causes.findings import Finding, busy_change
+from perfgate.causes.findings import Finding, busy_change, source_of
 from perfgate.causes.grouping import grouped
 from perfgate.causes.machine import find_machine, many_swaps
 from perfgate.causes.memory import find_memory
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, measure_noise
+from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
 from perfgate.causes.ranks import find_slow_ranks
 from perfgate.causes.series_findings import find_in_series
 from perfgate.causes.series_noise import SeriesNoise
 from perfgate.causes.slowdowns import find_slowdowns
-from perfgate.causes.sources import source_of
 from perfgate.causes.tree_difference import not_timed, place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
-
-if TYPE_CHECKING:
-    from perfgate.causes.paired import PairNoise
 
 #: A cause is larger than this share of the step, and than this number of its standard errors.
 _WORTH = 0.004
@@ -94,8 +91,6 @@ def _with_noise(alignment: Alignment, *, of_metrics: bool, paired: bool) -> tupl
         return alignment, SeriesNoise(alignment)
     if not paired:
         return alignment, measure_noise(alignment)
-    from perfgate.causes.paired import PairNoise, in_pairs
-
     by_pair = in_pairs(alignment)
     return by_pair, PairNoise(by_pair)
 
@@ -121,8 +116,6 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
         else:
             edits.append(_as_one(swaps, whole, noise))
     if not isinstance(noise, Noise):  # both sides of pairs ran on one machine
-        from perfgate.causes.paired import find_paired_slowdowns
-
         return [*edits, *find_paired_slowdowns(alignment, noise, claimed)], notes
     machine = find_machine(alignment, noise, claimed, other_device=other_device)
     claimed |= set() if machine is None else machine.nodes

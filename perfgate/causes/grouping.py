@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment
 from perfgate.causes.findings import Finding, names_of
 from perfgate.causes.noise import Noise
+from perfgate.causes.paired import PairNoise
 from perfgate.core.causes import CauseKind
-
-if TYPE_CHECKING:
-    from perfgate.causes.paired import PairNoise
 
 #: A finding of less than this part of another one in the same range follows from it.
 _MINOR = 0.5

@@ -1,5 +1,5 @@
-"""The command line: parse, call a command, write, and choose the exit code.
+"""What all commands share: the way in and out, options, printing, refusals and completion.
 
-`entry` has the way in and out, `shared` what commands share, and each other module one command. Only click is imported
-at start-up; everything else is imported when a command runs.
+`entry` imports the file of the command that runs, from `perfgate/commands/`. At start-up only click is imported.
+`check`, `compare` and `run` have their options here.
 """

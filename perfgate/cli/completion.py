@@ -1,4 +1,4 @@
-"""The command `perfgate completion`, and what a shell offers after the tab key."""
+"""What a shell offers after the tab key."""
 
 from __future__ import annotations
 
@@ -29,40 +29,21 @@ def rule_names(
     """Return the ids of the rules, or nothing if the rules cannot be read; also their metrics if asked for."""
     from click.shell_completion import CompletionItem
 
-    from perfgate.commands.rules import names_of_rules
+    from perfgate.rules.load import readable_rulesets
     from perfgate.workspace.options import Refused
+    from perfgate.workspace.rule_source import WORKING_TREE
+    from perfgate.workspace.surroundings import limits
 
     with suppress(Refused, OSError):  # a shell asks at every keystroke, and cannot show an error
-        names = names_of_rules(context.params.get("rules") or ("rules",), with_metrics=with_metrics)
+        given = WORKING_TREE.rule_files(context.params.get("rules") or ("rules",))
+        found = [rule for ruleset in readable_rulesets(given, limits()) for rule in ruleset.rules]
+        names = {rule.name for rule in found}
+        if with_metrics:
+            names |= {rule.sentence.subject_text for rule in found}
         # A shell would split a name with blanks into several words.
-        words = (name for name in names if shlex.quote(name) == name)
+        words = (name for name in sorted(names) if shlex.quote(name) == name)
         return [CompletionItem(name) for name in words if name.startswith(incomplete)]
     return []
 
 
 rules_and_metrics = partial(rule_names, with_metrics=True)
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> int:
-    """Print the script that completes commands, options, files and rules in a shell.
-
-    \b
-    Load it when the shell starts:
-      bash   eval "$(perfgate completion bash)"              in ~/.bashrc
-      zsh    eval "$(perfgate completion zsh)"               in ~/.zshrc, after compinit
-      fish   perfgate completion fish > ~/.config/fish/completions/perfgate.fish
-
-    \b
-    Example: perfgate completion bash
-    """
-    from click.shell_completion import ShellComplete, get_completion_class
-
-    found = get_completion_class(shell)
-    if found is None:
-        raise click.UsageError(f"there is no completion for {shell}")
-    command = click.get_current_context().find_root().command
-    # click's own `source` of bash would run bash to ask for its version; the script may be for another machine.
-    click.echo(ShellComplete.source(found(command, {}, "perfgate", VARIABLE)))
-    return 0

@@ -10,12 +10,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import StringIO, TextIOWrapper
+from typing import TYPE_CHECKING
 
 import click
 
-from perfgate import __version__
 from perfgate.cli.completion import VARIABLE
 from perfgate.cli.printing import USAGE, tell
+from perfgate.version import __version__
+
+if TYPE_CHECKING:  # a shell alone needs it
+    from click.shell_completion import CompletionItem
 
 INTERRUPTED = 130
 INTERNAL = 4
@@ -24,7 +28,10 @@ _LEAST_MEMORY = 256 << 20
 #: The message of the loader for a library that does not fit into the memory limit.
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")
 
-#: Every command with its line in `--help`. The module `perfgate.cli.NAME` has the command NAME.
+#: The number of threads of numpy's library for matrices, which reads it when it is imported.
+_THREADS = "OPENBLAS_NUM_THREADS"
+
+#: Every command with its line in `--help`. The file `perfgate/commands/NAME.py` is only read if the command runs.
 _COMMANDS = {
     "baseline": "Approve, add, list and compare stored baselines.",
     "bisect": "Find the commit that changed a metric.",
@@ -46,10 +53,14 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of a document.",
     "selftest": "Prove that worse input fails and unchanged passes.",
 }
-
-
+#: The commands whose options are still in `perfgate/cli/NAME.py`.
+_WITH_OPTIONS_APART = ("check", "compare", "run")
 #: The commands that have commands of their own.
-_GROUPS = ("baseline", "history", "rules")
+_GROUPS = {
+    "baseline": ("add", "allow", "approve", "diff", "list", "prune", "show", "verify"),
+    "history": ("add", "backfill", "compact", "export", "import", "quarantine", "report", "show"),
+    "rules": ("check", "diff", "explain"),
+}
 #: What other tools call a command.
 _OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
 
@@ -77,26 +88,47 @@ class SuggestingGroup(click.Group):
 
 
 class _Commands(SuggestingGroup):
-    """The group of all commands. It imports only the module of the command that runs."""
+    """The group of all commands. It imports only the file of the command that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of this name, or None. Raises UsageError as the class above."""
+        """Import the file of a command and return it, or None. Raises UsageError as the class above.
+
+        numpy gets one thread: no command multiplies large matrices, and each thread takes time to start and memory.
+        """
         if cmd_name not in _COMMANDS:
             return super().get_command(ctx, cmd_name)
-        command = vars(import_module(f"perfgate.cli.{cmd_name}"))[cmd_name]
-        assert isinstance(command, click.Command)
-        return command
+        is_free = _THREADS not in os.environ
+        if is_free:
+            os.environ[_THREADS] = "1"
+        try:
+            module = import_module(f"perfgate.commands.{cmd_name}")
+        finally:
+            if is_free:
+                del os.environ[_THREADS]  # a measured program must not get it
+        if cmd_name in _WITH_OPTIONS_APART:
+            found = vars(import_module(f"perfgate.cli.{cmd_name}"))[cmd_name]
+        else:
+            found = module.command
+        assert isinstance(found, click.Command)
+        return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return what a shell offers. click itself would import every command."""
+        from click.shell_completion import CompletionItem
+
+        named = [CompletionItem(name, help=line) for name, line in _COMMANDS.items() if name.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def near_commands(self, ctx: click.Context, word: str) -> list[str]:
         """Return the commands with the nearest name: several, if groups have one of the same name."""
         from difflib import get_close_matches
 
         meant = {name: [name] for name in _COMMANDS} | {other: [command] for other, command in _OTHER_WORDS.items()}
-        for group in _GROUPS:
-            for command in vars(import_module(f"perfgate.cli.{group}"))[group].commands:
+        for group, commands in _GROUPS.items():
+            for command in commands:
                 if command not in _COMMANDS:
                     meant.setdefault(command, []).append(f"{group} {command}")
         near = get_close_matches(word, meant, n=1)

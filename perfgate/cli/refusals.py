@@ -12,7 +12,8 @@ from typing import NoReturn
 
 import click
 
-from perfgate.core import Report
+from perfgate.core import Location, Problem, Report
+from perfgate.judge.report import with_outcome
 from perfgate.reporters import EXTRAS, RENDERERS
 from perfgate.workspace.options import Refused
 from perfgate.workspace.output_files import output_faults, write_reports
@@ -80,9 +81,10 @@ def _sigterm_raises() -> Iterator[None]:
 
 
 def _refusal(error: BaseException) -> Report:
-    """Return the report of an error, with the exit code that it causes; a signal counts as not judged."""
-    from perfgate.commands.report import refusal
+    """Return the report of an error, with a problem for each line of its message, and the exit code that it causes.
 
+    A signal counts as not judged.
+    """
     message, code = str(error), _INTERNAL
     if isinstance(error, Refused):
         code = error.exit_code if error.exit_code <= _INTERNAL else _NOT_JUDGED
@@ -97,4 +99,7 @@ def _refusal(error: BaseException) -> Report:
         message, code = f"stopped by {name}", _NOT_JUDGED
     else:
         message = f"internal error: {type(error).__name__}: this is a bug in perfgate"
-    return refusal(message, code)
+    head, *more = message.split("\n")
+    lines = [f"nothing was judged: {head}", *filter(None, more)]
+    problems = tuple(Problem("error", line, Location("perfgate")) for line in lines)
+    return with_outcome(Report(problems=problems), at_least=code)

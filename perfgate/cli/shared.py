@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from msgspec import Struct
 
 from perfgate.cli.completion import files, rules_and_metrics
 from perfgate.workspace.options import CommandOptions
-
-if TYPE_CHECKING:
-    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,8 +60,8 @@ class OutputFile(click.types.StringParamType):
         return value
 
 
-#: The type of every option that names a file to write.
-OUTPUT_FILE = OutputFile()
+#: An option that names a file to write.
+output_option = partial(click.option, type=OutputFile(), metavar="FILE", shell_complete=files)
 
 
 def _keep_workers(context: click.Context, option: click.Parameter, value: int | None) -> None:
@@ -229,12 +226,7 @@ _REPORTS = {
 }
 #: The options of every command that prints a report; the command gets them as `publication`.
 report_options = command_options(
-    *(
-        click.option(
-            f"--{name}", type=OUTPUT_FILE, metavar="FILE", shell_complete=files, help=f"Write {what}; - is stdout."
-        )
-        for name, what in _REPORTS.items()
-    ),
+    *(output_option(f"--{name}", help=f"Write {what}; - is stdout.") for name, what in _REPORTS.items()),
     click.option(
         "--github/--no-github",
         default=None,

@@ -2,46 +2,170 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import click
 from msgspec.structs import replace
 
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
 from perfgate.bisect.search import Terms, search
 from perfgate.bisect.session import open_folder
+from perfgate.cli.printing import USAGE, screen, tell, write_document
+from perfgate.cli.run import duration, words
+from perfgate.cli.shared import (
+    baselines_option,
+    command_options,
+    env_option,
+    format_option,
+    output_option,
+    rules_option,
+    suite_option,
+    trace_mode_option,
+)
 from perfgate.commands.bisect_answer import AnswerParts, answer
-from perfgate.commands.bisect_history import from_history
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
-from perfgate.commands.bisect_request import BisectRequest
-from perfgate.commands.compare import asked_change, metric_rule
+from perfgate.commands.bisect_request import BisectRequest, from_history, ruleset_of
 from perfgate.core.bisection import BisectReport
-from perfgate.core.trained_model import HFU, MFU
 from perfgate.core.wording import plural
 from perfgate.measuring.items import clock, item_runner
 from perfgate.measuring.keeping import claim
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import Tell
-from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.syntax.cursor import SentenceError
-from perfgate.rules.syntax.grammar import parse_expression
-from perfgate.rules.syntax.sentence import ChangeClause, Selector
-from perfgate.workspace.mapping_source import no_rules
-from perfgate.workspace.options import Refused
-from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+from perfgate.reporters import bisect_text
+from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.output_files import output_faults, write_reports
 from perfgate.workspace.surroundings import git
 
-#: The smallest change that is searched for, if neither the user nor the rule says it.
-_TOLERANCE = 0.02
+
+class OverCommand(click.Command):
+    """A command in which `--over A B C` means `--over A --over B --over C`, up to the next option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat `--over` before each of its items; the words after `--` are the user's command."""
+        end = args.index("--") if "--" in args else len(args)
+        rewritten: list[str] = []
+        is_over = False
+        for word in args[:end]:
+            if word.startswith("-"):
+                is_over = word == "--over"
+                rewritten += [] if is_over else [word]
+            else:
+                rewritten += ["--over", word] if is_over else [word]
+        return super().parse_args(ctx, [*rewritten, *args[end:]])
+
+
+@click.command("bisect", cls=OverCommand, context_settings={"allow_interspersed_args": False})
+@command_options(
+    click.argument("command", nargs=-1, metavar="-- COMMAND..."),
+    click.option("--good", metavar="REF", help="A commit with the old level."),
+    click.option("--bad", metavar="REF", help="A later commit with the new level. [default: HEAD]"),
+    click.option(
+        "--from-history", metavar="METRIC", help="Search the commits of the newest change of this metric that is worse."
+    ),
+    click.option(
+        "--change", metavar="N", help="With --from-history: the Nth change of `perfgate history METRIC`, or its commit."
+    ),
+    click.option("--environment", metavar="NAME", help="With --from-history: the environment, by its folder."),
+    click.option("--over", multiple=True, metavar="ITEM...", help="Search this list instead of commits, good to bad."),
+    click.option("--full", is_flag=True, help="If a merge is found, search the commits that it brought, too."),
+    click.option("--rule", metavar="ID", help="Measure what this rule judges; its tolerance is the default."),
+    click.option("--metric", metavar="NAME", help="Measure this metric."),
+    click.option("--statistic", metavar="NAME", help="With --metric: median, mean, p95, ... [default: median]"),
+    click.option(
+        "--tolerance", metavar="T", help="Search for a change larger than this. [default: that of --rule, or 2%]"
+    ),
+    click.option("--build", type=words, metavar="COMMAND", help="Build each commit or item once, in its folder."),
+    click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
+    click.option(
+        "--max-runs", "most_runs", type=click.IntRange(2, 1000), default=50, metavar="N", help="[default: 50]"
+    ),
+    click.option("--time-budget", type=duration, metavar="TIME", help="Start no run that would end later than this."),
+    click.option(
+        "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
+    ),
+    click.option(
+        "--keep",
+        default="perfgate-bisect",
+        metavar="DIR",
+        help="Keep the measurements here, to go on after an interruption. [default: perfgate-bisect]",
+    ),
+    click.option("--whole-runs", is_flag=True, help="Do not interleave the steps with those of the first commit."),
+    click.option(
+        "--hook-timeout",
+        type=duration,
+        default="60s",
+        metavar="TIME",
+        help="Wait this long for the first step of a Recorder. [default: 60s]",
+    ),
+    name="asked",
+    build=BisectRequest,
+)
+@command_options(rules_option, baselines_option, suite_option, env_option, format_option, trace_mode_option)
+@output_option("--json", help="Write the answer as JSON; - is stdout.")
+@output_option("--markdown", help="Write the answer for an issue; - is stdout.")
+@output_option("--html", help="Write the answer as a page with plots; - is stdout.")
+def command(
+    asked: BisectRequest, options: CommandOptions, json: str | None, markdown: str | None, html: str | None
+) -> int:
+    """Find the commit that changed a metric: measure few commits, several times, until one is 95 % probable.
+
+    COMMAND runs in a worktree of each commit, as with `perfgate run`: it writes to $PERFGATE_RESULTS or {results}, or
+    prints its results. The name of the commit or item is $PERFGATE_ITEM or {item}.
+    The exit code is 0 if a commit is found, and 3 if the change is not reproduced or undecided.
+
+    \b
+    Example: perfgate bisect --good v1.4 --bad main --metric step_time -- python bench.py
+
+    \b
+    A change that `perfgate history` shows:
+      perfgate bisect --from-history step_time -- python bench.py
+
+    \b
+    Package versions instead of commits:
+      perfgate bisect --over torch==2.11.0 torch==2.12.0 torch==2.13.0 \\
+        --build 'sh make-env.sh {item}' --metric step_time -- sh in-env.sh {item} bench.py
+    """
+    outputs = {name: path for name, path in (("json", json), ("markdown", markdown), ("html", html)) if path}
+    asked.check()
+    extras = {"html": ("jinja2",)}
+    for fault in output_faults(outputs, (*options.rules, options.baselines, asked.keep), extras).values():
+        raise Refused(fault)
+    return _publish(bisect(replace(asked, options=options), tell), outputs)
+
+
+def _publish(report: BisectReport, outputs: dict[str, str]) -> int:
+    """Write and print the answer; return the exit code: 2 if a file cannot be written."""
+
+    def rendered(name: str) -> str:
+        renderers: dict[str, Callable[[BisectReport], str]] = {
+            "json": bisect_text.json,
+            "markdown": bisect_text.markdown,
+        }
+        if name == "html":
+            from perfgate.reporters.html.bisect_page import render
+
+            return render(report)
+        return renderers[name](report)
+
+    failures = write_reports(outputs, rendered)
+    printed = [name for name, path in outputs.items() if path == "-"]
+    for name in printed:
+        write_document(rendered(name))
+    if not printed:
+        seen = screen()
+        text = bisect_text.terminal(report, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only)
+        click.echo(text, nl=not text.endswith("\n"), color=True)
+    for failure in failures:
+        tell(f"error: {failure}")
+    return USAGE if failures else report.exit_code
 
 
 def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal (3)."""
     if request.from_history is not None:
         request = from_history(request, request.from_history, tell)
-    ruleset, tolerance = _ruleset(request)
-    request = replace(request, program=replace(request.program, mappings=ruleset.mappings))
+    ruleset, tolerance = ruleset_of(request)
     items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad or "HEAD")
     if items.commits and git("status", "--porcelain", "--untracked-files=no", what="the working tree cannot be read"):
         tell("note: uncommitted changes are left alone and are not measured: only commits are")
@@ -68,56 +192,6 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
         raise Refused(f"{stopped}: {step}", stopped.exit_code) from None
 
 
-def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:
-    """Return a ruleset with the one rule to measure, and the tolerance. Raises Refused."""
-    tolerance = None
-    if request.tolerance is not None:
-        asks = asked_change(None, request.tolerance).asks
-        assert isinstance(asks, ChangeClause)
-        tolerance = asks.relative
-    if request.metric is not None:
-        clause = asked_change(request.statistic, "5%")
-        rule = metric_rule(request.metric, request.statistic, clause)
-        if (labelled := _labelled(request.metric)) is not None:
-            rule = replace(rule, sentence=replace(rule.sentence, subject=labelled))
-        return replace(_without_rules(request), rules=(rule,)), _TOLERANCE if tolerance is None else tolerance
-    ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
-    chosen = [rule for rule in ruleset.rules if rule.name == request.rule]
-    if not chosen:
-        known = ", ".join(rule.name for rule in ruleset.rules[:20])
-        raise Refused(f"--rule {request.rule}: unknown rule; the rules are {known}")
-    found = [clause.asks.relative for clause in chosen[0].clauses if isinstance(clause.asks, ChangeClause)]
-    own = next((value for value in found if value), _TOLERANCE)
-    return replace(ruleset, rules=(chosen[0],)), own if tolerance is None else tolerance
-
-
-def _without_rules(request: BisectRequest) -> Ruleset:
-    """Return the mappings of the rule files, their derived metrics, and the model that `mfu` and `hfu` need.
-
-    A plain metric needs no rule files, so mistakes in them do not matter. Raises Refused.
-    """
-    without = no_rules("bisect", request.options.rules)
-    there = [path for path in request.options.rules if os.path.exists(path)]
-    if not there or not WORKING_TREE.has_rules(there):
-        return without
-    try:
-        known = read_ruleset(WORKING_TREE, there, request.options.suite)
-    except Refused:
-        if (request.metric or "").partition("{")[0] in (MFU, HFU):
-            raise
-        return without
-    return replace(without, metrics=known.metrics, model=known.model)
-
-
-def _labelled(metric: str) -> Selector | None:
-    """Return a metric with labels, `forward{rank="0"}`; None for a plain name."""
-    try:
-        found = parse_expression(metric) if metric.endswith("}") else None
-    except SentenceError:
-        return None
-    return found if isinstance(found, Selector) else None
-
-
 def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectReport:
     """Search one list, or go on with it. Raises Refused and Stopped."""
     keep = path.as_posix()
@@ -129,7 +203,7 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
     folder = open_folder(path, keep, _question(task, items))
     if folder.stored:
         task.tell(f"going on with {plural(len(folder.stored), 'measurement')} in {keep}")
-    with item_runner(task.request.program, path, items.names, items.commits) as runner:
+    with item_runner(task.request.program(task.ruleset), path, items.names, items.commits) as runner:
         measurer = ItemMeasurer(task, items, folder, runner, session=folder.session)
         fault = measurer.begin()
         result, stored = None, False
@@ -147,14 +221,13 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
 def _question(task: BisectTask, items: SearchedRange) -> Mapping[str, object]:
     """Return everything that the measurements depend on, but not when the search ends."""
     request, rule = task.request, task.ruleset.rules[0]
-    program = request.program
     return {
         "schema": "perfgate.bisect-question/1",
         "items": [items.names[0], len(items.names), items.names[-1]] if items.commits else list(items.names),
         "metric": rule.sentence.text,
-        "command": list(program.command),
-        "build": list(program.build),
-        "results": list(program.results),
-        "format": program.format,
+        "command": list(request.command),
+        "build": list(request.build or ()),
+        "results": list(request.results),
+        "format": request.options.format,
         "whole-runs": request.whole_runs,
     }

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from perfgate.baselines.places import differences, identity_of
 from perfgate.baselines.repository import load_baseline
 from perfgate.baselines.stores import open_store
-from perfgate.bisect.measurements import Model
+from perfgate.bisect.measurements import Model, StoredEnds, ends_of_history, stored_ends
 from perfgate.bisect.metric import MetricValue, NoMetric, prior_of, value_in_run
 from perfgate.bisect.ranges import SearchedRange
-from perfgate.bisect.stored_ends import StoredEnds, ends_of_history, stored_ends
 from perfgate.core import Baseline, Fact, Run
 from perfgate.core.branch import CommitLine
 from perfgate.core.run_history import HistorySeries

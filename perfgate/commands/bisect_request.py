@@ -1,36 +1,212 @@
-"""The request of `perfgate bisect`, as commands pass it on."""
+"""The request of `perfgate bisect`: what is asked, checked, and completed by the rules or by the history."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+import os
 
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.commands.compare import asked_change, metric_rule
+from perfgate.commands.history import show
+from perfgate.core.run_history import HistoryChange, HistorySeries
+from perfgate.core.trained_model import HFU, MFU
+from perfgate.core.units import format_change
+from perfgate.core.wording import listed, plural
 from perfgate.measuring.items import ItemProgram
-from perfgate.workspace.options import CommandOptions
+from perfgate.measuring.until_settled import Tell
+from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.syntax.cursor import SentenceError
+from perfgate.rules.syntax.grammar import parse_expression
+from perfgate.rules.syntax.sentence import ChangeClause, Selector
+from perfgate.workspace.mapping_source import no_rules
+from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
+from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+
+#: The smallest change that is searched for, if neither the user nor the rule says it, and the same as a part of the
+#: change that the history has.
+_TOLERANCE, _PART = 0.02, 0.5
 
 
 class BisectRequest(Struct, frozen=True):
-    """A request to search a list for a change of one metric. Times are in seconds."""
+    """A request to search a list for a change of one metric, and how its items are measured. Times are in seconds."""
 
-    options: CommandOptions
-    program: ItemProgram
-    good: str | None = None
+    command: tuple[str, ...]
+    good: str | None
     #: The default is HEAD.
-    bad: str | None = None
-    #: The items of a list, instead of commits.
-    over: tuple[str, ...] = ()
-    #: Search inside of a merge, too.
-    full: bool = False
-    #: The id of a rule, or else a metric with its statistic.
-    rule: str | None = None
-    metric: str | None = None
-    statistic: str | None = None
-    tolerance: str | None = None
-    most_runs: int = 50
-    time_budget: float | None = None
-    keep: str = "perfgate-bisect"
-    #: Do not take steps by turns.
-    whole_runs: bool = False
+    bad: str | None
     #: A metric of the history whose change gives metric and range, its number or commit, and its environment.
-    from_history: str | None = None
-    change: str | None = None
-    environment: str | None = None
+    from_history: str | None
+    change: str | None
+    environment: str | None
+    #: The items of a list, instead of commits.
+    over: tuple[str, ...]
+    #: Search inside of a merge, too.
+    full: bool
+    #: The id of a rule, or else a metric with its statistic.
+    rule: str | None
+    metric: str | None
+    statistic: str | None
+    tolerance: str | None
+    build: tuple[str, ...] | None
+    results: tuple[str, ...]
+    most_runs: int
+    time_budget: float | None
+    timeout: float
+    keep: str
+    #: Do not take steps by turns.
+    whole_runs: bool
+    hook_timeout: float
+    #: The options of other commands, too.
+    options: CommandOptions = CommandOptions()
+
+    def program(self, ruleset: Ruleset) -> ItemProgram:
+        """Return the command for each item; mappings of the rules may read its results."""
+        times, format = (self.timeout, self.hook_timeout), self.options.format
+        return ItemProgram(self.command, self.build or (), self.results, *times, format, ruleset.mappings)
+
+    def check(self) -> None:
+        """Raise UsageError for options that contradict each other."""
+        if not self.command:
+            raise click.UsageError("give the command to run after --")
+        self._check_range()
+        if self.statistic is not None and self.rule is not None:
+            raise click.UsageError("--statistic needs --metric: a rule has its own statistic")
+        if self.over and self.full:
+            raise click.UsageError("--full is about merges of commits, and --over is a list")
+
+    def _check_range(self) -> None:
+        """Raise UsageError unless there is one range and one metric."""
+        if self.from_history is not None:
+            if self.over or self.rule is not None or self.metric is not None:
+                raise click.UsageError("--from-history gives metric and range: leave out --metric, --rule and --over")
+            return
+        if self.change is not None or self.environment is not None:
+            raise click.UsageError("--change and --environment need --from-history METRIC")
+        if (self.good is None) == (not self.over):
+            start = "or --from-history METRIC, or a list with --over ITEM..."
+            raise click.UsageError(f"give --good REF (and --bad REF), {start}")
+        if (self.rule is None) == (self.metric is None):
+            raise click.UsageError("give the metric to measure: --rule ID, or --metric NAME")
+
+
+def ruleset_of(request: BisectRequest) -> tuple[Ruleset, float]:
+    """Return a ruleset with the one rule to measure, and the tolerance. Raises Refused."""
+    tolerance = None
+    if request.tolerance is not None:
+        asks = asked_change(None, request.tolerance).asks
+        assert isinstance(asks, ChangeClause)
+        tolerance = asks.relative
+    if request.metric is not None:
+        clause = asked_change(request.statistic, "5%")
+        rule = metric_rule(request.metric, request.statistic, clause)
+        if (labelled := _labelled(request.metric)) is not None:
+            rule = replace(rule, sentence=replace(rule.sentence, subject=labelled))
+        return replace(_without_rules(request), rules=(rule,)), _TOLERANCE if tolerance is None else tolerance
+    ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
+    chosen = [rule for rule in ruleset.rules if rule.name == request.rule]
+    if not chosen:
+        known = ", ".join(rule.name for rule in ruleset.rules[:20])
+        raise Refused(f"--rule {request.rule}: unknown rule; the rules are {known}")
+    found = [clause.asks.relative for clause in chosen[0].clauses if isinstance(clause.asks, ChangeClause)]
+    own = next((value for value in found if value), _TOLERANCE)
+    return replace(ruleset, rules=(chosen[0],)), own if tolerance is None else tolerance
+
+
+def _without_rules(request: BisectRequest) -> Ruleset:
+    """Return the mappings of the rule files, their derived metrics, and the model that `mfu` and `hfu` need.
+
+    A plain metric needs no rule files, so mistakes in them do not matter. Raises Refused.
+    """
+    without = no_rules("bisect", request.options.rules)
+    there = [path for path in request.options.rules if os.path.exists(path)]
+    if not there or not WORKING_TREE.has_rules(there):
+        return without
+    try:
+        known = read_ruleset(WORKING_TREE, there, request.options.suite)
+    except Refused:
+        if (request.metric or "").partition("{")[0] in (MFU, HFU):
+            raise
+        return without
+    return replace(without, metrics=known.metrics, model=known.model)
+
+
+def _labelled(metric: str) -> Selector | None:
+    """Return a metric with labels, `forward{rank="0"}`; None for a plain name."""
+    try:
+        found = parse_expression(metric) if metric.endswith("}") else None
+    except SentenceError:
+        return None
+    return found if isinstance(found, Selector) else None
+
+
+def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectRequest:
+    """Return the request with the metric, the range and the tolerance of a change in the history.
+
+    --good and --bad of the user win. Raises Refused (3) without a change, or if the history names its commit already.
+    """
+    options = request.options
+    place = HistoryPlace(options.baselines, options.suite, request.environment, None, options.rules)
+    found = show(place, metric.partition("{")[0])
+    named = [one for one in found.series if "{" not in metric or str(one.name.key) == metric]
+    series = _series(metric, named, request.statistic)
+    change = _change(series, request.change)
+    good, bad = (request.good or change.last_good.commit, request.bad or change.first_bad.commit)
+    size = f"{series.name} changed by {format_change(change.point.change)} on {change.likely.time[:10]}"
+    if good is None or bad is None:
+        raise Refused(f"{size}, between runs without a commit: name the commits with --good and --bad", 3)
+    if request.good is None and request.bad is None:
+        if change.is_one_commit:
+            raise Refused(f"{size}, between two runs of commit {change.first_bad.label}: the code is not the cause", 3)
+        if change.commits == 1:
+            commit = next(iter(found.line.between(good, bad)), None) if found.line else None
+            about = f" ({commit.author}: {commit.subject})" if commit else ""
+            step = f"to measure it again, name an earlier commit: --good {good[:10]}~5"
+            raise Refused(f"the history names the commit already: {change.first_bad.label}{about}; {step}", 3)
+    count = len(found.line.between(good, bad)) if found.line else 0
+    tell(f"{size}: searching {plural(count, 'commit') if count else 'the commits'} after {good[:12]}, up to {bad[:12]}")
+    smallest = f"{100 * min(_TOLERANCE, _PART * abs(change.point.change)):.2g}%"
+    return replace(
+        request,
+        good=good,
+        bad=bad,
+        metric=str(series.name.key),
+        statistic=None if series.kind == "value" else series.name.statistic,
+        tolerance=request.tolerance or smallest,
+    )
+
+
+def _series(metric: str, found: list[HistorySeries], statistic: str | None) -> HistorySeries:
+    """Return the one series of a metric. Raises Refused."""
+    found = [one for one in found if one.name.rank == "worst"] or found
+    found = [one for one in found if statistic in (None, one.name.statistic)]
+    places = sorted({f"{one.suite}/{one.environment}" for one in found})
+    if len(places) > 1:
+        raise Refused(f"{metric} has several histories ({listed(places)}): choose with --suite and --environment")
+    keys = sorted({str(one.name.key) for one in found})
+    if len(keys) > 1:
+        raise Refused(f"--from-history {metric} is {plural(len(keys), 'metric')} ({listed(keys)}): name one of them")
+    if len(found) != 1:
+        known = listed(sorted({one.name.statistic for one in found})) or "no such labels or statistic"
+        raise Refused(f"--from-history {metric}: the history has {known}; choose with --statistic")
+    return found[0]
+
+
+def _change(series: HistorySeries, asked: str | None) -> HistoryChange:
+    """Return the change by its number or its commit, or the newest one that is worse. Raises Refused (3)."""
+    changes = series.changes
+    if not changes:
+        raise Refused(f"{series.name} has no lasting change in its {plural(len(series.runs), 'run')}", 3)
+    labels = [f"{number} ({one.likely.label})" for number, one in enumerate(changes, 1)]
+    if asked is None:
+        worse = [one for one in changes if one.point.worse or one.point.worse is None]
+        if not worse:
+            raise Refused(f"no lasting change of {series.name} is worse: choose one with --change: {listed(labels)}", 3)
+        return worse[-1]
+    if asked.isdigit() and 1 <= int(asked) <= len(changes):
+        return changes[int(asked) - 1]
+    for one in changes:
+        if len(asked) >= 4 and any((run.commit or "").startswith(asked) for run in (one.likely, one.first_bad)):
+            return one
+    raise Refused(f"--change {asked}: {series.name} has no such change; its changes are {listed(labels, 9)}", 3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import click
 from msgspec import Struct
 
-import perfgate
 from perfgate.analysis.calibrate import calibrate
 from perfgate.baselines.candidates import read_candidates
 from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource
@@ -15,6 +15,8 @@ from perfgate.baselines.places import identity_of, prior_path
 from perfgate.baselines.repository import environments, find_environment, read_stored_runs
 from perfgate.baselines.stores import WritableStore, open_store
 from perfgate.baselines.writing import locked, write_file
+from perfgate.cli.printing import say
+from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
 from perfgate.commands.given_pairs import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
 from perfgate.core.wording import plural, utf8_text
@@ -22,10 +24,24 @@ from perfgate.judge.case import Case
 from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS
+from perfgate.version import __version__
 from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+
+
+@click.command("calibrate")
+@command_options(optional_runs_argument, *JUDGING)
+def command(options: CommandOptions) -> int:
+    """Measure the noise between five or more runs of the same code, and store it for check.
+
+    Files of pairs (`run --paired`) show the noise between pairs. Without RUN, the stored runs of each level show it.
+
+    \b
+    Example: perfgate calibrate main-*.log
+    """
+    return say(calibrate_runs(options))
 
 
 class _Measured(Struct, frozen=True):
@@ -116,7 +132,7 @@ def _write(measured: _Measured, priors: Sequence[CalibratedPrior], store: Writab
     suite, pairing = measured.case.ruleset.suite, measured.case.baseline.pairing
     stored = PriorFile(
         schema=PRIOR.schema,
-        tool=f"perfgate {perfgate.__version__}",
+        tool=f"perfgate {__version__}",
         suite=suite,
         time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
         identity=dict(measured.identity),

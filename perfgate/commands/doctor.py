@@ -9,9 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 from msgspec import Struct
 
 from perfgate.analysis.proposals import ranked, shared_metrics
+from perfgate.cli.printing import USAGE, screen, tell, write_document
+from perfgate.cli.run import duration
+from perfgate.cli.shared import command_options, output_option, rules_option, suite_option
 from perfgate.core.examination import Examination, MeasuredLoad, RuleNeed
 from perfgate.core.wording import one_line, shell_text
 from perfgate.doctor.cards import examine_cards
@@ -21,8 +25,10 @@ from perfgate.doctor.loads import measure_loads
 from perfgate.doctor.rule_needs import needs_of_command, needs_of_loads
 from perfgate.measuring.pinning import allowed_cpus
 from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
+from perfgate.reporters.doctor import render_json, render_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.output_files import output_faults, write_reports
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 from perfgate.workspace.surroundings import head_commit
 
@@ -32,6 +38,46 @@ _IDLE_S, _LOADS_S = 1.0, 10.0
 _MOST_METRICS = 3
 
 Tell = Callable[[str], None]
+
+
+@click.command("doctor", context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
+@command_options(rules_option, suite_option)
+@click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
+@click.option(
+    "--time",
+    "seconds",
+    type=duration,
+    default="2m",
+    metavar="TIME",
+    help="Measure the command for this long. [default: 2m]",
+)
+@output_option("--json", help="Write JSON (perfgate.doctor/1); - is stdout.")
+def command(
+    command: tuple[str, ...], options: CommandOptions, results: tuple[str, ...], seconds: float, json: str | None
+) -> int:
+    """Measure how noisy this machine is, find what disturbs it, and what helps.
+
+    Two known loads are measured for ten seconds, and COMMAND, if it is given, as with `perfgate run`. The exit code is
+    0 if the machine is quiet enough for the rules, and 3 if a rule asks for more than the machine can see.
+
+    \b
+    Example: perfgate doctor -- python train.py
+    """
+    outputs = {"json": json} if json else {}
+    for fault in output_faults(outputs, options.rules, {}).values():
+        raise Refused(fault)
+    plan = CommandPlan(command, results, seconds) if command else None
+    found = doctor(DoctorRequest(options, plan), tell)
+    if json == "-":
+        write_document(render_json(found))
+        return found.exit_code
+    failures = write_reports(outputs, lambda name: render_json(found))
+    seen = screen()
+    click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+    for failure in failures:
+        tell(f"error: {failure}")
+    return USAGE if failures else found.exit_code
 
 
 class DoctorRequest(Struct, frozen=True):

@@ -4,23 +4,177 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 
+import click
+
 from perfgate.baselines.stores import open_store
+from perfgate.cli.entry import SuggestingGroup
+from perfgate.cli.printing import complain, say, screen, write_document
+from perfgate.cli.shared import JUDGING, baselines_option, command_options, output_option, rules_option, runs_argument
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
 from perfgate.history.commits import commit_line
 from perfgate.history.compaction import compact
-from perfgate.history.exports import FILES, SERVICES, openmetrics
 from perfgate.history.load import load
 from perfgate.history.store import places, verify
+from perfgate.history.times import utc_time
+from perfgate.reporters.history_table import render_json, render_text
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import HistoryPlace, Refused
+from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
+from perfgate.workspace.output_files import output_faults, replace_file
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
-#: The commands of `perfgate history`; another word is a metric, and may be one of these misspelt.
-COMMANDS = ("add", "backfill", "compact", "export", "import", "quarantine", "report", "show")
+#: The commands in files of their own, `history_NAME.py`, which are only imported if they run.
+_PARTS = ("backfill", "export", "import", "quarantine")
+
+
+class _History(SuggestingGroup):
+    """A group of commands; any other word is a metric to show."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*self.commands, *_PARTS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name, or `show`; None for a name like an option, and while a shell completes."""
+        if cmd_name in _PARTS:
+            found: click.Command = import_module(f"perfgate.commands.history_{cmd_name}").command
+            return found
+        other = None if cmd_name.startswith("-") or ctx.resilient_parsing else self.commands["show"]
+        return self.commands.get(cmd_name, other)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of the first word; `show` if it is none."""
+        is_known = not args or args[0].startswith("-") or args[0] in self.list_commands(ctx)
+        if not is_known and not ctx.resilient_parsing:
+            return "show", self.commands["show"], args
+        return super().resolve_command(ctx, args)
+
+
+PLACE = (
+    rules_option,
+    baselines_option,
+    click.option("--suite", metavar="NAME", help="The history of this suite alone."),
+    click.option("--environment", metavar="NAME", help="The history of this environment alone, by its folder."),
+    click.option("--ref", metavar="REF", help="The branch that orders the runs. [default: that of the runs, or HEAD]"),
+)
+
+
+@click.group("history", cls=_History)
+def command() -> None:
+    """Remember every run of main: since when a metric is slower, in which commits, and who approved it.
+
+    `perfgate history METRIC` is short for `perfgate history show METRIC`.
+    """
+
+
+@command.command()
+@click.option("--time", metavar="TIME", help="When it was measured: 2026-11-22T14:15:00Z. [default: now]")
+@click.option("--ref", metavar="BRANCH", help="The branch that was measured. [default: that of the job or of git]")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="A release of the commit (repeatable). [default: git's]"
+)
+@command_options(runs_argument, *JUDGING)
+def add(options: CommandOptions, time: str | None, ref: str | None, tags: tuple[str, ...]) -> int:
+    """Remember runs of main: a number with its error for each metric, and no samples.
+
+    \b
+    Example: perfgate history add train.log
+    """
+    from perfgate.history.remember import Measured, remember
+
+    return say(remember(options, Measured(utc(time), ref, tags)))
+
+
+def utc(time: str | None) -> str | None:
+    """Return a time of the command line in UTC. Raises BadParameter."""
+    try:
+        return None if time is None else utc_time(time)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--time") from None
+
+
+def _address(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Return an address of a command line. Raises BadParameter."""
+    if value is not None and not value.startswith(("https://", "http://")):
+        raise click.BadParameter(f"{value!r} is not an address: it begins with https://")
+    return value
+
+
+@command.command("show")
+@click.argument("metric", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.history-series/1), with every number.")
+@command_options(*PLACE, name="place", build=HistoryPlace)
+def history_show(metric: str | None, as_json: bool, place: HistoryPlace) -> int:
+    """Show a metric since its first run: a line, its changes with their commits, who approved them.
+
+    METRIC is a name or a glob; without it, every metric has one line, the newest changes first.
+
+    \b
+    Example: perfgate history show forward
+    """
+    found = show(place, metric)
+    if as_json:
+        write_document(render_json(found))
+    else:
+        seen = screen()
+        text = render_text(
+            found, in_full=metric is not None, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only
+        )
+        click.echo(text, nl=False, color=True)
+    return complain(found.problems)
+
+
+@command.command()
+@output_option("--html", "path", default="history.html", help="The page; `-` is stdout. [default: history.html]")
+@click.option("--metric", metavar="NAME", help="Only the metrics with this name, which may be a glob.")
+@click.option(
+    "--commit-url",
+    metavar="URL",
+    callback=_address,
+    help="Link commits: their hash is added to this address, such as https://github.com/OWNER/REPO/commit/.",
+)
+@command_options(*PLACE, name="place", build=HistoryPlace)
+def report(path: str, metric: str | None, commit_url: str | None, place: HistoryPlace) -> int:
+    """Write a page with the trend of every metric, the newest changes first: levels, commits, approvals, releases.
+
+    The page is one file. It works offline, with search and zoom.
+
+    \b
+    Example: perfgate history report --html history.html
+    """
+    from perfgate.reporters.trends.trend_page import conclusion, render
+
+    for fault in output_faults({"html": path}, (place.baselines, *place.rules), {}).values():
+        raise Refused(fault)
+    found = show(place, metric)
+    text = render(found, commit_address=commit_url)
+    if path == "-":
+        write_document(text)
+    else:
+        replace_file(path, text.encode("utf-8", "backslashreplace"))
+        say([f"wrote {path} ({len(text) / 1024:.0f} KiB): {conclusion(found)}"])
+    return complain(found.problems)
+
+
+@command.command("compact")
+@click.option("--all", "is_all", is_flag=True, help="Also the month that is not over.")
+@baselines_option
+def history_compact(is_all: bool, baselines: str) -> int:
+    """Write the runs of each month that is over as one file, so that a long history is small and quick to read.
+
+    It loses nothing, whatever happens meanwhile; two compactions at once do no harm.
+
+    \b
+    Example: perfgate history compact
+    """
+    lines, problems = compact_store(baselines, is_all=is_all)
+    say(lines)
+    return complain(problems)
 
 
 def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
@@ -46,7 +200,8 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     if metric is not None and not found.series and found.environments:
         known = sorted({name for one in found.environments for name in one.metrics})
         near = get_close_matches(metric, known, n=3, cutoff=0.5)
-        near += [f"`perfgate history {name}`" for name in get_close_matches(metric, COMMANDS, n=1, cutoff=0.7)]
+        commands = [*command.commands, *_PARTS]  # the word may be one of these misspelt
+        near += [f"`perfgate history {name}`" for name in get_close_matches(metric, commands, n=1, cutoff=0.7)]
         hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known) or 'no metrics'}"
         missing = f"the history has no metric {metric!r}: {hint}"
         if found.problems:  # the metric may be in a file that is damaged
@@ -82,27 +237,3 @@ def verify_store(baselines: str) -> tuple[list[str], list[Problem]]:
     """Read the whole history; returns a line if there is one, and everything that is wrong. Raises Refused."""
     count, problems = verify(open_store(baselines))
     return [f"{plural(count, 'run')} in the history"] if count or problems else [], problems
-
-
-def export(found: LoadedHistory, format: str, *, newest_alone: bool = False) -> bytes:
-    """Return a history in the format of a file. Raises Refused if its package is not installed."""
-    if newest_alone and format == openmetrics.NAME:
-        return openmetrics.render(found, newest_alone=True)
-    if newest_alone:
-        raise Refused(f"--newest is for {openmetrics.NAME}; {format} has every number")
-    try:
-        return FILES[format](found)
-    except ImportError as error:
-        raise Refused(str(error)) from None
-
-
-def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
-    """Write a history to a service; returns the lines to print. Raises Refused."""
-    if target is None:
-        raise Refused(f"--format {service} needs --to: a folder, or the address of the server")
-    try:
-        return SERVICES[service](found, target)
-    except ImportError as error:
-        raise Refused(str(error)) from None
-    except Exception as error:  # each service has its own exceptions
-        raise Refused(f"{service}: {error}") from error

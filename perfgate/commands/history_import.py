@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.baselines.places import environment_name, identity_of
 from perfgate.baselines.stores import Store, open_store
+from perfgate.cli.completion import files
+from perfgate.cli.printing import NOT_JUDGED, complain, say
+from perfgate.cli.shared import baselines_option, command_options, env_option, head_option, rules_option, suite_option
+from perfgate.commands.history import utc
 from perfgate.core import Fact, Location, Problem
+from perfgate.core.file_mappings import FileMapping
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun
 from perfgate.core.wording import listed, plural
 from perfgate.history.compaction import write_months
 from perfgate.history.imports import HEAD, IMPORTERS, Importer, csv, importer_of
-from perfgate.history.imports.imported_runs import ImportedRun, ImportFile
+from perfgate.history.imports.imported_runs import Imported, ImportedRun, ImportFile, of_runs
 from perfgate.history.records import id_of_values, refuse_line_breaks
 from perfgate.history.remember import rules_or_none
 from perfgate.history.store import known_ids
 from perfgate.history.times import utc_time
+from perfgate.mappings.choose import fitting, names_file, read_with_mappings
+from perfgate.readers import Source
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import read_facts
@@ -28,6 +37,29 @@ from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.surroundings import git
 
 _ENDS = (".json", ".csv", ".js")
+
+
+@click.command("import")
+@click.option("--format", "tool", metavar="NAME", help="The tool that wrote the files. [default: found out]")
+@click.option("--time", metavar="TIME", help="The time of a file that has none: 2026-11-22T14:15:00Z.")
+@click.option("--ref", metavar="BRANCH", help="The branch to import. [default: the one with the most runs]")
+@command_options(
+    click.argument("runs", nargs=-1, required=True, metavar="FILE...", shell_complete=files),
+    rules_option, baselines_option, suite_option, env_option, head_option,
+)  # fmt: skip
+def command(options: CommandOptions, tool: str | None, time: str | None, ref: str | None) -> int:
+    """Add the history of another tool: CSV, github-action-benchmark, asv, pytest-benchmark, Megatron, Bencher.
+
+    FILE is a file, or the folder of the tool. CSV has a header: time,commit,metric,value[,unit][,host]. Runs that were
+    imported before are not added again. Of files that a mapping reads, each version in git is a run.
+
+    \b
+    Example: perfgate history import history.csv
+    """
+    lines, problems = import_history(options, ImportOptions(tool, utc(time), ref))
+    say(lines)
+    complain(problems)
+    return NOT_JUDGED if any(problem.severity == "error" for problem in problems) else 0
 
 
 class ImportOptions(Struct, frozen=True):
@@ -103,8 +135,6 @@ def _may_have_runs(path: Path, ruleset: Ruleset) -> bool:
     """Return whether a path in a folder is a file that may be of a known format, or that a mapping names."""
     if path.suffix in _ENDS or not ruleset.mappings:
         return path.suffix in _ENDS and path.is_file()
-    from perfgate.mappings.choose import names_file
-
     return names_file(ruleset.mappings, path.as_posix()) and path.is_file()
 
 
@@ -112,11 +142,31 @@ def _importer_of(name: str, text: str, ruleset: Ruleset, format: str | None) -> 
     """Return what imports a file: a mapping that names it, its format, or a mapping that knows its content."""
     if not ruleset.mappings:
         return importer_of(name, text[:HEAD])
-    from perfgate.commands.mapped_history import mapped_importer
-
-    named = mapped_importer(name, text, ruleset.mappings, format, is_named=True)
+    named = _mapped_importer(name, text, ruleset.mappings, format, is_named=True)
     by_format = importer_of(name, text[:HEAD])
-    return named or by_format or mapped_importer(name, text, ruleset.mappings, format, is_named=False)
+    return named or by_format or _mapped_importer(name, text, ruleset.mappings, format, is_named=False)
+
+
+def _mapped_importer(
+    name: str, text: str, mappings: Sequence[FileMapping], format: str | None, *, is_named: bool
+) -> Importer | None:
+    """Return what imports a file through the mapping that fits it, or has the name `format`; None without one.
+
+    With `is_named` only mappings with globs are asked, and else only those that know a file by its content.
+    """
+    asked = [mapping for mapping in mappings if mapping.name == format]
+    if not mappings or (format is not None and not asked):
+        return None
+    if not asked and not fitting(Source(name, [text.encode()]), mappings, is_named=is_named):
+        return None
+    read = partial(_read_mapped, mappings=mappings, format=format)
+    return Importer("mapping", "files that a mapping reads", lambda name, head: True, read, of_versions=True)
+
+
+def _read_mapped(file: ImportFile, *, mappings: Sequence[FileMapping], format: str | None) -> Imported:
+    source = Source(file.name, [file.text.encode()], file.limits, conditions=file.ruleset.conditions)
+    runs = read_with_mappings(source, mappings, format)
+    return of_runs(file, runs, [problem for run in runs for problem in run.problems])
 
 
 def _unknown(name: str, text: str, *, is_alone: bool) -> Problem:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+import click
+
 from perfgate.baselines.stores import Store, open_store
+from perfgate.cli.printing import complain, screen
+from perfgate.cli.shared import command_options
+from perfgate.commands.history import PLACE
 from perfgate.core import Problem
 from perfgate.core.false_alarms import FalseAlarms
 from perfgate.history.false_alarms import MOST_FALSE, false_alarms, interval
 from perfgate.history.noise import branch_of
 from perfgate.history.store import HistoryColumn, StoredHistory, places, read
 from perfgate.judge.subjects import name_of
+from perfgate.reporters.history_quarantine import render_text
 from perfgate.rules.load import readable_rulesets
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Selector
@@ -21,6 +27,24 @@ from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
 #: The newest runs that a replay uses, and the days of a proposed quarantine.
 _RUNS, _DAYS = 500, 30
+
+
+@click.command("quarantine")
+@command_options(*PLACE, name="place", build=HistoryPlace)
+def command(place: HistoryPlace) -> int:
+    """Replay the rules over the remembered runs, and propose a quarantine for rules with many false alarms.
+
+    A run is judged against the runs before it in its level, where nothing changed: if it is red, the alarm is false.
+    More than 1 in 50 runs, at 95 % confidence, is many. The line to paste into the rule ends after 30 days.
+
+    \b
+    Example: perfgate history quarantine
+    """
+    found, problems = quarantine(place)
+    seen = screen()
+    if found:
+        click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+    return complain(problems)
 
 
 def quarantine(place: HistoryPlace) -> tuple[list[FalseAlarms], list[Problem]]:

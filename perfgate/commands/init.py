@@ -8,23 +8,26 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.analysis.advice import advise
 from perfgate.analysis.tolerances import TOO_NOISY
 from perfgate.baselines.approvals import Approval, open_level
-from perfgate.baselines.candidates import Candidates, read_measured
+from perfgate.baselines.candidates import Candidates, read_measured, unknown_gpu
 from perfgate.baselines.levels import RUNS_KEPT
 from perfgate.baselines.repository import LoadedBaseline
 from perfgate.baselines.stores import open_store
-from perfgate.baselines.unknown_gpu import unknown_gpu
+from perfgate.cli.printing import screen
+from perfgate.cli.shared import command_options, env_option, format_option, optional_runs_argument, trace_mode_option
 from perfgate.core import Fact, Run
 from perfgate.core.advice import Advice, FirstGate
 from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.wording import MAPPING_FILE
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
+from perfgate.reporters.init import render
 from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.workspace import surroundings
 from perfgate.workspace.mapping_source import no_rules
@@ -47,6 +50,55 @@ class InitChoices(Struct, frozen=True):
     dry_run: bool = False
     #: The command of pairs, for the workflow.
     measure: str | None = None
+
+
+@click.command("init")
+@command_options(
+    optional_runs_argument,
+    click.option("--suite", metavar="NAME", help="The name of the new suite. [default: training]"),
+    env_option,
+    format_option,
+    trace_mode_option,
+)
+@command_options(
+    click.option(
+        "--paired", is_flag=True, help="Write a gate that measures base and new in pairs, for a noisy machine."
+    ),
+    click.option(
+        "--command",
+        "measure",
+        metavar="TEXT",
+        help="With --paired: the command that measures, for the workflow. {results} is the folder for its files.",
+    ),
+    click.option("--without-step", is_flag=True, help="Write a gate although no rule sees the time of a step."),
+    click.option(
+        "--add", "added", multiple=True, metavar="METRIC", help="Add a rule for METRIC to rules/ (repeatable)."
+    ),
+    click.option("--dry-run", is_flag=True, help="Print everything, and write nothing."),
+    name="choices",
+    build=InitChoices,
+)
+def command(options: CommandOptions, choices: InitChoices, added: tuple[str, ...]) -> int:
+    """Propose rules for first runs, and write them with baselines and a workflow. No file is ever overwritten.
+
+    A table shows the smallest change that each rule will see, and which metrics have no rule and why. If the noise
+    hides the time of a step, nothing is written: choose `--paired`.
+
+    `--add` adds a rule to the rule file of the suite, which keeps its comments. The tolerance is chosen from the given
+    runs, or else from the stored ones.
+
+    \b
+    Example: perfgate init main-1.log main-2.log main-3.log
+    """
+    if added:
+        from perfgate.commands.init_add_rule import add_rule
+
+        gate = add_rule(options, added, is_paired=choices.paired, is_dry=choices.dry_run)
+    else:
+        gate = init(options, choices)
+    seen = screen()
+    click.echo(render(gate, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+    return gate.exit_code
 
 
 def init(options: CommandOptions, choices: InitChoices) -> FirstGate:

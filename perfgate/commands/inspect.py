@@ -1,26 +1,66 @@
-"""`perfgate inspect`: what was read, before any rule is applied."""
+"""`perfgate inspect`: what was read, before any rule is applied, and mappings for files that perfgate does not know."""
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+import click
 from msgspec.structs import replace
 
 from perfgate.analysis.rank_spreads import rank_spreads
+from perfgate.cli.printing import progress, screen, write_document
+from perfgate.cli.shared import command_options, format_option, rules_option, runs_argument, trace_mode_option
 from perfgate.core import Run, Series
 from perfgate.core.conditions import by_load
+from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggler, TraceView
 from perfgate.judge.series_summary import summary
 from perfgate.judge.warmup import warmup_cost
+from perfgate.reporters.inspection import render_json, render_text
+from perfgate.workspace import surroundings
+from perfgate.workspace.input_files import nearest_file, opened
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.mapping_source import read_mappings
-from perfgate.workspace.options import CommandOptions
+from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.rule_source import WORKING_TREE
 
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 _FAMILIES = ("kernel", "op", "range")
 _TOP = 10
+_NOTHING = (
+    "no mapping can be proposed: there are no named numbers in records, or in lines that are alike; write the mapping"
+    " by hand (`perfgate schema mappings` describes it), or write the numbers as perfgate.results/1"
+)
+
+
+@click.command("inspect")
+@command_options(runs_argument, rules_option, format_option, trace_mode_option)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.inspect/1).")
+@click.option("--values", is_flag=True, help="With --json: print the values, too.")
+@click.option("--each-rank", is_flag=True, help="A row for each rank, also if there are more than 8.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what was searched for in a file of an unknown format.")
+@click.option("--suggest", is_flag=True, help="Propose a mapping (rules/perfgate.yaml) for files of an unknown format.")
+def command(options: CommandOptions, as_json: bool, values: bool, each_rank: bool, verbose: bool, suggest: bool) -> int:
+    """Show what was read: every metric with its statistics, and every problem.
+
+    \b
+    Example: perfgate inspect train.log
+    """
+    if suggest:
+        from perfgate.reporters.suggestions import render_suggestions
+
+        proposed, code = suggestions(options)
+        write_document(render_suggestions(proposed))
+        return code
+    with progress():
+        found, code = inspect(options, with_values=values and as_json, each_rank=each_rank)
+    if as_json:
+        write_document(render_json(found))
+    else:
+        click.echo(render_text(found, ascii_only=screen().ascii_only, verbose=verbose), nl=False)
+    return code
 
 
 def inspect(
@@ -129,3 +169,52 @@ def _by_step(series: Iterable[Series]) -> dict[int, dict[str, float]]:
             for step, value in zip(one.steps.tolist(), one.values.tolist(), strict=True):
                 found[step][rank] = value
     return found
+
+
+def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
+    """Return a mapping for each file, and the exit code: 3 if one does not read its file without errors.
+
+    Raises Refused for a file that perfgate reads already, and for one without numbers.
+    """
+    from perfgate.mappings.proposal.suggest import suggest
+
+    limits = surroundings.limits()
+    found: list[MappingSuggestion] = []
+    for path in options.runs:
+        _refuse_other_than_file(path)
+        mappings = read_mappings(WORKING_TREE, options.rules, may_be_empty=True)
+        known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
+        if known.format != "unknown":
+            raise Refused(f"{path} needs no mapping: perfgate reads it as {known.format} ({known.recognised_by})")
+        file, first = opened(path)
+        with file:
+            data = first + file.read(limits.document_bytes + 1)
+        if len(data) > limits.document_bytes:
+            raise Refused(f"{path}: {limits.beyond('document_bytes', 'this file is larger')}", 3)
+        suggestion = suggest(path, data, limits)
+        if suggestion is None or not suggestion.metrics:
+            raise Refused(f"{path}: {_NOTHING}", 3)
+        found.append(_with_own_name(suggestion, found))
+    wrong = any(problem.severity == "error" for one in found for problem in one.problems)
+    return found, 3 if wrong else 0
+
+
+def _with_own_name(one: MappingSuggestion, others: Sequence[MappingSuggestion]) -> MappingSuggestion:
+    """Return a proposal with a name that no other one has; two equal proposals keep theirs, because one is written."""
+    taken = {other.name for other in others}
+    if one.name not in taken or any(other.lines == one.lines for other in others):
+        return one
+    suffix = os.path.splitext(one.file)[1].lstrip(".") or "file"
+    names = (f"{one.name}-{suffix}{number}" for number in ("", *map(str, range(2, len(others) + 3))))
+    name = next(name for name in names if name not in taken)
+    return replace(one, name=name, lines=(one.lines[0], f"    name: {name}", *one.lines[1:]))
+
+
+def _refuse_other_than_file(path: str) -> None:
+    """Raise Refused for a path that is not a file of this machine."""
+    if path == "-" or os.path.isdir(path):
+        raise Refused(f"{path}: --suggest needs a file, because a mapping is for a name of files")
+    if "://" in path:
+        raise Refused(f"{shown_path(path)}: --suggest needs a file of this machine: copy it here first")
+    if not os.path.exists(path):
+        raise Refused(f"{path}: cannot be read: file not found{nearest_file(path)}")

@@ -4,20 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import click
+
 from perfgate.analysis.plan import plans
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import environments, load_baseline, read_stored_runs
 from perfgate.baselines.stores import Store, open_store
+from perfgate.cli.printing import complain, screen, write_document
+from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
 from perfgate.commands.check import with_history
 from perfgate.core import Baseline, Fact, Problem, fact_text
 from perfgate.core.summaries import Plan
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import JudgedRuns
+from perfgate.reporters.plan import render_json, render_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+
+
+@click.command("plan")
+@command_options(rules_option, baselines_option, suite_option, env_option)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.plan/1), with the points of a curve.")
+def command(options: CommandOptions, as_json: bool) -> int:
+    """Show the smallest change that each rule would detect with the stored runs, and how to detect a smaller one.
+
+    \b
+    Example: perfgate plan
+    """
+    found, problems = plan(options)
+    if as_json:
+        write_document(render_json(found, problems))
+    else:
+        seen = screen()
+        click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+    return complain(problems)
 
 
 def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:

@@ -6,11 +6,31 @@ import os
 from contextlib import nullcontext
 from pathlib import Path
 
+import click
+
+from perfgate.cli.printing import tell
 from perfgate.machine.sidecar import sampled
 from perfgate.measuring.command_cost import command_cost
 from perfgate.measuring.programs import Program, RunFailed, Stopped, end_all, stopped_by_signals
 from perfgate.recorder.sampler_process import sidecar_of, watched_since
 from perfgate.workspace.options import Refused, shown_path
+
+
+@click.command("record", context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, metavar="-- COMMAND...")
+@click.option("--results", required=True, metavar="PATH", help="The file or folder that the command writes.")
+def command(command: tuple[str, ...], results: str) -> int:
+    """Run a command, and write the metrics of the machine beside its results: clocks, power, lost time.
+
+    The file has the name of the results with `.machine` at the end. `perfgate check` reads both together. The exit
+    code is that of the command, which finds PATH in $PERFGATE_RESULTS. `perfgate run` does the same by itself.
+
+    \b
+    Example: perfgate record --results results.json -- python train.py
+    """
+    code, line = record(command, results)
+    tell(line)
+    return code
 
 
 def record(words: tuple[str, ...], results: str) -> tuple[int, str]:

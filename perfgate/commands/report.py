@@ -9,8 +9,12 @@ import sys
 from collections.abc import Sequence
 from typing import TypeAlias, TypeVar
 
+import click
 from msgspec.structs import replace
 
+from perfgate.cli.completion import files
+from perfgate.cli.printing import publish
+from perfgate.cli.shared import Publication, output_option, report_options
 from perfgate.commands.report_details import merged_facts
 from perfgate.core import NO_STEP, Location, Policy, Problem, Report
 from perfgate.core.causes import CauseReport
@@ -26,6 +30,30 @@ from perfgate.workspace.options import Refused, shown_path
 #: The file that a report was read from, and the report.
 _Value = TypeVar("_Value")
 _NamedReport: TypeAlias = tuple[str, Report]
+
+
+@click.command("report")
+@click.argument("reports", nargs=-1, required=True, metavar="REPORT.json...", shell_complete=files)
+@click.option(
+    "--expect", type=click.IntRange(min=1), metavar="N", help="The number of reports; any other number is exit 3."
+)
+@output_option(
+    "--untrusted-comment", help="Write a comment from unreviewed reports: without their sentences and commands."
+)
+@report_options
+def command(
+    reports: tuple[str, ...], expect: int | None, untrusted_comment: str | None, publication: Publication
+) -> int:
+    """Show stored reports in any form. Of several, the worst outcome wins.
+
+    \b
+    Example: perfgate report h100.json a100.json --expect 2 --markdown summary.md
+    """
+    if untrusted_comment is not None:
+        outputs = {**publication.outputs, "untrusted-comment": untrusted_comment}
+        publication = replace(publication, outputs=outputs)
+    with publication.replaced_if_refused(reports):
+        return publish(merged(reports, expect), publication)
 
 
 def merged(paths: Sequence[str], expect: int | None = None) -> Report:
@@ -50,14 +78,6 @@ def merged(paths: Sequence[str], expect: int | None = None) -> Report:
         problems.append(Problem("error", message, Location("report")))
     one = _merged(stored)
     return with_problems(one, problems) if problems else one
-
-
-def refusal(message: str, exit_code: int) -> Report:
-    """Return the report of a command that judged nothing, with one problem for each line of its message."""
-    head, *more = message.split("\n")
-    lines = [f"nothing was judged: {head}", *filter(None, more)]
-    problems = tuple(Problem("error", line, Location("perfgate")) for line in lines)
-    return with_outcome(Report(problems=problems), at_least=exit_code)
 
 
 def _read(path: str, name: str) -> tuple[Report | None, list[Problem]]:

@@ -6,12 +6,20 @@ import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+import click
 from msgspec.structs import replace
 
 from perfgate.analysis.impossible_shares import impossible_shares
+from perfgate.baselines.files import STORED_RUN
+from perfgate.baselines.places import kind_of
+from perfgate.baselines.stores import each_file, open_store
+from perfgate.cli.completion import files, rule_names
+from perfgate.cli.entry import SuggestingGroup
+from perfgate.cli.printing import USAGE, complain, say
+from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.wording import plural
-from perfgate.reporters.rule_texts import render_next_run
+from perfgate.reporters.rule_texts import render_difference, render_next_run
 from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
@@ -23,6 +31,59 @@ from perfgate.workspace.mapping_source import check_mappings
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_ruleset
 
+#: The number of the newest runs of an environment that are read.
+_NEWEST = 10
+
+
+@click.group("rules", cls=SuggestingGroup)
+def command() -> None:
+    """Check, explain and compare rule files."""
+
+
+@command.command("check")
+@click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=files)
+@baselines_option
+def rules_check(paths: tuple[str, ...], baselines: str) -> int:
+    """Validate rule files, and show every mistake with its line. Warn of metrics that no stored run has.
+
+    \b
+    Example: perfgate rules check rules/
+    """
+    good, problems = check_rules(paths or ("rules",), baselines)
+    say(good)
+    complain(problems)
+    return USAGE if any(problem.severity == "error" for problem in problems) else 0
+
+
+@command.command("explain")
+@click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=rule_names)
+@command_options(rules_option, baselines_option, suite_option, env_option)
+def rules_explain(ids: tuple[str, ...], options: CommandOptions) -> int:
+    """Explain rules in words: what they mean, what they need, and what would fail with the stored runs.
+
+    \b
+    Example: perfgate rules explain allreduce-tail
+    """
+    found, problems = explain_rules(options, ids)
+    say(["\n\n".join(found)])
+    return complain(problems)
+
+
+@command.command("diff")
+@click.argument("old")
+@click.argument("new", required=False)
+@command_options(rules_option, suite_option)
+def rules_diff(old: str, new: str | None, options: CommandOptions) -> int:
+    """Show what a change to the rules loosens or tightens.
+
+    OLD and NEW are paths or git refs. Without NEW, it is the working tree.
+
+    \b
+    Example: perfgate rules diff refs/remotes/origin/main
+    """
+    changes, sides = rules_difference(old, new, options)
+    return say([render_difference(changes, sides)])
+
 
 def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[Problem]]:
     """Validate rule files; return a line for each good one, and every problem of the others.
@@ -30,8 +91,6 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
     A metric that no stored run has is a warning, and so are a tolerance or limit that no share reaches, and a stored
     run that cannot be read. Raises Refused.
     """
-    from perfgate.commands.stored_metrics import stored_metrics
-
     files = WORKING_TREE.rule_files(paths)
     stored, unread = stored_metrics(baselines)
     known = {metric for metrics in stored.values() for metric in metrics}
@@ -44,14 +103,6 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
     mappings, wrong = check_mappings(paths)
     lines += [f"{name}: {plural(count, 'mapping')}" for name, count in mappings.items()]
     return lines, problems + wrong
-
-
-def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:
-    """Return the names of the rules of all suites, and their metrics if asked for; sorted. Raises Refused."""
-    rulesets = loading.readable_rulesets(WORKING_TREE.rule_files(paths), surroundings.limits())
-    found = [rule for ruleset in rulesets for rule in ruleset.rules]
-    names = {rule.name for rule in found}
-    return sorted(names | {rule.sentence.subject_text for rule in found} if with_metrics else names)
 
 
 def rules_difference(old: str, new: str | None, options: CommandOptions) -> tuple[list[PolicyChange], str]:
@@ -103,3 +154,27 @@ def _now(options: CommandOptions, ruleset: Ruleset) -> tuple[dict[str, tuple[Ver
         if case.baseline.runs:
             found[case.baseline.place or ""] = judge(replace(case, new=case.baseline.runs[-1:]))
     return found, list(dict.fromkeys(problems))
+
+
+def stored_metrics(baselines: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:
+    """Return the metrics of the newest stored runs of each suite with their base units, and what is wrong with runs.
+
+    Raises Refused if the store cannot be used.
+    """
+    store = open_store(baselines)
+    paths, problems = store.paths()
+    places: dict[tuple[str, str], list[str]] = {}
+    for path in paths:
+        if kind_of(path) == "run":
+            suite, environment, *_ = path.split("/")
+            places.setdefault((suite, environment), []).append(path)
+    found: dict[str, dict[str, str]] = {}
+    for (suite, _), runs in places.items():
+        newest = sorted(runs, key=lambda path: path.rpartition("/")[2])[-_NEWEST:]  # a name begins with the time
+        for path, data in list(each_file(store, newest, "run", problems)):
+            file, wrong = STORED_RUN.decode(str(store.location(path)), data)
+            problems += wrong
+            if file is not None:
+                units = {series.key.metric: series.unit for series in file.run(path).series}
+                found.setdefault(suite, {}).update(units)
+    return found, problems

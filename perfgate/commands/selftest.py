@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import click
 from msgspec import Struct
 
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
 from perfgate.baselines.repository import load_baseline
 from perfgate.baselines.stores import open_store
+from perfgate.cli.printing import complain, screen, write_document
+from perfgate.cli.shared import JUDGING, command_options, runs_argument
 from perfgate.commands.given_pairs import with_pairs
 from perfgate.core import Baseline, Problem
 from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
 from perfgate.judge.naming import naming
+from perfgate.judge.utilization import with_utilization
+from perfgate.reporters.selftest import render_json, render_text
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import policy_source, read_ruleset
+
+
+@click.command("selftest")
+@command_options(runs_argument, *JUDGING)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.selftest/1).")
+def command(options: CommandOptions, as_json: bool) -> int:
+    """Prove on your own rules and runs that unchanged input passes and worse input fails. Nothing is written.
+
+    \b
+    Example: perfgate selftest main-1.log main-2.log
+    """
+    done = selftest(options)
+    shown = (done.proofs, done.against, done.exit_code, done.time_seen)
+    if as_json:
+        write_document(render_json(*shown))
+    else:
+        seen = screen()
+        text = render_text(*shown, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only)
+        click.echo(text, nl=False, color=True)
+    complain(done.problems)
+    return done.exit_code
 
 
 class SelfTest(Struct, frozen=True):
@@ -47,8 +73,6 @@ def selftest(options: CommandOptions) -> SelfTest:
     )
     facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
     if ruleset.model is not None:
-        from perfgate.judge.utilization import with_utilization
-
         runs = with_utilization(runs, ruleset.model, facts)
     found = [problem for run in runs for problem in run.problems] + clashes
     wrong = [problem for problem in found if problem.severity == "error"]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 
 from perfgate.core.baseline import KnownNoise, PooledRuns
+from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 from perfgate.core.wording import member_name, series_name, utf8_text
-
-if TYPE_CHECKING:
-    from perfgate.core.causes import CauseReport
 
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
 #: The outcomes that a quarantine keeps from blocking. Errors block.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perfgate.core.examination import Disturbance
+from perfgate.machine.nvml import load_nvml
 
 _SM = 1
 #: Bits of nvmlClocksEventReasons that say that the clocks are held down: power, hardware, heat.
@@ -19,8 +20,6 @@ def examine_cards(nvml: Any = None) -> list[Disturbance]:
     nvml : the module `pynvml`, or a stand-in.
     """
     if nvml is None:
-        from perfgate.machine.nvml import load_nvml
-
         nvml = load_nvml()
     if nvml is None:
         return []

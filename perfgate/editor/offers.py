@@ -1,6 +1,7 @@
 """The words that can follow at a place of a sentence: metrics, statistics, comparators, quantities' units, references.
 
 The grammar itself decides: a word is offered if the sentence so far with this word is the beginning of a valid one.
+A file that is being written is often no valid YAML, so a place is found by lines, not by the structure of the document.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from perfgate.core.conditions import CONDITIONS
 from perfgate.core.units import NUMBER, UNITS
 from perfgate.core.wording import STATISTICS
 from perfgate.editor.marks import StoredMetrics
-from perfgate.editor.places import Written, written_before
 from perfgate.rules.explain import RANKS
 from perfgate.rules.load import readable_rulesets
 from perfgate.rules.syntax.cursor import SentenceError
@@ -69,6 +69,42 @@ _WORDS: tuple[tuple[str, OfferKind, str], ...] = (
     ("largest", "word", "the largest load of a sweep that keeps a limit"),
     ("with", "word", "limits that the largest load of a sweep has to keep"),
 )
+_SECTION = re.compile(r"([A-Za-z_]\w*):")
+#: The text before a sentence in its line: `- `, `assert: `, or both, and a quote.
+_BEFORE_SENTENCE = re.compile(r"""\s*(?:-\s+(?:\{?\s*assert:\s+)?|assert:\s+)(['"]?)""")
+_BEFORE_EXPRESSION = re.compile(r"""\s+[^\s:#][^:#]*:\s+(['"]?)""")
+_OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")
+
+
+class Written(Struct, frozen=True):
+    """The part of a sentence or expression before a place, and the column at which the sentence begins."""
+
+    kind: Literal["sentence", "expression"]
+    text: str
+    column: int
+
+
+def written_before(text: str, line: int, column: int) -> Written | None:
+    """Return what is written of the sentence at a place, up to the place; None for a place outside of one."""
+    lines = text.splitlines()
+    before = lines[line][:column] if line < len(lines) else ""
+    kinds: dict[str, Literal["sentence", "expression"]] = {"rules": "sentence", "metrics": "expression"}
+    kind = kinds.get(_section(lines, line))
+    found = (_BEFORE_SENTENCE if kind == "sentence" else _BEFORE_EXPRESSION).match(before) if kind else None
+    if kind is None or found is None:
+        return None
+    rest = before[found.end() :]
+    if kind == "sentence" and not found[1] and _OTHER_FIELD.match(rest):
+        return None  # `- id: ...`
+    return Written(kind, rest.replace("''", "'") if found[1] == "'" else rest, found.end())
+
+
+def _section(lines: list[str], line: int) -> str:
+    """Return the field of the file that a line belongs to."""
+    for above in range(min(line, len(lines) - 1), -1, -1):
+        if found := _SECTION.match(lines[above]):
+            return found[1]
+    return ""
 
 
 class Offer(Struct, frozen=True):

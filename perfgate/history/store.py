@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct, field
 
-import perfgate
 from perfgate.baselines.places import HISTORY, MONTH_FILE, UnsafeName, environment_name, newest_history
 from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
@@ -27,6 +26,7 @@ from perfgate.history.month_files import name_of
 from perfgate.history.run_files import MetricFilter, run_file
 from perfgate.stats.change_point_values import IntArray
 from perfgate.stats.distributions import FloatArray
+from perfgate.version import __version__
 from perfgate.workspace.options import Refused
 
 #: A compaction can remove a file between the list and the read; the list is then read again.
@@ -252,4 +252,4 @@ def _problem(store: Store, path: str, message: str) -> tuple[None, list[Problem]
 
 def tool() -> str:
     """Return the name and version of the writer."""
-    return f"perfgate {perfgate.__version__}"
+    return f"perfgate {__version__}"

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perfgate.core.wording import MACHINE_FILE
+from perfgate.machine.sidecar import sampled
+from perfgate.measuring.command_cost import command_cost
 
 
 @contextmanager
@@ -24,9 +26,6 @@ def sampled_into(scratch: Path, results: Sequence[Path]) -> Iterator[None]:
     scratch : a path for the file meanwhile.
     results : the files and folders that the command wrote; the block fills it.
     """
-    from perfgate.machine.sidecar import sampled
-    from perfgate.measuring.command_cost import command_cost
-
     began = time.time()
     with sampled(scratch) as note, command_cost(note):
         yield

@@ -16,10 +16,9 @@ from socket import socket
 from msgspec import Struct, field
 
 from perfgate.core.file_mappings import FileMapping
-from perfgate.measuring.building import build
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import NoTurns, steps_by_turns, write_pair
-from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, finish, new_run
+from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, build, finish, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
 

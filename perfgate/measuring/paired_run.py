@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,27 +19,25 @@ from msgspec.structs import replace
 from perfgate.core import Key, Report, Run
 from perfgate.core.file_mappings import FileMapping
 from perfgate.judge.pairs import Pairing, base_goes_first
-from perfgate.measuring.building import build
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import (
     Program,
     ProgramSide,
     RunFailed,
     Stopped,
+    build,
     end_all,
     fair_environment,
     finish,
     new_run,
     ran_out_of_memory,
 )
+from perfgate.measuring.short_processes import Split, short_processes, split_of
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
 from perfgate.recorder.turns import SIDE, TURN
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.output_files import replace_file
-
-if TYPE_CHECKING:
-    from perfgate.measuring.short_processes import Split
 
 
 class PairRequest(Struct, frozen=True):
@@ -134,8 +131,6 @@ class _PairMaker(Struct):
         found = steps_by_turns(self.listener, top, self.sides, number, globs, times, note_start=starts.append)
         took, start = time.monotonic() - began, max(starts, default=0.0)
         if number == 1 and self.pairs.processes > 1 and self.pairs.format is None and took > _STARTS * start:
-            from perfgate.measuring.short_processes import split_of
-
             self.split = split_of(found, start, took, self.pairs.processes)
             if self.split is not None:
                 words = f"{self.split.processes} processes of {self.split.steps} steps a side"
@@ -144,7 +139,6 @@ class _PairMaker(Struct):
 
     def _short(self, top: Path, number: int, times: tuple[float, float]) -> dict[str, Path]:
         """Make a pair of short processes. Raises RunFailed."""
-        from perfgate.measuring.short_processes import short_processes
 
         def make(place: int, base_first: bool, steps: int) -> Mapping[str, Path]:
             inside, globs = top / f"process-{place}", self.options.results

@@ -20,6 +20,7 @@ from uuid import uuid4
 from msgspec import Struct, field
 
 from perfgate.core.wording import MACHINE_FILE
+from perfgate.measuring.pinning import pinned
 from perfgate.workspace.options import Refused, shown_path
 
 #: The time that a process has to end by itself, in seconds.
@@ -43,6 +44,7 @@ _LAYOUT, _LONGEST_LAYOUT = "PERFGATE_LAYOUT", 4096
 #: cycles (some 25 ms) and those of Intel's OpenMP for 200 ms, and take a processor from the other side. Between two
 #: operations of one step they may wait actively: to wake a thread on a busy machine takes long.
 _SLEEPING = {"OPENBLAS_THREAD_TIMEOUT": "18", "KMP_BLOCKTIME": "1"}
+_OPERATORS = {"||", "&&", "|", "&", ";", "<", ">", ">>", "2>"}
 
 
 class RunFailed(Exception):
@@ -109,8 +111,6 @@ class NewRun(Struct, frozen=True):
         environment = {"PERFGATE_RUN": run, "PERFGATE_RESULTS": results, **side.environment, **(more or {})}
         if side.cpus is None:
             return Program(words, side.folder, environment, self.log)
-        from perfgate.measuring.pinning import pinned
-
         with pinned(side.cpus):
             return Program(words, side.folder, environment, self.log)
 
@@ -258,3 +258,29 @@ def _marked(mark: str) -> Iterator[int]:
         with suppress(OSError):
             if int(entry.name) != os.getpid() and wanted in (entry / "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
+
+
+def build(path: Path, side: ProgramSide, timeout: float) -> None:
+    """Run the build command of a side; its log is beside `path`. Raises RunFailed, and Stopped after a signal.
+
+    Parameters
+    ----------
+    path : a new folder, for the files of the build.
+    side : the words of the command, and where it runs.
+    timeout : its longest time in seconds.
+    """
+    try:
+        with new_run(path, side, 0) as run:
+            finish(run.start(), timeout)
+    except Stopped:  # the user stopped the command: that says nothing about the build
+        raise
+    except RunFailed as error:
+        hint = "; --build runs no shell: write sh -c '...'" if _is_for_a_shell(side.words) else ""
+        raise RunFailed(f"does not build: {error}{hint}") from None
+
+
+def _is_for_a_shell(words: Sequence[str]) -> bool:
+    """Return whether words look like a line for a shell. The last word may be that of `find -exec ... ;`."""
+    if words[0].startswith("!") or not _OPERATORS.isdisjoint(words[:-1]):
+        return True
+    return any(word.startswith(">") or (word.endswith(";") and " " not in word) for word in words[:-1])

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from perfgate import __version__
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
 from perfgate.reporters.plain_json import encode
+from perfgate.version import __version__
 from perfgate.words import answer, cause_words, numbers
 from perfgate.words.cause_words import CauseGroup
 

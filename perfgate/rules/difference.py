@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from perfgate.core import ChangeKind, Location, PolicyChange
+from perfgate.core.trained_model import TrainedModel
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
-
-if TYPE_CHECKING:
-    from perfgate.core.trained_model import TrainedModel
 
 #: One difference between two rules: its effect, and words for it.
 Detail = tuple[ChangeKind, str]

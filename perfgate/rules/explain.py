@@ -6,6 +6,7 @@ import math
 
 from perfgate.core.units import format_confidence
 from perfgate.core.wording import STATISTICS, percent_of
+from perfgate.rules.model_section import in_words
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, is_narrower
 from perfgate.rules.syntax.sentence import ChangeClause, LargestLoad, LimitClause, Selector, is_per_run, selectors
 
@@ -46,8 +47,6 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
     names = [selector.pattern for selector in selectors(sentence.subject)]
     derived = [f"{name} = {ruleset.metrics[name].text}" for name in names if name in ruleset.metrics]
     if ruleset.model is not None and not {"mfu", "hfu"}.isdisjoint(names):
-        from perfgate.rules.model_section import in_words
-
         derived += in_words(ruleset.model, names)
     where = f", where {'; '.join(derived)}, step by step" if derived else ""
     is_glob = isinstance(sentence.subject, Selector) and sentence.subject.is_glob

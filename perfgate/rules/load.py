@@ -7,13 +7,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.core.trained_model import TrainedModel
 from perfgate.documents.yaml import Path, YamlDocument, load_document
 from perfgate.rules.ruleset import (
     DEFAULT_IDENTITY,
@@ -34,9 +35,6 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
-
-if TYPE_CHECKING:
-    from perfgate.core.trained_model import TrainedModel
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")

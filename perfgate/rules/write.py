@@ -1,4 +1,4 @@
-"""Write rules as YAML that reads back as the same rules, whatever the names of the metrics are."""
+"""Write rules as YAML that reads back as the same rules, and add rules to a file that a person wrote."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from perfgate.core.wording import escaped
 from perfgate.rules.load import load_rules
+from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_sentence
 from perfgate.rules.syntax.sentence import selectors
@@ -19,6 +20,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+%-]*(?: [A-Za-z0-9_./%<>=+-]+)*", r
 
 #: The width of comments, in characters.
 _WIDTH = 114
+_ITEM = re.compile(r"( *)- ")
 
 
 class WrittenRule(Struct, frozen=True):
@@ -89,3 +91,56 @@ def scalar(text: str) -> str:
 def _visible(text: str) -> str:
     """Escape line breaks and invisible characters as YAML does in double quotes."""
     return "".join(char if char.isprintable() else escaped(char) for char in text)
+
+
+def with_rules(name: str, data: bytes, added: Sequence[WrittenRule]) -> bytes | None:
+    """Return a rule file with further rules after its last one; None if the file has no list of rules in lines.
+
+    Nothing else changes. The result is read again: it has the same rules as before, and then the new ones.
+
+    Parameters
+    ----------
+    name: the name of the file.
+    data: a rule file without mistakes.
+    """
+    before = _rules(name, data)
+    try:
+        lines = data.decode("utf-8").splitlines(keepends=True)
+    except UnicodeDecodeError:
+        return None
+    place = _end_of_rules(lines, before)
+    if place is None:
+        return None
+    indent, at = place
+    end = "\r\n" if lines[0].endswith("\r\n") else "\n"
+    if not lines[at - 1].endswith(("\n", "\r")):
+        lines[at - 1] += end
+    new = [end if not line else f"{indent}{line}{end}" for rule in added for line in ("", *rule_lines(rule))]
+    changed = "".join([*lines[:at], *new, *lines[at:]]).encode()
+    wanted = [rule.sentence.text for rule in before] + [rule.sentence for rule in added]
+    return changed if [rule.sentence.text for rule in _rules(name, changed)] == wanted else None
+
+
+def _rules(name: str, data: bytes) -> tuple[Rule, ...]:
+    ruleset, _ = load_rules([(name, data)])
+    return () if ruleset is None else ruleset.rules
+
+
+def _end_of_rules(lines: Sequence[str], rules: Sequence[Rule]) -> tuple[str, int] | None:
+    """Return the indentation of the list of rules, and the number of lines up to its end, comments included."""
+    numbers = [rule.at.line or 0 for rule in rules] or [0]
+    first, last = min(numbers), max(numbers)
+    if not 0 < first <= last <= len(lines):
+        return None
+    marks = (_ITEM.match(line) for line in reversed(lines[:first]))
+    found = next((mark for mark in marks if mark), None)
+    if found is None:
+        return None
+    indent, end = found[1], last
+    for number, line in enumerate(lines[last:], last + 1):
+        text = line.strip()
+        depth = len(line) - len(line.lstrip(" "))
+        if text and (depth < len(indent) or (depth == len(indent) and not text.startswith("#"))):
+            break
+        end = number if text else end
+    return indent, end

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from perfgate import __version__
 from perfgate.core import Run
 from perfgate.core.wording import plural
+from perfgate.version import __version__
 from perfgate.workspace.input_files import unreadable
 from perfgate.workspace.options import Refused
 from perfgate.workspace.parallel import allow_read_only_mappings

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from perfgate.cli.shared import baselines_option
+from perfgate.commands.rules import stored_metrics
+from perfgate.editor.marks import StoredMetrics
 from perfgate.workspace.options import Refused
 
-if TYPE_CHECKING:
-    from perfgate.editor.marks import StoredMetrics
 
-
-@click.command()
+@click.command("lsp")
 @baselines_option
-def lsp(baselines: str) -> int:
+def command(baselines: str) -> int:
     """Check rules while they are typed: the language server for editors, on standard input and output.
 
     An editor starts it. It needs pygls (pip install 'perfgate[lsp]'). It reads the stored runs in the folder
@@ -40,8 +38,6 @@ def lsp(baselines: str) -> int:
 
 def _stored(path: str, baselines: str) -> StoredMetrics:
     """Return the metrics of the baselines beside a rule file, or in a folder above it; none if they cannot be read."""
-    from perfgate.commands.stored_metrics import stored_metrics
-
     places = [str(above / baselines) for above in Path(path).parents if (above / baselines).is_dir()]
     try:
         return stored_metrics(baselines if "://" in baselines else places[0])[0] if places or "://" in baselines else {}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.printing import tell, write_document
+from perfgate.reporters.plain_json import encode
+from perfgate.workspace.surroundings import machine_facts
 
 
-@click.command()
-def env() -> int:
+@click.command("env")
+def command() -> int:
     """Print the facts of this machine as JSON: GPU, driver, clocks, throttling, versions.
 
     Run it before and after the measurement, and give both files to check with --env.
@@ -16,9 +18,6 @@ def env() -> int:
     \b
     Example: perfgate env > env.json
     """
-    from perfgate.reporters.plain_json import encode
-    from perfgate.workspace.surroundings import machine_facts
-
     facts, hints = machine_facts()
     for hint in hints:
         tell(hint)

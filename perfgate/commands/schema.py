@@ -5,17 +5,16 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.printing import write_document
+from perfgate.schemas import FOLDER
 
 
-@click.command()
+@click.command("schema")
 @click.argument("name", type=click.Choice(["rules", "mappings", "results", "baseline", "report", "bisect"]))
-def schema(name: str) -> int:
+def command(name: str) -> int:
     """Print the JSON Schema of a document that perfgate reads or writes.
 
     \b
     Example: perfgate schema rules > rules.schema.json
     """
-    from perfgate.schemas import FOLDER
-
     write_document((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"))
     return 0

@@ -11,15 +11,13 @@ from msgspec.structs import replace
 
 from perfgate.analysis.advice import PAIRS, proposed_for
 from perfgate.baselines.candidates import read_measured
-from perfgate.commands.init import InitChoices
 from perfgate.commands.plan import stored_cases
 from perfgate.core import Run
 from perfgate.core.advice import Advice, FirstGate, ProposedRule, StepTime
 from perfgate.core.results import LOOKS
 from perfgate.core.wording import listed
-from perfgate.rules.append import with_rules
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.write import rule_lines
+from perfgate.rules.write import rule_lines, with_rules
 from perfgate.workspace import surroundings
 from perfgate.workspace.mapping_source import read_mappings
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
@@ -31,7 +29,7 @@ from perfgate.workspace.starter_files import written
 _MOST_COMPARED = 5_000
 
 
-def add_rule(options: CommandOptions, metrics: Sequence[str], choices: InitChoices) -> FirstGate:
+def add_rule(options: CommandOptions, metrics: Sequence[str], *, is_paired: bool, is_dry: bool) -> FirstGate:
     """Add a rule for each metric to the rule file of the suite; return what was added and what comes next.
 
     The tolerance is chosen from the given runs, or else from the stored ones. Raises Refused, and writes nothing, if a
@@ -40,22 +38,20 @@ def add_rule(options: CommandOptions, metrics: Sequence[str], choices: InitChoic
     path, data = _rule_file(options)
     ruleset = sound_rules([(path, data)], options.suite)
     runs = _runs(options, ruleset)
-    rules = tuple(_rule(metric, runs, ruleset, is_paired=choices.paired) for metric in dict.fromkeys(metrics))
-    most = PAIRS if choices.paired else LOOKS
-    advice = Advice(rules, (), StepTime(None), len(runs), is_paired=choices.paired, most_runs=most)
+    rules = tuple(_rule(metric, runs, ruleset, is_paired=is_paired) for metric in dict.fromkeys(metrics))
+    most = PAIRS if is_paired else LOOKS
+    advice = Advice(rules, (), StepTime(None), len(runs), is_paired=is_paired, most_runs=most)
     new = written(advice)
     changed = with_rules(path, data, new)
     if changed is None:
         lines = "\n".join(f"  {line}" for rule in new for line in rule_lines(rule))
         raise Refused(f"{path} has no list of rules with one rule a line: add these lines to it yourself:\n{lines}")
-    if not choices.dry_run:
+    if not is_dry:
         replace_file(path, changed)
     text = "\n".join(line for rule in new for line in rule_lines(rule))
     env = tuple(f"--env {shlex.quote(typed_fact(fact))}" for fact in options.env)
     typed = tuple(shlex.quote(typed_path(run)) for run in options.runs)
-    return FirstGate(
-        "would-add" if choices.dry_run else "added", advice, path, "", ((path, text),), typed, env, choices.paired
-    )
+    return FirstGate("would-add" if is_dry else "added", advice, path, "", ((path, text),), typed, env, is_paired)
 
 
 def _rule_file(options: CommandOptions) -> tuple[str, bytes]:

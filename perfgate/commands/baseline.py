@@ -1,0 +1,261 @@
+"""`perfgate baseline`: approve, add, list and compare stored runs (`perfgate.baselines`), and record allowances."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import date
+
+import click
+from msgspec import Struct
+
+from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
+from perfgate.baselines.places import ALLOWANCES
+from perfgate.baselines.stores import open_store
+from perfgate.baselines.writing import locked, write_file
+from perfgate.cli.entry import SuggestingGroup
+from perfgate.cli.printing import complain, say, screen
+from perfgate.cli.shared import (
+    JUDGING,
+    all_option,
+    baselines_option,
+    command_options,
+    rules_option,
+    runs_argument,
+    suite_option,
+    who_option,
+)
+from perfgate.core.wording import utf8_text
+from perfgate.rules.syntax.cursor import Cursor, SentenceError
+from perfgate.version import __version__
+from perfgate.workspace import surroundings
+from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+
+place_argument = click.argument("place", required=False, metavar="[SUITE[/ENVIRONMENT[/LEVEL[/RUN]]]]")
+
+
+class AllowanceRequest(Struct, frozen=True):
+    """The allowance to record, as the command line gives it."""
+
+    head: str
+    metric: str
+    up_to: str
+    reason: str
+    expires: str
+    by: str | None = None
+    pr: int | None = None
+
+
+@click.group("baseline", cls=SuggestingGroup)
+def command() -> None:
+    """Approve, add, list and compare stored baselines: who decided what is normal, and when."""
+
+
+@command.command()
+@click.option("--reason", required=True, metavar="TEXT", help="Why this is the new normal.")
+@who_option
+@click.option("--pr", type=int, metavar="N", help="The pull request of the approval.")
+@click.option("--adopt", multiple=True, metavar="METRIC", help="Approve only this metric (repeatable; globs).")
+@click.option("--reset-anchor", is_flag=True, help="Move the anchor, too: budgets count from here on.")
+@all_option
+@command_options(runs_argument, *JUDGING)
+def approve(
+    options: CommandOptions, reason: str, by: str | None, pr: int | None, adopt: tuple[str, ...], reset_anchor: bool,
+    keep_all: bool,
+) -> int:  # fmt: skip
+    """Open a new level with these runs: the first baseline, or an approved change.
+
+    \b
+    Example: perfgate baseline approve train.log --reason "first baseline"
+    """
+    from perfgate.baselines import approvals
+
+    return say(approvals.approve(options, approvals.Approval(reason, by, pr, adopt, reset_anchor, keep_all)))
+
+
+@command.command()
+@who_option
+@click.option("--rotate", is_flag=True, help="Replace the oldest runs of a full level.")
+@click.option("--merged", metavar="SHA", help="The head of the merged pull request: its allowances count.")
+@all_option
+@command_options(runs_argument, *JUDGING)
+def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | None, keep_all: bool) -> int:
+    """Add unchanged runs to the current level. Runs that fail their own rules are refused.
+
+    A run that is stored already gets what it lacks: samples of metrics that rules name now, summaries of
+    others, and the call tree of a trace.
+
+    \b
+    Example: perfgate baseline add train.log
+    """
+    from perfgate.baselines import approvals
+
+    return say(approvals.add(options, by, rotate=rotate, keep_all=keep_all, merged=merged))
+
+
+@command.command("allow")
+@command_options(
+    click.option("--head", required=True, metavar="SHA", help="The full hash of the commit that may be worse."),
+    click.option("--metric", required=True, metavar="METRIC", help="The metric that may be worse, or a glob."),
+    click.option("--up-to", required=True, metavar="T", help="How much worse, such as 22%."),
+    click.option("--reason", required=True, metavar="TEXT", help="Why that is accepted."),
+    click.option("--expires", required=True, metavar="DATE", help="The last day of the allowance, YYYY-MM-DD."),
+    who_option,
+    click.option("--pr", type=int, metavar="N", help="The pull request of the allowance."),
+    name="asked",
+    build=AllowanceRequest,
+)
+@rules_option
+@suite_option
+@baselines_option
+def baseline_allow(asked: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> int:
+    """Record that a commit may regress a metric by up to X %. Its check passes, and its merge opens a new level.
+
+    \b
+    Example: perfgate baseline allow --head $(git rev-parse feature) --metric forward --up-to 22% \\
+      --reason "rotary embeddings" --expires 2026-12-31
+    """
+    return say(allow(asked, rules, suite, baselines))
+
+
+@command.command("list")
+@baselines_option
+def list_(baselines: str) -> int:
+    """List every level with its runs, who approved it and why, and what it changed.
+
+    \b
+    Example: perfgate baseline list
+    """
+    from perfgate.baselines.listing import levels, priors
+    from perfgate.reporters.stored_baselines import render_levels, render_priors
+
+    found, problems = levels(baselines)
+    noise, damaged = priors(baselines)
+    say([render_levels(found), *render_priors(noise)])
+    return complain([*problems, *damaged])
+
+
+@command.command()
+@place_argument
+@baselines_option
+def show(place: str | None, baselines: str) -> int:
+    """Show stored runs with their environment, their approval and their metrics.
+
+    \b
+    Example: perfgate baseline show gpt-small
+    """
+    from perfgate.baselines.listing import priors, runs
+    from perfgate.reporters.stored_baselines import render_priors, render_runs
+
+    found, problems = runs(baselines, place)
+    noise, damaged = priors(baselines, place)
+    say([render_runs(found, ascii_only=screen().ascii_only), *render_priors(noise, in_full=True)])
+    return complain([*problems, *damaged])
+
+
+@command.command()
+@click.argument("old", required=False)
+@click.argument("new", required=False)
+@click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every metric.")
+@baselines_option
+def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int:
+    """Compare two places of the store, metric by metric, with intervals. Nothing is judged: the exit code is 0.
+
+    OLD and NEW are SUITE/ENVIRONMENT[/LEVEL[/RUN]]. The default is the newest level and the one that it replaced.
+
+    \b
+    Example: perfgate baseline diff
+    """
+    from perfgate.commands.compare import compare_stored
+    from perfgate.reporters.terminal_table import render
+
+    report = compare_stored(baselines, old, new)
+    seen = screen()
+    return say([render(report, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only, verbose=verbose)])
+
+
+@command.command()
+@baselines_option
+def verify(baselines: str) -> int:
+    """Check everything that is stored, with the history: hashes, schemas, duplicates, misplaced files.
+
+    \b
+    Example: perfgate baseline verify
+    """
+    from perfgate.baselines import listing
+    from perfgate.commands.history import verify_store
+
+    lines, problems = listing.verify(baselines)
+    remembered, damaged = verify_store(baselines)
+    say([*lines, *remembered])
+    return complain(list(dict.fromkeys([*problems, *damaged])))
+
+
+@command.command()
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
+@baselines_option
+def prune(dry_run: bool, baselines: str) -> int:
+    """Remove runs that no new run is compared with. Anchors, and one run of every level, stay.
+
+    \b
+    Example: perfgate baseline prune --dry-run
+    """
+    from perfgate.baselines import listing
+
+    return say(listing.prune(baselines, dry_run=dry_run))
+
+
+def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:
+    """Record an allowance; returns the lines to print. Raises Refused.
+
+    Parameters
+    ----------
+    rules: the rule files, which name the suite if `suite` is None.
+    baselines: the directory or URL to write to.
+    """
+    if not request.reason.strip():
+        raise Refused('an allowance needs a reason: --reason "..."')
+    if not FULL_SHA.fullmatch(request.head):
+        raise Refused(f"--head {request.head}: give the whole commit, 40 hexadecimal digits (git rev-parse)")
+    content = AllowanceFile(
+        schema=ALLOWANCE.schema,
+        tool=f"perfgate {__version__}",
+        suite=suite or read_ruleset(WORKING_TREE, rules, None).suite,
+        head=request.head,
+        metric=utf8_text(request.metric),
+        up_to=_share(request.up_to),
+        reason=utf8_text(request.reason),
+        by=utf8_text(request.by or surroundings.who()),
+        pr=request.pr,
+        time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
+        expires=_date(request.expires),
+    )
+    store, data = open_store(baselines), ALLOWANCE.encode(content)
+    path = f"{content.suite}/{ALLOWANCES}/{request.head[:12]}-{hashlib.sha256(data).hexdigest()[:8]}.json"
+    with locked(store):
+        write_file(store, path, data)
+    return [
+        f"wrote {store.location(path)}",
+        f"until {content.expires}, {request.head[:12]} may be up to {request.up_to} worse in {request.metric}, "
+        "once this file is on the base that `check --policy-ref` reads",
+    ]
+
+
+def _share(text: str) -> float:
+    try:
+        quantity = Cursor(text).quantity()
+    except SentenceError as error:
+        raise Refused(f"--up-to {text}: {error}") from None
+    if quantity.unit is None or quantity.unit.symbol != "%" or not quantity.value > 0:
+        raise Refused(f"--up-to {text}: give a percentage, such as 22%")
+    return quantity.value
+
+
+def _date(text: str) -> str:
+    try:
+        expires = date.fromisoformat(text)
+    except ValueError:
+        raise Refused(f"--expires {text}: give a date, YYYY-MM-DD") from None
+    if expires < surroundings.today():
+        raise Refused(f"--expires {text}: that day is over")
+    return expires.isoformat()
