@@ -16,11 +16,11 @@ from perfgate.core import Run
 from perfgate.core.resource_limits import OverLimit
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import MAX_FAULTS
-from perfgate.readers.json_outline import JsonOutline
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.nearest_format import nearest_json, nearest_text
 from perfgate.readers.not_recognised import about, console
 from perfgate.readers.outside_formats import find_format, format_names, plugins, read_outside
-from perfgate.readers.registry import FORMATS, Format
+from perfgate.readers.registry import FORMATS
 from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: How much of a file is examined: a little first, because most files show their format at once.
@@ -84,10 +84,7 @@ class Recognition(Struct, frozen=True):
             new = replace(self.file.problem("error", self.why), details=self.searched)
             problems = known if any(self.why == one.message for one in known) else (*known, new)
             return (Run(self.file.name, "unknown", (), tuple(problems)),)
-        if self.found.package:
-            reader = partial(read_outside, self.found)
-        else:
-            reader = import_module(self.found.module, __package__).read
+        reader = partial(read_outside, self.found) if self.found.package else import_module(self.found.module).read
         runs = read_within_limits(self.file, self.found.name, self.why, reader)
         tail = b"".join(self.file.last_blocks) if self.found.markers or self.found.hints else b""
         if b"Train Epoch: " not in tail and not _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):
@@ -198,7 +195,7 @@ def _look(text: str, formats: Sequence[Format]) -> tuple[Format, str] | None:
     if is_json(text):
         outline = JsonOutline.of(text)
         for known in formats:
-            why = known.outline(outline) if known.outline else None
+            why = known.why(outline)
             if why:
                 return known, why
         late = next((known for known in formats if known.late_key and re.search(known.late_key, text)), None)

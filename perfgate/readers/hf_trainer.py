@@ -33,6 +33,7 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.trainer_times import TrainerTimes
@@ -45,6 +46,27 @@ METRICS = (
     "`time.evaluation` and `time.total` of a training"
 )
 CHECKED = "transformers 3 to 5, from its sources; console logs and a trainer_state.json of public repositories"
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Hugging Face: a trainer state with its `log_history`, or the flat results with `*_runtime` and `*_per_second`."""
+    if outline.is_list("log_history") and outline.has("global_step"):
+        return "a JSON document with 'log_history'"
+    names = [path[0] for path in outline.tokens if len(path) == 1]
+    flat = any(name.endswith("_runtime") for name in names) and any(name.endswith("_per_second") for name in names)
+    return "a JSON document with '*_runtime' and '*_per_second'" if flat else None
+
+
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "_runtime':": r"'(?:train|eval|predict|test)\w{0,200}_runtime':",
+        " metrics *****": r"\*{5} \w{1,40} metrics \*{5}[ \t]*\r?$",
+    },
+    keys="log_history|.*_runtime",
+    outline=_outline,
+)
 
 _NO_METRICS = ("epoch", "step", "learning_rate")
 _SUMMARY = re.compile(r"(?:train|predict|test)_|total_flos$")

@@ -34,6 +34,7 @@ from perfgate.core.conditions import Labels, conditions_of
 from perfgate.core.wording import show_labels
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
@@ -45,6 +46,26 @@ METRICS = (
     " labelled with the conditions: `model`, `request_rate`, `concurrency`, ..."
 )
 CHECKED = "vLLM's sources of 2024 to 2026; generated files"
+
+#: What each benchmark of vLLM always writes.
+_ALWAYS = (
+    ("completed", "duration", "request_throughput"),
+    ("avg_latency", "latencies"),
+    ("elapsed_time", "requests_per_second", "tokens_per_second"),
+)
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Results of `vllm bench`, one or a list of them, or records of one metric each for PyTorch's dashboard."""
+    for names in _ALWAYS:
+        if any(all(outline.has(*top, name) for name in names) for top in ((), ("*",))):
+            return f"a JSON document with {names[-1]!r}"
+    if outline.has("*", "metric", "benchmark_values") and outline.has("*", "benchmark"):
+        return "a JSON document with 'benchmark_values'"
+    return None
+
+
+FORMAT = Format(NAME, __name__, keys="completed|avg_latency|elapsed_time|benchmark_values", outline=_outline)
 
 _IN_MS = re.compile(r"([\w.]+)_ms")
 _RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s)")

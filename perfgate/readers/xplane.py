@@ -36,6 +36,7 @@ from msgspec import Struct, field
 from perfgate.core import Key, Run
 from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.trackers.wire import DamagedError, fields, message_of, signed, text_of
 
@@ -48,6 +49,10 @@ CHECKED = (
     "JAX 0.10.2 on a CPU: profiles that it wrote, with the step times that XProf 2.24.2 shows; for GPUs and TPUs files"
     " generated from xplane.proto"
 )
+#: The first plane of a profile of XLA, with its id and the beginning of its name.
+_XPLANE = rb"\x0a[\x80-\xff]{0,4}[\0-\x7f](?:\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12.(?:/[a-z]|Task Env)"
+
+FORMAT = Format(NAME, __name__, signature=(_XPLANE, "as a profile of JAX or XLA does"))
 
 _PS = 1e12
 _DEVICE = re.compile(r"/device:(?:CUSTOM:)?([A-Za-z_ ]+):(\d+)")

@@ -23,6 +23,7 @@ from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, shown
 
@@ -30,6 +31,8 @@ NAME = "asv"
 TITLE = "a results file of asv, version 1 or 2"
 METRICS = "the benchmark with its parameters: `bench.time_a(8, 'x')`"
 CHECKED = "asv's sources, versions 1 and 2 of its files; public files"
+#: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
+FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={"))
 
 #: The units of asv's kinds of benchmarks, which are in the name of a function or class.
 _UNITS = (

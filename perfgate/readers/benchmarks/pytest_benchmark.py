@@ -16,6 +16,7 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load, name_of, rows
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -23,6 +24,12 @@ NAME = "pytest-benchmark"
 TITLE = "JSON of pytest-benchmark (pytest --benchmark-json)"
 METRICS = "the benchmark's full name"
 CHECKED = "pytest-benchmark 5.3.1: files that it wrote"
+#: `{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order.
+FORMAT = Format(
+    NAME,
+    __name__,
+    json=("with the 'stats' of pytest-benchmark", "machine_info|benchmarks.*.fullname", "benchmarks.*.stats={"),
+)
 
 _STATISTICS = ("mean", "median", "min", "max", "stddev", "total")
 

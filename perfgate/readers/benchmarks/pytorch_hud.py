@@ -13,6 +13,7 @@ unit is `unit`, or what the end of the name tells.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, documents
 from perfgate.readers.builder import JsonSource
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.printed_units import unit_of_name, unit_of_text
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.text import InputFile
@@ -29,6 +31,22 @@ NAME = "pytorch-hud"
 TITLE = "records of PyTorch's benchmark database (HUD, schema v3)"
 METRICS = "the metric's name, labelled with `benchmark`, `model`, `backend`, `mode`, `dtype`, `device`, `arch`"
 CHECKED = "the writers of pytorch/ao (2026): generated files"
+
+#: The metrics of vLLM's serving benchmark.
+_VLLM_METRIC = re.compile(r"(?:mean|median|std|p[\d.]+)_(?:ttft|tpot|itl|e2el)_ms")
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Records for PyTorch's dashboard, except those of vLLM."""
+    for top in ((), ("*",)):
+        name, metric = (outline.text(*top, part, "name") or "" for part in ("benchmark", "metric"))
+        if outline.has(*top, "metric", "benchmark_values") and outline.has(*top, "benchmark"):
+            is_vllm = name.lower().startswith("vllm") or _VLLM_METRIC.fullmatch(metric)
+            return None if is_vllm else "a JSON document with 'benchmark_values'"
+    return None
+
+
+FORMAT = Format(NAME, __name__, keys="benchmark_values", outline=_outline)
 
 _LONGEST_LABEL = 200
 

@@ -31,6 +31,11 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed.timers import RECORD
 from perfgate.readers.values import checked
 
+#: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
+MEGATRON_TIMERS = (
+    " (?:load-checkpoint|model-and-optimizer-setup|model and optimizer|forward-compute|forward-recv|forward-backward"
+    "|batch-generator|interval-time): "
+)
 ITERATION_WORD, PIPELINE_WORD, CHAT_WORD = "elapsed time per iteration", "iter time (s):", "|E2E latency="
 ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}\d+")
 PIPELINE = re.compile(r"\bsteps: (\d{1,18}) .{0,999}?iter time \(s\): (\S{1,40}) samples/sec: ([^\s\[]{1,40})")

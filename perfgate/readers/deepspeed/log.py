@@ -30,6 +30,7 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed import blocks, lines
 from perfgate.readers.deepspeed.restarts import Progress
 from perfgate.readers.deepspeed.timers import WORD, Timers
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 
@@ -47,6 +48,22 @@ METRICS = (
     "`goodput`"
 )
 CHECKED = "DeepSpeed 0.19.8: a log that it wrote; public logs of 0.1 to 0.18"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "time (ms)": rf"time \(ms\)[ \t]*(?:\|(?!{lines.MEGATRON_TIMERS})|\r?$)",
+        "SamplesPerSec=": r", (?:RunningAvg)?SamplesPerSec=",
+        "iter time (s):": r"\bsteps: \d{1,18} .{0,300}?iter time \(s\): \S+ samples/sec:",
+        "Batch (t):": r"Data \(t\): .*Batch \(t\): ",
+    },
+    hints={
+        "comm op: ": r"comm op: \w+ \| .{0,200}?time \(ms\): ",
+        "Comm. Op  ": r"Comm\. Op {2,}Message Size {2,}Count\b",
+        "- DeepSpeed Flops Profiler -": "",
+        "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
+    },
+)
 
 _STEP = re.compile(r"(?:\[Rank (-?\d+)\] )?\bstep=(\d{1,18}), skipped=")
 _BEFORE_STEPS = ("memory.", "collective.")

@@ -28,6 +28,7 @@ from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
 from perfgate.core.wording import show_labels
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.text import InputFile
 
@@ -38,6 +39,7 @@ METRICS = (
     "as the log has them"
 )
 CHECKED = "copies of the scripts of vLLM and SGLang (2024 to 2026): generated logs, and blocks of public logs"
+FORMAT = Format(NAME, __name__, markers={"Serving Benchmark Result": r"={3,60} ?Serving Benchmark Result ?={3,60}"})
 
 WORD = "Serving Benchmark Result"
 _BEGIN = re.compile(r"={3,60} ?Serving Benchmark Result ?={3,60}")

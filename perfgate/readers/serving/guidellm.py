@@ -26,6 +26,7 @@ from perfgate.core.wording import show_labels
 from perfgate.documents.json import Path, load_json
 from perfgate.readers.benchmarks.benchmark_json import Target
 from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.printed_units import unit_of_name
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.serving.statistics import add_statistics
@@ -39,6 +40,8 @@ METRICS = (
     "with `model`, `strategy`, `request_rate` and `concurrency`"
 )
 CHECKED = "guidellm 0.7.3's sources: generated files"
+#: `{"benchmarks": [{"type_": "generative_benchmark", "metrics": {...}}]}`.
+FORMAT = Format(NAME, __name__, json=("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_"))
 
 _SECONDS = ("request_latency",)
 

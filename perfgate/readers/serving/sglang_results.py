@@ -16,6 +16,7 @@ from perfgate.core import Key, Run
 from perfgate.core.conditions import conditions_of
 from perfgate.readers.benchmarks.benchmark_json import documents
 from perfgate.readers.builder import JsonSource
+from perfgate.readers.formats import Format
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
@@ -24,6 +25,12 @@ NAME = "sglang"
 TITLE = "older results of SGLang's bench_serving (JSON lines)"
 METRICS = "`median_ttft`, `median_itl`, `mean_e2e_latency`, `output_throughput`, ..., labelled with the conditions"
 CHECKED = "copies of SGLang's script of 2024: generated files"
+#: Results of SGLang before its times had their unit in their names.
+FORMAT = Format(
+    NAME,
+    __name__,
+    json=("with the 'median_ttft' of SGLang", "median_ttft", "median_itl", "completed", "mean_e2e_latency"),
+)
 
 _METRICS = {
     **dict.fromkeys(("mean_e2e_latency", "median_e2e_latency", "median_ttft", "median_itl"), (None, "s", 1e3)),

@@ -24,6 +24,7 @@ from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
 from perfgate.readers.benchmarks.benchmark_json import load_rows
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked, number_of
@@ -35,6 +36,13 @@ METRICS = (
     "`total_gpu_compute_time`"
 )
 CHECKED = "TensorRT 11.1's sources: generated logs and files"
+#: Exported times: `[{"startEnqMs": ..., "latencyMs": ...}]`.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={"=== Performance summary ===": "", "&&&& RUNNING TensorRT.trtexec": ""},
+    json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
+)
 
 _SUMMARY = "=== Performance summary ==="
 _TIMES = {

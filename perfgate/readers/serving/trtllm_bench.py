@@ -35,6 +35,7 @@ from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
 from perfgate.readers.benchmarks.benchmark_json import Target, fact, load
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.serving.statistics import add_statistics, statistic_of
 from perfgate.readers.text import InputFile
@@ -47,6 +48,13 @@ METRICS = (
     "`dtype`, `tensor_parallel`, ..."
 )
 CHECKED = "TensorRT-LLM 1.x's sources: generated reports and files"
+#: `{"engine": {...}, "world_info": {...}, "performance": {...}}`.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={"= PERFORMANCE OVERVIEW": "", "= PYTORCH BACKEND": "", "= ENGINE DETAILS": ""},
+    json=("with the 'performance' of trtllm-bench", "engine={", "world_info={", "performance={"),
+)
 
 #: A printed name without its unit, and the path in the JSON: the metric, its base unit, printed units in one of them.
 _PRINTED = {

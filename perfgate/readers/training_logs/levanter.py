@@ -31,6 +31,7 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked, mapping
@@ -42,6 +43,14 @@ METRICS = (
     "...; of progress lines `progress.iterations_per_second`"
 )
 CHECKED = "Levanter 1.2's sources: generated logs; progress lines printed by tqdm-loggable 0.4.1"
+#: One record of a log of Levanter, or the first of them.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={'"tracker": "json_logger"': ""},
+    hints={"Progress on:train ": r"Progress on:train \S{1,40} rate:"},
+    json=("of Levanter's JSON tracker", 'tracker="json_logger"'),
+)
 
 WORD = '"tracker": "json_logger"'
 _PROGRESS_WORD = "Progress on:train "

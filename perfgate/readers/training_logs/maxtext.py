@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Run
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
 
@@ -35,6 +36,7 @@ METRICS = (
     "`eval.loss`, ..."
 )
 CHECKED = "MaxText 0.2.4's `metric_logger.py`: generated logs, and lines of public logs (2023 to 2026)"
+FORMAT = Format(NAME, __name__, markers={"completed step: ": r"\bcompleted step: \d{1,18}, seconds: "})
 
 _STEP = re.compile(r"\bcompleted step: (\d{1,18}), (seconds: .*)")
 _EVAL_STEP = re.compile(r"\bCompleted eval step: (\d{1,18}), seconds: ([^\s,]{1,40})")

@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator
 
 from perfgate.core import Run
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
 
@@ -30,6 +31,9 @@ NAME = "nanogpt"
 TITLE = "a log of nanoGPT (`iter N: loss .., time ..ms, mfu ..%`)"
 METRICS = "`iteration_time`, `mfu`, `loss`, `grad_norm`, `train_loss`, `val_loss`"
 CHECKED = "nanoGPT's `train.py` of 2025-11: generated logs, and lines of public logs"
+FORMAT = Format(
+    NAME, __name__, markers={"iter ": r"\biter \d{1,18}: loss \S{1,40}, (?:\S.{0,200}, )?time \S{1,40}?ms\b"}
+)
 
 _ITERATION = re.compile(r"\biter (\d{1,18}): (loss \S.*)")
 _EVALUATION = re.compile(r"\bstep (\d{1,18}): train loss ([^\s,]{1,40}), val loss ([^\s,]{1,40})")

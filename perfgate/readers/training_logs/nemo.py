@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Run
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
 
@@ -36,6 +37,14 @@ METRICS = (
     "`reduced_train_loss`, `val_loss`, ..."
 )
 CHECKED = "NeMo 2.5's callbacks: generated logs, and lines of public logs (2024 to 2025)"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "Training epoch ": r"\bTraining epoch \d{1,9}, iteration \d{1,18}/\d{1,18} \| ",
+        "train_step_timing in s=": "",
+    },
+)
 
 _LINE = re.compile(r"\bTraining epoch \d{1,9}, iteration (\d{1,18})/\d{1,18} \| (.*)")
 _FIELD = re.compile(r"\s*([\w /.-]{1,80}): ([^\s|]{1,40})\s*")

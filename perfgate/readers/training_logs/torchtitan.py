@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Run
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
 from perfgate.readers.training_logs.torchtitan_times import DATED_WORD, TorchtitanTimes
@@ -37,6 +38,9 @@ METRICS = (
     "`validation.NAME`; label rank if the launcher prints it; `time.PART` and `goodput` of a log with dates"
 )
 CHECKED = "torchtitan's `metrics.py` of 2026-08: generated logs, and lines of public logs (2024 to 2026)"
+FORMAT = Format(
+    NAME, __name__, markers={"step: ": r"\bstep: {0,20}\d{1,18} {1,9}loss: {0,20}\S{1,40} {1,9}.{0,200}(?:tps|wps): "}
+)
 
 _RECORD = re.compile(r"\b(validate )?step: {0,20}(\d{1,18}) {1,9}((?:loss|memory|tps|wps): .*)")
 _FIELD = re.compile(r"(\w{1,40}): {0,20}([^\s(]{1,40})")
