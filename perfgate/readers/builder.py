@@ -293,6 +293,11 @@ class RunBuilder:
         self.file.count("problems", place.line, self.problems)
         self.problems.append(Problem(severity, message, place, key))
 
+    def report_problems(self) -> None:
+        """Report everything that is wrong with the JSON document."""
+        for problem in self.json.loaded.problems if self.json else ():
+            self.say(problem.severity, problem.message, self.json.moved(problem.at) if self.json else None)
+
     def report_json_faults(self) -> None:
         """Report what is wrong with the JSON document; numbers that are not finite are refused with their series."""
         for fault in self.json.loaded.faults if self.json else ():

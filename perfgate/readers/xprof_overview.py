@@ -27,9 +27,9 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, load_rows
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, load_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, number
 

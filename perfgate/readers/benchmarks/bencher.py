@@ -12,8 +12,8 @@ of other measures are only on its server: they are 1, or what the end of the nam
 from __future__ import annotations
 
 from perfgate.core import Key, Run
-from perfgate.readers.benchmarks.benchmark_json import Target, load
 from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.json_files import Target, load
 from perfgate.readers.printed_units import unit_of_name
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import shown

@@ -23,9 +23,9 @@ from msgspec import Struct
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, fact, load, name_of, rows
 from perfgate.readers.builder import RunBuilder, finish_all
 from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, fact, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, shown
 

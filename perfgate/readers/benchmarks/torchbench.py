@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfgate.core import Key, Run
-from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.csv_rows import csv_rows
 from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, commit_of, fact, load
 from perfgate.readers.printed_units import unit_of_name
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, number

@@ -24,9 +24,9 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, number, shown
 

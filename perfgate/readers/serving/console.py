@@ -25,11 +25,11 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.conditions import Labels
 from perfgate.core.wording import show_labels
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
-from perfgate.readers.records import RecordRuns
+from perfgate.readers.records import RecordRuns, labels_of
 from perfgate.readers.text import InputFile
 
 NAME = "serve-log"
@@ -131,7 +131,7 @@ class _Log:
                     record[field] = _plain(self.rows[name][0])
         if "request_rate" in record:
             record["request_rate"] = _plain(str(record["request_rate"]))
-        return tuple(sorted(conditions_of(record, "vllm", self.file.source.conditions).items()))
+        return labels_of(self.file, "vllm", record)
 
     def _row(self, run: RunBuilder, name: str, text: str, labels: Labels, line: int) -> None:
         if found := _TIME.fullmatch(name):

@@ -32,9 +32,9 @@ import re
 from msgspec import Struct, field
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import conditions_of
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
+from perfgate.readers.records import labels_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked
@@ -116,7 +116,7 @@ class _LogRun(RunBuilder):
     def run(self, part: int | None = None) -> Run:
         """Return the finished run."""
         result = self.result
-        labels = tuple(sorted(conditions_of({"scenario": result.scenario}, NAME, self.file.source.conditions).items()))
+        labels = labels_of(self.file, NAME, {"scenario": result.scenario})
         for name, (value, line) in result.rates.items():
             self.value(Key(name, labels), "1/s", value, line)
         for name, statistics in result.latencies.items():

@@ -32,12 +32,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
-from perfgate.readers.benchmarks.benchmark_json import Target, fact, load
+from perfgate.core.conditions import Labels
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, fact, load, statistic_of
+from perfgate.readers.records import labels_of
 from perfgate.readers.runs import Runs
-from perfgate.readers.serving.statistics import add_statistics, statistic_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked, mapping
 
@@ -117,7 +117,7 @@ class _ReportRun(RunBuilder):
 
     def labels(self) -> Labels:
         """Return the conditions so far; they are printed before the numbers."""
-        return tuple(sorted(conditions_of(self.record, NAME, self.file.source.conditions).items()))
+        return labels_of(self.file, NAME, self.record)
 
     def run(self, part: int | None = None) -> Run:
         for name, statistics in self.groups.items():
@@ -179,14 +179,14 @@ def _report(file: InputFile) -> Run:
             "avg_input_length": _length(mapping(data.get("request_info")).get("avg_input_length")),
         },
     }
-    labels = tuple(sorted(conditions_of(record, NAME, file.source.conditions).items()))
+    labels = labels_of(file, NAME, record)
     for (section, name), (metric, unit, per) in _JSON.items():
         if name in mapping(data.get(section)):
             Target(run, Key(metric, labels), unit, per).value(data[section][name], (section, name))
     for (section, name), (metric, unit, per) in _PERCENTILES.items():
         printed = mapping(mapping(data.get(section)).get(name))
         if printed:
-            add_statistics(Target(run, Key(metric, labels), unit, per), printed, (section, name))
+            Target(run, Key(metric, labels), unit, per).statistics(printed, (section, name))
     return run.run()
 
 
