@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from perfgate.core import Key
+from perfgate.core import Fact, Key, Measured
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.not_recognised import console
@@ -109,6 +109,12 @@ def fact(run: RunBuilder, name: str, value: object) -> None:
     """Keep an environment fact, if the document has it."""
     if isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_FACT:
         run.facts[name] = value.strip()
+
+
+def measured_at(run: RunBuilder, data: Mapping[str, Any], field: str, place: Mapping[str, Fact]) -> None:
+    """Keep when and where the tool measured: the time in a field of the document, and what tells its machines apart."""
+    if run.json and run.json.loaded.data is not None:
+        run.measured = Measured(data.get(field), field, place)
 
 
 def commit_of(value: object) -> str | None:

@@ -52,7 +52,7 @@ def read(file: ImportFile) -> Imported:
     if not isinstance(document.data, dict):
         return Imported((), document.problems or (Problem("error", "is not an object", Location(file.name)),))
     if "results" not in document.data:
-        return of_results(file, NAME, None, None, {})
+        return of_results(file, NAME)
     runs = tuple(_of_perf(document, document.data, faults))
     return Imported(runs, (*document.problems, *faults.problems))
 

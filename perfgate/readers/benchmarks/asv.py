@@ -19,11 +19,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
+from perfgate.core import Fact, Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, commit_of, fact, load
+from perfgate.readers.json_files import Target, commit_of, fact, load, measured_at
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, shown
 
@@ -46,6 +46,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
     data, run = load(file, NAME)
     fact(run, "cpu", mapping(data.get("params")).get("cpu"))
     run.commit = commit_of(data.get("commit_hash"))
+    # asv never compares across machines and environments; `date`, of the commit, is in ms
+    names = {"machine": mapping(data.get("params")).get("machine"), "asv_environment": data.get("env_name")}
+    place: dict[str, Fact] = {name: value for name, value in names.items() if isinstance(value, str) and value}
+    measured_at(run, data, "date", place)
     columns = data.get("result_columns")
     for name, row in mapping(data.get("results")).items():
         _add(run, name, *_cells(row, columns if isinstance(columns, list) else [], ("results", name)))
