@@ -41,13 +41,13 @@ if TYPE_CHECKING:
         Key,
         Kind,
         Location,
-        Measured,
         Problem,
         Run,
         Series,
         Severity,
         SourceFile,
         Summary,
+        TimeAndPlace,
         fact_text,
         read_only,
     )
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "baseline": "Allowance Baseline CalibratedPrior HostDifference HostLevel KnownNoise PooledRuns RememberedRuns",
     "next_steps": "NO_STEP Acceptance Action NextStep",
-    "runs": "Fact Key Kind Location Measured Problem Run Series Severity SourceFile Summary fact_text read_only",
+    "runs": "Fact Key Kind Location TimeAndPlace Problem Run Series Severity SourceFile Summary fact_text read_only",
     "summaries": "Plan PlanPoint Portion Proof RankSpread RunSummary SeriesSummary Straggler TraceView",
     "verdicts": (
         "OUTCOMES QUARANTINED Better ChangeKind Comparator Estimate MeanChange MissingBaseline Outcome Policy "

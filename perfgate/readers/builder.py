@@ -32,7 +32,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.core import Fact, Key, Location, Measured, Problem, Run, Series, Severity, read_only
+from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, TimeAndPlace, read_only
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import Items, checked, fault_in, in_base, measured
@@ -120,7 +120,7 @@ class RunBuilder:
         #: The JSON document that paths are in.
         self.json = json
         self.commit: str | None = None
-        self.measured: Measured | None = None
+        self.measured: TimeAndPlace | None = None
         self.facts: dict[str, Fact] = {}
         #: Series that grow by samples.
         self.columns: dict[Key, Column] = {}

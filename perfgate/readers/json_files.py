@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from perfgate.core import Fact, Key, Measured
+from perfgate.core import Fact, Key, TimeAndPlace
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.not_recognised import console
@@ -111,10 +111,10 @@ def fact(run: RunBuilder, name: str, value: object) -> None:
         run.facts[name] = value.strip()
 
 
-def measured_at(run: RunBuilder, data: Mapping[str, Any], field: str, place: Mapping[str, Fact]) -> None:
+def keep_time_and_place(run: RunBuilder, data: Mapping[str, Any], field: str, place: Mapping[str, Fact]) -> None:
     """Keep when and where the tool measured: the time in a field of the document, and what tells its machines apart."""
     if run.json and run.json.loaded.data is not None:
-        run.measured = Measured(data.get(field), field, place)
+        run.measured = TimeAndPlace(data.get(field), field, place)
 
 
 def commit_of(value: object) -> str | None:

@@ -1,7 +1,7 @@
 """Histories of other tools: a row in IMPORTERS for each format.
 
 A format that a reader of perfgate reads needs no more: the reader says when and where a run was measured
-(`core.Measured`). Any other is a module with these names:
+(`core.TimeAndPlace`). Any other is a module with these names:
 
 | name | meaning |
 |---|---|

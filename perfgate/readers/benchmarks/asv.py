@@ -23,7 +23,7 @@ from perfgate.core import Fact, Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, commit_of, fact, load, measured_at
+from perfgate.readers.json_files import Target, commit_of, fact, keep_time_and_place, load
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, shown
 
@@ -49,7 +49,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     # asv never compares across machines and environments; `date`, of the commit, is in ms
     names = {"machine": mapping(data.get("params")).get("machine"), "asv_environment": data.get("env_name")}
     place: dict[str, Fact] = {name: value for name, value in names.items() if isinstance(value, str) and value}
-    measured_at(run, data, "date", place)
+    keep_time_and_place(run, data, "date", place)
     columns = data.get("result_columns")
     for name, row in mapping(data.get("results")).items():
         _add(run, name, *_cells(row, columns if isinstance(columns, list) else [], ("results", name)))

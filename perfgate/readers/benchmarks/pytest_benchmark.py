@@ -17,7 +17,7 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, commit_of, fact, load, measured_at, name_of, rows
+from perfgate.readers.json_files import Target, commit_of, fact, keep_time_and_place, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -45,7 +45,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run.commit = None if commit.get("dirty") else commit_of(commit.get("id"))
     # the tool saves its files in a folder for each machine
     *_, folder, _ = "", "", *file.name.split("/")
-    measured_at(run, data, "datetime", {"machine": folder} if _MACHINE.fullmatch(folder) else {})
+    keep_time_and_place(run, data, "datetime", {"machine": folder} if _MACHINE.fullmatch(folder) else {})
     for path, row in rows(run, data, "benchmarks"):
         if (name := name_of(run, row, path, "fullname", "name")) is not None:
             _add(Target(run, run.unique(Key(name), path)), mapping(row.get("stats")), (*path, "stats"))
