@@ -28,7 +28,6 @@ from perfgate.core.units import BASE_UNITS, UNITS
 from perfgate.core.wording import STATISTICS
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.readers.formats import MODULES, Format
-from perfgate.readers.registry import FORMATS
 from perfgate.rules import explain
 from perfgate.rules.syntax import grammar
 from perfgate.rules.syntax.pattern import sentence_pattern
@@ -234,13 +233,13 @@ def sentence_grammar() -> str:
 
 def formats() -> str:
     """Return the table of formats with the metrics that rules can use."""
-    rows = [[f"`{found.name}`", found.title, found.metrics] for found in FORMATS]
+    rows = [[f"`{found.name}`", found.title, found.metrics] for found in declared()]
     return table(["format", "source", "metrics"], rows)
 
 
 def checked() -> str:
     """Return the table of what each reader was checked against."""
-    return table(["format", "checked against"], [[f"`{found.name}`", found.checked] for found in FORMATS])
+    return table(["format", "checked against"], [[f"`{found.name}`", found.checked] for found in declared()])
 
 
 def measurement_conditions() -> str:
@@ -259,7 +258,7 @@ def measurement_conditions() -> str:
 
 def signs() -> str:
     """Return the table of the signs by which each format is recognised."""
-    return table(["format", "recognised by"], [[f"`{found.name}`", _sign(found)] for found in FORMATS])
+    return table(["format", "recognised by"], [[f"`{found.name}`", _sign(found)] for found in declared()])
 
 
 def _sign(found: Format) -> str:
@@ -357,10 +356,14 @@ def pages() -> Iterator[tuple[Path, str, str]]:
             yield path, text, fill(text)
 
 
+def declared() -> list[Format]:
+    """Return the formats as the readers declare them."""
+    return [import_module(f"perfgate.readers.{module}").FORMAT for module in MODULES]
+
+
 def registry() -> str:
-    """Return the module with the marks of every format, as the readers declare them."""
-    own = [import_module(f"perfgate.readers.{module}").FORMAT for module in MODULES]
-    rows = "".join(f"    {replace(one, outline=None)!r},\n" for one in own)
+    """Return the module with the marks of every format."""
+    rows = "".join(f"    {replace(one, outline=None)!r},\n" for one in declared())
     return f"{_REGISTRY}\nFORMATS: tuple[Format, ...] = (\n{rows})\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,14 +11,7 @@ from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.text import InputFile
-
-
-class Field(NamedTuple):
-    """What a known field is: its metric, the base unit, and how many printed units are one base unit."""
-
-    metric: str
-    unit: str
-    per: float = 1.0
+from perfgate.readers.values import Field
 
 
 def add_fields(

@@ -12,7 +12,6 @@ Source: outputs of 2020 to 2026.3 in public repositories.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -20,6 +19,7 @@ from itertools import pairwise
 from msgspec import Struct, field
 
 from perfgate.core.units import UNITS
+from perfgate.readers.csv_rows import cells_of
 
 #: The reports that are read, and the first part of their metrics. `calls` is `api` or `os`, depending on the names.
 KINDS = {
@@ -154,14 +154,6 @@ def _kind(header: Sequence[str], notice: Notice | None) -> str | None:
     if "Instances" in header:
         return "kernel"
     return "calls" if {"Num Calls", "Calls"} & {*header} else None
-
-
-def cells_of(line: str, delimiter: str = ",") -> list[str] | None:
-    """Return the cells of a line; None if a quoted cell does not end in it, or text follows a closing quote."""
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        return None
 
 
 def cells_before_cut(line: str) -> list[str]:

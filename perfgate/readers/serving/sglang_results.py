@@ -15,9 +15,9 @@ from __future__ import annotations
 from perfgate.core import Run
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import documents
-from perfgate.readers.records import Field, RecordRuns, add_fields, labels_of
+from perfgate.readers.records import RecordRuns, add_fields, labels_of
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.values import Field, mapping
 
 NAME = "sglang"
 TITLE = "older results of SGLang's bench_serving (JSON lines)"

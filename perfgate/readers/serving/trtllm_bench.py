@@ -39,7 +39,7 @@ from perfgate.readers.json_files import Target, fact, load, statistic_of
 from perfgate.readers.records import labels_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, mapping
+from perfgate.readers.values import Field, checked, mapping
 
 NAME = "trtllm-bench"
 TITLE = "trtllm-bench of TensorRT-LLM: its report, or its JSON (`--report_json`)"
@@ -58,34 +58,34 @@ FORMAT = Format(
 
 #: A printed name without its unit, and the path in the JSON: the metric, its base unit, printed units in one of them.
 _PRINTED = {
-    "Request Throughput (req/sec)": ("request_throughput", "1/s", 1.0),
-    "Total Output Throughput (tokens/sec)": ("output_throughput", "1/s", 1.0),
-    "Total Token Throughput (tokens/sec)": ("total_token_throughput", "1/s", 1.0),
-    "Total Latency (ms)": ("total_latency", "s", 1e3),
-    "Per User Output Throughput [w/ ctx] (tps/user)": ("output_throughput_per_user", "1/s", 1.0),
-    "Per GPU Output Throughput (tps/gpu)": ("output_throughput_per_gpu", "1/s", 1.0),
-    "Per User Output Speed (tps/user)": ("output_speed_per_user", "1/s", 1.0),
+    "Request Throughput (req/sec)": Field("request_throughput", "1/s"),
+    "Total Output Throughput (tokens/sec)": Field("output_throughput", "1/s"),
+    "Total Token Throughput (tokens/sec)": Field("total_token_throughput", "1/s"),
+    "Total Latency (ms)": Field("total_latency", "s", 1e3),
+    "Per User Output Throughput [w/ ctx] (tps/user)": Field("output_throughput_per_user", "1/s"),
+    "Per GPU Output Throughput (tps/gpu)": Field("output_throughput_per_gpu", "1/s"),
+    "Per User Output Speed (tps/user)": Field("output_speed_per_user", "1/s"),
 }
 _JSON = {
-    ("performance", "request_throughput_req_s"): ("request_throughput", "1/s", 1.0),
-    ("performance", "system_output_throughput_tok_s"): ("output_throughput", "1/s", 1.0),
-    ("performance", "system_total_throughput_tok_s"): ("total_token_throughput", "1/s", 1.0),
-    ("performance", "total_latency_ms"): ("total_latency", "s", 1e3),
-    ("performance", "output_throughput_per_user_tok_s"): ("output_throughput_per_user", "1/s", 1.0),
-    ("performance", "output_throughput_per_gpu_tok_s"): ("output_throughput_per_gpu", "1/s", 1.0),
-    ("streaming_metrics", "token_output_speed_tok_s"): ("output_speed_per_user", "1/s", 1.0),
+    ("performance", "request_throughput_req_s"): Field("request_throughput", "1/s"),
+    ("performance", "system_output_throughput_tok_s"): Field("output_throughput", "1/s"),
+    ("performance", "system_total_throughput_tok_s"): Field("total_token_throughput", "1/s"),
+    ("performance", "total_latency_ms"): Field("total_latency", "s", 1e3),
+    ("performance", "output_throughput_per_user_tok_s"): Field("output_throughput_per_user", "1/s"),
+    ("performance", "output_throughput_per_gpu_tok_s"): Field("output_throughput_per_gpu", "1/s"),
+    ("streaming_metrics", "token_output_speed_tok_s"): Field("output_speed_per_user", "1/s"),
 }
 _PERCENTILES = {
-    ("performance", "request_latency_percentiles_ms"): ("request_latency", "s", 1e3),
-    ("streaming_metrics", "ttft_percentiles"): ("ttft", "s", 1e3),
-    ("streaming_metrics", "tpot_percentiles"): ("tpot", "s", 1e3),
-    ("streaming_metrics", "gen_tps_percentiles"): ("generation_throughput_per_user", "1/s", 1.0),
+    ("performance", "request_latency_percentiles_ms"): Field("request_latency", "s", 1e3),
+    ("streaming_metrics", "ttft_percentiles"): Field("ttft", "s", 1e3),
+    ("streaming_metrics", "tpot_percentiles"): Field("tpot", "s", 1e3),
+    ("streaming_metrics", "gen_tps_percentiles"): Field("generation_throughput_per_user", "1/s"),
 }
 _GROUPS = {
-    "Latency": ("request_latency", "s", 1e3),
-    "TTFT": ("ttft", "s", 1e3),
-    "TPOT": ("tpot", "s", 1e3),
-    "GTPS": ("generation_throughput_per_user", "1/s", 1.0),
+    "Latency": Field("request_latency", "s", 1e3),
+    "TTFT": Field("ttft", "s", 1e3),
+    "TPOT": Field("tpot", "s", 1e3),
+    "GTPS": Field("generation_throughput_per_user", "1/s"),
 }
 #: Printed conditions and their paths in the JSON.
 _CONDITIONS = {

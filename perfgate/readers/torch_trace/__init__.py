@@ -6,7 +6,7 @@
 |---|---|
 | `trace_file`, `chunks`, `repair` | text: the outermost object, the list of events, broken JSON |
 | `parts` | one large trace in several processes |
-| `event_fields`, `event_categories`, `event_tables` | the events and fields that are read, and how they are stored |
+| `event_fields`, `tables`, `event_tables` | the events and fields that are read, and how they are stored |
 | `steps`, `breakdown` | how the time of steps and devices was used |
 | `series`, `flops` | the metrics that rules can name |
 | `ranks` | several files: cycles of one rank, ranks of one job |

@@ -26,6 +26,7 @@ from perfgate.core import Run
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
+from perfgate.readers.values import Field
 
 NAME = "nanogpt"
 TITLE = "a log of nanoGPT (`iter N: loss .., time ..ms, mfu ..%`)"
@@ -40,10 +41,10 @@ _EVALUATION = re.compile(r"\bstep (\d{1,18}): train loss ([^\s,]{1,40}), val los
 _FIELD = re.compile(r"(\w{1,40}):? ([^\s,]{1,40}?)(ms|%)?(?=,|\s|$)")
 #: A printed name and its unit: the metric, the base unit, and how many printed units are one base unit.
 _KNOWN = {
-    ("time", "ms"): ("iteration_time", "s", 1e3),
-    ("mfu", "%"): ("mfu", "1", 100.0),
-    ("loss", None): ("loss", "1", 1.0),
-    ("grad_norm", None): ("grad_norm", "1", 1.0),
+    ("time", "ms"): Field("iteration_time", "s", 1e3),
+    ("mfu", "%"): Field("mfu", "1", 100.0),
+    ("loss", None): Field("loss", "1"),
+    ("grad_norm", None): Field("grad_norm", "1"),
 }
 
 
