@@ -352,8 +352,3 @@ def _is_number(data: Any, path: Path) -> bool:
         else:
             data = data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
     return isinstance(data, float) and not math.isfinite(data)
-
-
-def finish_all(runs: Sequence[RunBuilder]) -> tuple[Run, ...]:
-    """Return the finished runs of a file, numbered from 1 if there are several."""
-    return tuple(run.run(part if len(runs) > 1 else None) for part, run in enumerate(runs, 1))

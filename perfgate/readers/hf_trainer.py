@@ -20,8 +20,18 @@ belongs to step n - 1; printed rows have no steps. A metric that is once in the 
 `predict_*`, `test_*`, `total_flos`) is one value, and so is everything in `all_results.json`. On the console every
 process may print the same summary without its rank: those values are kept as samples, with a warning. The table of
 `log_metrics` is rounded, so only metrics that no row has are read from it: numbers have 4 decimals, times hundredths of
-a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down. For `time.total` and its parts see
-`trainer_times`.
+a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down.
+
+    {'eval_loss': 0.45, 'eval_runtime': 0.3146, ..., 'epoch': 0.5}
+    {'train_runtime': 1.2756, 'train_samples_per_second': 6.272, ..., 'epoch': 1.0}
+    {'eval_loss': 0.51, 'eval_runtime': 0.3161, ..., 'epoch': 1.0}
+
+`time.total` is `train_runtime`, the whole of `Trainer.train`. `time.evaluation` is the sum of `eval_*runtime` in the
+rows before it: an evaluation after the training has a later row. The Trainer tells the time of neither steps, data nor
+checkpoints, so the rest is `time.other`, and goodput is unknown. perfgate's callback records these times. Without
+an evaluation, and with several rows of `train_runtime` (of several processes or trainings), nothing is said.
+After a resume, `trainer_state.json` also has the evaluations before it. Source: `trainer.py` and `trainer_utils.py`,
+v5.23.
 """
 
 from __future__ import annotations
@@ -31,12 +41,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
+from perfgate.core.goodput import EVALUATION, metrics, with_rest
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.trainer_times import TrainerTimes
+from perfgate.readers.time_split import add_times
 from perfgate.readers.values import checked, mapping, number
 
 NAME = "hf-trainer"
@@ -83,6 +94,11 @@ _TIME = re.compile(r"(?:(\d{1,9}) days?, )?(\d{1,2}):(\d\d):(\d\d(?:\.\d{1,9})?)
 _LONGEST_TABLE_ROW = 400
 _SUFFIXES = {"MB": 1 << 20, "GF": 1 << 30}
 
+_EVALUATION_ROW = re.compile(r"eval_(?:\w+_)?runtime")
+_WHOLE = "train_runtime"
+#: Times are printed with 4 digits.
+_ROUNDING = 1e-3
+
 
 def unit_of(name: str) -> str:
     """Return the unit of a metric by its name."""
@@ -107,7 +123,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     members = enumerate(history if isinstance(history, list) else ())
     rows = [(index, row) for index, row in members if isinstance(row, dict)]
     stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
-    times = TrainerTimes()
+    times = _Times()
     for index, row in rows:
         times.row(row)
         step = max(row["step"] - 1, 0) if stepped else None
@@ -142,12 +158,40 @@ def _table_row(line: str) -> tuple[str, str] | None:
     return name, str(int(text[:-2]) * factor) if factor and text[:-2].isdecimal() else text
 
 
+class _Times:
+    """The times of one run while its rows are read, in their order."""
+
+    def __init__(self) -> None:
+        self._evaluation = 0.0
+        #: Of each training, its whole time and that of its evaluations.
+        self._trainings: list[tuple[float, float]] = []
+
+    def row(self, row: Mapping[str, object]) -> None:
+        """Take a row of the log."""
+        for name, value in row.items():
+            if name == _WHOLE or _EVALUATION_ROW.fullmatch(name):
+                seconds, fault = checked(value, "s")
+                if fault:
+                    return
+                if name == _WHOLE:
+                    self._trainings.append((seconds, self._evaluation))
+                    self._evaluation = 0.0
+                else:
+                    self._evaluation += seconds
+
+    def add(self, run: RunBuilder) -> None:
+        """Add the metrics to the run, if the rows are those of one training that evaluated."""
+        if len(self._trainings) == 1 and self._trainings[0][1]:
+            ((whole, evaluation),) = self._trainings
+            add_times(run, metrics(with_rest({EVALUATION: evaluation}, whole, _ROUNDING * whole) or {}))
+
+
 class _ConsoleRun(RunBuilder):
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: For each metric of the summary that is printed twice, the line of the second.
         self.again: dict[Key, int] = {}
-        self.times = TrainerTimes()
+        self.times = _Times()
         #: Metrics that are only in tables so far.
         self.rounded: set[Key] = set()
 

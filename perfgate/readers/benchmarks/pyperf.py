@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.builder import RunBuilder, finish_all
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, fact, load, name_of, rows
 from perfgate.readers.text import InputFile
@@ -66,7 +66,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 run.refuse(key, f"the unit {shown(process.unit)} is unknown; left out", process.path)
             else:
                 Target(run, key, unit).samples(process.values, process.path)
-    return finish_all(runs)
+    return tuple(run.run(part if count > 1 else None) for part, run in enumerate(runs, 1))
 
 
 def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[tuple[Key, Path, list[_Process]]]:

@@ -8,7 +8,7 @@
 
 `nsys_tables` knows the reports of all versions. Every row is an aggregate: `kernel.NAME`, `api.NAME`, `memcpy.NAME`,
 `memcpy.NAME.size`, `range.NAME` (NVTX, `domain:name` as printed) or `os.NAME`. Names that the tool shortens with `…`
-stay as printed; the ranges that PyTorch writes for each call of an operator are one metric (`nvtx_names`). A report
+stay as printed; the ranges that PyTorch writes for each call of an operator are one metric. A report
 that occurs again, or one of another export, begins another run. Units: s and B. The export
 itself, an SQLite database, is read by `nsys_sqlite`.
 """
@@ -25,8 +25,18 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.nvidia import nsys_sqlite
-from perfgate.readers.nvidia.nsys_tables import KINDS, Notice, Split, Table, header_of, notice_of, split_row, table_of
-from perfgate.readers.nvidia.nvtx_names import merged, name_of_calls
+from perfgate.readers.nvidia.nsys_tables import (
+    KINDS,
+    Notice,
+    Split,
+    Table,
+    header_of,
+    merged,
+    name_of_calls,
+    notice_of,
+    split_row,
+    table_of,
+)
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import SQLITE, InputFile
 from perfgate.readers.values import fault_of
