@@ -200,15 +200,12 @@ class _Marshal:
 
 
 def _binary(file: InputFile) -> Run:
-    run, size, blocks = RunBuilder(file, NAME), 0, []
+    run = RunBuilder(file, NAME)
     profile = _Profile(run)
-    for block in file.blocks():
-        blocks.append(block)
-        size += len(block)
-        if size > file.limits.document_bytes:
-            run.say("error", file.limits.beyond("document_bytes", "this profile is larger"))
-            return run.run()
-    marshal = _Marshal(b"".join(blocks))
+    if (data := file.whole_bytes()) is None:
+        run.say("error", file.limits.beyond("document_bytes", "this profile is larger"))
+        return run.run()
+    marshal = _Marshal(data)
     try:
         for key, value in marshal.pairs():
             if (fault := _add(profile, key, value)) is not None:

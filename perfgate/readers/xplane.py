@@ -104,8 +104,11 @@ class _Steps(Struct):
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a profile."""
     run = RunBuilder(file, NAME)
+    if (data := file.whole_bytes()) is None:
+        message = file.limits.beyond("document_bytes", "this profile is larger")
+        raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))
     try:
-        planes = [_plane(message_of(value)) for number, value in fields(_whole(file)) if number == 1]
+        planes = [_plane(message_of(value)) for number, value in fields(data) if number == 1]
         lines = [(plane, *_events(plane, line)) for plane in planes for line in plane.lines]
         steps = _steps_of(run, [events for plane, _, events in lines if not _DEVICE.match(plane.name)])
         _add_events(run, lines, steps)
@@ -117,16 +120,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
     except DamagedError as damage:
         run.say("error", f"the profile is damaged or cut off, and cannot be read: {damage}")
     return (run.run(),)
-
-
-def _whole(file: InputFile) -> bytes:
-    data = bytearray()
-    for block in file.blocks():
-        data += block
-        if len(data) > file.limits.document_bytes:
-            message = file.limits.beyond("document_bytes", "this profile is larger")
-            raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))
-    return bytes(data)
 
 
 def _plane(message: bytes) -> _Plane:

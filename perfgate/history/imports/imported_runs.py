@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -87,6 +87,13 @@ class Faults:
             self._units.add(unit)
             message = f"{unit!r} is not a unit that perfgate knows: its numbers are kept without a unit"
             self._problems.append(Problem("warning", message, at))
+
+    def in_base_unit(self, number: float, unit: str, at: Callable[[], Location]) -> tuple[float, str]:
+        """Return a number in its base unit, and that unit; one of an unknown unit, which is recorded, as it is."""
+        known = in_base_unit(number, unit)
+        if known is None:
+            self.unknown_unit(unit, at())
+        return known or (number, "1")
 
     @property
     def problems(self) -> tuple[Problem, ...]:

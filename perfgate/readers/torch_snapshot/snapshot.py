@@ -85,28 +85,18 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a snapshot."""
     run = RunBuilder(file, NAME)
     rank = rank_in_name(file.name)
+    if (data := file.whole_bytes()) is None:
+        run.say("error", file.limits.beyond("document_bytes", "this snapshot is larger"))
+        return (run.run(),)
     tree = None
     try:
-        if (data := _bytes(file)) is not None:
-            devices = Snapshot(PlainPickle(data, file.limits).load(), file.limits.containers).devices()
-            _keep(run, devices, rank)
-            tree = tree_of(devices, rank or "")
+        devices = Snapshot(PlainPickle(data, file.limits).load(), file.limits.containers).devices()
+        _keep(run, devices, rank)
+        tree = tree_of(devices, rank or "")
     except (PickleFault, SnapshotFault) as fault:
         run.say("error", str(fault))
     found = run.run()
     return (found if tree is None else replace(found, call_trees=(tree,)),)
-
-
-def _bytes(file: InputFile) -> bytes | None:
-    """All bytes; None, and a problem, if there are more than the limit."""
-    data = bytearray()
-    for block in file.blocks():
-        data += block
-        if len(data) > file.limits.document_bytes:
-            message = file.limits.beyond("document_bytes", "this snapshot is larger")
-            file.problems.append(file.problem("error", message))
-            return None
-    return bytes(data)
 
 
 def _keep(run: RunBuilder, devices: Mapping[int, DeviceMemory], rank: str | None) -> None:
