@@ -88,6 +88,16 @@ _CHAT_METRICS = {
     "CurSamplesPerSec": ("chat.samples_per_second", "1/s"),
 }
 
+SKIPPED = re.compile(r"(?:\[Rank (-?\d+)\] )?\bstep=(\d{1,18}), skipped=")
+#: Facts of the environment, each in a line of its own.
+FACTS = (
+    ("world_size", re.compile(r"Process \(global: \d+, local \d+\), total (\d{1,9})\.")),
+    ("world_size", re.compile(r"store-based barrier.{1,200} with (\d{1,9}) nodes")),
+    ("world_size", re.compile(r"(?<![A-Za-z_])(?:dist_)?world_size(?: \.+ |: | ?= ?)(\d{1,9})\b")),
+    ("deepspeed", re.compile(r"DeepSpeed info: version=([^\s,]+),")),
+    ("torch", re.compile(r"torch version \.+ (\S+)")),
+)
+
 #: What records begin with.
 _STARTS = (
     RECORD,

@@ -22,7 +22,6 @@ new run begins at that line.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from perfgate.core import Run
@@ -65,16 +64,7 @@ FORMAT = Format(
     },
 )
 
-_STEP = re.compile(r"(?:\[Rank (-?\d+)\] )?\bstep=(\d{1,18}), skipped=")
 _BEFORE_STEPS = ("memory.", "collective.")
-
-_FACTS = (
-    ("world_size", re.compile(r"Process \(global: \d+, local \d+\), total (\d{1,9})\.")),
-    ("world_size", re.compile(r"store-based barrier.{1,200} with (\d{1,9}) nodes")),
-    ("world_size", re.compile(r"(?<![A-Za-z_])(?:dist_)?world_size(?: \.+ |: | ?= ?)(\d{1,9})\b")),
-    ("deepspeed", re.compile(r"DeepSpeed info: version=([^\s,]+),")),
-    ("torch", re.compile(r"torch version \.+ (\S+)")),
-)
 
 
 class _LogRun(RunBuilder):
@@ -226,7 +216,7 @@ class _Log:
 
     def counter(self, number: int, line: str) -> None:
         """`[Rank 0] step=10, skipped=6, lr=[..]`."""
-        for rank, count in _STEP.findall(line):
+        for rank, count in lines.SKIPPED.findall(line):
             self._count(f"rank {rank}", int(count), number)
         if self.times is not None:
             self.times.moment(line)
@@ -246,7 +236,7 @@ class _Log:
 
     def fact(self, number: int, line: str) -> None:
         """Read the facts of the environment, from these lines alone."""
-        for name, pattern in _FACTS:
+        for name, pattern in lines.FACTS:
             if found := pattern.search(line):
                 self.runs.run.fact(name, int(found[1]) if name == "world_size" else found[1], number)
 
