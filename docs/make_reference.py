@@ -2,7 +2,7 @@
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `PARTS[NAME]` returns its text, from the
 same objects that perfgate itself uses. `tests/docs` fails if a page is not up to date. It also writes the pattern of a
-sentence into the schema of rule files.
+sentence into the schema of rule files, and the marks of all formats into the registry of the readers.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import click
 import yaml
+from msgspec.structs import replace
 
 from perfgate.cli.entry import main
 from perfgate.core import resource_limits as limits
@@ -25,7 +27,7 @@ from perfgate.core.peaks import CARDS, DTYPES
 from perfgate.core.units import BASE_UNITS, UNITS
 from perfgate.core.wording import STATISTICS
 from perfgate.judge.measure import BETTER_BY_UNIT
-from perfgate.readers.registry import FORMATS, Format
+from perfgate.readers.formats import MODULES, Format
 from perfgate.rules import explain
 from perfgate.rules.syntax import grammar
 from perfgate.rules.syntax.pattern import sentence_pattern
@@ -39,6 +41,15 @@ RULES_SCHEMA = FOLDER / "rules.schema.json"
 _PATTERN = re.compile(r'("maxLength": 2000,\n +"pattern": )"(?:[^"\\]|\\.)*"')
 #: A limit in the source of `Limits`: its comment lines and its name.
 _LIMIT = re.compile(r"((?:^ +#: .*\n)+) +(\w+): int", re.MULTILINE)
+REGISTRY = DOCS.parent / "perfgate" / "readers" / "registry.py"
+_REGISTRY = '''"""The marks of every format, copied from its reader by `python docs/make_reference.py`."""
+
+# ruff: noqa: E501
+# fmt: off
+from __future__ import annotations
+
+from perfgate.readers.formats import Format
+'''
 #: The quantity of each base unit.
 _QUANTITIES = {
     "s": "time",
@@ -222,13 +233,13 @@ def sentence_grammar() -> str:
 
 def formats() -> str:
     """Return the table of formats with the metrics that rules can use."""
-    rows = [[f"`{found.name}`", found.title, found.metrics] for found in FORMATS]
+    rows = [[f"`{found.name}`", found.title, found.metrics] for found in declared()]
     return table(["format", "source", "metrics"], rows)
 
 
 def checked() -> str:
     """Return the table of what each reader was checked against."""
-    return table(["format", "checked against"], [[f"`{found.name}`", found.checked] for found in FORMATS])
+    return table(["format", "checked against"], [[f"`{found.name}`", found.checked] for found in declared()])
 
 
 def measurement_conditions() -> str:
@@ -247,12 +258,14 @@ def measurement_conditions() -> str:
 
 def signs() -> str:
     """Return the table of the signs by which each format is recognised."""
-    return table(["format", "recognised by"], [[f"`{found.name}`", _sign(found)] for found in FORMATS])
+    return table(["format", "recognised by"], [[f"`{found.name}`", _sign(found)] for found in declared()])
 
 
 def _sign(found: Format) -> str:
     text = ", ".join(f"`{words.strip()}`" for words in (*found.markers, *found.hints))
-    return " or ".join(part for part in (text, "the keys of its JSON" if found.outline else "", _magic(found)) if part)
+    return " or ".join(
+        part for part in (text, "the keys of its JSON" if found.json or found.keys else "", _magic(found)) if part
+    )
 
 
 def _magic(found: Format) -> str:
@@ -343,6 +356,17 @@ def pages() -> Iterator[tuple[Path, str, str]]:
             yield path, text, fill(text)
 
 
+def declared() -> list[Format]:
+    """Return the formats as the readers declare them."""
+    return [import_module(f"perfgate.readers.{module}").FORMAT for module in MODULES]
+
+
+def registry() -> str:
+    """Return the module with the marks of every format."""
+    rows = "".join(f"    {replace(one, outline=None)!r},\n" for one in declared())
+    return f"{_REGISTRY}\nFORMATS: tuple[Format, ...] = (\n{rows})\n"
+
+
 def schema_text() -> str:
     """Return the schema of rule files with the pattern of the grammar, as it should be."""
     text = RULES_SCHEMA.read_text(encoding="utf-8")
@@ -351,6 +375,7 @@ def schema_text() -> str:
 
 if __name__ == "__main__":
     RULES_SCHEMA.write_text(schema_text(), encoding="utf-8")
+    REGISTRY.write_text(registry(), encoding="utf-8")
     for path, text, current in pages():
         path.write_text(current, encoding="utf-8")
         print(f"{path.relative_to(DOCS.parent)}: {'unchanged' if text == current else 'written'}")

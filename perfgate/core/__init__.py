@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Severity,
         SourceFile,
         Summary,
+        TimeAndPlace,
         fact_text,
         read_only,
     )
@@ -86,7 +87,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "baseline": "Allowance Baseline CalibratedPrior HostDifference HostLevel KnownNoise PooledRuns RememberedRuns",
     "next_steps": "NO_STEP Acceptance Action NextStep",
-    "runs": "Fact Key Kind Location Problem Run Series Severity SourceFile Summary fact_text read_only",
+    "runs": "Fact Key Kind Location TimeAndPlace Problem Run Series Severity SourceFile Summary fact_text read_only",
     "summaries": "Plan PlanPoint Portion Proof RankSpread RunSummary SeriesSummary Straggler TraceView",
     "verdicts": (
         "OUTCOMES QUARANTINED Better ChangeKind Comparator Estimate MeanChange MissingBaseline Outcome Policy "

@@ -187,6 +187,16 @@ class SourceFile(Struct, frozen=True):
     sha256: str
 
 
+class TimeAndPlace(Struct, frozen=True):
+    """When and where a run was measured, as its file says."""
+
+    #: The time as the tool wrote it, and the field of the document that has it.
+    time: object
+    field: str
+    #: What tells its machine apart from others of the same tool.
+    place: Mapping[str, Fact]
+
+
 class Run(Struct, frozen=True):
     """One execution of a program."""
 
@@ -197,6 +207,7 @@ class Run(Struct, frozen=True):
     environment: Mapping[str, Fact] = field(default_factory=dict)
     files: tuple[SourceFile, ...] = ()
     commit: str | None = None
+    measured: TimeAndPlace | None = None
     #: The number of the run in its file, from 1, if the file has several.
     part: int | None = None
     #: How the format was recognised: "found `time (ms) |` on line 2022".

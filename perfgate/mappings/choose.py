@@ -19,7 +19,7 @@ from perfgate.mappings.reading import read_mapped
 from perfgate.readers import Recognition, Source, recognise
 from perfgate.readers.csv_rows import cells_of
 from perfgate.readers.detection import read_within_limits
-from perfgate.readers.json_outline import JsonOutline
+from perfgate.readers.formats import JsonOutline
 from perfgate.readers.text import InputFile, clean
 from perfgate.rules.syntax.sentence import glob_matches
 

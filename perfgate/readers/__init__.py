@@ -1,7 +1,8 @@
 """From bytes to runs: a reader for each format that perfgate knows. `registry.FORMATS` lists them."""
 
 from perfgate.readers.detection import Recognition, read, recognise
-from perfgate.readers.registry import FORMATS, Format
+from perfgate.readers.formats import Format
+from perfgate.readers.registry import FORMATS
 from perfgate.readers.runs import are_apart, join_runs, with_missing_ranks
 from perfgate.readers.text import Source
 

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, read_only
+from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, TimeAndPlace, read_only
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import Items, checked, fault_in, in_base, measured
@@ -120,6 +120,7 @@ class RunBuilder:
         #: The JSON document that paths are in.
         self.json = json
         self.commit: str | None = None
+        self.measured: TimeAndPlace | None = None
         self.facts: dict[str, Fact] = {}
         #: Series that grow by samples.
         self.columns: dict[Key, Column] = {}
@@ -293,6 +294,11 @@ class RunBuilder:
         self.file.count("problems", place.line, self.problems)
         self.problems.append(Problem(severity, message, place, key))
 
+    def report_problems(self) -> None:
+        """Report everything that is wrong with the JSON document."""
+        for problem in self.json.loaded.problems if self.json else ():
+            self.say(problem.severity, problem.message, self.json.moved(problem.at) if self.json else None)
+
     def report_json_faults(self) -> None:
         """Report what is wrong with the JSON document; numbers that are not finite are refused with their series."""
         for fault in self.json.loaded.faults if self.json else ():
@@ -330,7 +336,12 @@ class RunBuilder:
             self.say("error", "no measurements")
         facts = MappingProxyType(dict(sorted(self.facts.items())))
         problems = (*self.file.problems, *self.problems)
-        return Run(self.file.name, self.format, tuple(series), problems, facts, commit=self.commit, part=part)
+        return Run(
+            *(self.file.name, self.format, tuple(series), problems, facts),
+            commit=self.commit,
+            measured=self.measured,
+            part=part,
+        )
 
 
 def _is_number(data: Any, path: Path) -> bool:
@@ -341,8 +352,3 @@ def _is_number(data: Any, path: Path) -> bool:
         else:
             data = data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
     return isinstance(data, float) and not math.isfinite(data)
-
-
-def finish_all(runs: Sequence[RunBuilder]) -> tuple[Run, ...]:
-    """Return the finished runs of a file, numbered from 1 if there are several."""
-    return tuple(run.run(part if len(runs) > 1 else None) for part, run in enumerate(runs, 1))

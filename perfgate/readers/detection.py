@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -16,11 +15,9 @@ from perfgate.core import Run
 from perfgate.core.resource_limits import OverLimit
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import MAX_FAULTS
-from perfgate.readers.json_outline import JsonOutline
-from perfgate.readers.nearest_format import nearest_json, nearest_text
-from perfgate.readers.not_recognised import about, console
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.outside_formats import find_format, format_names, plugins, read_outside
-from perfgate.readers.registry import FORMATS, Format
+from perfgate.readers.registry import FORMATS
 from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: How much of a file is examined: a little first, because most files show their format at once.
@@ -49,9 +46,6 @@ _BINARY = {
     b"\x89HDF": "an HDF5 file, which perfgate does not read: write the numbers as text or JSON",
     **{b"\x80" + bytes([protocol]): _PICKLE for protocol in range(2, 6)},
 }
-
-#: A file is binary if more than one in this many characters cannot be text.
-_BINARY_SHARE = 20
 
 #: Binary reports of tools, and the command that writes them in a form that is read.
 _REPORTS = {
@@ -84,10 +78,7 @@ class Recognition(Struct, frozen=True):
             new = replace(self.file.problem("error", self.why), details=self.searched)
             problems = known if any(self.why == one.message for one in known) else (*known, new)
             return (Run(self.file.name, "unknown", (), tuple(problems)),)
-        if self.found.package:
-            reader = partial(read_outside, self.found)
-        else:
-            reader = import_module(self.found.module, __package__).read
+        reader = partial(read_outside, self.found) if self.found.package else import_module(self.found.module).read
         runs = read_within_limits(self.file, self.found.name, self.why, reader)
         tail = b"".join(self.file.last_blocks) if self.found.markers or self.found.hints else b""
         if b"Train Epoch: " not in tail and not _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):
@@ -154,7 +145,7 @@ def recognise(source: Source | InputFile, format: str | None = None) -> Recognit
         others = plugins().formats
         found = _detect(file, [one for one in others if one.magic] if kind else others)
     if found is None:
-        why, searched = (kind, None) if kind else _not_recognised(file)
+        why, searched = (kind, None) if kind else _unknown(file)
         return Recognition(None, why, file, searched)
     return Recognition(*found, file)
 
@@ -198,7 +189,7 @@ def _look(text: str, formats: Sequence[Format]) -> tuple[Format, str] | None:
     if is_json(text):
         outline = JsonOutline.of(text)
         for known in formats:
-            why = known.outline(outline) if known.outline else None
+            why = known.why(outline)
             if why:
                 return known, why
         late = next((known for known in formats if known.late_key and re.search(known.late_key, text)), None)
@@ -226,53 +217,7 @@ def _earliest(text: str, marked: Iterable[tuple[Format, Mapping[str, str]]]) -> 
     return best[1], f"found {best[2]!r} on line {text.count(chr(10), 0, best[0]) + 1}"
 
 
-def _not_recognised(file: InputFile) -> tuple[str, str | None]:
-    """Say what a file is that no reader knows, and what perfgate searched for in it."""
-    head = file.head(_WINDOWS[-1])
-    text = head.decode("utf-8", "replace")
-    forced = f"--format NAME reads it as one of {', '.join(format_names())}"
-    faults = "".join(f"; {fault}" for fault in plugins().faults)
-    loaded = load_json(text, file.name, file.limits) if len(head) < _WINDOWS[-1] else None
-    if is_json(text) or (loaded and not loaded.faults):
-        if loaded and loaded.faults:
-            fault = loaded.problems[0]
-            place = f"line {fault.at.line}, column {fault.at.column}"
-            return f"JSON of an unknown format; on {place}: {fault.message}{faults}", forced
-        tokens = JsonOutline.of(text).tokens
-        schema = JsonOutline.of(text).text("schema") or ""
-        if schema.startswith("perfgate.result/"):
-            return f"the schema {schema!r} is unknown; did you mean 'perfgate.results/1'?{faults}", None
-        if schema.startswith("perfgate."):
-            return f"this is a {schema}, which has no runs to judge: give the files that were measured{faults}", None
-        if near := nearest_json({key for path in tokens for key in path}):
-            step = _try(near[0], file.name)
-            return f"JSON of an unknown format, most like {near[0]} because of {near[1]}: {step}{faults}", forced
-        keys = ", ".join([path[0] for path in tokens if len(path) == 1 and path != ("*",)][:8]) or "none"
-        return f"JSON of an unknown format; its top-level keys are {keys}: {_own(file.name)}{faults}", forced
-    if text.count("\ufffd") + text.count("\0") > len(text) // _BINARY_SHARE:
-        return f"this is a binary file of an unknown kind: give what the tool prints, or its JSON{faults}", None
-    text = clean(text)
-    if known := console(text) or about(text):
-        return known + faults, None
-    words = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
-    searched = f"searched for {words}, and for known JSON documents; {forced}"
-    if near := nearest_text(text):
-        return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0], file.name)}{faults}", searched
-    if text.partition("\n")[0].count(";") > 1:
-        found = "CSV of an unknown format with ';' between its columns"
-        return f"{found}: {_suggested(file.name)}{faults}", searched
-    return f"unknown format: no line is output of a tool that perfgate reads; {_own(file.name)}{faults}", searched
+def _unknown(file: InputFile) -> tuple[str, str | None]:
+    from perfgate.readers.not_recognised import not_recognised
 
-
-def _own(name: str) -> str:
-    """Return the next step for a file that is similar to no format."""
-    return f"give a tool's own output; {_suggested(name)}"
-
-
-def _suggested(name: str) -> str:
-    file = "FILE" if name == "-" else shlex.quote(name)
-    return f"for a file of your own tool, propose a mapping: perfgate inspect --suggest {file}"
-
-
-def _try(format: str, name: str) -> str:
-    return f"give the whole output of that tool, or try --format {format}; {_suggested(name)}"
+    return not_recognised(file, _WINDOWS[-1])

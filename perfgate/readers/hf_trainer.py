@@ -20,8 +20,18 @@ belongs to step n - 1; printed rows have no steps. A metric that is once in the 
 `predict_*`, `test_*`, `total_flos`) is one value, and so is everything in `all_results.json`. On the console every
 process may print the same summary without its rank: those values are kept as samples, with a warning. The table of
 `log_metrics` is rounded, so only metrics that no row has are read from it: numbers have 4 decimals, times hundredths of
-a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down. For `time.total` and its parts see
-`trainer_times`.
+a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down.
+
+    {'eval_loss': 0.45, 'eval_runtime': 0.3146, ..., 'epoch': 0.5}
+    {'train_runtime': 1.2756, 'train_samples_per_second': 6.272, ..., 'epoch': 1.0}
+    {'eval_loss': 0.51, 'eval_runtime': 0.3161, ..., 'epoch': 1.0}
+
+`time.total` is `train_runtime`, the whole of `Trainer.train`. `time.evaluation` is the sum of `eval_*runtime` in the
+rows before it: an evaluation after the training has a later row. The Trainer tells the time of neither steps, data nor
+checkpoints, so the rest is `time.other`, and goodput is unknown. perfgate's callback records these times. Without
+an evaluation, and with several rows of `train_runtime` (of several processes or trainings), nothing is said.
+After a resume, `trainer_state.json` also has the evaluations before it. Source: `trainer.py` and `trainer_utils.py`,
+v5.23.
 """
 
 from __future__ import annotations
@@ -31,11 +41,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
+from perfgate.core.goodput import EVALUATION, metrics, with_rest
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.trainer_times import TrainerTimes
+from perfgate.readers.time_split import add_times
 from perfgate.readers.values import checked, mapping, number
 
 NAME = "hf-trainer"
@@ -45,6 +57,27 @@ METRICS = (
     "`time.evaluation` and `time.total` of a training"
 )
 CHECKED = "transformers 3 to 5, from its sources; console logs and a trainer_state.json of public repositories"
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Hugging Face: a trainer state with its `log_history`, or the flat results with `*_runtime` and `*_per_second`."""
+    if outline.is_list("log_history") and outline.has("global_step"):
+        return "a JSON document with 'log_history'"
+    names = [path[0] for path in outline.tokens if len(path) == 1]
+    flat = any(name.endswith("_runtime") for name in names) and any(name.endswith("_per_second") for name in names)
+    return "a JSON document with '*_runtime' and '*_per_second'" if flat else None
+
+
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "_runtime':": r"'(?:train|eval|predict|test)\w{0,200}_runtime':",
+        " metrics *****": r"\*{5} \w{1,40} metrics \*{5}[ \t]*\r?$",
+    },
+    keys="log_history|.*_runtime",
+    outline=_outline,
+)
 
 _NO_METRICS = ("epoch", "step", "learning_rate")
 _SUMMARY = re.compile(r"(?:train|predict|test)_|total_flos$")
@@ -60,6 +93,11 @@ _TABLE_ROW = re.compile(r"(?:.*[\s:\]>])?(\w{1,200}) *= +(\S[^=]{0,40}?)\s*")
 _TIME = re.compile(r"(?:(\d{1,9}) days?, )?(\d{1,2}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 _LONGEST_TABLE_ROW = 400
 _SUFFIXES = {"MB": 1 << 20, "GF": 1 << 30}
+
+_EVALUATION_ROW = re.compile(r"eval_(?:\w+_)?runtime")
+_WHOLE = "train_runtime"
+#: Times are printed with 4 digits.
+_ROUNDING = 1e-3
 
 
 def unit_of(name: str) -> str:
@@ -85,7 +123,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     members = enumerate(history if isinstance(history, list) else ())
     rows = [(index, row) for index, row in members if isinstance(row, dict)]
     stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
-    times = TrainerTimes()
+    times = _Times()
     for index, row in rows:
         times.row(row)
         step = max(row["step"] - 1, 0) if stepped else None
@@ -120,12 +158,40 @@ def _table_row(line: str) -> tuple[str, str] | None:
     return name, str(int(text[:-2]) * factor) if factor and text[:-2].isdecimal() else text
 
 
+class _Times:
+    """The times of one run while its rows are read, in their order."""
+
+    def __init__(self) -> None:
+        self._evaluation = 0.0
+        #: Of each training, its whole time and that of its evaluations.
+        self._trainings: list[tuple[float, float]] = []
+
+    def row(self, row: Mapping[str, object]) -> None:
+        """Take a row of the log."""
+        for name, value in row.items():
+            if name == _WHOLE or _EVALUATION_ROW.fullmatch(name):
+                seconds, fault = checked(value, "s")
+                if fault:
+                    return
+                if name == _WHOLE:
+                    self._trainings.append((seconds, self._evaluation))
+                    self._evaluation = 0.0
+                else:
+                    self._evaluation += seconds
+
+    def add(self, run: RunBuilder) -> None:
+        """Add the metrics to the run, if the rows are those of one training that evaluated."""
+        if len(self._trainings) == 1 and self._trainings[0][1]:
+            ((whole, evaluation),) = self._trainings
+            add_times(run, metrics(with_rest({EVALUATION: evaluation}, whole, _ROUNDING * whole) or {}))
+
+
 class _ConsoleRun(RunBuilder):
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: For each metric of the summary that is printed twice, the line of the second.
         self.again: dict[Key, int] = {}
-        self.times = TrainerTimes()
+        self.times = _Times()
         #: Metrics that are only in tables so far.
         self.rounded: set[Key] = set()
 

@@ -40,6 +40,7 @@ from msgspec import Struct
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.profiler_times import ProfilerTimes
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
@@ -55,6 +56,9 @@ METRICS = (
     "in torch-table; `time.PART` and `goodput` of SimpleProfiler"
 )
 CHECKED = "Lightning 1.9.5 and 2.6: reports that they wrote; public reports of 0.8 to 2.x"
+FORMAT = Format(
+    NAME, __name__, markers={"Mean duration (s)": r"Action[ \t]*\|[ \t]*Mean duration \(s\)", "Profile stats for: ": ""}
+)
 
 _TITLE_WORDS, _SECTION_WORDS = "Profiler Report", "Profile stats for: "
 _TITLE = re.compile(r"(?:\b(FIT|VALIDATE|TEST|PREDICT|TUNE) )?\bProfiler Report(?:: rank (\d{1,9}))?\s*$")

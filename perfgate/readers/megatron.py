@@ -42,6 +42,7 @@ from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.deepspeed import lines
 from perfgate.readers.deepspeed.blocks import MemoryUsage
 from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.megatron_times import DATE_WORD, HAPPENED_WORDS, INITIALIZE_WORD, MegatronTimes
@@ -53,6 +54,26 @@ METRICS = (
     "`time.PART` and `goodput` of a log with dates"
 )
 CHECKED = "Megatron-LM's sources of 2021 to 2025; public logs and golden values"
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Megatron-LM: objects with `start_step`, `step_interval` and `values` under the names of metrics."""
+    names = {path[0] for path in outline.tokens if path[1:] == ("step_interval",)}
+    found = any(outline.has(name, "start_step") and outline.has(name, "values") for name in names)
+    return "a JSON document of Megatron-LM golden values" if found else None
+
+
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "elapsed time per iteration": r"\biteration\s{1,40}\d+/\s{0,40}\d+ \|.{0,300}?elapsed time per iteration",
+        "across ranks (ms):": r"across ranks \(ms\):(?!\s{0,20}(?:load-checkpoint|model-and-opt))",
+        "time (ms) |": rf"time \(ms\) \|{lines.MEGATRON_TIMERS}",
+    },
+    keys="step_interval",
+    outline=_outline,
+)
 
 _BLOCK = re.compile(r"(\(min, max\) time|max time|times) across ranks \(ms\):")
 _PAIR = re.compile(r"\(([^\s,()]{1,40}), ([^\s,()]{1,40})\)")

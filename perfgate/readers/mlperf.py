@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from perfgate.core import Key, Run
 from perfgate.core.conditions import TABLE, conditions_of
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked, mapping
@@ -43,6 +44,7 @@ METRICS = (
     " labelled with `benchmark`, `global_batch_size`, `optimizer`, ..."
 )
 CHECKED = "mlperf_logging 0.7 to 5, from its sources; two published logs"
+FORMAT = Format(NAME, __name__, markers={":::MLLOG": ""})
 
 WORD = ":::MLLOG"
 _RUN_TIME, _INIT_TIME = Key("run_time"), Key("init_time")

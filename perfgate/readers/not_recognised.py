@@ -1,8 +1,19 @@
-"""Texts that no reader knows: what they are, and what to give perfgate instead."""
+"""Files that no reader knows: what they are, which format they are most like, and what to give perfgate instead."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Collection
+
+from perfgate.documents.json import load_json
+from perfgate.readers.formats import JsonOutline
+from perfgate.readers.outside_formats import format_names, plugins
+from perfgate.readers.registry import FORMATS
+from perfgate.readers.text import InputFile, clean, is_json
+
+#: A file is binary if more than one in this many characters cannot be text.
+_BINARY_SHARE = 20
 
 #: Console output of tools that also write JSON: a word that must occur, the pattern around it, the tool, and how it
 #: writes JSON. The console output is rounded, so it is refused.
@@ -51,6 +62,87 @@ _TOOLS = {
     "nccl-tests": (r"\b(?:all_reduce|all_gather|reduce_scatter|alltoall)_perf\b", "run it, and give what it prints"),
 }
 
+#: Keys of each JSON format. A file that has two of them, and more than of any other format, may be of that format.
+_KEYS: dict[str, str] = {
+    "pytest-benchmark": "machine_info commit_info benchmarks fullname fullfunc stats rounds iqr_outliers extra_info",
+    "google-benchmark": "context benchmarks run_name run_type real_time cpu_time time_unit repetition_index",
+    "pyperf": "benchmarks runs warmups values metadata",
+    "hyperfine": "results command mean stddev user system exit_codes memory_usage_byte",
+    "asv": "commit_hash env_name date python requirements result_columns env_vars durations",
+    "torch-trace": "traceEvents schemaVersion deviceProperties distributedInfo displayTimeUnit ph",
+    "hf-trainer": "log_history global_step best_metric epoch learning_rate train_runtime train_loss eval_loss",
+    "vllm": "model_id request_rate max_concurrency completed request_throughput output_throughput mean_ttft_ms "
+    "median_ttft_ms p99_ttft_ms mean_itl_ms mean_tpot_ms total_input_tokens num_prompts burstiness",
+    "nccl-tests": "out_of_place in_place nccl_version average_bus_bandwidth out_of_bounds alg_bw bus_bw",
+    "megatron": "start_step end_step step_interval",
+    "perfgate": "series metric unit incomplete",
+}
+#: Words of text formats that also occur where the format itself does not.
+_WORDS: dict[str, str] = {
+    "deepspeed": r"\bSamplesPerSec\b|\bwall_clock|(?i:deepspeed)",
+    "megatron": r"\belapsed time per iteration\b|\bconsumed samples\b|(?i:megatron)",
+    "torch-table": r"\b(?:Self )?(?:CPU|CUDA) (?:time|total)\b",
+    "lightning": r"\bProfiler Report\b|\bMean duration\b|\bNum calls\b",
+    "nsys": r"\bTotal Time\b|\bNum Calls\b|(?i:nsight systems)",
+    "ncu": r"==PROF==|\bKernel Name\b|\bMetric (?:Name|Value)\b|(?i:nsight compute)",
+    "nccl-tests": r"\bbusbw\b|\balgbw\b|\bNCCL INFO\b",
+    "mlperf": r"(?i:\bmllog\b|\bmlperf\b)",
+    "hf-trainer": r"'(?:loss|grad_norm|learning_rate|eval_loss)':|\btrain_(?:runtime|samples_per_second)\b",
+    "torch-benchmark": r"\bIQR:|\bMeasurement object\b",
+}
+
+
+def not_recognised(file: InputFile, most: int) -> tuple[str, str | None]:
+    """Say what a file is that no reader knows, and what perfgate searched for in its first `most` bytes."""
+    head = file.head(most)
+    text = head.decode("utf-8", "replace")
+    forced = f"--format NAME reads it as one of {', '.join(format_names())}"
+    faults = "".join(f"; {fault}" for fault in plugins().faults)
+    loaded = load_json(text, file.name, file.limits) if len(head) < most else None
+    if is_json(text) or (loaded and not loaded.faults):
+        if loaded and loaded.faults:
+            fault = loaded.problems[0]
+            place = f"line {fault.at.line}, column {fault.at.column}"
+            return f"JSON of an unknown format; on {place}: {fault.message}{faults}", forced
+        tokens = JsonOutline.of(text).tokens
+        schema = JsonOutline.of(text).text("schema") or ""
+        if schema.startswith("perfgate.result/"):
+            return f"the schema {schema!r} is unknown; did you mean 'perfgate.results/1'?{faults}", None
+        if schema.startswith("perfgate."):
+            return f"this is a {schema}, which has no runs to judge: give the files that were measured{faults}", None
+        if near := _nearest_json({key for path in tokens for key in path}):
+            step = _try(near[0], file.name)
+            return f"JSON of an unknown format, most like {near[0]} because of {near[1]}: {step}{faults}", forced
+        keys = ", ".join([path[0] for path in tokens if len(path) == 1 and path != ("*",)][:8]) or "none"
+        return f"JSON of an unknown format; its top-level keys are {keys}: {_own(file.name)}{faults}", forced
+    if text.count("\ufffd") + text.count("\0") > len(text) // _BINARY_SHARE:
+        return f"this is a binary file of an unknown kind: give what the tool prints, or its JSON{faults}", None
+    text = clean(text)
+    if known := console(text) or _about(text):
+        return known + faults, None
+    words = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
+    searched = f"searched for {words}, and for known JSON documents; {forced}"
+    if near := _nearest_text(text):
+        return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0], file.name)}{faults}", searched
+    if text.partition("\n")[0].count(";") > 1:
+        found = "CSV of an unknown format with ';' between its columns"
+        return f"{found}: {_suggested(file.name)}{faults}", searched
+    return f"unknown format: no line is output of a tool that perfgate reads; {_own(file.name)}{faults}", searched
+
+
+def _own(name: str) -> str:
+    """Return the next step for a file that is similar to no format."""
+    return f"give a tool's own output; {_suggested(name)}"
+
+
+def _suggested(name: str) -> str:
+    file = "FILE" if name == "-" else shlex.quote(name)
+    return f"for a file of your own tool, propose a mapping: perfgate inspect --suggest {file}"
+
+
+def _try(format: str, name: str) -> str:
+    return f"give the whole output of that tool, or try --format {format}; {_suggested(name)}"
+
 
 def console(text: str) -> str | None:
     """Return whose console output a text is, and how that tool writes JSON instead; None if it is not."""
@@ -62,7 +154,7 @@ def console(text: str) -> str | None:
     return None
 
 
-def about(text: str) -> str | None:
+def _about(text: str) -> str | None:
     """Return which tool a text without measurements is about, and what to give instead; None if about no tool."""
     found = [(tool, [*re.finditer(pattern, text)], advice) for tool, (pattern, advice) in _TOOLS.items()]
     tool, matches, advice = max(found, key=lambda one: len(one[1]))
@@ -70,3 +162,22 @@ def about(text: str) -> str | None:
         return None
     where = f"{matches[0][0]!r} on line {text.count(chr(10), 0, matches[0].start()) + 1}"
     return f"no measurements: this text is about {tool} ({where}) but is not its output; {advice}"
+
+
+def _nearest_json(keys: Collection[str]) -> tuple[str, str] | None:
+    """Return the format whose keys a JSON document has most of, and two of these keys in words; None without any."""
+    found = {name: [key for key in own.split() if key in keys] for name, own in _KEYS.items()}
+    name = max(found, key=lambda one: len(found[one]))
+    several = found[name]
+    alike = sum(len(other) == len(several) for other in found.values())
+    return (name, f"{several[0]!r} and {several[1]!r}") if len(several) > 1 and alike == 1 else None
+
+
+def _nearest_text(text: str) -> tuple[str, str] | None:
+    """Return the format whose words a text has most often, and the first of them with its line; None without any."""
+    found = {name: [*re.finditer(pattern, text)] for name, pattern in _WORDS.items()}
+    name = max(found, key=lambda one: len(found[one]))
+    if not found[name]:
+        return None
+    first = found[name][0]
+    return name, f"{first[0]!r} on line {text.count(chr(10), 0, first.start()) + 1}"

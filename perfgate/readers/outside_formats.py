@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from perfgate.core import Run
 from perfgate.core.resource_limits import OverLimit
 from perfgate.core.wording import clip, one_line
-from perfgate.readers.json_outline import JsonOutline
-from perfgate.readers.registry import FORMATS, Format
+from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.registry import FORMATS
 from perfgate.readers.text import InputFile
 
 GROUP = "perfgate.readers"

@@ -32,6 +32,7 @@ from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked
@@ -40,6 +41,12 @@ NAME = "pstats"
 TITLE = "a profile of Python: a file of cProfile (`-o FILE`), or what pstats prints"
 METRICS = "`FILE:LINE(FUNCTION)` (`total`, `count`), `FILE:LINE(FUNCTION).self`, `profile.time`, `profile.calls`"
 CHECKED = "Python 3.11: profiles that it wrote and printed; generated files in marshal versions 0 to 4"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={"ncalls  tottime  percall  cumtime": ""},
+    signature=(rb"[{\xfb](?:[)\xa9]\x03|[(\xa8]\x03\0\0\0)", "as a profile of Python does"),
+)
 
 _TOTAL = re.compile(
     r"(\d{1,18}) function calls (?:\(\d{1,18} primitive calls\) )?in (\S{1,40}) (?:CPU )?seconds", re.ASCII
@@ -193,15 +200,12 @@ class _Marshal:
 
 
 def _binary(file: InputFile) -> Run:
-    run, size, blocks = RunBuilder(file, NAME), 0, []
+    run = RunBuilder(file, NAME)
     profile = _Profile(run)
-    for block in file.blocks():
-        blocks.append(block)
-        size += len(block)
-        if size > file.limits.document_bytes:
-            run.say("error", file.limits.beyond("document_bytes", "this profile is larger"))
-            return run.run()
-    marshal = _Marshal(b"".join(blocks))
+    if (data := file.whole_bytes()) is None:
+        run.say("error", file.limits.beyond("document_bytes", "this profile is larger"))
+        return run.run()
+    marshal = _Marshal(data)
     try:
         for key, value in marshal.pairs():
             if (fault := _add(profile, key, value)) is not None:

@@ -1,14 +1,31 @@
-"""The runs of a file of records, such as a load sweep: unequal records are one run, and equal ones are several runs."""
+"""Records of results: the metrics of their known fields, their conditions, and the runs that they belong to."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
-from perfgate.core import Run
-from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.core import Key, Run
+from perfgate.core.conditions import Labels, conditions_of
+from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import Field
+
+
+def add_fields(
+    run: RunBuilder, known: Mapping[str, Field], fields: Iterable[tuple[str, object, Place]], labels: Labels = ()
+) -> None:
+    """Add those fields that are known, each with its value and its place, as one value; None was not measured."""
+    for name, value, at in fields:
+        if value is not None and (field := known.get(name)):
+            run.value(Key(field.metric, labels), field.unit, value, at, per=field.per)
+
+
+def labels_of(file: InputFile, format_name: str, record: Mapping[str, Any]) -> Labels:
+    """Return the conditions in a record, which are labels of its metrics."""
+    return tuple(sorted(conditions_of(record, format_name, file.source.conditions).items()))
 
 
 class RecordRuns:

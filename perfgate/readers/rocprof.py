@@ -37,9 +37,10 @@ import numpy as np
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import load
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.csv_rows import cells_of
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import load
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked, in_base, mapping, number_of
 
@@ -52,6 +53,17 @@ METRICS = (
 CHECKED = (
     "rocprofiler-sdk's sources of 2024-10: generated files, the examples of its documentation; a public JSON of eight "
     "MI350X (2025-12)"
+)
+#: `{"rocprofiler-sdk-tool": [...]}`.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "TotalDurationNs": r"^\"?Name\"?,\"?Calls\"?,\"?TotalDurationNs\"?,",
+        "Start_Timestamp": r"^\"?(?:Kind|Domain)\"?,.{0,300}\"?Start_Timestamp\"?,\"?End_Timestamp\b",
+        "Counter_Name": r"^\"?Correlation_Id\"?,.{0,400}\"?Counter_Name\"?,\"?Counter_Value\b",
+    },
+    json=("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=["),
 )
 
 _API = re.compile(r"hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")

@@ -155,6 +155,15 @@ class InputFile:
             self.problems.append(self.problem("error", message + advice))
         return text
 
+    def whole_bytes(self) -> bytes | None:
+        """Return all the bytes, for binary formats; None if there are more than the limit `document_bytes`."""
+        data = bytearray()
+        for block in self.blocks():
+            data += block
+            if len(data) > self.limits.document_bytes:
+                return None
+        return bytes(data)
+
     def within(self, most: int) -> str | None:
         """Return all the text if it has at most `most` bytes; None, and nothing is consumed, if it has more."""
         size = sum(map(len, self._head))

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,14 @@ _SIGNED = ("1", "B")
 #: A JSON list, or one that is decoded as numbers.
 Items: TypeAlias = "Sequence[object] | npt.NDArray[np.float64]"
 Scaled = TypeVar("Scaled", float, npt.NDArray[np.float64])
+
+
+class Field(NamedTuple):
+    """What a known field is: its metric, the base unit, and how many printed units are one base unit."""
+
+    metric: str
+    unit: str
+    per: float = 1.0
 
 
 def number(text: str) -> float | None:

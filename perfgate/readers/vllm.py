@@ -26,15 +26,17 @@ metric in each object, with its benchmark and its model.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.conditions import Labels
 from perfgate.core.wording import show_labels
-from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.documents.json import Path
 from perfgate.readers.builder import JsonSource, RunBuilder
-from perfgate.readers.records import RecordRuns
+from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.json_files import documents
+from perfgate.readers.records import RecordRuns, labels_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -46,6 +48,26 @@ METRICS = (
 )
 CHECKED = "vLLM's sources of 2024 to 2026; generated files"
 
+#: What each benchmark of vLLM always writes.
+_ALWAYS = (
+    ("completed", "duration", "request_throughput"),
+    ("avg_latency", "latencies"),
+    ("elapsed_time", "requests_per_second", "tokens_per_second"),
+)
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Results of `vllm bench`, one or a list of them, or records of one metric each for PyTorch's dashboard."""
+    for names in _ALWAYS:
+        if any(all(outline.has(*top, name) for name in names) for top in ((), ("*",))):
+            return f"a JSON document with {names[-1]!r}"
+    if outline.has("*", "metric", "benchmark_values") and outline.has("*", "benchmark"):
+        return "a JSON document with 'benchmark_values'"
+    return None
+
+
+FORMAT = Format(NAME, __name__, keys="completed|avg_latency|elapsed_time|benchmark_values", outline=_outline)
+
 _IN_MS = re.compile(r"([\w.]+)_ms")
 _RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s)")
 _SECONDS = ("duration", "avg_latency", "elapsed_time")
@@ -56,27 +78,14 @@ _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a results file: benchmarks of unequal conditions are one run, equal ones are several."""
-    text = file.whole()
-    documents = _documents("{}" if text is None else text, file.name)
     runs = RecordRuns(file, NAME)
-    for loaded, line in documents:
-        _add_document(file, runs, loaded, line)
+    for source in documents(file):
+        _add_document(file, runs, source)
     return runs.finish()
 
 
-def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
-    """Yield the JSON documents of a file and the line of each: one, or one on each line."""
-    whole = load_json(text, name)
-    if any("Extra data" in problem.message for problem in whole.problems):
-        lines = [(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        if lines[0][0].strip().endswith("}"):
-            yield from ((load_json(line, name), number) for line, number in lines)
-            return
-    yield whole, 1
-
-
-def _add_document(file: InputFile, runs: RecordRuns, loaded: JsonDocument, line: int) -> None:
-    data, source, more = loaded.data, JsonSource(loaded, line), file.source.conditions
+def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
+    data = source.loaded.data
     several: list[tuple[dict[str, Any], Path]] = [(data, ())] if isinstance(data, dict) else []
     if isinstance(data, list):
         several = [(member, (index,)) for index, member in enumerate(data) if isinstance(member, dict)]
@@ -85,7 +94,7 @@ def _add_document(file: InputFile, runs: RecordRuns, loaded: JsonDocument, line:
     for number, (member, path) in enumerate(several):
         is_pytorch = isinstance(member.get("metric"), dict)
         fields = _pytorch_fields(member) if is_pytorch else member
-        labels = tuple(sorted(conditions_of(fields, NAME, more).items()))
+        labels = labels_of(file, NAME, fields)
         name = mapping(member.get("metric")).get("name")
         run = runs.run_of((labels, name) if is_pytorch and isinstance(name, str) else labels, source)
         if number == 0:

@@ -36,6 +36,7 @@ from msgspec import Struct, field
 from perfgate.core import Key, Run
 from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.trackers.wire import DamagedError, fields, message_of, signed, text_of
 
@@ -48,6 +49,10 @@ CHECKED = (
     "JAX 0.10.2 on a CPU: profiles that it wrote, with the step times that XProf 2.24.2 shows; for GPUs and TPUs files"
     " generated from xplane.proto"
 )
+#: The first plane of a profile of XLA, with its id and the beginning of its name.
+_XPLANE = rb"\x0a[\x80-\xff]{0,4}[\0-\x7f](?:\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12.(?:/[a-z]|Task Env)"
+
+FORMAT = Format(NAME, __name__, signature=(_XPLANE, "as a profile of JAX or XLA does"))
 
 _PS = 1e12
 _DEVICE = re.compile(r"/device:(?:CUSTOM:)?([A-Za-z_ ]+):(\d+)")
@@ -99,8 +104,11 @@ class _Steps(Struct):
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a profile."""
     run = RunBuilder(file, NAME)
+    if (data := file.whole_bytes()) is None:
+        message = file.limits.beyond("document_bytes", "this profile is larger")
+        raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))
     try:
-        planes = [_plane(message_of(value)) for number, value in fields(_whole(file)) if number == 1]
+        planes = [_plane(message_of(value)) for number, value in fields(data) if number == 1]
         lines = [(plane, *_events(plane, line)) for plane in planes for line in plane.lines]
         steps = _steps_of(run, [events for plane, _, events in lines if not _DEVICE.match(plane.name)])
         _add_events(run, lines, steps)
@@ -112,16 +120,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
     except DamagedError as damage:
         run.say("error", f"the profile is damaged or cut off, and cannot be read: {damage}")
     return (run.run(),)
-
-
-def _whole(file: InputFile) -> bytes:
-    data = bytearray()
-    for block in file.blocks():
-        data += block
-        if len(data) > file.limits.document_bytes:
-            message = file.limits.beyond("document_bytes", "this profile is larger")
-            raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))
-    return bytes(data)
 
 
 def _plane(message: bytes) -> _Plane:

@@ -27,8 +27,9 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, load_rows
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, load_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, number
 
@@ -38,6 +39,8 @@ METRICS = (
     "`step.time` and its parts (`step.device_compute`, `step.infeed`, ...), `mxu_utilization`, `device_duty_cycle`, ..."
 )
 CHECKED = "XProf 2.24.2: a page that it made of a profile of JAX 0.10.2 on a CPU; generated files"
+#: The overview page of XProf.
+FORMAT = Format(NAME, __name__, json=("with the 'steptime_ms_average' of XProf", "*.p.steptime_ms_average"))
 
 _TIME = re.compile(r"(\w{1,60}?)(?:Time)?Ms")
 _STEP = re.compile(r"(?:.*\D)?(\d{1,15})")

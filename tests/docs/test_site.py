@@ -39,6 +39,10 @@ def test_the_generated_parts_are_up_to_date(reference: ModuleType) -> None:
             assert text == current, f"{path.relative_to(ROOT)}: run python docs/make_reference.py"
 
 
+def test_the_registry_has_the_marks_that_the_readers_declare(reference: ModuleType) -> None:
+    assert reference.REGISTRY.read_text(encoding="utf-8") == reference.registry(), "run python docs/make_reference.py"
+
+
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     for name in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(name)

@@ -2,6 +2,8 @@ import gzip
 import io
 import json
 import pickle
+import subprocess
+import sys
 import zipfile
 from importlib import import_module
 
@@ -95,9 +97,21 @@ def test_every_reader_has_what_the_registry_asks_for():
     assert len({known.name for known in FORMATS}) == len(FORMATS)
     for known in FORMATS:
         assert all((known.title, known.metrics, known.checked))
-        module = import_module(known.module, "perfgate.readers")
+        module = import_module(known.module)
         assert module.__doc__
         assert callable(module.read)
+
+
+@pytest.mark.parametrize(("text", "tool"), [(DEEPSPEED, "deepspeed"), (TIMEIT, "benchmarks"), (RESULTS, "recorded")])
+def test_a_file_loads_its_own_reader_and_no_other(text, tool):
+    program = f"""
+import sys
+from perfgate.readers import Source, read
+read(Source("f", [{text.encode()!r}]))
+print(*{{name.split(".")[2] for name in sys.modules if name.startswith("perfgate.readers.") and name.count(".") > 2}})
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [tool]
 
 
 PIECES = (

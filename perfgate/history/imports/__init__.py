@@ -1,4 +1,7 @@
-"""Histories of other tools. Each format is a module with these names, and a row in IMPORTERS.
+"""Histories of other tools: a row in IMPORTERS for each format.
+
+A format that a reader of perfgate reads needs no more: the reader says when and where a run was measured
+(`core.TimeAndPlace`). Any other is a module with these names:
 
 | name | meaning |
 |---|---|
@@ -13,8 +16,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from perfgate.history.imports import asv, bencher, csv, github_action_benchmark, megatron, pytest_benchmark
-from perfgate.history.imports.imported_runs import Imported, ImportFile
+from perfgate.history.imports import bencher, csv, github_action_benchmark
+from perfgate.history.imports.imported_runs import Imported, ImportFile, of_results
 
 #: The first characters of a file that tell its format.
 HEAD = 1 << 16
@@ -35,6 +38,18 @@ class Importer(Struct, frozen=True):
     others: tuple[str, ...] = ()
 
 
+def _of_reader(
+    name: str,
+    title: str,
+    claims: Callable[[str, str], bool],
+    *,
+    of_versions: bool = False,
+    others: tuple[str, ...] = (),
+) -> Importer:
+    """Return the importer of the files that the reader of the same name reads."""
+    return Importer(name, title, claims, lambda file: of_results(file, name), of_versions, others=others)
+
+
 #: Every format; the first that claims a file reads it.
 IMPORTERS = (
     Importer(
@@ -44,9 +59,27 @@ IMPORTERS = (
         github_action_benchmark.read,
         is_history=True,
     ),
-    Importer(asv.NAME, asv.TITLE, asv.claims, asv.read, others=asv.OTHERS),
-    Importer(pytest_benchmark.NAME, pytest_benchmark.TITLE, pytest_benchmark.claims, pytest_benchmark.read),
-    Importer(megatron.NAME, megatron.TITLE, megatron.claims, megatron.read, of_versions=True),
+    # The results folder of asv: `RESULTS/MACHINE/COMMIT-ENVIRONMENT.json`, one file a run.
+    _of_reader(
+        "asv",
+        "the results folder of asv, or files of it",
+        lambda name, head: '"commit_hash"' in head and '"params"' in head,
+        others=("benchmarks.json", "machine.json"),
+    ),
+    # The storage of pytest-benchmark: `.benchmarks/MACHINE/0001_COMMIT_DATE.json`, one file a run.
+    _of_reader(
+        "pytest-benchmark",
+        "the storage of pytest-benchmark (.benchmarks), or files of it",
+        lambda name, head: '"machine_info"' in head,
+    ),
+    # Golden values have no time and no commit, so those of the commit that wrote the version are used. Outside of git,
+    # or for one version alone, they are given with `--time` and `--head`.
+    _of_reader(
+        "megatron",
+        "golden values of Megatron-LM, every version in git",
+        lambda name, head: '"step_interval"' in head or name.rsplit("/", 1)[-1].startswith("golden_values"),
+        of_versions=True,
+    ),
     Importer(bencher.NAME, bencher.TITLE, bencher.claims, bencher.read),
     Importer(csv.NAME, csv.TITLE, csv.claims, csv.read, is_history=True),
 )

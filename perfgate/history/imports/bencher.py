@@ -13,6 +13,7 @@ has no time and no commit: give them with `--time` and `--head`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from perfgate.core import Fact, Location, Problem
@@ -25,7 +26,6 @@ from perfgate.history.imports.imported_runs import (
     ImportedRun,
     ImportFile,
     finite,
-    in_base_unit,
     numbered,
     objects,
     of_results,
@@ -52,7 +52,7 @@ def read(file: ImportFile) -> Imported:
     if not isinstance(document.data, dict):
         return Imported((), document.problems or (Problem("error", "is not an object", Location(file.name)),))
     if "results" not in document.data:
-        return of_results(file, NAME, None, None, {})
+        return of_results(file, NAME)
     runs = tuple(_of_perf(document, document.data, faults))
     return Imported(runs, (*document.problems, *faults.problems))
 
@@ -73,7 +73,8 @@ def _of_perf(document: JsonDocument, data: Mapping[str, Any], faults: Faults) ->
             if number is None:
                 faults.say("a metric has no finite value; left out", document.locate(place))
             elif time is not None:
-                value = _number(f"{names['benchmark']}.{slug}", number, unit, faults, document.locate(place))
+                based = faults.in_base_unit(number, unit, partial(document.locate, place))
+                value = numbered(f"{names['benchmark']}.{slug}", *based, None)
                 about = AboutRun(time, _field(point.get("version"), "hash"), names["branch"])
                 by_testbed.setdefault(names["testbed"] or "", []).append((about, value))
     for testbed, rows in by_testbed.items():
@@ -94,10 +95,3 @@ def _value(point: Mapping[str, Any]) -> float | None:
         return finite(metric["value"])
     value = metrics.get("value") if isinstance(metrics, dict) else None
     return finite(value.get("value") if isinstance(value, dict) else value)
-
-
-def _number(metric: str, number: float, unit: str, faults: Faults, at: Location) -> HistoryValue:
-    known = in_base_unit(number, unit)
-    if known is None:
-        faults.unknown_unit(unit, at)
-    return numbered(metric, *(known or (number, "1")), None)

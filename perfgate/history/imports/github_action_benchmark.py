@@ -11,6 +11,7 @@ it is not read as an error.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from perfgate.core import Better, Location, Problem
@@ -22,7 +23,6 @@ from perfgate.history.imports.imported_runs import (
     ImportedRun,
     ImportFile,
     finite,
-    in_base_unit,
     numbered,
     objects,
     time_at,
@@ -78,7 +78,5 @@ def _values(
             faults.say(f"{name} is in this run twice; the first one counts", document.locate(place))
         else:
             seen.add(name)
-            known = in_base_unit(number, unit if isinstance(unit, str) else "")
-            if known is None:
-                faults.unknown_unit(str(unit), document.locate((*place, "unit")))
-            yield numbered(name, *(known or (number, "1")), better, labels)
+            text, at = unit if isinstance(unit, str) else "", partial(document.locate, (*place, "unit"))
+            yield numbered(name, *faults.in_base_unit(number, text, at), better, labels)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -12,7 +11,7 @@ from msgspec import Struct, field
 from perfgate.core import Better, Fact, Key, Location, Problem, Run
 from perfgate.core.remembered_runs import HistoryValue, SeriesName
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.documents.json import JsonDocument, Path
+from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.history.records import values_of
 from perfgate.history.times import utc_time
 from perfgate.judge.evidence import direction
@@ -89,6 +88,13 @@ class Faults:
             message = f"{unit!r} is not a unit that perfgate knows: its numbers are kept without a unit"
             self._problems.append(Problem("warning", message, at))
 
+    def in_base_unit(self, number: float, unit: str, at: Callable[[], Location]) -> tuple[float, str]:
+        """Return a number in its base unit, and that unit; one of an unknown unit, which is recorded, as it is."""
+        known = in_base_unit(number, unit)
+        if known is None:
+            self.unknown_unit(unit, at())
+        return known or (number, "1")
+
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Everything that was recorded."""
@@ -123,12 +129,17 @@ def finite(value: object) -> float | None:
     return float(value)
 
 
+def utc_of(value: object) -> str:
+    """Return a time of a JSON document as `utc_time` does. Raises ValueError, with the reason."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise ValueError("the time is missing")
+    return utc_time(value)
+
+
 def time_at(document: JsonDocument, path: Path, value: object, faults: Faults) -> str | None:
     """Return a time of a JSON document; None, and a mistake, if it is none."""
     try:
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
-            raise ValueError("the time is missing")
-        return utc_time(value)
+        return utc_of(value)
     except ValueError as error:
         faults.say(str(error), document.locate(path))
         return None
@@ -148,32 +159,30 @@ def objects(
             faults.say("is not an object", document.locate((*path, index)))
 
 
-def of_results(
-    file: ImportFile, format: str, time: str | None, commit: str | None, place: Mapping[str, Fact]
-) -> Imported:
-    """Return the runs of a result file as a reader of perfgate reads it, of this time and commit.
+def of_results(file: ImportFile, format: str) -> Imported:
+    """Return the runs of a result file as a reader of perfgate reads it, of the time and at the place that it says.
 
     A number that is missing because a benchmark failed is only counted: a history has gaps.
     """
     runs = read(Source(file.name, [file.text.encode()], file.limits), format)
+    time, measured = None, runs[0].measured
+    try:
+        time = None if measured is None else utc_of(measured.time)
+    except ValueError as error:
+        if measured is not None and file.time is None:
+            at = load_json(file.text, file.name, file.limits, finite=False).locate((measured.field,))
+            return Imported((), (Problem("error", str(error), at),))
     problems = [problem for run in runs for problem in run.problems if problem.key is None]
     gaps = sum(problem.key is not None and problem.severity == "error" for run in runs for problem in run.problems)
     if gaps:
         problems = problems if any(run.series for run in runs) else []  # the file says no more than its gaps
         what = "1 result is missing, because its benchmark" if gaps == 1 else f"{gaps} results are missing: benchmarks"
         problems.append(Problem("warning", f"{what} failed", Location(file.name)))
-    return of_runs(file, runs, problems, time, commit, place)
+    return of_runs(file, runs, problems, time)
 
 
-def of_runs(
-    file: ImportFile,
-    runs: Sequence[Run],
-    problems: Sequence[Problem],
-    time: str | None = None,
-    commit: str | None = None,
-    place: Mapping[str, Fact] = MappingProxyType({}),
-) -> Imported:
-    """Return runs that were read of a file, with what is wrong with it, as runs of this time and commit."""
+def of_runs(file: ImportFile, runs: Sequence[Run], problems: Sequence[Problem], time: str | None = None) -> Imported:
+    """Return runs that were read of a file, with what is wrong with it, as runs of this time."""
     when = file.time or time
     if when is None:
         why = "has no time of its own: give it with --time"
@@ -182,8 +191,8 @@ def of_runs(
     for run in runs:
         values, _ = values_of(run, file.ruleset.rules, file.ruleset.metrics, file.ruleset.better)
         if values:
-            about = file.commit or run.commit or commit
-            found.append(ImportedRun(when, about, values, facts=run.environment, place=place))
+            place = run.measured.place if run.measured else {}
+            found.append(ImportedRun(when, file.commit or run.commit, values, facts=run.environment, place=place))
     if not found and not any(problem.severity == "error" for problem in problems):
         problems = [*problems, Problem("warning", "has no numbers; left out", Location(file.name))]
     return Imported(tuple(found), tuple(problems))

@@ -19,10 +19,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
+from perfgate.core import Fact, Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, commit_of, fact, keep_time_and_place, load
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, shown
 
@@ -30,6 +31,8 @@ NAME = "asv"
 TITLE = "a results file of asv, version 1 or 2"
 METRICS = "the benchmark with its parameters: `bench.time_a(8, 'x')`"
 CHECKED = "asv's sources, versions 1 and 2 of its files; public files"
+#: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
+FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={"))
 
 #: The units of asv's kinds of benchmarks, which are in the name of a function or class.
 _UNITS = (
@@ -43,6 +46,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
     data, run = load(file, NAME)
     fact(run, "cpu", mapping(data.get("params")).get("cpu"))
     run.commit = commit_of(data.get("commit_hash"))
+    # asv never compares across machines and environments; `date`, of the commit, is in ms
+    names = {"machine": mapping(data.get("params")).get("machine"), "asv_environment": data.get("env_name")}
+    place: dict[str, Fact] = {name: value for name, value in names.items() if isinstance(value, str) and value}
+    keep_time_and_place(run, data, "date", place)
     columns = data.get("result_columns")
     for name, row in mapping(data.get("results")).items():
         _add(run, name, *_cells(row, columns if isinstance(columns, list) else [], ("results", name)))

@@ -12,7 +12,8 @@ of other measures are only on its server: they are 1, or what the end of the nam
 from __future__ import annotations
 
 from perfgate.core import Key, Run
-from perfgate.readers.benchmarks.benchmark_json import Target, load
+from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.json_files import Target, load
 from perfgate.readers.printed_units import unit_of_name
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import shown
@@ -21,6 +22,23 @@ NAME = "bencher"
 TITLE = "Bencher Metric Format (BMF), the JSON of bencher.dev"
 METRICS = "`NAME.latency`, `NAME.throughput`, and every other `NAME.MEASURE`"
 CHECKED = "Bencher's sources of 2026-08: generated files; the example of its documentation"
+
+#: Measures that Bencher knows.
+_MEASURES = ("latency", "throughput", "build-time", "file-size", "instructions", "estimated-cycles", "allocated")
+_VALUES = ("value", "lower_value", "upper_value")
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Benchmarks with measures, each with a value: `latency`, `throughput`, ..., or bounds of the value."""
+    measures = [path[:2] for path, token in outline.tokens.items() if len(path) == 3 and path[2] == "value"]
+    known = any(measure in _MEASURES or outline.has(name, measure, "lower_value") for name, measure in measures)
+    whole = all(token == "{" for path, token in outline.tokens.items() if len(path) < 3)
+    only = all(path[2] in _VALUES for path in outline.tokens if len(path) == 3)  # a `unit` is of another tool
+    found = known and whole and only and ("*",) not in outline.tokens
+    return "a JSON document of Bencher's measures" if found else None
+
+
+FORMAT = Format(NAME, __name__, keys="|".join((*_MEASURES, "lower_value")), outline=_outline)
 
 _UNITS = {
     "latency": ("s", 1e9),

@@ -10,7 +10,8 @@ and not in the file: it follows from the unit, or the rule says it. `range` and 
 from __future__ import annotations
 
 from perfgate.core import Key, Run
-from perfgate.readers.benchmarks.benchmark_json import Target, load_rows, name_of
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, load_rows, name_of
 from perfgate.readers.printed_units import unit_of_text
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import number
@@ -19,6 +20,10 @@ NAME = "benchmark-action"
 TITLE = "the array of github-action-benchmark (customSmallerIsBetter, customBiggerIsBetter)"
 METRICS = "the benchmark's name"
 CHECKED = "github-action-benchmark's sources of 2026-03: generated files"
+#: `[{"name": ..., "unit": ..., "value": ...}]`.
+FORMAT = Format(
+    NAME, __name__, json=("with the 'unit' and 'value' of github-action-benchmark", "*.name", "*.unit", "*.value")
+)
 
 
 def read(file: InputFile) -> tuple[Run, ...]:

@@ -20,8 +20,9 @@ from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import shown
 
@@ -29,6 +30,16 @@ NAME = "google-benchmark"
 TITLE = "JSON of Google Benchmark (--benchmark_out_format=json)"
 METRICS = "the benchmark's full name, and `NAME.cpu_time`, `NAME.COUNTER`"
 CHECKED = "Google Benchmark 1.7.1: a file that it wrote; sources of 1.0 to 1.9"
+#: `{"context": {...}, "benchmarks": [{"real_time": ...}]}`; before 1.5 a row that failed has no time.
+FORMAT = Format(
+    NAME,
+    __name__,
+    json=(
+        "with the 'context' of Google Benchmark",
+        "context={",
+        "benchmarks.*.real_time|benchmarks.*.run_type|benchmarks.*.error_occurred",
+    ),
+)
 
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")

@@ -16,7 +16,8 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -24,6 +25,10 @@ NAME = "hyperfine"
 TITLE = "JSON of hyperfine (--export-json)"
 METRICS = "the command, and `COMMAND.user`, `.system` and `.memory_usage`, labelled with its parameters"
 CHECKED = "hyperfine 1.15.0: a file that it wrote"
+#: `{"results": [{"command": ..., "mean": ...}]}`.
+FORMAT = Format(
+    NAME, __name__, json=("with the 'command' of hyperfine", 'results.*.command="', "results.*.mean|results.*.times")
+)
 
 
 def read(file: InputFile) -> tuple[Run, ...]:

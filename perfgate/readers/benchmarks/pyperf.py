@@ -23,8 +23,9 @@ from msgspec import Struct
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, fact, load, name_of, rows
-from perfgate.readers.builder import RunBuilder, finish_all
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, fact, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, shown
 
@@ -32,6 +33,8 @@ NAME = "pyperf"
 TITLE = "JSON of pyperf: each process run is a run"
 METRICS = "the benchmark's name"
 CHECKED = "pyperf 2.10.0: a file that it wrote"
+#: `{"benchmarks": [{"runs": [...]}], "version": "1.0"}`.
+FORMAT = Format(NAME, __name__, json=("with the 'runs' of pyperf", "benchmarks.*.runs=["))
 
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
 
@@ -63,7 +66,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 run.refuse(key, f"the unit {shown(process.unit)} is unknown; left out", process.path)
             else:
                 Target(run, key, unit).samples(process.values, process.path)
-    return finish_all(runs)
+    return tuple(run.run(part if count > 1 else None) for part, run in enumerate(runs, 1))
 
 
 def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[tuple[Key, Path, list[_Process]]]:

@@ -10,12 +10,14 @@ and the quartiles are not read, nor is `extra_info`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load, name_of, rows
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, commit_of, fact, keep_time_and_place, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -23,7 +25,15 @@ NAME = "pytest-benchmark"
 TITLE = "JSON of pytest-benchmark (pytest --benchmark-json)"
 METRICS = "the benchmark's full name"
 CHECKED = "pytest-benchmark 5.3.1: files that it wrote"
+#: `{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order.
+FORMAT = Format(
+    NAME,
+    __name__,
+    json=("with the 'stats' of pytest-benchmark", "machine_info|benchmarks.*.fullname", "benchmarks.*.stats={"),
+)
 
+#: SYSTEM-IMPLEMENTATION-VERSION-BITS, such as `Linux-CPython-3.12-64bit`.
+_MACHINE = re.compile(r"[^/\-]+-[^/\-]+-[\d.]+[^/\-]*-\d+bit")
 _STATISTICS = ("mean", "median", "min", "max", "stddev", "total")
 
 
@@ -33,6 +43,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
     cpu, commit = mapping(mapping(data.get("machine_info")).get("cpu")), mapping(data.get("commit_info"))
     fact(run, "cpu", cpu.get("brand_raw") or cpu.get("brand"))  # `brand` before 4.0
     run.commit = None if commit.get("dirty") else commit_of(commit.get("id"))
+    # the tool saves its files in a folder for each machine
+    *_, folder, _ = "", "", *file.name.split("/")
+    keep_time_and_place(run, data, "datetime", {"machine": folder} if _MACHINE.fullmatch(folder) else {})
     for path, row in rows(run, data, "benchmarks"):
         if (name := name_of(run, row, path, "fullname", "name")) is not None:
             _add(Target(run, run.unique(Key(name), path)), mapping(row.get("stats")), (*path, "stats"))

@@ -13,13 +13,15 @@ unit is `unit`, or what the end of the name tells.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, documents
 from perfgate.readers.builder import JsonSource
+from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.json_files import Target, documents
 from perfgate.readers.printed_units import unit_of_name, unit_of_text
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.text import InputFile
@@ -30,15 +32,30 @@ TITLE = "records of PyTorch's benchmark database (HUD, schema v3)"
 METRICS = "the metric's name, labelled with `benchmark`, `model`, `backend`, `mode`, `dtype`, `device`, `arch`"
 CHECKED = "the writers of pytorch/ao (2026): generated files"
 
+#: The metrics of vLLM's serving benchmark.
+_VLLM_METRIC = re.compile(r"(?:mean|median|std|p[\d.]+)_(?:ttft|tpot|itl|e2el)_ms")
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Records for PyTorch's dashboard, except those of vLLM."""
+    for top in ((), ("*",)):
+        name, metric = (outline.text(*top, part, "name") or "" for part in ("benchmark", "metric"))
+        if outline.has(*top, "metric", "benchmark_values") and outline.has(*top, "benchmark"):
+            is_vllm = name.lower().startswith("vllm") or _VLLM_METRIC.fullmatch(metric)
+            return None if is_vllm else "a JSON document with 'benchmark_values'"
+    return None
+
+
+FORMAT = Format(NAME, __name__, keys="benchmark_values", outline=_outline)
+
 _LONGEST_LABEL = 200
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a file: records that are equal but for their values belong to different runs."""
     runs = RecordRuns(file, NAME)
-    for loaded, line in documents(file):
-        source = JsonSource(loaded, line)
-        data = loaded.data
+    for source in documents(file):
+        data = source.loaded.data
         several: list[tuple[Path, Any]] = [((), data)]
         if isinstance(data, list) and data:
             several = [((index,), record) for index, record in enumerate(data)]
@@ -53,8 +70,7 @@ def _record(runs: RecordRuns, source: JsonSource, path: Path, record: Mapping[st
     name, values = metric.get("name"), metric.get("benchmark_values")
     if not isinstance(name, str) or not name or source.loaded.problems:
         run = runs.run_of(None, source)
-        for problem in source.loaded.problems:
-            run.say(problem.severity, problem.message, source.moved(problem.at))
+        run.report_problems()
         if not source.loaded.problems:
             run.say("error", "a record has no metric with a name; left out", path)
         return

@@ -24,6 +24,7 @@ from perfgate.documents.json import Path, load_json
 from perfgate.documents.json_tokens import cut_back
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.embedded import BROKEN, Embedded, embedded
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -31,6 +32,15 @@ NAME = "timeit"
 TITLE = "timing results: lists of seconds under `times`, as JSON or as printed Python objects"
 METRICS = "the `computation`, labelled with its configuration's name"
 CHECKED = "files of one project; generated files"
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """An object with `times`, or objects with `times` under names or in a list."""
+    found = any(path[-1:] == ("times",) and len(path) <= 2 and token == "[" for path, token in outline.tokens.items())
+    return "a JSON document with 'times'" if found else None
+
+
+FORMAT = Format(NAME, __name__, markers={'"times"': r'"times"\s*:\s*\[', "times=[": ""}, keys="times", outline=_outline)
 
 #: Between documents: the name of the next result, or times that belong to a document that was broken off.
 _BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')

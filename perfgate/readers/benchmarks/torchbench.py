@@ -19,9 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfgate.core import Key, Run
-from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.csv_rows import csv_rows
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, commit_of, fact, load
 from perfgate.readers.printed_units import unit_of_name
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, number
@@ -30,6 +31,13 @@ NAME = "torchbench"
 TITLE = "TorchBench: the CSV of `benchmarks/dynamo`, or the JSON of a userbenchmark"
 METRICS = "`MODEL.abs_latency`, `.speedup`, `.compilation_latency`, `.dynamo_peak_mem`, ...; names of a userbenchmark"
 CHECKED = "the sources of pytorch and TorchBench (2026-08): generated files; a line of a public log"
+#: `{"name": ..., "environ": {...}, "metrics": {...}}`.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={"dev,name,batch_size,": r"^dev,name,batch_size,"},
+    json=("with the 'metrics' of TorchBench", "environ.pytorch_git_version", "metrics={"),
+)
 
 _UNITS = {
     "abs_latency": ("s", 1e3),

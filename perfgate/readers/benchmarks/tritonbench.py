@@ -17,6 +17,7 @@ from __future__ import annotations
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.csv_rows import csv_rows
+from perfgate.readers.formats import Format
 from perfgate.readers.printed_units import unit_of_name
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import number
@@ -25,6 +26,14 @@ NAME = "tritonbench"
 TITLE = "TritonBench: the CSV of an operator"
 METRICS = "`BACKEND.latency`, `.tflops`, `.speedup`, `.gbps`, ..., labelled with the input `x`"
 CHECKED = "TritonBench's sources of 2025-08: generated files"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        f"-{metric}": rf"^[^;\n]{{1,200}};(?:[^;\n]{{1,200}};){{0,200}}?[^;\n]{{1,200}}-{metric}(?:;|\r?$)"
+        for metric in ("latency", "tflops", "walltime", "gbps")
+    },
+)
 
 _UNITS = {
     "latency": ("s", 1e3),

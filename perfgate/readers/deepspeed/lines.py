@@ -31,6 +31,11 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed.timers import RECORD
 from perfgate.readers.values import checked
 
+#: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
+MEGATRON_TIMERS = (
+    " (?:load-checkpoint|model-and-optimizer-setup|model and optimizer|forward-compute|forward-recv|forward-backward"
+    "|batch-generator|interval-time): "
+)
 ITERATION_WORD, PIPELINE_WORD, CHAT_WORD = "elapsed time per iteration", "iter time (s):", "|E2E latency="
 ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}\d+")
 PIPELINE = re.compile(r"\bsteps: (\d{1,18}) .{0,999}?iter time \(s\): (\S{1,40}) samples/sec: ([^\s\[]{1,40})")
@@ -82,6 +87,16 @@ _CHAT_METRICS = {
     "Others": ("chat.other_time", "s"),
     "CurSamplesPerSec": ("chat.samples_per_second", "1/s"),
 }
+
+SKIPPED = re.compile(r"(?:\[Rank (-?\d+)\] )?\bstep=(\d{1,18}), skipped=")
+#: Facts of the environment, each in a line of its own.
+FACTS = (
+    ("world_size", re.compile(r"Process \(global: \d+, local \d+\), total (\d{1,9})\.")),
+    ("world_size", re.compile(r"store-based barrier.{1,200} with (\d{1,9}) nodes")),
+    ("world_size", re.compile(r"(?<![A-Za-z_])(?:dist_)?world_size(?: \.+ |: | ?= ?)(\d{1,9})\b")),
+    ("deepspeed", re.compile(r"DeepSpeed info: version=([^\s,]+),")),
+    ("torch", re.compile(r"torch version \.+ (\S+)")),
+)
 
 #: What records begin with.
 _STARTS = (

@@ -22,7 +22,6 @@ new run begins at that line.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from perfgate.core import Run
@@ -30,6 +29,7 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed import blocks, lines
 from perfgate.readers.deepspeed.restarts import Progress
 from perfgate.readers.deepspeed.timers import WORD, Timers
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 
@@ -47,17 +47,24 @@ METRICS = (
     "`goodput`"
 )
 CHECKED = "DeepSpeed 0.19.8: a log that it wrote; public logs of 0.1 to 0.18"
-
-_STEP = re.compile(r"(?:\[Rank (-?\d+)\] )?\bstep=(\d{1,18}), skipped=")
-_BEFORE_STEPS = ("memory.", "collective.")
-
-_FACTS = (
-    ("world_size", re.compile(r"Process \(global: \d+, local \d+\), total (\d{1,9})\.")),
-    ("world_size", re.compile(r"store-based barrier.{1,200} with (\d{1,9}) nodes")),
-    ("world_size", re.compile(r"(?<![A-Za-z_])(?:dist_)?world_size(?: \.+ |: | ?= ?)(\d{1,9})\b")),
-    ("deepspeed", re.compile(r"DeepSpeed info: version=([^\s,]+),")),
-    ("torch", re.compile(r"torch version \.+ (\S+)")),
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "time (ms)": rf"time \(ms\)[ \t]*(?:\|(?!{lines.MEGATRON_TIMERS})|\r?$)",
+        "SamplesPerSec=": r", (?:RunningAvg)?SamplesPerSec=",
+        "iter time (s):": r"\bsteps: \d{1,18} .{0,300}?iter time \(s\): \S+ samples/sec:",
+        "Batch (t):": r"Data \(t\): .*Batch \(t\): ",
+    },
+    hints={
+        "comm op: ": r"comm op: \w+ \| .{0,200}?time \(ms\): ",
+        "Comm. Op  ": r"Comm\. Op {2,}Message Size {2,}Count\b",
+        "- DeepSpeed Flops Profiler -": "",
+        "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
+    },
 )
+
+_BEFORE_STEPS = ("memory.", "collective.")
 
 
 class _LogRun(RunBuilder):
@@ -209,7 +216,7 @@ class _Log:
 
     def counter(self, number: int, line: str) -> None:
         """`[Rank 0] step=10, skipped=6, lr=[..]`."""
-        for rank, count in _STEP.findall(line):
+        for rank, count in lines.SKIPPED.findall(line):
             self._count(f"rank {rank}", int(count), number)
         if self.times is not None:
             self.times.moment(line)
@@ -229,7 +236,7 @@ class _Log:
 
     def fact(self, number: int, line: str) -> None:
         """Read the facts of the environment, from these lines alone."""
-        for name, pattern in _FACTS:
+        for name, pattern in lines.FACTS:
             if found := pattern.search(line):
                 self.runs.run.fact(name, int(found[1]) if name == "world_size" else found[1], number)
 

@@ -36,6 +36,7 @@ from collections.abc import Iterator
 from perfgate.core import Key, Run
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.nvidia.nccl_log import NAME, PROGRAM, NcclLog
 from perfgate.readers.nvidia.nccl_values import DETAILS, NcclValue, add_values, varying_details
 from perfgate.readers.text import InputFile
@@ -44,6 +45,16 @@ from perfgate.readers.values import checked, mapping
 TITLE = "nccl-tests: the printed table, or the JSON document of -J; bigscience's all_reduce benchmark"
 METRICS = "`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `size` and `place`"
 CHECKED = "nccl-tests' sources to 2.17; generated tables and files"
+#: `results` of nccl-tests: sizes, measured out of place and in place.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "algbw": r"#[ \t]{1,99}size[ \t].{0,300}\balgbw[ \t]+busbw",
+        "algo throughput: ": r"algo throughput: \S{1,40} bps, \S{1,40} Gbps",
+    },
+    json=("of nccl-tests results", "results.*.size", "results.*.out_of_place|results.*.in_place"),
+)
 
 _IN_JSON = {"time": "time", "cpu_time": "cpu_time", "alg_bw": "algbw", "bus_bw": "busbw"}
 

@@ -23,8 +23,10 @@ from typing import NamedTuple
 
 from perfgate.core import Key, Run, Severity
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.csv_rows import cells_of
+from perfgate.readers.formats import Format
 from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
-from perfgate.readers.nvidia.nsys_tables import cells_before_cut, cells_of
+from perfgate.readers.nvidia.nsys_tables import cells_before_cut
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile, clean
 from perfgate.readers.values import fault_of
@@ -33,6 +35,11 @@ NAME = "ncu"
 TITLE = "Nsight Compute CSV (`ncu --csv`), details or raw page"
 METRICS = "`kernel.NAME.METRIC`, one value a launch"
 CHECKED = "Nsight Compute: its documentation and public files; generated files"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={"Kernel Name": r"\"ID\",(?:\"[^\"\n]{0,99}\",){0,9}\"Kernel Name\"|^ID,(?:[\w ]{0,99},){0,9}Kernel Name,"},
+)
 
 _NUMBER = re.compile(r"[-+.,]*\d|[-+]?(?:nan|inf(?:inity)?)\Z", re.ASCII | re.IGNORECASE)
 #: The size of the part of the file that is searched for a number with a decimal mark, in bytes.

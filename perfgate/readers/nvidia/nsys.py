@@ -8,7 +8,7 @@
 
 `nsys_tables` knows the reports of all versions. Every row is an aggregate: `kernel.NAME`, `api.NAME`, `memcpy.NAME`,
 `memcpy.NAME.size`, `range.NAME` (NVTX, `domain:name` as printed) or `os.NAME`. Names that the tool shortens with `…`
-stay as printed; the ranges that PyTorch writes for each call of an operator are one metric (`nvtx_names`). A report
+stay as printed; the ranges that PyTorch writes for each call of an operator are one metric. A report
 that occurs again, or one of another export, begins another run. Units: s and B. The export
 itself, an SQLite database, is read by `nsys_sqlite`.
 """
@@ -23,9 +23,20 @@ from perfgate.documents.json import JsonDocument, load_json
 from perfgate.documents.json_tokens import cut_back, walk
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.embedded import Embedded, embedded
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.nvidia import nsys_sqlite
-from perfgate.readers.nvidia.nsys_tables import KINDS, Notice, Split, Table, header_of, notice_of, split_row, table_of
-from perfgate.readers.nvidia.nvtx_names import merged, name_of_calls
+from perfgate.readers.nvidia.nsys_tables import (
+    KINDS,
+    Notice,
+    Split,
+    Table,
+    header_of,
+    merged,
+    name_of_calls,
+    notice_of,
+    split_row,
+    table_of,
+)
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import SQLITE, InputFile
 from perfgate.readers.values import fault_of
@@ -37,6 +48,28 @@ METRICS = (
     "summary, one value for each activity of an export"
 )
 CHECKED = "Nsight Systems: its documentation and public reports; generated files"
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """A list of rows as `nsys stats --format json` writes them: objects with a total and a name."""
+    keys = {path[1] for path in outline.tokens if len(path) == 2 and path[0] == "*"}
+    total = next((key for key in sorted(keys) if key.startswith(("Total Time", "Total ("))), None)
+    return f"a JSON list of rows with {total!r}" if total and keys & {"Name", "Operation", "Range"} else None
+
+
+FORMAT = Format(
+    NAME,
+    __name__,
+    magic=SQLITE,
+    markers={
+        "Total Time": r"Time ?\(%\)\"?[, \t|]+\"?Total Time\b",
+        "Total": r"\bTotal(?: \([KMGT]?i?B\))?\"?[, \t|]+\"?(?:Count|Operations)\"?[, \t|]+\"?(?:Avg|Average)\b",
+        "Processing [": r"Processing \[[^\]\n]{1,999}\] with \[[^\]\n]{1,999}sum\b",
+        "SKIPPED: ": r"^SKIPPED: .* does not contain",
+    },
+    keys=r"Total (?:Time|\().*",
+    outline=_outline,
+)
 
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)

@@ -29,7 +29,7 @@ from msgspec import Struct, field
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.nvidia.nvtx_names import name_of_calls
+from perfgate.readers.nvidia.nsys_tables import name_of_calls
 from perfgate.readers.nvidia.sqlite_file import Database, DatabaseFault, opened
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base

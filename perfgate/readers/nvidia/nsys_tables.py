@@ -6,20 +6,30 @@
     ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):                                                           since 2023
     Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Name
 
+PyTorch writes an NVTX range for each call of an operator (`torch.autograd.profiler.emit_nvtx`):
+
+    aten::linear, seq = 1204, op_id = 88231
+    aten::addmm, op_id = 88232, sizes = [[768], [64, 768], [768, 768]], input_op_ids = (88231,0)
+
+Source: pytorch/pytorch `torch/csrc/profiler/stubs/base.cpp` and `torch/csrc/profiler/util.cpp` (`getNvtxStr`). The
+numbers count calls, so every call would be a metric of its own. The sizes of the inputs stay in the name.
+
 Rows are CSV (RFC 4180), as in the output of ncu, or columns below a ruler.
 Source: outputs of 2020 to 2026.3 in public repositories.
 """
 
 from __future__ import annotations
 
-import csv
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from statistics import median, stdev
 
 from msgspec import Struct, field
 
 from perfgate.core.units import UNITS
+from perfgate.readers.csv_rows import cells_of
 
 #: The reports that are read, and the first part of their metrics. `calls` is `api` or `os`, depending on the names.
 KINDS = {
@@ -59,6 +69,8 @@ _NAMES = ("Name", "Operation", "Range")
 _OTHERS = {*_NAMES, "Time (%)", "Time(%)", "Style", "GridXYZ", "BlockXYZ"}
 _COLUMN = re.compile(r"(.*?) ?\(([^()]*)\)")
 _SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s"}
+#: The numbers of a call in the name of a range.
+_CALL = re.compile(r",? (?:stashed seq|seq|op_id) = -?\d+(?=,|$)|, input_op_ids = .*")
 _RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
 
 #: The way to split a row into cells: by a delimiter, or at columns; the last column may be open.
@@ -156,14 +168,6 @@ def _kind(header: Sequence[str], notice: Notice | None) -> str | None:
     return "calls" if {"Num Calls", "Calls"} & {*header} else None
 
 
-def cells_of(line: str, delimiter: str = ",") -> list[str] | None:
-    """Return the cells of a line; None if a quoted cell does not end in it, or text follows a closing quote."""
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        return None
-
-
 def cells_before_cut(line: str) -> list[str]:
     """Return the whole cells of a line whose last, quoted cell continues after the line; none for another line."""
     return (cells_of(line + '"') or [])[:-1]
@@ -191,3 +195,29 @@ def split_row(line: str, split: Split) -> list[str] | None:
     if any(line[one[1] : other[0]].strip(" |+") for one, other in pairwise(split)):
         return None
     return [line[start:end].strip() for start, end in split]
+
+
+def name_of_calls(name: str) -> str:
+    """Return the name of a range without the numbers of its call."""
+    return _CALL.sub("", name) if " = " in name else name
+
+
+def merged(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the statistics of all calls together, from those of each; rows without a count are one call.
+
+    The median and the spread of several calls are only known if each row is one call.
+    """
+    if len(rows) == 1:
+        return dict(rows[0])
+    counts = [row.get("count", 1.0) for row in rows]
+    count = math.fsum(counts)
+    totals = [row.get("total", row.get("mean", math.nan) * calls) for row, calls in zip(rows, counts, strict=True)]
+    total = math.fsum(totals)
+    found = {"count": count, "total": total, "mean": total / count if count else math.nan}
+    for statistic, choose in (("min", min), ("max", max)):
+        ends = [row.get(statistic, row.get("mean")) for row in rows]
+        if None not in ends:
+            found[statistic] = choose(end for end in ends if end is not None)
+    if all(calls == 1 for calls in counts):
+        found |= {"median": median(totals), "stddev": stdev(totals)}
+    return {name: value for name, value in found.items() if math.isfinite(value)}

@@ -31,8 +31,9 @@ from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
 from perfgate.readers.builder import Place, RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, number, shown
 
@@ -40,6 +41,16 @@ NAME = "nvbandwidth"
 TITLE = "nvbandwidth: what it prints, or its JSON (`--json`)"
 METRICS = "the test case, labelled with `row` and `column`, and `TEST.sum`"
 CHECKED = "nvbandwidth 0.8's sources: generated tables and files; a log of a GH200"
+#: `{"nvbandwidth": {"testcases": [...]}}`.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "nvbandwidth Version: ": "",
+        "bandwidth (GB/s)": r"^(?:\[[\d,]+\]<stdout>:)?(?:memcpy|multicast) .{1,80} bandwidth \(GB/s\)",
+    },
+    json=("of nvbandwidth", "nvbandwidth.testcases|nvbandwidth.version|nvbandwidth.error"),
+)
 
 _LAUNCHER = re.compile(r"\[\d{1,6},\d{1,6}\]<std(?:out|err)>:\s?")
 _RUNNING = re.compile(r"Running (\w{1,99})\.\s*")

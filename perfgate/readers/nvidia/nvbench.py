@@ -24,8 +24,9 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, load, name_of, rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, number, shown
 
@@ -36,6 +37,10 @@ METRICS = (
     "`.bandwidth_utilization`"
 )
 CHECKED = "nvbench's sources of 2026-08: generated files; the result files in its repository"
+#: `{"meta": {"version": {"nvbench": ...}}, "benchmarks": [{"states": [...]}]}`.
+FORMAT = Format(
+    NAME, __name__, json=("with the 'states' of nvbench", "meta.version.nvbench|devices", "benchmarks.*.states")
+)
 
 _TIME = re.compile(r"nv/(cold|cpu_only|batch)/(?:time/)?(gpu|cpu)/(?:time/)?(mean|median|min|max|stdev|iqr)(/\w+)?")
 _PARTS = {("cold", "gpu"): "", ("cold", "cpu"): "cpu_time", ("batch", "gpu"): "batch_time"}

@@ -17,6 +17,7 @@ from perfgate.core.units import Unit
 from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.recorded.results import INCOMPLETE, SeriesForm, is_possible, per_base, split_whole_time, unit_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
@@ -25,6 +26,7 @@ NAME = "recording"
 TITLE = "a recording of perfgate.Recorder that was not closed"
 METRICS = "whatever was recorded until then"
 CHECKED = "perfgate itself"
+FORMAT = Format(NAME, __name__, keys="schema", outline=lambda document: document.schema("perfgate.recording/"))
 SCHEMA = "perfgate.recording/1"
 
 _OPEN = (

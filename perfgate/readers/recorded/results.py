@@ -28,6 +28,7 @@ from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.struct_errors import violation
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.recorded.number_lists import LARGEST_STEP, Numbers, without_lists
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
@@ -39,6 +40,7 @@ NAME = "perfgate"
 TITLE = "perfgate results (perfgate.results/1)"
 METRICS = "whatever was recorded"
 CHECKED = "perfgate itself"
+FORMAT = Format(NAME, __name__, keys="schema", outline=lambda document: document.schema("perfgate.results/"))
 
 #: A larger document is read in bounded memory: as a whole it would need five times its size.
 WHOLE_BYTES = 64 << 20

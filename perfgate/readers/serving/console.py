@@ -25,11 +25,13 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.conditions import Labels
 from perfgate.core.wording import show_labels
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.records import RecordRuns
+from perfgate.readers.formats import Format
+from perfgate.readers.records import RecordRuns, labels_of
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import Field
 
 NAME = "serve-log"
 TITLE = "what `vllm bench serve` and SGLang's `bench_serving` print (`Serving Benchmark Result`)"
@@ -38,6 +40,7 @@ METRICS = (
     "as the log has them"
 )
 CHECKED = "copies of the scripts of vLLM and SGLang (2024 to 2026): generated logs, and blocks of public logs"
+FORMAT = Format(NAME, __name__, markers={"Serving Benchmark Result": r"={3,60} ?Serving Benchmark Result ?={3,60}"})
 
 WORD = "Serving Benchmark Result"
 _BEGIN = re.compile(r"={3,60} ?Serving Benchmark Result ?={3,60}")
@@ -50,17 +53,17 @@ _RATE = re.compile(r"Traffic request rate: (\S{1,40})")
 _TIME = re.compile(r"(Mean|Median|Std|Max|Min|P\d{1,2}(?:\.\d{1,3})?) ([\w -]{1,30}) \(ms\)")
 _TIMES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2el": "e2el", "e2e latency": "e2e_latency"}
 _ROWS = {
-    "Successful requests": ("completed", "1"),
-    "Failed requests": ("failed", "1"),
-    "Benchmark duration (s)": ("duration", "s"),
-    "Request throughput (req/s)": ("request_throughput", "1/s"),
-    "Request goodput (req/s)": ("request_goodput", "1/s"),
-    "Input token throughput (tok/s)": ("input_throughput", "1/s"),
-    "Output token throughput (tok/s)": ("output_throughput", "1/s"),
-    "Peak output token throughput (tok/s)": ("max_output_tokens_per_s", "1/s"),
-    "Total Token throughput (tok/s)": ("total_token_throughput", "1/s"),
-    "Total token throughput (tok/s)": ("total_token_throughput", "1/s"),
-    "Total throughput (tok/s)": ("total_throughput", "1/s"),
+    "Successful requests": Field("completed", "1"),
+    "Failed requests": Field("failed", "1"),
+    "Benchmark duration (s)": Field("duration", "s"),
+    "Request throughput (req/s)": Field("request_throughput", "1/s"),
+    "Request goodput (req/s)": Field("request_goodput", "1/s"),
+    "Input token throughput (tok/s)": Field("input_throughput", "1/s"),
+    "Output token throughput (tok/s)": Field("output_throughput", "1/s"),
+    "Peak output token throughput (tok/s)": Field("max_output_tokens_per_s", "1/s"),
+    "Total Token throughput (tok/s)": Field("total_token_throughput", "1/s"),
+    "Total token throughput (tok/s)": Field("total_token_throughput", "1/s"),
+    "Total throughput (tok/s)": Field("total_throughput", "1/s"),
 }
 #: SGLang prints another name than it writes.
 _SGLANG = {"total_token_throughput": "total_throughput"}
@@ -129,7 +132,7 @@ class _Log:
                     record[field] = _plain(self.rows[name][0])
         if "request_rate" in record:
             record["request_rate"] = _plain(str(record["request_rate"]))
-        return tuple(sorted(conditions_of(record, "vllm", self.file.source.conditions).items()))
+        return labels_of(self.file, "vllm", record)
 
     def _row(self, run: RunBuilder, name: str, text: str, labels: Labels, line: int) -> None:
         if found := _TIME.fullmatch(name):
@@ -137,7 +140,7 @@ class _Log:
             if time:
                 run.value(Key(f"{found[1].lower()}_{time}", labels), "s", text, line, per=1000)
         elif name in _ROWS:
-            metric, unit = _ROWS[name]
+            metric, unit, _ = _ROWS[name]
             metric = _SGLANG.get(metric, metric) if "Backend" in self.rows else metric
             run.value(Key(metric, labels), unit, text, line)
 

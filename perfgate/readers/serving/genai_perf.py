@@ -22,12 +22,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.conditions import Labels
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.readers.benchmarks.benchmark_json import Target, load
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.json_files import Target, load, statistic_of
 from perfgate.readers.printed_units import unit_of_text
-from perfgate.readers.serving.statistics import add_statistics, statistic_of
+from perfgate.readers.records import labels_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -38,6 +39,17 @@ METRICS = (
     "labelled with `model`, `concurrency`, `request_rate`, ..."
 )
 CHECKED = "the sources of aiperf (2025-10) and genai-perf (2025-12): generated files; the example of aiperf's tutorial"
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Metrics with `unit` and `avg` beside an `input_config`, or the record of one request."""
+    if outline.has("metadata", "request_start_ns") and outline.has("metrics"):
+        return "a JSON document with 'request_start_ns'"
+    metrics = any(outline.has(path[0], "avg") for path in outline.tokens if path[1:] == ("unit",))
+    return "a JSON document with 'input_config'" if metrics and outline.has("input_config") else None
+
+
+FORMAT = Format(NAME, __name__, keys="request_start_ns|input_config", outline=_outline)
 
 _NOT_METRICS = ("min_request_timestamp", "max_response_timestamp")
 
@@ -72,7 +84,7 @@ def _metric(run: RunBuilder, key: Key, metric: Mapping[str, Any], unit: object, 
     if statistics == ["avg"]:
         to.value(metric["avg"], (*place, "avg"))
     elif statistics:
-        add_statistics(to, metric, place)
+        to.statistics(metric, place)
     else:
         to.refuse("this metric has a unit and no number", place)
 
@@ -101,7 +113,7 @@ def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
         "input_len": tokens.get("mean"),
         "output_len": outputs.get("mean"),
     }
-    return tuple(sorted(conditions_of(record, NAME, file.source.conditions).items()))
+    return labels_of(file, NAME, record)
 
 
 def _lines(file: InputFile, run: RunBuilder) -> Iterator[tuple[int, JsonDocument]]:

@@ -21,14 +21,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.conditions import Labels
 from perfgate.core.wording import show_labels
 from perfgate.documents.json import Path, load_json
-from perfgate.readers.benchmarks.benchmark_json import Target
 from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target
 from perfgate.readers.printed_units import unit_of_name
-from perfgate.readers.records import RecordRuns
-from perfgate.readers.serving.statistics import add_statistics
+from perfgate.readers.records import RecordRuns, labels_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -39,6 +39,8 @@ METRICS = (
     "with `model`, `strategy`, `request_rate` and `concurrency`"
 )
 CHECKED = "guidellm 0.7.3's sources: generated files"
+#: `{"benchmarks": [{"type_": "generative_benchmark", "metrics": {...}}]}`.
+FORMAT = Format(NAME, __name__, json=("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_"))
 
 _SECONDS = ("request_latency",)
 
@@ -55,8 +57,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         _benchmark(runs.run_of(labels, source), record, labels, ("benchmarks", index))
     if loaded.problems or not benchmarks:
         run = runs.run_of(None, source)
-        for problem in loaded.problems:
-            run.say(problem.severity, problem.message, problem.at)
+        run.report_problems()
     return runs.finish()
 
 
@@ -69,7 +70,7 @@ def _conditions(file: InputFile, report: Mapping[str, Any], benchmark: Mapping[s
         "strategy": mapping(config.get("strategy")),
         "model": backend.get("model") or backend.get("backend_model") or whole.get("model"),
     }
-    return tuple(sorted(conditions_of(record, NAME, file.source.conditions).items()))
+    return labels_of(file, NAME, record)
 
 
 def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, place: Path) -> None:
@@ -81,7 +82,7 @@ def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, pl
             to = Target(run, Key(name.removesuffix("_ms"), labels), unit, per)
             statistics = {**successful, **mapping(successful.get("percentiles"))}
             if successful.get("count") != 0:
-                add_statistics(to, statistics, (*place, "metrics", name, "successful"))
+                to.statistics(statistics, (*place, "metrics", name, "successful"))
     totals = mapping(metrics.get("request_totals"))
     for status in ("successful", "errored", "incomplete"):
         if status in totals:

@@ -32,8 +32,9 @@ import re
 from msgspec import Struct, field
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import conditions_of
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.records import labels_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked
@@ -45,6 +46,15 @@ METRICS = (
     "`completed_samples_per_second`, `tokens_per_second`, ...; labelled with `scenario`"
 )
 CHECKED = "LoadGen 5.1 and 6.0's sources: logs of a published submission; generated logs"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "MLPerf Results Summary": "",
+        '"loadgen_version"': r':::MLLOG \{"key": "loadgen_version"',
+        '"mlperf::logging"': r':::MLLOG \{"key": "\w{1,99}", .{0,300}?"namespace": "mlperf::logging"',
+    },
+)
 
 _TITLE, _WORD = "MLPerf Results Summary", ":::MLLOG"
 _ROW = re.compile(r"\s*(\S[^:]{0,90}?)\s*:\s*(\S.{0,200}?)\s*")
@@ -106,7 +116,7 @@ class _LogRun(RunBuilder):
     def run(self, part: int | None = None) -> Run:
         """Return the finished run."""
         result = self.result
-        labels = tuple(sorted(conditions_of({"scenario": result.scenario}, NAME, self.file.source.conditions).items()))
+        labels = labels_of(self.file, NAME, {"scenario": result.scenario})
         for name, (value, line) in result.rates.items():
             self.value(Key(name, labels), "1/s", value, line)
         for name, statistics in result.latencies.items():

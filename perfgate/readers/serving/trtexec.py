@@ -21,9 +21,11 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
-from perfgate.readers.benchmarks.benchmark_json import load_rows
+from perfgate.core.conditions import Labels
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import load_rows
+from perfgate.readers.records import labels_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked, number_of
@@ -35,6 +37,13 @@ METRICS = (
     "`total_gpu_compute_time`"
 )
 CHECKED = "TensorRT 11.1's sources: generated logs and files"
+#: Exported times: `[{"startEnqMs": ..., "latencyMs": ...}]`.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={"=== Performance summary ===": "", "&&&& RUNNING TensorRT.trtexec": ""},
+    json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
+)
 
 _SUMMARY = "=== Performance summary ==="
 _TIMES = {
@@ -99,7 +108,7 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
         run.value(Key(metric, run.labels), unit, found[2], number)
     elif "Precision: " in line and (found := _PRECISION.fullmatch(line)):
         record = {"precision": found[1]}
-        run.labels = tuple(sorted(conditions_of(record, NAME, run.file.source.conditions).items()))
+        run.labels = labels_of(run.file, NAME, record)
     elif (": " in line) and (found := _FACTS.fullmatch(line)):
         name, value = ("gpu", found[2]) if found[1] else ("tensorrt", found[4])
         run.fact(name, value.strip(), number)

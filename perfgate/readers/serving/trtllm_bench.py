@@ -32,13 +32,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
-from perfgate.readers.benchmarks.benchmark_json import Target, fact, load
+from perfgate.core.conditions import Labels
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, fact, load, statistic_of
+from perfgate.readers.records import labels_of
 from perfgate.readers.runs import Runs
-from perfgate.readers.serving.statistics import add_statistics, statistic_of
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, mapping
+from perfgate.readers.values import Field, checked, mapping
 
 NAME = "trtllm-bench"
 TITLE = "trtllm-bench of TensorRT-LLM: its report, or its JSON (`--report_json`)"
@@ -47,37 +48,44 @@ METRICS = (
     "`dtype`, `tensor_parallel`, ..."
 )
 CHECKED = "TensorRT-LLM 1.x's sources: generated reports and files"
+#: `{"engine": {...}, "world_info": {...}, "performance": {...}}`.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={"= PERFORMANCE OVERVIEW": "", "= PYTORCH BACKEND": "", "= ENGINE DETAILS": ""},
+    json=("with the 'performance' of trtllm-bench", "engine={", "world_info={", "performance={"),
+)
 
 #: A printed name without its unit, and the path in the JSON: the metric, its base unit, printed units in one of them.
 _PRINTED = {
-    "Request Throughput (req/sec)": ("request_throughput", "1/s", 1.0),
-    "Total Output Throughput (tokens/sec)": ("output_throughput", "1/s", 1.0),
-    "Total Token Throughput (tokens/sec)": ("total_token_throughput", "1/s", 1.0),
-    "Total Latency (ms)": ("total_latency", "s", 1e3),
-    "Per User Output Throughput [w/ ctx] (tps/user)": ("output_throughput_per_user", "1/s", 1.0),
-    "Per GPU Output Throughput (tps/gpu)": ("output_throughput_per_gpu", "1/s", 1.0),
-    "Per User Output Speed (tps/user)": ("output_speed_per_user", "1/s", 1.0),
+    "Request Throughput (req/sec)": Field("request_throughput", "1/s"),
+    "Total Output Throughput (tokens/sec)": Field("output_throughput", "1/s"),
+    "Total Token Throughput (tokens/sec)": Field("total_token_throughput", "1/s"),
+    "Total Latency (ms)": Field("total_latency", "s", 1e3),
+    "Per User Output Throughput [w/ ctx] (tps/user)": Field("output_throughput_per_user", "1/s"),
+    "Per GPU Output Throughput (tps/gpu)": Field("output_throughput_per_gpu", "1/s"),
+    "Per User Output Speed (tps/user)": Field("output_speed_per_user", "1/s"),
 }
 _JSON = {
-    ("performance", "request_throughput_req_s"): ("request_throughput", "1/s", 1.0),
-    ("performance", "system_output_throughput_tok_s"): ("output_throughput", "1/s", 1.0),
-    ("performance", "system_total_throughput_tok_s"): ("total_token_throughput", "1/s", 1.0),
-    ("performance", "total_latency_ms"): ("total_latency", "s", 1e3),
-    ("performance", "output_throughput_per_user_tok_s"): ("output_throughput_per_user", "1/s", 1.0),
-    ("performance", "output_throughput_per_gpu_tok_s"): ("output_throughput_per_gpu", "1/s", 1.0),
-    ("streaming_metrics", "token_output_speed_tok_s"): ("output_speed_per_user", "1/s", 1.0),
+    ("performance", "request_throughput_req_s"): Field("request_throughput", "1/s"),
+    ("performance", "system_output_throughput_tok_s"): Field("output_throughput", "1/s"),
+    ("performance", "system_total_throughput_tok_s"): Field("total_token_throughput", "1/s"),
+    ("performance", "total_latency_ms"): Field("total_latency", "s", 1e3),
+    ("performance", "output_throughput_per_user_tok_s"): Field("output_throughput_per_user", "1/s"),
+    ("performance", "output_throughput_per_gpu_tok_s"): Field("output_throughput_per_gpu", "1/s"),
+    ("streaming_metrics", "token_output_speed_tok_s"): Field("output_speed_per_user", "1/s"),
 }
 _PERCENTILES = {
-    ("performance", "request_latency_percentiles_ms"): ("request_latency", "s", 1e3),
-    ("streaming_metrics", "ttft_percentiles"): ("ttft", "s", 1e3),
-    ("streaming_metrics", "tpot_percentiles"): ("tpot", "s", 1e3),
-    ("streaming_metrics", "gen_tps_percentiles"): ("generation_throughput_per_user", "1/s", 1.0),
+    ("performance", "request_latency_percentiles_ms"): Field("request_latency", "s", 1e3),
+    ("streaming_metrics", "ttft_percentiles"): Field("ttft", "s", 1e3),
+    ("streaming_metrics", "tpot_percentiles"): Field("tpot", "s", 1e3),
+    ("streaming_metrics", "gen_tps_percentiles"): Field("generation_throughput_per_user", "1/s"),
 }
 _GROUPS = {
-    "Latency": ("request_latency", "s", 1e3),
-    "TTFT": ("ttft", "s", 1e3),
-    "TPOT": ("tpot", "s", 1e3),
-    "GTPS": ("generation_throughput_per_user", "1/s", 1.0),
+    "Latency": Field("request_latency", "s", 1e3),
+    "TTFT": Field("ttft", "s", 1e3),
+    "TPOT": Field("tpot", "s", 1e3),
+    "GTPS": Field("generation_throughput_per_user", "1/s"),
 }
 #: Printed conditions and their paths in the JSON.
 _CONDITIONS = {
@@ -109,7 +117,7 @@ class _ReportRun(RunBuilder):
 
     def labels(self) -> Labels:
         """Return the conditions so far; they are printed before the numbers."""
-        return tuple(sorted(conditions_of(self.record, NAME, self.file.source.conditions).items()))
+        return labels_of(self.file, NAME, self.record)
 
     def run(self, part: int | None = None) -> Run:
         for name, statistics in self.groups.items():
@@ -171,14 +179,14 @@ def _report(file: InputFile) -> Run:
             "avg_input_length": _length(mapping(data.get("request_info")).get("avg_input_length")),
         },
     }
-    labels = tuple(sorted(conditions_of(record, NAME, file.source.conditions).items()))
+    labels = labels_of(file, NAME, record)
     for (section, name), (metric, unit, per) in _JSON.items():
         if name in mapping(data.get(section)):
             Target(run, Key(metric, labels), unit, per).value(data[section][name], (section, name))
     for (section, name), (metric, unit, per) in _PERCENTILES.items():
         printed = mapping(mapping(data.get(section)).get(name))
         if printed:
-            add_statistics(Target(run, Key(metric, labels), unit, per), printed, (section, name))
+            Target(run, Key(metric, labels), unit, per).statistics(printed, (section, name))
     return run.run()
 
 

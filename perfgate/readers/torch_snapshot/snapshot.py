@@ -43,6 +43,7 @@ from msgspec.structs import replace
 from perfgate.core import Key, Run
 from perfgate.core.call_trees import CallNode, CallTree
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile, rank_in_name
 from perfgate.readers.torch_snapshot.plain_pickle import PickleFault, Plain, PlainPickle
 
@@ -50,6 +51,13 @@ NAME = "torch-snapshot"
 TITLE = "a snapshot of torch's CUDA allocator (`torch.cuda.memory._dump_snapshot`)"
 METRICS = "`memory.peak_allocated`, `memory.allocated`, `memory.reserved`"
 CHECKED = "torch 2.13: files made by hand as its source writes them, by Python's pickler and by torch's own"
+#: A pickle of protocols 2 to 5 of a dict whose first key is one of a snapshot, however the pickler writes text.
+_SNAPSHOT = (
+    rb"\x80[\x02-\x05](?:\x95.{8})?\}(?:\x94|q\0)?\(?(?:\x8c.|X.\0\0\0)"
+    rb"(?:segments|device_traces|allocator_settings|external_annotations|host_segments)"
+)
+
+FORMAT = Format(NAME, __name__, signature=(_SNAPSHOT, "as a memory snapshot of torch does"))
 
 #: Frames inside every call of a module; they do not identify a place.
 _PLUMBING = frozenset(("_call_impl", "_wrapped_call_impl"))
@@ -77,28 +85,18 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a snapshot."""
     run = RunBuilder(file, NAME)
     rank = rank_in_name(file.name)
+    if (data := file.whole_bytes()) is None:
+        run.say("error", file.limits.beyond("document_bytes", "this snapshot is larger"))
+        return (run.run(),)
     tree = None
     try:
-        if (data := _bytes(file)) is not None:
-            devices = Snapshot(PlainPickle(data, file.limits).load(), file.limits.containers).devices()
-            _keep(run, devices, rank)
-            tree = tree_of(devices, rank or "")
+        devices = Snapshot(PlainPickle(data, file.limits).load(), file.limits.containers).devices()
+        _keep(run, devices, rank)
+        tree = tree_of(devices, rank or "")
     except (PickleFault, SnapshotFault) as fault:
         run.say("error", str(fault))
     found = run.run()
     return (found if tree is None else replace(found, call_trees=(tree,)),)
-
-
-def _bytes(file: InputFile) -> bytes | None:
-    """All bytes; None, and a problem, if there are more than the limit."""
-    data = bytearray()
-    for block in file.blocks():
-        data += block
-        if len(data) > file.limits.document_bytes:
-            message = file.limits.beyond("document_bytes", "this snapshot is larger")
-            file.problems.append(file.problem("error", message))
-            return None
-    return bytes(data)
 
 
 def _keep(run: RunBuilder, devices: Mapping[int, DeviceMemory], rank: str | None) -> None:

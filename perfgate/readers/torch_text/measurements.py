@@ -22,6 +22,7 @@ from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import fault_of
 
@@ -29,6 +30,14 @@ NAME = "torch-benchmark"
 TITLE = "text of torch.utils.benchmark: printed Measurements, tables of Compare"
 METRICS = "the title, or `LABEL: SUB_LABEL`, labelled with `threads` and `description`"
 CHECKED = "torch 2.13's sources; generated text"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "common.Measurement object at": r"<(?:torch\.utils\.benchmark\.)?utils\.common\.Measurement object at",
+        " threads: ---": r"\d threads: -{3}",
+    },
+)
 
 _PER = {"ns": 1e9, "us": 1e6, "µs": 1e6, "μs": 1e6, "ms": 1e3, "s": 1.0}
 

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.torch_text.op_columns import Amount, Kind, OpColumn, OpHeader, Span, add_amounts, rule_spans
 
@@ -31,6 +32,7 @@ METRICS = (
     "written for `device`)"
 )
 CHECKED = "torch 2.13: tables that it printed, with its numbers; public tables of torch 1.1 to 2.x"
+FORMAT = Format(NAME, __name__, markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"})
 
 Labels = Mapping[str, str]
 

@@ -6,7 +6,7 @@
 |---|---|
 | `trace_file`, `chunks`, `repair` | text: the outermost object, the list of events, broken JSON |
 | `parts` | one large trace in several processes |
-| `event_fields`, `event_categories`, `event_tables` | the events and fields that are read, and how they are stored |
+| `event_fields`, `tables`, `event_tables` | the events and fields that are read, and how they are stored |
 | `steps`, `breakdown` | how the time of steps and devices was used |
 | `series`, `flops` | the metrics that rules can name |
 | `ranks` | several files: cycles of one rank, ranks of one job |
@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from perfgate.core import Run
 from perfgate.core.wording import plural
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.text import InputFile, rank_in_name
 from perfgate.readers.torch_trace.call_tree import call_tree
 from perfgate.readers.torch_trace.chunks import Buffer
@@ -42,6 +43,28 @@ METRICS = (
     "`memory.peak_allocated`, `memory.peak_reserved`; `matmul.flop` of a step, if the trace has shapes"
 )
 CHECKED = "torch 2.13: traces that it wrote; public traces of torch 1.8 to 2.x on NVIDIA and AMD GPUs"
+
+#: What Kineto writes at the top of a trace, before or after the events, which may come last.
+_KINETO = ("schemaVersion", "deviceProperties", "distributedInfo", "traceName", "baseTimeNanoseconds", "trace_id")
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """`{"traceEvents": [...]}`, the header of such a document before its events, or a bare list of events."""
+    if outline.is_list("traceEvents"):
+        return "a JSON document with 'traceEvents'"
+    if outline.text("*", "ph") is not None and (outline.has("*", "ts") or outline.has("*", "name")):
+        return "a JSON list of events with 'ph'"
+    found = [name for name in _KINETO if outline.has(name)]
+    return f"a JSON document with {found[0]!r} and {found[1]!r}" if len(found) > 1 else None
+
+
+FORMAT = Format(
+    "torch-trace",
+    __name__,
+    keys="|".join(("traceEvents", "ph", *_KINETO)),
+    outline=_outline,
+    late_key=r'"traceEvents"\s*:\s*\[',
+)
 
 
 def read(document: InputFile) -> tuple[Run, ...]:

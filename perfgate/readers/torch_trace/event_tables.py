@@ -15,7 +15,6 @@ import numpy as np
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.chunks import Chunk
-from perfgate.readers.torch_trace.event_categories import EventsByCategory
 from perfgate.readers.torch_trace.event_fields import Args, Event, Int64, Names, whole_numbers
 from perfgate.readers.torch_trace.flops import COUNTED, flop_of
 from perfgate.readers.torch_trace.function_names import is_own_function
@@ -25,6 +24,7 @@ from perfgate.readers.torch_trace.tables import (
     Allocations,
     Collective,
     Device,
+    EventsByCategory,
     Frames,
     Host,
     Kernels,

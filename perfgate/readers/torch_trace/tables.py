@@ -1,6 +1,10 @@
-"""The events of a trace as whole tables of numpy columns; all times are in ns."""
+"""The events of a trace as whole tables of numpy columns, and the table of each category; all times are in ns."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +21,21 @@ OP, ANNOTATION, PYTHON = 0, 1, 2
 KERNEL, MEMCPY, MEMSET = 0, 1, 2
 #: Runtime calls in the category that torch wrote until 2021, and all others.
 PLAIN, NAMED = 0, 1
+
+#: The name of a table, and a kind in it.
+_Kind = tuple[str, int]
+#: The table and kind of each category, in lower case. Categories of a runtime or driver have many names.
+_CATEGORIES = {
+    **dict.fromkeys(("cpu_op", "operator"), ("host", OP)),
+    "user_annotation": ("host", ANNOTATION),
+    "python": ("host", PYTHON),
+    "python_function": ("frame", 0),
+    "kernel": ("device", KERNEL),
+    **dict.fromkeys(("gpu_memcpy", "memcpy"), ("device", MEMCPY)),
+    **dict.fromkeys(("gpu_memset", "memset"), ("device", MEMSET)),
+    "runtime": ("runtime", PLAIN),
+    **dict.fromkeys(("", "cpu_instant_event"), ("instant", 0)),
+}
 
 
 class Host(Struct, frozen=True):
@@ -105,3 +124,26 @@ class Collective(Struct, frozen=True):
     name: str
     group: str
     event: Event
+
+
+class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
+    """Maps a category to the function that stores its events; None for a category that is not kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sorted: dict[_Kind, list[Event]] = defaultdict(list)
+
+    def __missing__(self, category: Any) -> Callable[[Event], object] | None:
+        name = category.lower() if isinstance(category, str) else ""
+        kind = _CATEGORIES.get(name) or (("runtime", NAMED) if name.endswith(("_runtime", "_driver")) else None)
+        put = self.sorted[kind].append if kind else None
+        if len(self) < 1000:
+            self[category] = put
+        return put
+
+    def sort(self, events: Iterable[Event]) -> dict[_Kind, list[Event]]:
+        """The kept events, by table and kind."""
+        for event in events:
+            if put := self[event.cat]:
+                put(event)
+        return self.sorted

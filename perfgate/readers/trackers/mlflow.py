@@ -14,6 +14,7 @@ import re
 
 from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.trackers.scalars import Scalars
 
@@ -21,6 +22,7 @@ NAME = "mlflow"
 TITLE = "a metric of MLflow's file store, or the folder `metrics` of a run"
 METRICS = "the name of the file, with its steps"
 CHECKED = "mlflow 3.17: files that it wrote"
+FORMAT = Format(NAME, __name__, hints={" ": r"\A\d{13} \S{1,40} -?\d{1,18}\n"})
 
 _LINE = re.compile(r"(\d{1,18}) (\S{1,40})(?: (-?\d{1,18}))?")
 _FOLDER = re.compile(r"(?:.*/)?metrics/(.+)")

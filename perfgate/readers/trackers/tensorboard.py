@@ -22,6 +22,7 @@ import struct
 
 from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.trackers.scalars import Scalars
 from perfgate.readers.trackers.wire import (
@@ -39,6 +40,9 @@ NAME = "tensorboard"
 TITLE = "an event file of TensorBoard (`events.out.tfevents.*`)"
 METRICS = "the tag of each scalar, with its steps"
 CHECKED = "tensorboardX 2.6.5: a file that it wrote; generated files"
+FORMAT = Format(
+    NAME, __name__, signature=(rb".{12}\x09.{8}(?:\x10.)?\x1a.brain\.Event:\d", "as an event file of TensorBoard does")
+)
 
 _FLOAT, _DOUBLE, _INT32, _INT64 = 1, 2, 3, 9
 _CONTENT = {_FLOAT: "<f", _DOUBLE: "<d", _INT32: "<i", _INT64: "<q"}

@@ -31,9 +31,10 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, mapping
+from perfgate.readers.values import Field, checked, mapping
 
 NAME = "levanter"
 TITLE = "a log of Levanter: records of its JSON tracker, or its progress lines"
@@ -42,20 +43,28 @@ METRICS = (
     "...; of progress lines `progress.iterations_per_second`"
 )
 CHECKED = "Levanter 1.2's sources: generated logs; progress lines printed by tqdm-loggable 0.4.1"
+#: One record of a log of Levanter, or the first of them.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={'"tracker": "json_logger"': ""},
+    hints={"Progress on:train ": r"Progress on:train \S{1,40} rate:"},
+    json=("of Levanter's JSON tracker", 'tracker="json_logger"'),
+)
 
 WORD = '"tracker": "json_logger"'
 _PROGRESS_WORD = "Progress on:train "
 _RATE = Key("progress.iterations_per_second")
 _PROGRESS = re.compile(r"Progress on:train \S{1,40} rate:([\d.,]{1,20})(it/s|s/it) ")
 _KNOWN = {
-    "throughput/duration": ("iteration_time", "s", 1.0),
-    "throughput/tokens_per_second": ("tokens_per_second", "1/s", 1.0),
-    "throughput/examples_per_second": ("samples_per_second", "1/s", 1.0),
-    "throughput/gflops_per_second": ("throughput", "FLOP/s", 1e-9),
-    "throughput/mfu": ("mfu", "1", 100.0),
-    "throughput/hook_time": ("hook_time", "s", 1.0),
-    "throughput/loading_time": ("loading_time", "s", 1.0),
-    "train/loss": ("loss", "1", 1.0),
+    "throughput/duration": Field("iteration_time", "s"),
+    "throughput/tokens_per_second": Field("tokens_per_second", "1/s"),
+    "throughput/examples_per_second": Field("samples_per_second", "1/s"),
+    "throughput/gflops_per_second": Field("throughput", "FLOP/s", 1e-9),
+    "throughput/mfu": Field("mfu", "1", 100.0),
+    "throughput/hook_time": Field("hook_time", "s"),
+    "throughput/loading_time": Field("loading_time", "s"),
+    "train/loss": Field("loss", "1"),
 }
 _OTHER = re.compile(r"eval/(?:.*/)?(?:\w*loss|loading_time|total_time)")
 _DECODER = json.JSONDecoder()

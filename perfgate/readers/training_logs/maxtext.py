@@ -25,8 +25,10 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Run
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
+from perfgate.readers.values import Field
 
 NAME = "maxtext"
 TITLE = "a log of MaxText (`completed step: .., seconds: .., TFLOP/s/device: ..`)"
@@ -35,6 +37,7 @@ METRICS = (
     "`eval.loss`, ..."
 )
 CHECKED = "MaxText 0.2.4's `metric_logger.py`: generated logs, and lines of public logs (2023 to 2026)"
+FORMAT = Format(NAME, __name__, markers={"completed step: ": r"\bcompleted step: \d{1,18}, seconds: "})
 
 _STEP = re.compile(r"\bcompleted step: (\d{1,18}), (seconds: .*)")
 _EVAL_STEP = re.compile(r"\bCompleted eval step: (\d{1,18}), seconds: ([^\s,]{1,40})")
@@ -43,12 +46,12 @@ _FIELD = re.compile(r"([\w/]{1,60}): ([^\s,]{1,40})")
 _EVAL_FIELD = re.compile(r"(\w{1,60})=([^\s,%]{1,40})(?=,|\s|$)")
 _FACTS = re.compile(r"System Information: Jax (V)ersion: (\S{1,40})|\bNum_(d)evices: (\d{1,9}), shape")
 _KNOWN = {
-    "seconds": ("iteration_time", "s", 1.0),
-    "TFLOP/s/device": ("throughput_per_gpu", "FLOP/s", 1e-12),
-    "TFLOP/s": ("throughput_per_gpu", "FLOP/s", 1e-12),
-    "Tokens/s/device": ("tokens_per_second_per_gpu", "1/s", 1.0),
-    "perplexity": ("perplexity", "1", 1.0),
-    "grad_norm": ("grad_norm", "1", 1.0),
+    "seconds": Field("iteration_time", "s"),
+    "TFLOP/s/device": Field("throughput_per_gpu", "FLOP/s", 1e-12),
+    "TFLOP/s": Field("throughput_per_gpu", "FLOP/s", 1e-12),
+    "Tokens/s/device": Field("tokens_per_second_per_gpu", "1/s"),
+    "perplexity": Field("perplexity", "1"),
+    "grad_norm": Field("grad_norm", "1"),
 }
 _LOSS = re.compile(r"(?:\w+_)?loss|(?:\w+_)?perplexity|\w*accuracy")
 
@@ -74,5 +77,5 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return log.runs.finish()
 
 
-def _losses(fields: list[tuple[str, str]]) -> dict[str, tuple[str, str, float]]:
-    return {name: (name, "1", 1.0) for name, _ in fields if _LOSS.fullmatch(name)}
+def _losses(fields: list[tuple[str, str]]) -> dict[str, Field]:
+    return {name: Field(name, "1") for name, _ in fields if _LOSS.fullmatch(name)}

@@ -23,23 +23,28 @@ import re
 from collections.abc import Iterator
 
 from perfgate.core import Run
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
+from perfgate.readers.values import Field
 
 NAME = "nanogpt"
 TITLE = "a log of nanoGPT (`iter N: loss .., time ..ms, mfu ..%`)"
 METRICS = "`iteration_time`, `mfu`, `loss`, `grad_norm`, `train_loss`, `val_loss`"
 CHECKED = "nanoGPT's `train.py` of 2025-11: generated logs, and lines of public logs"
+FORMAT = Format(
+    NAME, __name__, markers={"iter ": r"\biter \d{1,18}: loss \S{1,40}, (?:\S.{0,200}, )?time \S{1,40}?ms\b"}
+)
 
 _ITERATION = re.compile(r"\biter (\d{1,18}): (loss \S.*)")
 _EVALUATION = re.compile(r"\bstep (\d{1,18}): train loss ([^\s,]{1,40}), val loss ([^\s,]{1,40})")
 _FIELD = re.compile(r"(\w{1,40}):? ([^\s,]{1,40}?)(ms|%)?(?=,|\s|$)")
 #: A printed name and its unit: the metric, the base unit, and how many printed units are one base unit.
 _KNOWN = {
-    ("time", "ms"): ("iteration_time", "s", 1e3),
-    ("mfu", "%"): ("mfu", "1", 100.0),
-    ("loss", None): ("loss", "1", 1.0),
-    ("grad_norm", None): ("grad_norm", "1", 1.0),
+    ("time", "ms"): Field("iteration_time", "s", 1e3),
+    ("mfu", "%"): Field("mfu", "1", 100.0),
+    ("loss", None): Field("loss", "1"),
+    ("grad_norm", None): Field("grad_norm", "1"),
 }
 
 

@@ -26,8 +26,10 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Run
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
+from perfgate.readers.values import Field
 
 NAME = "nemo"
 TITLE = "a log of NeMo (`Training epoch .., iteration ../.. | .. | train_step_timing in s: ..`)"
@@ -36,20 +38,28 @@ METRICS = (
     "`reduced_train_loss`, `val_loss`, ..."
 )
 CHECKED = "NeMo 2.5's callbacks: generated logs, and lines of public logs (2024 to 2025)"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "Training epoch ": r"\bTraining epoch \d{1,9}, iteration \d{1,18}/\d{1,18} \| ",
+        "train_step_timing in s=": "",
+    },
+)
 
 _LINE = re.compile(r"\bTraining epoch \d{1,9}, iteration (\d{1,18})/\d{1,18} \| (.*)")
 _FIELD = re.compile(r"\s*([\w /.-]{1,80}): ([^\s|]{1,40})\s*")
 _BAR = re.compile(r"\bEpoch \d{1,9}: .{0,300}?\[(.{0,2000}?train_step_timing in s=[^\]]{1,400})")
 _BAR_FIELD = re.compile(r"([\w /.-]{1,80})=([^\s,\]]{1,40})")
 _KNOWN = {
-    "train_step_timing in s": ("iteration_time", "s", 1.0),
-    "TFLOPS_per_GPU": ("throughput_per_gpu", "FLOP/s", 1e-12),
-    "tokens_per_sec_per_gpu": ("tokens_per_second_per_gpu", "1/s", 1.0),
-    "max_memory_reserved": ("memory.peak_reserved", "B", 1.0),
-    "max_memory_allocated": ("memory.peak_allocated", "B", 1.0),
-    "peak_memory_usage": ("memory.peak_allocated", "B", 1.0),
-    "memory_allocated": ("memory.allocated", "B", 1.0),
-    "grad_norm": ("grad_norm", "1", 1.0),
+    "train_step_timing in s": Field("iteration_time", "s"),
+    "TFLOPS_per_GPU": Field("throughput_per_gpu", "FLOP/s", 1e-12),
+    "tokens_per_sec_per_gpu": Field("tokens_per_second_per_gpu", "1/s"),
+    "max_memory_reserved": Field("memory.peak_reserved", "B"),
+    "max_memory_allocated": Field("memory.peak_allocated", "B"),
+    "peak_memory_usage": Field("memory.peak_allocated", "B"),
+    "memory_allocated": Field("memory.allocated", "B"),
+    "grad_norm": Field("grad_norm", "1"),
 }
 _LOSS = re.compile(r"(?:\w+[_/])?loss(?:_\w+)?")
 
@@ -67,7 +77,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         else:
             continue
         if log.begin("", number, line, step, 0):
-            losses = {name: (name, "1", 1.0) for name, _ in fields if _LOSS.fullmatch(name)}
+            losses = {name: Field(name, "1") for name, _ in fields if _LOSS.fullmatch(name)}
             log.add_known(fields, losses | _KNOWN)
     return log.runs.finish()
 

@@ -15,14 +15,11 @@ from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked
+from perfgate.readers.values import Field, checked
 
 _RANK = re.compile(r"\s*(?:\[(?:rank|default)(\d{1,6})\]:|\[\d{1,6},(\d{1,6})\]<std(?:out|err)>:|(\d{1,6}): )")
 _AGAIN = "a step is printed again, perhaps by another process without its rank; the first line of a step counts"
 _CUT = "the last record is cut off; left out"
-
-#: A metric, its unit, and how many printed units are one base unit.
-Known = tuple[str, str, float]
 
 
 def rank_of(text: str) -> str | None:
@@ -98,12 +95,12 @@ class StepLog:
         column.values.append(value)
         column.steps.append(self._step)
 
-    def add_known(self, fields: Iterable[tuple[str, str]], known: Mapping[str, Known], prefix: str = "") -> None:
+    def add_known(self, fields: Iterable[tuple[str, str]], known: Mapping[str, Field], prefix: str = "") -> None:
         """Add the fields of a record that have a known name, the first of each name.
 
         Parameters:
             fields: printed names and texts.
-            known: for each printed name the metric, its unit, and how many printed units are one base unit.
+            known: what each printed name is.
             prefix: what the metrics begin with: `eval.`.
         """
         left = dict(known)

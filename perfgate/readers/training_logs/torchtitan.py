@@ -16,9 +16,31 @@ Source: pytorch/torchtitan `torchtitan/components/metrics.py` (2026-08), and its
 | `memory.peak_reserved` | B | `memory`, in GiB |
 | `loss`, `grad_norm` | 1 | the same |
 | `validation.loss`, `validation.tokens_per_second_per_gpu`, `validation.memory.peak_reserved` | | of `validate step` |
-| `time.PART`, `goodput` | s, 1 | see `torchtitan_times` |
+| `time.PART`, `goodput` | s, 1 | see below |
 
 Step n is step n - 1 of the run.
+
+**Times of the job.** All lines have a date.
+
+    [titan] 2026-01-16 02:43:01,120 - root - INFO - torchtitan version: 0.2.3 (0.0.0 means ...).
+    [titan] 2026-01-16 02:43:20,004 - root - INFO - Finished loading the checkpoint in 6.31 seconds.
+    [titan] 2026-01-16 02:43:20,100 - root - INFO - Training starts at step 101
+    [titan] 2026-01-16 02:43:35,918 - root - INFO - step: 101  loss:  2.33670  ...
+    [titan] 2026-01-16 02:43:39,002 - root - INFO - Finished saving the checkpoint in 3.02 seconds.
+    [titan] 2026-01-16 02:43:41,007 - root - INFO - validate step: 101  loss:  2.4011  ...
+
+| metric | time |
+|---|---|
+| `time.start` | the first line of the program up to `Training starts at step` |
+| `time.step` | the line of a step back to the step or validation before it, without the checkpoints in between |
+| `time.checkpoint` | `Finished loading`, `saving` or `staging the checkpoint`, and `Last step checkpoint completed` |
+| `time.evaluation` | the line of a validation back to the line of the same step, without the checkpoints in between |
+
+Staging is the part of an asynchronous checkpoint for which the training waits. The steps include the wait for data, and
+the first one what is compiled in it: the log does not tell them apart. Of a validation after a step without a line, the
+log tells neither when the step ended nor when the validation began: both are `time.other`. Only the lines of the first
+rank count. Source: pytorch/torchtitan `torchtitan/train.py`, `trainer.py`, `components/metrics.py` and
+`components/checkpointer/dcp.py` (2026-08).
 """
 
 from __future__ import annotations
@@ -26,9 +48,13 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Run
+from perfgate.core.goodput import CHECKPOINT, EVALUATION, LOST, START, STEP
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.training_logs.step_lines import StepLog
-from perfgate.readers.training_logs.torchtitan_times import DATED_WORD, TorchtitanTimes
+from perfgate.readers.time_split import JobClock, moment_of
+from perfgate.readers.training_logs.step_lines import StepLog, rank_of
+from perfgate.readers.values import Field
 
 NAME = "torchtitan"
 TITLE = "a log of torchtitan (`step: .. loss: .. memory: .. tps: .. mfu: ..`)"
@@ -37,27 +63,39 @@ METRICS = (
     "`validation.NAME`; label rank if the launcher prints it; `time.PART` and `goodput` of a log with dates"
 )
 CHECKED = "torchtitan's `metrics.py` of 2026-08: generated logs, and lines of public logs (2024 to 2026)"
+FORMAT = Format(
+    NAME, __name__, markers={"step: ": r"\bstep: {0,20}\d{1,18} {1,9}loss: {0,20}\S{1,40} {1,9}.{0,200}(?:tps|wps): "}
+)
 
 _RECORD = re.compile(r"\b(validate )?step: {0,20}(\d{1,18}) {1,9}((?:loss|memory|tps|wps): .*)")
 _FIELD = re.compile(r"(\w{1,40}): {0,20}([^\s(]{1,40})")
 _DEVICE = re.compile(r"(?:CUDA|GPU|XPU|HPU|NPU) capacity: (\S.{0,99}?) with \S{1,20}GiB memory")
 _KNOWN = {
-    "tps": ("tokens_per_second_per_gpu", "1/s", 1.0),
-    "wps": ("tokens_per_second_per_gpu", "1/s", 1.0),
-    "tflops": ("throughput_per_gpu", "FLOP/s", 1e-12),
-    "mfu": ("mfu", "1", 100.0),
-    "memory": ("memory.peak_reserved", "B", 2.0**-30),
-    "loss": ("loss", "1", 1.0),
-    "grad_norm": ("grad_norm", "1", 1.0),
+    "tps": Field("tokens_per_second_per_gpu", "1/s"),
+    "wps": Field("tokens_per_second_per_gpu", "1/s"),
+    "tflops": Field("throughput_per_gpu", "FLOP/s", 1e-12),
+    "mfu": Field("mfu", "1", 100.0),
+    "memory": Field("memory.peak_reserved", "B", 2.0**-30),
+    "loss": Field("loss", "1"),
+    "grad_norm": Field("grad_norm", "1"),
 }
 #: The unit behind a value, where one is printed.
 _SUFFIXES = {"memory": "GiB", "mfu": "%"}
 
+#: What a line with a date has.
+_DATED_WORD = " - INFO - "
+_BEGINS = re.compile(r"- INFO - .{0,9}(?:torchtitan version: |Starting job: )")
+_TRAINING = re.compile(r"Training starts at step (\d{1,18})")
+_CHECKPOINT = re.compile(
+    r"Finished (?:saving|staging|loading) the checkpoint.{0,60}?in (\d{1,9}(?:\.\d{1,9})?) ?s"
+    r"|Last step checkpoint completed in (\d{1,9}(?:\.\d{1,9})?)s"
+)
+
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log."""
-    log, times = StepLog(file, NAME), TorchtitanTimes()
-    for number, line in log.lines("step: ", " capacity: ", DATED_WORD):
+    log, times = StepLog(file, NAME), _Times()
+    for number, line in log.lines("step: ", " capacity: ", _DATED_WORD):
         times.line(line)
         if found := _RECORD.search(line):
             if log.begin(found[1] or "", number, line, int(found[2]), 1):
@@ -74,3 +112,44 @@ def _fields(text: str) -> list[tuple[str, str]]:
     """Return the names and values of a record, without thousands separators and units."""
     fields = [(name, value) for name, value in _FIELD.findall(text) if not (name == "mfu" and value == "N/A")]
     return [(name, value.replace(",", "").removesuffix(_SUFFIXES.get(name, ""))) for name, value in fields]
+
+
+class _Times:
+    """The times of all runs of one log while it is read."""
+
+    def __init__(self) -> None:
+        self._clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=0.1)
+        self._rank: str | None = None
+        self._has_begun = False
+
+    def line(self, text: str) -> None:
+        """Take a line before its values are read."""
+        if _DATED_WORD not in text or not self._counts(text):
+            return
+        if _BEGINS.search(text):
+            self._clock.begin()
+        self._clock.moment(moment_of(text))
+        if found := _TRAINING.search(text):
+            self._clock.training(done=int(found[1]) - 1)
+        elif found := _CHECKPOINT.search(text):
+            self._clock.spent(CHECKPOINT, float(found[1] or found[2]), dated=True)
+
+    def step(self, run: RunBuilder, text: str, printed: int, *, is_validation: bool) -> None:
+        """Take the line of a step or of a validation that was read."""
+        if _DATED_WORD not in text or not self._counts(text):
+            return
+        if is_validation:
+            self._clock.evaluation(printed)
+        else:
+            self._clock.steps_since_mark(run, printed)
+
+    def _counts(self, text: str) -> bool:
+        """Return whether a line is of the rank that printed the first line."""
+        rank = rank_of(text)
+        if not self._has_begun:
+            self._rank, self._has_begun = rank, True
+        return rank == self._rank
+
+    def finish(self) -> None:
+        """Add the metrics of each job to its runs."""
+        self._clock.finish()

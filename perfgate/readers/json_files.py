@@ -1,4 +1,4 @@
-"""Shared by the readers of benchmark tools that write JSON. Series come out in base units."""
+"""Shared by the readers of tools that write JSON. Series come out in base units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from perfgate.core import Key
+from perfgate.core import Fact, Key, TimeAndPlace
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.not_recognised import console
@@ -17,49 +17,60 @@ from perfgate.readers.values import fault_in, in_base, mapping, measured, shown
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _LONGEST_FACT = 200
+#: Statistics as tools name them, as perfgate names them.
+_STATISTICS = {
+    **dict.fromkeys(("avg", "average", "mean"), "mean"),
+    **dict.fromkeys(("std", "std_dev", "stddev"), "stddev"),
+    **dict.fromkeys(("min", "minimum"), "min"),
+    **dict.fromkeys(("max", "maximum"), "max"),
+    **dict.fromkeys(("median", "p50", "p50.00"), "median"),
+    **dict.fromkeys(("total_sum", "total"), "total"),
+    "count": "count",
+    "p001": "p0.1",
+    "p01": "p1",
+    "p05": "p5",
+    "p999": "p99.9",
+}
+_PERCENTILE = re.compile(r"p(\d{1,2})(\.\d{1,3})?")
 
 
-def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuilder]:
-    """Return the JSON object in a file (empty if there is none), and a run with the problems of the JSON."""
+def _load(file: InputFile, format_name: str) -> tuple[JsonDocument, RunBuilder]:
+    """Return the document in a file (empty if there is none), and a run with its problems."""
     text, loaded = file.whole(), JsonDocument(file.name, "", None)
     if text is not None:
         loaded = load_json(text, file.name, file.limits, finite=False)  # such numbers are refused with their series
     file.count("runs")
     run = RunBuilder(file, format_name, JsonSource(loaded))
-    for problem in loaded.problems:
-        run.say(problem.severity, problem.message, problem.at)
+    run.report_problems()
+    return loaded, run
+
+
+def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuilder]:
+    """Return the JSON object in a file (empty if there is none), and a run with the problems of the JSON."""
+    loaded, run = _load(file, format_name)
     if loaded.data is None and (printed := console(loaded.text)):
         run.say("error", printed)
     return mapping(loaded.data), run
 
 
-def documents(file: InputFile) -> Iterator[tuple[JsonDocument, int]]:
-    """Yield the JSON documents of a file and the line of each: one, or one on each line."""
+def documents(file: InputFile) -> Iterator[JsonSource]:
+    """Yield the JSON documents of a file: one, or one on each line."""
     text = file.whole()
     whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
+    lines: list[tuple[int, str]] = []
     if text and any("Extra data" in problem.message for problem in whole.problems):
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                yield load_json(line, file.name, file.limits, finite=False), number
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if lines and lines[0][1].rstrip().endswith(("}", "]")):
+        for number, line in lines:
+            yield JsonSource(load_json(line, file.name, file.limits, finite=False), number)
     else:
-        yield whole, 1
+        yield JsonSource(whole)
 
 
 def load_rows(file: InputFile, format_name: str) -> tuple[RunBuilder, list[tuple[Path, dict[str, Any]]]]:
     """Return a run, and the objects of the JSON array in a file with their paths; anything else in it is an error."""
-    text, loaded = file.whole(), JsonDocument(file.name, "", None)
-    if text is not None:
-        loaded = load_json(text, file.name, file.limits, finite=False)
-    run = RunBuilder(file, format_name, JsonSource(loaded))
-    for problem in loaded.problems:
-        run.say(problem.severity, problem.message, problem.at)
-    found: list[tuple[Path, dict[str, Any]]] = []
-    for index, row in enumerate(loaded.data if isinstance(loaded.data, list) else ()):
-        if isinstance(row, dict):
-            found.append(((index,), row))
-        else:
-            run.say("error", f"{shown(row)} is not an object; left out", (index,))
-    return run, found
+    loaded, run = _load(file, format_name)
+    return run, [*_objects(run, loaded.data if isinstance(loaded.data, list) else [], ())]
 
 
 def rows(run: RunBuilder, data: Mapping[str, Any], *path: str | int) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -75,6 +86,10 @@ def rows(run: RunBuilder, data: Mapping[str, Any], *path: str | int) -> Iterator
         if run.json and run.json.loaded.data is not None:
             run.say("error", f"{path[-1]!r} is not a list", path)
         return
+    yield from _objects(run, items, path)
+
+
+def _objects(run: RunBuilder, items: Sequence[object], path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for index, row in enumerate(items):
         if isinstance(row, dict):
             yield (*path, index), row
@@ -96,9 +111,22 @@ def fact(run: RunBuilder, name: str, value: object) -> None:
         run.facts[name] = value.strip()
 
 
+def keep_time_and_place(run: RunBuilder, data: Mapping[str, Any], field: str, place: Mapping[str, Fact]) -> None:
+    """Keep when and where the tool measured: the time in a field of the document, and what tells its machines apart."""
+    if run.json and run.json.loaded.data is not None:
+        run.measured = TimeAndPlace(data.get(field), field, place)
+
+
 def commit_of(value: object) -> str | None:
     """Return a commit; None for words that tools write if there is no commit."""
     return value if isinstance(value, str) and _COMMIT.fullmatch(value) else None
+
+
+def statistic_of(name: str) -> str | None:
+    """Return the statistic of a printed name; None if it is none."""
+    name = name.strip().lower()
+    found = _PERCENTILE.fullmatch(name)
+    return _STATISTICS.get(name) or (f"p{int(found[1])}{(found[2] or '').rstrip('0').rstrip('.')}" if found else None)
 
 
 class Target(Struct, frozen=True):
@@ -143,6 +171,14 @@ class Target(Struct, frozen=True):
             for number in self._checked(value, path)
         }
         self.run.aggregate(self.key, self.unit, kept)
+
+    def statistics(self, printed: Mapping[str, object], path: Path) -> None:
+        """Add a JSON object of statistics as one aggregate; other fields of the object are passed over."""
+        found: dict[str, tuple[object, Path]] = {}
+        for name, value in printed.items():
+            if (statistic := statistic_of(name)) and not isinstance(value, dict | list):
+                found.setdefault(statistic, (value, (*path, name)))
+        self.aggregate(found)
 
     def _checked(self, value: object, path: Path) -> list[float]:
         """Return the number in a list; an empty list, and a problem, if it is not a measurement."""

@@ -30,6 +30,7 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -37,6 +38,24 @@ NAME = "superbench"
 TITLE = "SuperBench: `results-summary.jsonl`, or the `results.json` of a rank"
 METRICS = "the names as printed: `nccl-bw/allreduce_8589934592_busbw`, ..., with the labels `rank` and `node`"
 CHECKED = "SuperBench 0.12's sources: generated files; the files of its own tests"
+
+#: Names of SuperBench: a benchmark and a metric, with the rank.
+_RESULT = re.compile(r"[\w.-]{1,99}(?:/[^/\s]{1,200}){1,3}$")
+
+
+def _outline(outline: JsonOutline) -> str | None:
+    """Results of one rank, or a summary: names with `/` and `return_code`."""
+    if all(outline.has("*", name) for name in ("name", "return_code", "result", "reduce_op")):
+        return "a JSON list with the 'reduce_op' of SuperBench"
+    codes = (path[0] for path in outline.tokens if len(path) == 1 and "/return_code" in path[0])
+    found = next(codes, None)
+    if found is None and outline.text("node") is not None:
+        names = (path[0] for path in outline.tokens if len(path) == 1 and _RESULT.match(path[0]))
+        found = next(names, None)
+    return f"a JSON document of SuperBench with {found!r}" if found else None
+
+
+FORMAT = Format(NAME, __name__, keys="reduce_op|.*/return_code.*|node", outline=_outline)
 
 _RANK = re.compile(r"(.{1,400}):(\d{1,6})")
 _CODE = re.compile(r"(.{1,400})/return_code")

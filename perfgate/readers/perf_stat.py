@@ -33,6 +33,7 @@ from collections.abc import Mapping
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping, number
@@ -43,6 +44,19 @@ METRICS = (
     "the event: `task-clock`, `cycles`, `instructions`, `cache-misses`, ...; `time_elapsed`, `time_user`, `time_sys`"
 )
 CHECKED = "perf 6.1: text, CSV and JSON that it wrote, of a machine without hardware counters; generated files"
+#: One record of `perf stat -j`, or the first of them.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "Performance counter stats for": "",
+        "-clock": r"^(?:[^,;|\t\n]{0,60}[,;|\t]){0,3}[\d.]{1,30}([,;|\t])msec\1(?:task|cpu)-clock(?::\w{1,9})?\1\d",
+        '"counter-value" : ': "",
+        "#           time": r"^#           time +(?:CPU +|socket +|.{0,30})?counts +(?:unit )?events",
+    },
+    hints={",,": r"^[\d.]{1,30},,[a-zA-Z][\w.:/=-]{1,99},\d{1,20},\d{1,3}\.\d\d,"},
+    json=("with the 'counter-value' of perf stat", "counter-value", "event"),
+)
 
 _TITLE = re.compile(r"Performance counter stats for .{0,4000}:\s*$")
 _PLACE = r"(?:(?P<place>(?:CPU|S|N|D|C)\d[\w-]{0,40}) +(?:\d{1,9} +)?)?"

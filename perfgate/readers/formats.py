@@ -1,0 +1,209 @@
+r"""What a format is, and which modules read one.
+
+**A new format** is a module in this package, in the folder of its tool if there is one, and its name in `MODULES`. The
+module has a docstring that quotes the format and cites its source, and
+
+    NAME = "mytool"                                      the name for `--format`
+    TITLE = "a log of mytool"                            what the format is, for the pages
+    METRICS = "`step_time`, and losses as printed"       which metrics rules can name, for the pages, in Markdown
+    CHECKED = "mytool 1.2: files that it wrote"          which version the reader was checked against, and how
+
+    FORMAT = Format(NAME, __name__, markers={"mytool step": r"mytool step \d+: "})
+
+    def read(file: InputFile) -> tuple[Run, ...]: ...    one Run for each run in the file, at least one
+
+Detection needs the marks of all formats, but to import every reader would add 0.1 s to each start. So
+`python docs/make_reference.py` copies each `FORMAT` to `registry.py`, and a test holds that they are equal.
+
+`read` walks the file once, by lines, as a whole or by blocks of bytes. It never raises for bad data: it makes a Run
+with problems instead (`builder.RunBuilder` does most of it). It opens nothing, and knows no baselines, rules or clocks.
+A reader that saw a header and read no row, or read fewer rows than the file says, reports it (`RunBuilder.table`).
+It counts what it keeps, through `RunBuilder` or `file.count`, so that the limits of `core.resource_limits` hold.
+
+**A reader outside perfgate** is a package with the same `read`, and an entry point that names its `Format`:
+
+    [project.entry-points."perfgate.readers"]            in the pyproject.toml of the package
+    mytool = "mytool_reader:FORMAT"
+
+    from perfgate.readers import Format                  mytool_reader.py; a module with FORMAT is as good
+    FORMAT = Format("mytool", "mytool_reader", markers={"mytool step": r"mytool step \d+: "})
+
+`outside_formats` loads it. These packages are only searched for when no format of perfgate matches, or when --format
+names an unknown format. A package that cannot be loaded, or whose reader fails, is reported in one line and harms no
+other file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from importlib import import_module
+
+from msgspec import Struct, field
+
+from perfgate.documents.json_tokens import walk
+
+#: The modules below this package that read a format. A document that several formats claim has the first of them.
+MODULES = (
+    "deepspeed.log",
+    "lightning",
+    "torch_text.op_table",
+    "megatron",
+    "torch_trace",
+    "torch_snapshot.snapshot",
+    "benchmarks.timeit",
+    "torch_text.measurements",
+    "benchmarks.pytest_benchmark",
+    "benchmarks.pyperf",
+    "benchmarks.google_benchmark",
+    "benchmarks.hyperfine",
+    "benchmarks.asv",
+    "nvidia.nsys",
+    "nvidia.ncu",
+    "hf_trainer",
+    "serving.console",
+    "serving.sglang_results",
+    "serving.guidellm",
+    "serving.genai_perf",
+    "serving.trtllm_bench",
+    "serving.trtexec",
+    "benchmarks.pytorch_hud",
+    "vllm",
+    "serving.loadgen",
+    "mlperf",
+    "nvidia.nccl_tests",
+    "benchmarks.torchbench",
+    "benchmarks.tritonbench",
+    "benchmarks.benchmark_action",
+    "benchmarks.bencher",
+    "nvidia.nvbandwidth",
+    "nvidia.nvbench",
+    "rocprof",
+    "perf_stat",
+    "trackers.tensorboard",
+    "xprof_overview",
+    "xplane",
+    "trackers.wandb",
+    "trackers.mlflow",
+    "python_profile",
+    "benchmarks.superbench",
+    "training_logs.nanogpt",
+    "training_logs.torchtitan",
+    "training_logs.nemo",
+    "training_logs.maxtext",
+    "training_logs.levanter",
+    "recorded.results",
+    "recorded.recording",
+)
+
+_DEPTH, _LONGEST = 3, 1 << 20
+_EVENTS = ("traceEvents",)
+
+
+class JsonOutline(Struct, frozen=True):
+    """The upper levels of a JSON document, as far as its beginning shows them.
+
+    `tokens` maps paths, at most three keys long and with `*` for indices, to the first token of the value there:
+    `("schema",)` to `'"perfgate.results/1"'`, `("benchmarks", "*", "stats")` to `"{"`.
+    """
+
+    tokens: Mapping[tuple[str, ...], str]
+    #: The keys anywhere in `tokens`.
+    keys: Collection[str]
+
+    @classmethod
+    def of(cls, text: str) -> JsonOutline:
+        """Return the outline of a JSON document from its first 1 MiB.
+
+        It ends at the events of a trace, which are long and make its format certain.
+        """
+        tokens: dict[tuple[str, ...], str] = {}
+        for path, _, token in walk(text[:_LONGEST], _DEPTH):
+            tokens.setdefault(tuple(key if isinstance(key, str) else "*" for key in path), token)
+            if path == _EVENTS and token == "[":
+                break
+        return cls(tokens, {path[-1] for path in tokens if path})
+
+    def has(self, *path: str) -> bool:
+        """Return whether there is a value at this path."""
+        return path in self.tokens
+
+    def text(self, *path: str) -> str | None:
+        """Return the string at this path, without its quotes; None if there is none."""
+        token = self.tokens.get(path, "")
+        return token[1:-1] if token.startswith('"') else None
+
+    def is_list(self, *path: str) -> bool:
+        """Return whether the value at this path is a list."""
+        return self.tokens.get(path) == "["
+
+    def has_key(self, keys: str) -> bool:
+        """Return whether a key anywhere in the outline matches this pattern."""
+        matches = re.compile(keys, re.DOTALL).fullmatch
+        return any(map(matches, self.keys))
+
+    def has_values(self, values: Iterable[str]) -> bool:
+        """Return whether it has all of these values: `PATH`, or `PATH=TOKEN` (its first token); `|` is or."""
+        for value in values:
+            choices = (one.partition("=") for one in value.split("|"))
+            found = ((self.tokens.get(tuple(path.split("."))), wanted) for path, _, wanted in choices)
+            if not any(token is not None and token.startswith(wanted) for token, wanted in found):
+                return False
+        return True
+
+    def schema(self, prefix: str) -> str | None:
+        """Return the schema that the document names, in words, if it begins so."""
+        schema = self.text("schema")
+        return f"a JSON document of schema {schema}" if schema and schema.startswith(prefix) else None
+
+
+class Format(Struct, frozen=True, repr_omit_defaults=True):
+    """One format: its name for `--format`, the module that reads it, and how to recognise it."""
+
+    name: str
+    #: The module with `read` and this `FORMAT`, imported when a file has this format.
+    module: str
+    #: Text formats: words that must occur, and the pattern that finds them (empty: the words themselves). The earliest
+    #: match in a file decides; at the same place, the first format of the list.
+    markers: Mapping[str, str] = field(default_factory=dict)
+    #: Like `markers`, but these also occur in logs of other formats: they count if a file has no marker.
+    hints: Mapping[str, str] = field(default_factory=dict)
+    #: Binary formats: the first bytes.
+    magic: bytes | None = None
+    #: Binary formats whose first bytes vary: their pattern, and what to say of a file that begins so.
+    signature: tuple[bytes, str] | None = None
+    #: JSON formats: what a document is, and the values that make it so (`JsonOutline.has_values`).
+    json: tuple[str, ...] = ()
+    #: JSON formats that values do not tell: returns why a document with this outline has the format, or None.
+    outline: Callable[[JsonOutline], str | None] | None = None
+    #: The pattern of the keys of which each such document has one: for another, the reader is not imported.
+    keys: str = ""
+    #: JSON formats: the pattern of a key that proves the format, however far behind it is; empty for none.
+    late_key: str = ""
+    #: The package that brings the format, if it is not perfgate.
+    package: str = ""
+
+    def why(self, document: JsonOutline) -> str | None:
+        """Return why a JSON document with this outline has the format, or None."""
+        if self.json:
+            what, *values = self.json
+            return f"a JSON document {what}" if document.has_values(values) else None
+        outline = self.outline
+        if outline is None and self.keys and document.has_key(self.keys):
+            outline = import_module(self.module).FORMAT.outline
+        return outline(document) if outline else None
+
+    @property
+    def title(self) -> str:
+        """The name of the format, for people."""
+        return str(import_module(self.module).TITLE)
+
+    @property
+    def metrics(self) -> str:
+        """The metrics that rules can name, in Markdown."""
+        return str(import_module(self.module).METRICS)
+
+    @property
+    def checked(self) -> str:
+        """The version of the tool that the reader was checked against, and the check."""
+        return str(import_module(self.module).CHECKED)

@@ -1,1 +1,0 @@
-"""Tools that measure a machine or a process, not only a GPU."""
