@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
@@ -12,21 +12,17 @@ from perfgate.core import QUARANTINED, Estimate, NextStep, RelativeChange, RunEs
 from perfgate.core.results import ChangeResult, LimitResult, Result
 from perfgate.core.runs import machine_notes
 from perfgate.judge.evidence import Evidence
-from perfgate.judge.explanation import explained_by, parts_not_stored
-from perfgate.judge.pairs import base_goes_first, number_of, order_bias
+from perfgate.judge.explanation import explained_by
 from perfgate.judge.question import ChangeQuestion, LimitQuestion, MeasuredSide, NotJudged, Question, RankQuestion
 from perfgate.judge.report import verdict_exit_code
+from perfgate.judge.sentences import EXPLAINED, change_message, change_notes, of_one_run, two_modes_of, with_doubts
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure
-from perfgate.stats.steady import two_modes
 from perfgate.words import change, limit, notes, steps
-from perfgate.words.doubts import doubt_next_step, doubt_sentence
 
 #: Values that the statistics cannot judge, although the runs have them.
 BAD_VALUES = ("too-few-samples", "not-a-number", "not-positive", "tolerance-too-small", "no-new-run", "no-baseline")
-#: A change that one run shows is suspect at first, and its parts are what a user looks for next.
-_EXPLAINED = ("fail", "suspect")
 
 
 def verdict_of(
@@ -42,7 +38,7 @@ def verdict_of(
     verdict = _numbers(evidence, question, found)
     message, next_step, added = verdict.message, verdict.next_step, list(verdict.notes)
     if found.doubts:
-        message, next_step, added = _with_doubts(evidence, found, verdict)
+        message, next_step, added = with_doubts(evidence, found, verdict)
     if isinstance(found, NotJudged) and found.accepted_missing:
         message = notes.accepted_missing(found.accepted_missing, message)
     if found.otherwise is not None and (expected := evidence.rule.expect_fail):
@@ -85,18 +81,6 @@ def _numbers(evidence: Evidence, question: Question, found: Result) -> Verdict:
     assert isinstance(found, ChangeResult)
     assert isinstance(question, ChangeQuestion)
     return _change(evidence, question, found)
-
-
-def _with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[str, NextStep, list[str]]:
-    """The message, the next step and the notes of a verdict with its doubts: the one that decides comes first."""
-    first = next((one for one in found.doubts if one.decides and one.reason == found.reason), None)
-    texts = {one: doubt_sentence(one, evidence.unit, evidence.shown_unit) for one in found.doubts}
-    added = [*verdict.notes, *(text for one, text in texts.items() if one is not first)]
-    if first is None:
-        return verdict.message, verdict.next_step, added
-    has_base = any(evidence.subject.base)
-    step = doubt_next_step(first, evidence.case.accept, has_base=has_base)
-    return f"{texts[first]}; {verdict.message}", step, added
 
 
 def _verdict(
@@ -164,7 +148,7 @@ def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> 
     may_pass = is_open and evidence.rule.settings.on_inconclusive is None
     at, ref = str(evidence.rule.at), evidence.case.accept.ref
     step = limit.limit_next_step(result, asks, at, needed, ref, is_open=may_pass)
-    added = [*_of_one_run(result), *_two_modes(evidence, question.new)]
+    added = [*of_one_run(result), *two_modes_of(evidence, question.new)]
     size = (result.n, result.n_effective, result.runs)
     return replace(
         _verdict(evidence, result, message, step, added),
@@ -200,7 +184,7 @@ def _rank_ratio(evidence: Evidence, question: RankQuestion, result: LimitResult)
     )
     next_step = limit.limit_next_step(result, asks, str(evidence.rule.at), None, evidence.case.accept.ref)
     return replace(
-        _verdict(evidence, result, about + ratio, next_step, _of_one_run(result)),
+        _verdict(evidence, result, about + ratio, next_step, of_one_run(result)),
         unit=evidence.unit,
         statistic=statistic,
         member=dict(member),
@@ -222,16 +206,12 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
         next_step = change.paired_next_step(result)
     else:
         next_step = change.change_next_step(result, evidence.case.accept, question.reference)
-    added = _change_notes(evidence, question, result)
+    added = change_notes(evidence, question, result)
     # Exact values have no noise, and a note tells that of pairs.
     has_noise = question.ratios is None and result.of_numbers.reason not in ("exact", "equal")
     known = evidence.calibrated() if has_noise else None
     allowance = result.allowance if result.allowance_effect == "eased" else None
-    message = _change_message(evidence, question, result, asks)
-    if result.pooled and result.pooled.decides:
-        message = notes.with_earlier_runs(result.pooled, message)
-    if allowance:
-        message = notes.allowed_up_to(allowance, message)
+    message = change_message(evidence, question, result, asks)
     return replace(
         _verdict(evidence, result, message, next_step, added),
         unit=evidence.unit,
@@ -255,85 +235,8 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
         runs=_run_estimates("base", base) + _run_estimates("new", new),
         noise=None if known is None else known.said(),
         pooled=result.pooled,
-        explained_by=explained_by(evidence, question, result) if result.outcome in _EXPLAINED else (),
+        explained_by=explained_by(evidence, question, result) if result.outcome in EXPLAINED else (),
     )
-
-
-def _change_message(evidence: Evidence, question: ChangeQuestion, result: ChangeResult, asks: ChangeClause) -> str:
-    tolerance = question.terms.tolerance
-    if result.allowance is not None and result.allowance_effect == "eased":
-        tolerance = max(tolerance or 0.0, result.allowance.up_to)
-    parts = [f"{100 * tolerance:g}%"] if tolerance is not None else []
-    parts += [str(asks.absolute)] if asks.absolute is not None else []
-    text = ("±" if asks.side == "both" else "") + " and ".join(parts)
-    name = evidence.name(evidence.shown_member(question.new), evidence.shown_statistic)
-    reference = asks.reference if question.ratios is None else "paired base"
-    units, dropped = (evidence.unit, evidence.shown_unit), sum(run.dropped for run in question.new.measures)
-    return change.change_message(name, result, reference, units, text, dropped)
-
-
-def _change_notes(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> list[str]:
-    added = [notes.IMPROVED] if result.improved else []
-    added += (
-        _of_pairs(evidence, question, result) if question.ratios is not None else _of_runs(evidence, question, result)
-    )
-    added += _two_modes(evidence, question.new)
-    if result.pooled:
-        added.append(change.pooled_note(result.pooled))
-    if result.allowance:
-        said = notes.allowance(result.allowance, result.allowance_effect)
-        # A pass shows no message, and this one is beyond its own rule.
-        added = [said, *added] if result.allowance_effect == "eased" else [*added, said]
-    if result.family:
-        added.append(notes.one_of_many(result.family, question.terms.confidence))
-    return added
-
-
-def _of_runs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> Iterator[str]:
-    """Yield notes on what the runs do not show."""
-    if result.of_numbers.outcome in _EXPLAINED and (parts := parts_not_stored(evidence, question)):
-        yield notes.unstored_parts(parts)
-    if result.base_runs == 1:
-        yield notes.ONE_BASE_RUN
-    if not all(run.settled for run in (*question.base.measures, *question.new.measures)):
-        yield notes.UNSETTLED
-    if evidence.calibrated() is None and result.of_numbers.reason in ("interval", "cannot-exclude"):
-        learned = evidence.calibrated(is_believed=True)
-        yield notes.uncalibrated(
-            has_looks=question.terms.looks is not None,
-            can_calibrate=evidence.case.baseline.calibratable,
-            history=None if learned is None else learned.s0,
-        )
-    if evidence.method.better == "higher" and (result.tolerance or 0) >= 1:
-        yield notes.CANNOT_FAIL
-    if evidence.method.better == "neither":
-        yield notes.NO_DIRECTION
-
-
-def _of_pairs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> Iterator[str]:
-    """Yield notes on how the pairs were made, the effect of their order, and their limits."""
-    pairing = evidence.case.baseline.pairing or "whole-runs"
-    known = evidence.calibrated(pairing)
-    yield notes.paired(result.new_runs, pairing, None if known is None else known.runs)
-    firsts = [base_goes_first(number_of(view.run.source)) for view in question.base.views]
-    bias = order_bias(question.base.series, question.new.series, firsts) if pairing != "whole-runs" else None
-    if bias is not None:
-        yield notes.order_effect(bias, result.tolerance or 0.0)
-    if result.new_runs == 1 and pairing != "one-process":
-        yield notes.ONE_PAIR
-
-
-def _of_one_run(result: LimitResult) -> tuple[str, ...]:
-    return (notes.ONE_RUN,) if result.runs == 1 else ()
-
-
-def _two_modes(evidence: Evidence, side: MeasuredSide) -> Iterator[str]:
-    """Yield a warning about the first run with two modes: its median can jump between them."""
-    for series in side.series if evidence.method.statistic == "median" else ():
-        modes = two_modes(evidence.method.steady(series).values) if series.kind == "samples" else None
-        if modes is not None:
-            yield notes.two_modes(modes.low_centre, modes.high_centre, modes.low_share, series.unit)
-            return
 
 
 def _estimate(value: float | None, runs: Sequence[RunMeasure]) -> Estimate:

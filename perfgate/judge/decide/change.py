@@ -73,52 +73,60 @@ def judge_runs(
 def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> ChangeResult:
     """The answer from the bounds."""
     (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
-    low, high = d - bounds.interval, d + bounds.interval
-    is_thin = has_thin_tail([*runs.base, *runs.new], terms)
-    shows_noise = bounds.noise_known or runs.count >= RUNS_FOR_A_PROMISE
-    least, most = _not_excluded(d, bounds.green, doubted)
-    excluded = shows_noise and not is_thin and doubted.includes(least, most)
-    alarm = not is_thin and _is_alarm(runs, bounds, margins, terms)
-    may_fail = bounds.noise_known or len(runs.base) >= RUNS_THAT_SHOW_NOISE or len(runs.new) > 1 or terms.strict
-    p_no_change = change.p_no_change(terms.worse)
-    suspect = not is_thin and tolerated.exceeds(d) and (alarm or p_no_change < SUSPICIOUS)
+    found = _outcome(runs, bounds, margins, terms)
+    reach = bounds.interval if found.outcome != "fail" or found.suspect else min(bounds.interval, bounds.red)
+    low, high = d - reach, d + reach
     promises = terms.looks is not None
-
-    outcome, reason = "inconclusive", "thin-tail" if is_thin else "interval"
-    if alarm and may_fail:
-        outcome, suspect = "fail", False
-        low, high = max(low, d - bounds.red), min(high, d + bounds.red)
-    elif suspect:
-        outcome, excluded = ("fail" if terms.strict else "suspect"), False
-    elif not is_thin and (excluded or not promises) and tolerated.compare(low, high) == "pass":
-        outcome = "pass"
-    elif promises and not excluded and not is_thin:
-        reason = "cannot-exclude" if shows_noise else "noise-unknown"
+    least, most = _not_excluded(d, bounds.green, doubted)
     farthest = most if terms.worse == "up" or (terms.worse == "either" and most > -least) else least
-    needed_room = doubted.room if promises else tolerated.room
-    return ChangeResult(
-        outcome=outcome,  # type: ignore[arg-type]  # mypy widens the words of two branches to str
-        reason=reason,
-        suspect=suspect,
-        improved=tolerated.is_improved(low, high) and not is_thin and (shows_noise or not promises),
+    shows_noise = bounds.noise_known or runs.count >= RUNS_FOR_A_PROMISE or not promises
+    return replace(
+        found,
+        improved=tolerated.is_improved(low, high) and found.reason != "thin-tail" and shows_noise,
         estimate=as_ratio(d),
         low=as_ratio(low),
         high=as_ratio(high),
         log_change=d,
         standard_error=bounds.alarm.standard_error,
         degrees_of_freedom=bounds.alarm.degrees_of_freedom,
-        p_no_change=p_no_change,
+        p_no_change=change.p_no_change(terms.worse),
         base_value=change.base_value,
         new_value=change.new_value,
-        base_runs=len(runs.base),
-        new_runs=len(runs.new),
         tolerance=finite(terms.applied_tolerance(change.base_value)),
         minimum_detectable_change=tolerated.detectable(change.detectable(terms.confidence, terms.power)),
-        runs_needed=change.runs_needed(needed_room, terms.confidence, terms.power),
+        runs_needed=change.runs_needed((doubted if promises else tolerated).room, terms.confidence, terms.power),
         at_worst=finite(doubted.size) if promises else None,
         not_excluded=as_ratio(farthest) if promises else None,
-        excluded=excluded and promises,
     )
+
+
+def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> ChangeResult:
+    """The outcome and its reason, without the numbers."""
+    (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
+    promises = terms.looks is not None
+    found = ChangeResult(
+        outcome="inconclusive",
+        reason="interval",
+        base_runs=len(runs.base),
+        new_runs=len(runs.new),
+        tolerance=terms.tolerance,
+    )
+    if has_thin_tail([*runs.base, *runs.new], terms):
+        return replace(found, reason="thin-tail")
+    alarm = _is_alarm(runs, bounds, margins, terms)
+    may_fail = bounds.noise_known or len(runs.base) >= RUNS_THAT_SHOW_NOISE or len(runs.new) > 1 or terms.strict
+    shows_noise = bounds.noise_known or runs.count >= RUNS_FOR_A_PROMISE
+    excluded = promises and shows_noise and doubted.includes(*_not_excluded(d, bounds.green, doubted))
+    if alarm and may_fail:
+        return replace(found, outcome="fail", excluded=excluded)
+    if tolerated.exceeds(d) and (alarm or change.p_no_change(terms.worse) < SUSPICIOUS):
+        return replace(found, outcome="fail" if terms.strict else "suspect", suspect=True)
+    is_within = tolerated.compare(d - bounds.interval, d + bounds.interval) == "pass"
+    if is_within and (excluded or not promises):
+        return replace(found, outcome="pass", excluded=excluded)
+    if promises and not excluded:
+        return replace(found, reason="cannot-exclude" if shows_noise else "noise-unknown")
+    return replace(found, excluded=excluded)
 
 
 def has_thin_tail(runs: Sequence[RunMeasure], terms: ChangeTerms) -> bool:

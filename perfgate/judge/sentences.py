@@ -1,0 +1,115 @@
+"""The sentences of one verdict: which of `perfgate.words` apply to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perfgate.core import NextStep, Verdict
+from perfgate.core.results import ChangeResult, LimitResult, Result
+from perfgate.judge.evidence import Evidence
+from perfgate.judge.explanation import parts_not_stored
+from perfgate.judge.pairs import base_goes_first, number_of, order_bias
+from perfgate.judge.question import ChangeQuestion, MeasuredSide
+from perfgate.rules.syntax.sentence import ChangeClause
+from perfgate.stats.steady import two_modes
+from perfgate.words import change, notes
+from perfgate.words.doubts import doubt_next_step, doubt_sentence
+
+#: A change that one run shows is suspect at first, and its parts are what a user looks for next.
+EXPLAINED = ("fail", "suspect")
+
+
+def with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[str, NextStep, list[str]]:
+    """The message, the next step and the notes of a verdict with its doubts: the one that decides comes first."""
+    first = next((one for one in found.doubts if one.decides and one.reason == found.reason), None)
+    texts = {one: doubt_sentence(one, evidence.unit, evidence.shown_unit) for one in found.doubts}
+    added = [*verdict.notes, *(text for one, text in texts.items() if one is not first)]
+    if first is None:
+        return verdict.message, verdict.next_step, added
+    has_base = any(evidence.subject.base)
+    step = doubt_next_step(first, evidence.case.accept, has_base=has_base)
+    return f"{texts[first]}; {verdict.message}", step, added
+
+
+def change_message(evidence: Evidence, question: ChangeQuestion, result: ChangeResult, asks: ChangeClause) -> str:
+    """The sentence about a change; an allowance or earlier runs that decide come first."""
+    tolerance = question.terms.tolerance
+    if result.allowance is not None and result.allowance_effect == "eased":
+        tolerance = max(tolerance or 0.0, result.allowance.up_to)
+    parts = [f"{100 * tolerance:g}%"] if tolerance is not None else []
+    parts += [str(asks.absolute)] if asks.absolute is not None else []
+    text = ("±" if asks.side == "both" else "") + " and ".join(parts)
+    name = evidence.name(evidence.shown_member(question.new), evidence.shown_statistic)
+    reference = asks.reference if question.ratios is None else "paired base"
+    units, dropped = (evidence.unit, evidence.shown_unit), sum(run.dropped for run in question.new.measures)
+    message = change.change_message(name, result, reference, units, text, dropped)
+    if result.pooled is not None and result.pooled.decides:
+        message = notes.with_earlier_runs(result.pooled, message)
+    if result.allowance is not None and result.allowance_effect == "eased":
+        message = notes.allowed_up_to(result.allowance, message)
+    return message
+
+
+def change_notes(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> list[str]:
+    """The notes below a change."""
+    added = [notes.IMPROVED] if result.improved else []
+    of_side = _of_runs if question.ratios is None else _of_pairs
+    added += of_side(evidence, question, result)
+    added += two_modes_of(evidence, question.new)
+    if result.pooled:
+        added.append(change.pooled_note(result.pooled))
+    if result.allowance:
+        said = notes.allowance(result.allowance, result.allowance_effect)
+        # A pass shows no message, and this one is beyond its own rule.
+        added = [said, *added] if result.allowance_effect == "eased" else [*added, said]
+    if result.family:
+        added.append(notes.one_of_many(result.family, question.terms.confidence))
+    return added
+
+
+def _of_runs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> Iterator[str]:
+    """Yield notes on what the runs do not show."""
+    if result.of_numbers.outcome in EXPLAINED and (parts := parts_not_stored(evidence, question)):
+        yield notes.unstored_parts(parts)
+    if result.base_runs == 1:
+        yield notes.ONE_BASE_RUN
+    if not all(run.settled for run in (*question.base.measures, *question.new.measures)):
+        yield notes.UNSETTLED
+    if evidence.calibrated() is None and result.of_numbers.reason in ("interval", "cannot-exclude"):
+        learned = evidence.calibrated(is_believed=True)
+        yield notes.uncalibrated(
+            has_looks=question.terms.looks is not None,
+            can_calibrate=evidence.case.baseline.calibratable,
+            history=None if learned is None else learned.s0,
+        )
+    if evidence.method.better == "higher" and (result.tolerance or 0) >= 1:
+        yield notes.CANNOT_FAIL
+    if evidence.method.better == "neither":
+        yield notes.NO_DIRECTION
+
+
+def _of_pairs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> Iterator[str]:
+    """Yield notes on how the pairs were made, the effect of their order, and their limits."""
+    pairing = evidence.case.baseline.pairing or "whole-runs"
+    known = evidence.calibrated(pairing)
+    yield notes.paired(result.new_runs, pairing, None if known is None else known.runs)
+    firsts = [base_goes_first(number_of(view.run.source)) for view in question.base.views]
+    bias = order_bias(question.base.series, question.new.series, firsts) if pairing != "whole-runs" else None
+    if bias is not None:
+        yield notes.order_effect(bias, result.tolerance or 0.0)
+    if result.new_runs == 1 and pairing != "one-process":
+        yield notes.ONE_PAIR
+
+
+def of_one_run(result: LimitResult) -> tuple[str, ...]:
+    """The note about a limit that one run shows."""
+    return (notes.ONE_RUN,) if result.runs == 1 else ()
+
+
+def two_modes_of(evidence: Evidence, side: MeasuredSide) -> Iterator[str]:
+    """Yield a warning about the first run with two modes: its median can jump between them."""
+    for series in side.series if evidence.method.statistic == "median" else ():
+        modes = two_modes(evidence.method.steady(series).values) if series.kind == "samples" else None
+        if modes is not None:
+            yield notes.two_modes(modes.low_centre, modes.high_centre, modes.low_share, series.unit)
+            return
