@@ -317,3 +317,35 @@ def test_test_files_have_one_name_each() -> None:
     """Pytest collects nothing if two folders have a test file of the same name."""
     names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
     assert sorted(name for name in {*names} if names.count(name) > 1) == []
+
+
+#: Files that are one idea and longer than 300 lines, with the lines that they may have.
+LONG_FILES = {
+    "readers.text": 390,
+    "rules.load": 363,
+    "readers.builder": 354,
+    "reporters.terminal_table": 339,
+    "baselines.files": 332,
+    "causes.series_trees": 319,
+    "rules.syntax.grammar": 318,
+    "recorder.recorder": 304,
+    "large_values.array": 302,
+}
+
+
+def test_files_are_short() -> None:
+    lines = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    assert {name: count for name, count in lines.items() if count > LONG_FILES.get(name, 300)} == {}
+
+
+def test_functions_are_short() -> None:
+    """At most 40 lines, without the docstring and the list of parameters."""
+    long = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
+                count = (node.end_lineno or 0) - body[0].lineno + 1
+                if count > 40:
+                    long[f"{name_of(path)}.{node.name}"] = count
+    assert long == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from msgspec import Struct
 from perfgate.bisect.metric import MetricValue
 from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import SearchedRange
-from perfgate.bisect.search import USED_UP, SearchResult
+from perfgate.bisect.search import USED_UP, SearchResult, Suspect
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_causes import ANOTHER, Neighbours
 from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect
@@ -58,15 +59,7 @@ def answer(parts: AnswerParts) -> BisectReport:
     result, items, facts = parts.result, parts.items, parts.facts
     posterior = result.posterior if result else None
     measured = _estimates(parts, posterior)
-    by_position = {one.position: one for one in measured}
-    named = result.suspects[: max(_MOST_NAMED, len(result.blamed))] if result else ()
-    named = () if result and result.outcome == "not-reproduced" else named
-    if result and result.outcome == "found":
-        named = tuple(one for one in named if one.probability >= _LEAST_NAMED or one.position in result.blamed)
-    suspects = tuple(
-        ItemSuspect(one.position, items.item(one.position), one.probability, by_position.get(one.position))
-        for one in named
-    )
+    suspects = tuple(_suspects(parts, measured))
     message, step = _words(parts, suspects)
     is_known = result is not None and posterior is not None
     neighbours = Neighbours.of(parts.folder, result)
@@ -101,6 +94,22 @@ def answer(parts: AnswerParts) -> BisectReport:
         notes=(*_notes(parts, posterior), *_cause_notes(parts, neighbours, causes)),
         causes=causes if causes and causes.causes else None,
     )
+
+
+def _suspects(parts: AnswerParts, measured: Sequence[ItemEstimate]) -> Iterator[ItemSuspect]:
+    by_position = {one.position: one for one in measured}
+    for one in _named(parts.result):
+        yield ItemSuspect(one.position, parts.items.item(one.position), one.probability, by_position.get(one.position))
+
+
+def _named(result: SearchResult | None) -> tuple[Suspect, ...]:
+    """The positions that the answer names, the most probable first."""
+    if result is None or result.outcome == "not-reproduced":
+        return ()
+    named = result.suspects[: max(_MOST_NAMED, len(result.blamed))]
+    if result.outcome != "found":
+        return named
+    return tuple(one for one in named if one.probability >= _LEAST_NAMED or one.position in result.blamed)
 
 
 def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:

@@ -205,6 +205,15 @@ def _read_in_parts(options: ReadOptions, path: str, name: str) -> tuple[Run, ...
     return _read_file(options, path, name)
 
 
+def _read_source(options: ReadOptions, source: Source) -> tuple[Run, ...]:
+    """Return the runs of a source, read by a mapping if one fits."""
+    if not options.mappings:
+        return read(source, options.format)
+    from perfgate.mappings.choose import read_with_mappings
+
+    return read_with_mappings(source, options.mappings, options.format)
+
+
 def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | None = None) -> tuple[Run, ...]:
     digest = hashlib.sha256()
 
@@ -221,22 +230,9 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
         file, first, size = opened_input(path)
         with file:
             rest = chunks(file, first)
-            source = Source(
-                name,
-                rest,
-                options.limits,
-                options.trace_mode,
-                options.conditions,
-                options.with_calls,
-                parts,
-                scratch_file,
-            )
-            if options.mappings:
-                from perfgate.mappings.choose import read_with_mappings
-
-                runs = read_with_mappings(source, options.mappings, options.format)
-            else:
-                runs = read(source, options.format)
+            how = (options.limits, options.trace_mode, options.conditions, options.with_calls)
+            source = Source(name, rest, *how, parts, scratch_file)
+            runs = _read_source(options, source)
             if "://" in path and all(run.format == "unknown" for run in runs):
                 return runs  # without a hash: the rest of a file that is not read is not fetched
             for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end

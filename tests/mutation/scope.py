@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 #: What decides an outcome or an exit code.
 CORE = (
     "perfgate/judge/*.py",
+    "perfgate/judge/decide/*.py",
+    "perfgate/judge/doubts/*.py",
     "perfgate/analysis/*.py",
     "perfgate/stats/*.py",
     "perfgate/cli/entry.py",
