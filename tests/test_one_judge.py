@@ -114,12 +114,7 @@ def checked(perfgate: Callable[..., Done], folder: Path, sides: list[Sides], pai
     ],
 )
 def test_command_benchmark_and_function_agree(
-    perfgate: Callable[..., Done],
-    folder: Path,
-    gate: ModuleType,
-    base_runs: int,
-    new_runs: int,
-    pairing: Any,
+    perfgate: Callable[..., Done], folder: Path, gate: ModuleType, base_runs: int, new_runs: int, pairing: Any
 ) -> None:
     sides = [drawn(i, base_runs, new_runs, what) for i, (_, _, what) in enumerate(CASES)]
     said = checked(perfgate, folder, sides, pairing)

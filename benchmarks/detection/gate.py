@@ -1,12 +1,12 @@
 """Ask perfgate: the one way from runs with known changes to the rates that the pages publish.
 
-`ask` gives rules and runs to the function that `perfgate check` calls for its verdicts. tests/test_detection.py compares
-its answers with those of the command.
+`ask` gives rules and runs to the function that `perfgate check` calls for its verdicts. tests/test_one_judge.py
+compares its answers with those of the command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
 
@@ -61,8 +61,8 @@ def case_of(
 def run_of(values: RunValues, source: str) -> Run:
     """Return a run with one metric."""
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    kind = "value" if np.ndim(values) == 0 else "samples"
-    return Run(source, "perfgate.results/1", (Series(METRIC, "s", kind, read_only(array.copy())),))
+    series = Series(METRIC, "s", "value" if np.ndim(values) == 0 else "samples", read_only(array.copy()))
+    return Run(source, "perfgate.results/1", (series,))
 
 
 def calibrated(s0: float, d0: float, learned_from: str | None = None) -> Baseline:
@@ -70,14 +70,12 @@ def calibrated(s0: float, d0: float, learned_from: str | None = None) -> Baselin
     return Baseline(priors=(CalibratedPrior(METRIC, STATISTIC, RANK, s0, d0, 0, learned_from=learned_from),))
 
 
-def until_settled(
-    rule: str, base: Runs, new: Runs, known: Callable[[Runs], Baseline | None] = lambda new: None
-) -> tuple[int, int]:
+def until_settled(rule: str, base: Runs, new: Runs, known: Baseline | None = None) -> tuple[int, int]:
     """Return the exit code and the number of new runs that it took: asked after each run, the first 0 or 1 ends."""
     looks = range(1, min(LOOKS, len(new)) + 1)
     code, look = 3, 0
     for look in looks:
-        code = ask(rule, base, new[:look], known(new[:look]))[0].exit_code
+        code = ask(rule, base, new[:look], known)[0].exit_code
         if code != 3:
             break
     return code, look
