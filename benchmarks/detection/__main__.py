@@ -44,7 +44,7 @@ _CLOCKS = [(name, clock) for name in sorted(workloads.WORKLOADS) for clock in re
 _SOURCES = ("familiar", "held out", *sorted(workloads.WORKLOADS))
 #: The pieces of each part of perfgate, and its draws.
 PARTS: dict[str, tuple[int, Sequence[Piece]]] = {
-    "generated": (150, [(score.score, (source, score.perfgate)) for source in models.MODELS]),
+    "generated": (300, [(score.score, (source, score.perfgate)) for source in models.MODELS]),
     "promise": (1000, [(promise.cells, cell) for cell in _CELLS]),
     "real": (100, [(real.score_real, (*words, score.perfgate)) for words in _CLOCKS]),
     "history": (300, [(promise.cells, (*cell, 1.0)) for cell in _CELLS]),
@@ -52,7 +52,7 @@ PARTS: dict[str, tuple[int, Sequence[Piece]]] = {
     "paired": (500, [(paired.score, (at, spread)) for at, way in enumerate(paired.WAYS) for spread in way[3]]),
     "ideas": (100, [(ideas.score, (source,)) for source in _SOURCES]),
     "creep": (10, [(score.creep, (source,)) for source in models.MODELS]),
-    "pooling": (60, [(pooling.score, (case,)) for case in pooling.CASES]),
+    "pooling": (150, [(pooling.score, (case,)) for case in pooling.CASES]),
     "quieter": (300, [(promise.cells, (*cell, 2.0)) for cell in _CELLS if cell[0] > 1]),
 }
 #: The same of other tools, which change only if `peers.py` does.

@@ -25,7 +25,7 @@ def shown(generated: Mapping[str, score.Rates], real: Mapping[str, score.Rates],
 
     ours = ("one new run", "two new runs", "up to three new runs")
     one, two, three = (both(f"perfgate 5%, {name}", "0.1", "fail") for name in ours)
-    hits_of, n = hits(generated["perfgate 5%, up to three new runs"]["0"], [*models.MODELS], "fail")
+    red, n = hits(generated["perfgate 5%, up to three new runs"]["0"], [*models.MODELS], "fail")
     steps = [
         100 * share(generated[name]["0"], group, "fail")
         for name in ("benchstat, steps", "pyperf compare_to", "criterion")
@@ -45,7 +45,7 @@ def shown(generated: Mapping[str, score.Rates], real: Mapping[str, score.Rates],
         "(familiar noise, and noise of other kinds). perfgate says if one run is not enough: "
         f"{both('perfgate 5%, one new run', '0.1', 'open')} of +10 % are exit 3 after one run, and "
         f"{both('perfgate 5%, up to three new runs', '0.1', 'pass')} pass after up to three.",
-        f"Of {n:,} unchanged cases, {hits_of} are red after up to three runs. "
+        f"Of {n:,} unchanged cases, {red or 'none'} are red after up to three runs. "
         f"{both('perfgate 5%, one new run', '0', 'pass')} pass after one run, and "
         f"{both('perfgate 5%, up to three new runs', '0', 'pass')} after up to three.",
         f"At `within 2%`, {both('perfgate 2%, one new run', '0.05', 'fail')} of +5 % are red after one run, and "

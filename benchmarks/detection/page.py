@@ -58,23 +58,23 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 #: What each part measures, and what one draw is.
 _PARTS = {
-    "generated": ("familiar noise, noise of other kinds", "cases of each source and slowdown"),
-    "promise": ("what exit 0 and exit 1 promise", "cases of each cell"),
-    "history": ("noise from the history", "cases of each cell"),
-    "quieter": ("noise from a history that was quieter", "cases of each cell"),
-    "kit": ("noise from real histories", "places of each history and number of base runs"),
-    "pooling": ("pooled doubt", "histories of each row"),
-    "levels": ("confidence intervals", "cases of each source"),
-    "creep": ("creep", "histories of each source"),
-    "real": ("real runs", "cases of each workload, clock and slowdown"),
-    "ideas": ("priors from machine data", "cases of each workload, a fifth of each noise model"),
-    "paired": ("[pairs](paired-runs.md#how-a-pair-is-judged)", "cases of each cell"),
+    "generated": ("familiar noise, noise of other kinds", "a case of one source and slowdown"),
+    "promise": ("what exit 0 and exit 1 promise", "a case of one cell"),
+    "history": ("noise from the history", "a case of one cell"),
+    "quieter": ("noise from a history that was quieter", "a case of one cell"),
+    "kit": ("noise from real histories", "a place in one history, for one number of base runs"),
+    "pooling": ("pooled doubt", "a history of one row"),
+    "levels": ("confidence intervals", "a case of one source"),
+    "creep": ("creep", "a history of one source"),
+    "real": ("real runs", "a case of one workload, clock and slowdown"),
+    "ideas": ("priors from machine data", "a case of one workload; of each noise model there are a fifth"),
+    "paired": ("[pairs](paired-runs.md#how-a-pair-is-judged)", "a case of one cell"),
 }
 
 
 def _measured(results: Rows) -> str:
     """Return how each part was measured."""
-    head = ["table", "draws of perfgate", "of other tools", "one draw is one of the"]
+    head = ["table", "draws of perfgate", "of other tools", "a draw"]
     rows = []
     for name, (what, draw) in _PARTS.items():
         others = results.get(f"{name} peers")

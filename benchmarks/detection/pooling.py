@@ -16,7 +16,8 @@ from perfgate.core import RememberedRuns
 from perfgate.stats.change_points import find_change_points
 
 MERGES, BASE_RUNS, BEGINS, FREEDOM = 60, 10, 20, 16.0
-RULE = "time within 3% of baseline"
+#: The statistic is named, because known noise is that of one statistic.
+RULE = "time median within 3% of baseline"
 #: Noise between runs, a lasting change, and a creep for each merge, all relative; both begin at merge 20.
 CASES = ((0.01, 0.0, 0.0), (0.03, 0.0, 0.0), (0.01, 0.04, 0.0), (0.02, 0.04, 0.0), (0.03, 0.04, 0.0), (0.03, 0.06, 0.0),
          (0.02, 0.0, 0.001))  # fmt: skip
