@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from perfgate.analysis.drift import drifts
 from perfgate.core import Baseline
 from perfgate.judge.subjects import JudgedRuns
-from perfgate.judge.verdicts import judge
 from perfgate.stats.history import calibrate_prior
 
 #: How much slower the new runs are; 0 is the same code.
@@ -133,14 +132,14 @@ def _firsts(runs: peers.Runs) -> dict[str, int | None]:
     """
     found: dict[str, int | None] = {"budget 2%": None, "history warning": None}
     history = [gate.run_of(run, f"{gate.PLACE}/{i}.json") for i, run in enumerate(runs)]
-    asked = gate.case_of("time within 2% of anchor", (), ())
+    rule, known = "time within 2% of anchor", Baseline(anchor=tuple(history[:ANCHOR]))
     for at in range(ANCHOR, HISTORY):
-        kept = replace(asked.baseline, runs=tuple(history[max(at - 10, 0) : at]), anchor=tuple(history[:ANCHOR]))
-        case = replace(asked, new=(history[at],), baseline=kept)
-        judged = JudgedRuns.of(case.new, kept, {})
-        if found["budget 2%"] is None and judge(case, judged)[0].exit_code == 1:
+        sides = runs[max(at - 10, 0) : at], runs[at : at + 1]
+        if found["budget 2%"] is None and ask(rule, *sides, known)[0].exit_code == 1:
             found["budget 2%"] = at - ANCHOR + 1
-        if found["history warning"] is None and drifts(case, judged):
+        case = gate.case_of(rule, *sides, known)
+        kept = replace(case.baseline, runs=tuple(history[max(at - 10, 0) : at]))  # with the names of the anchor's runs
+        if found["history warning"] is None and drifts(case, JudgedRuns.of(case.new, kept, {})):
             found["history warning"] = at - ANCHOR + 1
     return found
 
