@@ -68,9 +68,10 @@ _QUANTITIES = {
 }
 #: The rows of docs/detection.md that the page about verdicts repeats.
 _DETECTORS = (
-    "perfgate 5%",
-    "perfgate 5%, three new runs",
-    "perfgate 2%",
+    "perfgate 5%, one new run",
+    "perfgate 5%, two new runs",
+    "perfgate 5%, up to three new runs",
+    "perfgate 2%, up to three new runs",
     "benchstat, steps",
     "pytest-benchmark mean:5%",
     "github-action-benchmark 200%",
@@ -308,8 +309,7 @@ def score() -> str:
 
 def promise() -> str:
     """Return how often green and red are wrong, from the stored figures of docs/detection.md."""
-    results = json.loads((DOCS.parent / "benchmarks/detection/results.json").read_text(encoding="utf-8"))
-    cells = results["promise"]["cells"]
+    cells = _measured("promise")
     asked = {"unchanged, exit 1": ("0.0", "red"), "unchanged, exit 0": ("0.0", "green")}
     asked |= {"+10 %, exit 0": ("0.1", "green"), "+20 %, exit 1": ("0.2", "red"), "+20 %, exit 0": ("0.2", "green")}
     rows = []
@@ -317,6 +317,32 @@ def promise() -> str:
         shares = [sum(cells[f"{k} {noise} {change}"][what] for k in (3, 5, 10)) / 3 for change, what in asked.values()]
         rows.append([f"{100 * float(noise):g} %", *(f"{100 * share:.1f} %" for share in shares)])
     return table(["noise between runs", *asked], rows)
+
+
+def paired() -> str:
+    """Return how often generated pairs fail and pass, from the stored figures."""
+    cells, rows, last = _measured("paired"), [], None
+    for name, cell in cells.items():
+        way, pairs, tolerance, spread, change = name.split()
+        if change == "0.0":
+            last = cell
+            continue
+        assert last is not None
+        shares = [f"{100 * share:.1f} %" for share in (last["red"], last["green"], cell["red"], cell["green"])]
+        words = {"in-turn": "two processes", "one-process": "one process"}[way]
+        asked = f"{words}, within {tolerance}"
+        rows.append(
+            [asked, pairs, f"{100 * float(spread):g} %", *shares[:2], f"+{100 * float(change):g} %", *shares[2:]]
+        )
+    head = ["pairs in", "pairs", "spread of a pair", "unchanged: exit 1", "exit 0", "slower by", "exit 1", "exit 0"]
+    return table(head, rows)
+
+
+def _measured(part: str) -> dict[str, dict[str, float]]:
+    """Return the stored figures of a part of docs/detection.md."""
+    path = DOCS.parent / "benchmarks" / "detection" / "results.json"
+    found: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))[part]["found"]
+    return found
 
 
 PARTS: dict[str, Callable[[], str]] = {
@@ -337,6 +363,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "peaks": peaks,
     "score": score,
     "promise": promise,
+    "paired": paired,
 }
 
 

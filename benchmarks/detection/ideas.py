@@ -1,34 +1,32 @@
 """Ideas for a prior that looks at the machine, against the default and against calibration.
 
-    python benchmarks/detection/ideas.py [--runs FOLDER --metric NAME] [--draws 200]
-
-FOLDER holds unchanged runs as `perfgate.results/1`, one a file. Of each idea three shares are printed: of same-code
-cases that fail at tolerance 0 (nominally 5 %) and at 5 %, and of cases 10 % slower that fail at 5 %. The page
-`docs/detection.md` says what was found.
+Each case has one base run and up to three new runs. Of each idea two shares are taken: of same-code cases in which a
+shown interval excludes no change (nominally 5 %), and of cases 10 % slower that are red at a tolerance of 5 %.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import gate
 import models
 import numpy as np
 from msgspec.structs import replace
 from scipy import stats
-from score import CALIBRATION, judged
+from score import CALIBRATION, FIVE, NEW_RUNS, misses
 
-from perfgate.stats.history import prior_from, prior_of_levels
+from perfgate.stats.history import Prior, prior_from, prior_of_levels
 from perfgate.stats.statistics import RunMeasure, measure_run
 from perfgate.stats.steady import steady_run
 
 RUNS = Path(__file__).resolve().parent / "real.json"
 #: A run is cut into so many blocks to see whether its level wanders.
 BLOCKS = 8
+BASE_RUNS, SLOWER = 1, 1.1
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,7 @@ class Wandering:
     `chance` is the probability of as much from steps alone (an F test).
     """
 
+    values: models.FloatArray
     measure: RunMeasure
     wander: float
     chance: float
@@ -48,122 +47,95 @@ class Wandering:
         measure, x = measure_run(run), steady_run(run).values
         expected = (measure.within_variance or 0.0) * BLOCKS
         if len(x) < 4 * BLOCKS or expected <= 0:
-            return cls(measure, 0.0, 1.0)
+            return cls(run, measure, 0.0, 1.0)
         found = float(np.log([np.median(part) for part in np.array_split(x, BLOCKS)]).var(ddof=1))
         chance = float(stats.f.sf(found / expected, BLOCKS - 1, 60))
-        return cls(measure, max(found - expected, 0.0), chance)
+        return cls(run, measure, max(found - expected, 0.0), chance)
 
 
 Runs = Sequence[Wandering]
-Prior = Callable[[Runs, Runs], tuple[float, float]]
+#: (s0, d0) from the runs at hand and the history; None is the default of perfgate.
+Idea = Callable[[Runs, Runs], "Prior | None"]
 
 
-def wander(weight: float, gate: float = 1.0) -> Prior:
+def wander(weight: float, least: float = 1.0) -> Idea:
     """Return a prior of 1 % and a multiple of the wander of the runs at hand, unless chance explains it."""
 
-    def prior(runs: Runs, history: Runs) -> tuple[float, float]:
-        seen = [run.wander if run.chance <= gate else 0.0 for run in runs]
-        return math.sqrt(0.01**2 + weight * sum(seen) / len(seen)), 2.0
+    def prior(runs: Runs, history: Runs) -> Prior:
+        seen = [run.wander if run.chance <= least else 0.0 for run in runs]
+        return Prior(math.sqrt(0.01**2 + weight * sum(seen) / len(seen)), 2.0)
 
     return prior
 
 
-def calibrated(runs: Runs, history: Runs) -> tuple[float, float]:
+def calibrated(runs: Runs, history: Runs) -> Prior:
     """Return the prior that `perfgate calibrate` would have stored."""
-    found = prior_from([run.measure for run in history])
-    return found.s0, found.d0
+    return prior_from([run.measure for run in history])
 
 
-def stored(*sizes: int) -> Prior:
+def stored(*sizes: int) -> Idea:
     """Return a prior that `perfgate calibrate` learns from levels of these sizes, of code that was not equally fast."""
 
-    def prior(runs: Runs, history: Runs) -> tuple[float, float]:
+    def prior(runs: Runs, history: Runs) -> Prior:
         measures, levels = [run.measure for run in history], []
         for number, size in enumerate(sizes):
             level, measures = measures[:size], measures[size:]
             levels.append([replace(one, value=(one.value or 0.0) * 1.2**number) for one in level])
-        found = prior_of_levels(levels)
-        return found.s0, found.d0
+        return prior_of_levels(levels)
 
     return prior
 
 
-IDEAS: dict[str, Prior] = {
-    "default, 1 % worth two runs": lambda runs, history: (0.01, 2.0),
-    "wander": wander(1),
-    "wander, four times": wander(4),
-    "wander, four times, gate .1 %": wander(4, 0.001),
-    "two older levels of three runs": stored(3, 3),
-    "three older levels": stored(2, 3, 5),
-    f"calibrated from {CALIBRATION} runs": calibrated,
+IDEAS: dict[str, Idea] = {
+    "default: the noise is unknown": lambda runs, history: None,
+    "1 % with the weight of two runs": lambda runs, history: Prior(0.01, 2.0),
+    "1 % and the wander of block medians within the runs": wander(1),
+    "the same, four times the wander": wander(4),
+    "the same, if chance does not explain it (.1 %)": wander(4, 0.001),
+    "**stored runs: two older levels of three**": stored(3, 3),
+    "**stored runs: older levels of two, three and five**": stored(2, 3, 5),
+    "**calibrated from ten other runs**": calibrated,
 }
 
-#: History, base runs and the new run.
-Case = tuple[Runs, Runs, Wandering]
+#: History, base runs and new runs.
+Case = tuple[Runs, Runs, Runs]
 
 
-def generated(names: Sequence[str], base_runs: int, draws: int) -> Iterator[Case]:
+def score(seed: int, draws: int, source: str) -> dict[str, dict[str, list[float]]]:
+    """Return of each idea the shares for one source: a group of noise models, or a workload of `workloads.py`."""
+    groups = {"familiar": models.FAMILIAR, "held out": models.HELD_OUT}
+    cases = list(generated(seed, list(groups[source]), draws) if source in groups else drawn(seed, source, draws))
+    found = {}
+    for name, idea in IDEAS.items():
+        hits = np.array([_asked(idea, *case) for case in cases])
+        found[name] = {source: [float(share) for share in hits.mean(axis=0)]}
+    return found
+
+
+def _asked(idea: Idea, history: Runs, base: Runs, new: Runs) -> tuple[bool, bool]:
+    """Return whether an interval excludes no change of unchanged code, and whether +10 % is red."""
+    prior = idea([*base, *new], history)
+    known = None if prior is None else gate.calibrated(prior.s0, prior.d0)
+    before, after = ([run.values for run in side] for side in (base, new))
+    slower = [SLOWER * run for run in after]
+    return misses(before, after, known), gate.until_settled(FIVE, before, slower, known)[0] == 1
+
+
+def generated(seed: int, names: Sequence[str], draws: int) -> Iterator[Case]:
     """Cases of noise models."""
     for name in names:
         for number in range(max(draws // 5, 1)):
-            base, new = models.case(name, 6, number, base=CALIBRATION + base_runs, new=1, slower=0)
+            base, new = models.case(name, seed, number, base=CALIBRATION + BASE_RUNS, new=NEW_RUNS, slower=0)
             measured = [Wandering.of(run) for run in base]
-            yield measured[:CALIBRATION], measured[CALIBRATION:], Wandering.of(new[0])
+            yield measured[:CALIBRATION], measured[CALIBRATION:], [Wandering.of(run) for run in new]
 
 
-def drawn(pool: Runs, base_runs: int, draws: int) -> Iterator[Case]:
-    """Cases drawn from runs of the same code."""
-    rng = np.random.default_rng(6)
-    for _ in range(draws):
-        chosen = [pool[i] for i in rng.permutation(len(pool))[: CALIBRATION + base_runs + 1]]
-        yield chosen[:CALIBRATION], chosen[CALIBRATION:-1], chosen[-1]
-
-
-def rates(cases: Iterator[Case]) -> dict[str, list[float]]:
-    """Of each idea, in %: fails at tolerance 0, fails at 5 %, fails at 5 % when 10 % slower."""
-    hits, n = {name: np.zeros(3) for name in IDEAS}, 0
-    for history, base, new in cases:
-        n += 1
-        slower = replace(new.measure, value=1.1 * (new.measure.value or 0.0))
-        for name, idea in IDEAS.items():
-            prior = idea([*base, new], history)
-            asked = ((new.measure, 0.0), (new.measure, 0.05), (slower, 0.05))
-            before = [run.measure for run in base]
-            hits[name] += [judged(before, [x], tolerance=t, prior=prior).outcome == "fail" for x, t in asked]
-    return {name: [round(float(share), 1) for share in 100 * found / n] for name, found in hits.items()}
-
-
-def pools(folder: Path | None, metric: str) -> Iterator[tuple[str, Runs]]:
-    """Real runs of the same code: those of `workloads.py`, and those of a folder."""
+def drawn(seed: int, workload: str, draws: int) -> Iterator[Case]:
+    """Cases drawn from real runs of the same code, by their CPU time in microseconds."""
     rows = json.loads(RUNS.read_text(encoding="utf-8"))["runs"]
-    for workload in sorted({row["workload"] for row in rows}):
-        same = [row["cpu"] for row in rows if row["workload"] == workload and row["slower"] == 0]
-        yield workload, [Wandering.of(np.array(times, float)) for times in same]
-    documents = sorted(folder.glob("*.json")) if folder else []
-    series = [one for path in documents for one in json.loads(path.read_text(encoding="utf-8")).get("series", ())]
-    same = [one["values"] for one in series if one["metric"] == metric]
-    if same:
-        yield metric, [Wandering.of(np.array(values)) for values in same]
-
-
-def main() -> None:
-    """Print the rates for one and for five base runs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=Path, help="a folder of unchanged runs")
-    parser.add_argument("--metric", default="forward")
-    parser.add_argument("--draws", type=int, default=200)
-    options = parser.parse_args()
-    real = list(pools(options.runs, options.metric))
-    for base_runs in (1, 5):
-        sources = [
-            ("familiar", generated(list(models.FAMILIAR), base_runs, options.draws)),
-            ("held out", generated(list(models.HELD_OUT), base_runs, options.draws)),
-            *((name, drawn(pool, base_runs, options.draws)) for name, pool in real),
-        ]
-        for source, cases in sources:
-            for name, found in rates(cases).items():
-                print(f"{base_runs} base  {source:12s} {name:32s} {found}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    same = [row["cpu"] for row in rows if row["workload"] == workload and row["slower"] == 0]
+    pool, rng = [Wandering.of(np.array(times, float)) for times in same], np.random.default_rng(seed)
+    for _ in range(draws):
+        chosen = [pool[i] for i in rng.permutation(len(pool))]
+        new = CALIBRATION + BASE_RUNS
+        yield chosen[:CALIBRATION], chosen[CALIBRATION:new], chosen[new : new + NEW_RUNS]

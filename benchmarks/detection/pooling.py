@@ -1,99 +1,68 @@
-"""Measure what pooled doubt adds after merges: false alarms of unchanged code, and when a lasting change is found.
+"""What pooled doubt adds after merges: false alarms of unchanged code, and when a lasting change is found.
 
-A history is 60 merges with one new run each, judged against ten base runs whose noise the history knows. A merge that
-is neither red nor a pass is judged once more with the runs of earlier merges, as `perfgate.judge.pooled` does it.
-
-    python benchmarks/detection/pooling.py --histories 200        some minutes
+A history is 60 merges with one new run each, judged against ten base runs whose noise is known. A merge that is neither
+red nor green is judged once more, with the runs of earlier merges. From merge 20 on the program is slower.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
+import gate
 import numpy as np
+from msgspec.structs import replace
 
-from perfgate.judge.decide_change!! import measure_runs
-from perfgate.judge.question import ChangeTerms
-from perfgate.judge.decide_promise!! import PromiseTerms, judge_measured_promise
-from perfgate.judge.decide.change import POOLED_RUNS
+from perfgate.core import RememberedRuns
 from perfgate.stats.change_points import find_change_points
-from perfgate.stats.statistics import RunMeasure
 
 MERGES, BASE_RUNS, BEGINS, FREEDOM = 60, 10, 20, 16.0
-TOLERANCE = 0.03
+#: The statistic is named, because known noise is that of one statistic.
+RULE = "time median within 3% of baseline"
 #: Noise between runs, a lasting change, and a creep for each merge, all relative; both begin at merge 20.
 CASES = ((0.01, 0.0, 0.0), (0.03, 0.0, 0.0), (0.01, 0.04, 0.0), (0.02, 0.04, 0.0), (0.03, 0.04, 0.0), (0.03, 0.06, 0.0),
          (0.02, 0.0, 0.001))  # fmt: skip
 
 
-def history(rng: np.random.Generator, noise: float, change: float, creep: float) -> tuple[int | None, int | None]:
-    """Return the merge of the first red verdict without pooling, and with it; None without any."""
-    terms = ChangeTerms(tolerance=TOLERANCE, prior=(noise, FREEDOM))
-    base = measure_runs(list(np.exp(rng.normal(0, noise, BASE_RUNS))), terms)
-    remembered: list[float] = []
-    for merge in range(MERGES):
-        after = max(merge - BEGINS, 0)
-        level = (1 + change * (merge >= BEGINS)) * (1 + creep) ** after
-        new = level * float(np.exp(rng.normal(0, noise)))
-        found = judge_measured_promise(base, measure_runs([new], terms), terms, PromiseTerms(noise_known=True))
-        if found.outcome == "fail":
-            return merge, merge
-        if found.outcome != "pass" and _pooled(base, remembered, new, terms):
-            return _alone(rng, base, terms, (noise, change, creep), merge), merge
-        remembered.append(new)
-    return None, None
-
-
-def _pooled(base: Sequence[RunMeasure], remembered: list[float], new: float, terms: ChangeTerms) -> bool:
-    points = find_change_points(remembered)
-    since = remembered[points[-1].index if points else 0 :]
-    block = since[len(since) - len(since) % POOLED_RUNS :]
-    promise = PromiseTerms(looks=tuple(range(1, POOLED_RUNS + 1)), noise_known=True)
-    runs = measure_runs([*block, new], terms)
-    return bool(block) and judge_measured_promise(base, runs, terms, promise).outcome == "fail"
-
-
-def _alone(
-    rng: np.random.Generator,
-    base: Sequence[RunMeasure],
-    terms: ChangeTerms,
-    case: tuple[float, float, float],
-    first: int,
-) -> int | None:
-    """Return the merge that would have been red without pooling, after a merge that pooling found."""
+def score(seed: int, histories: int, case: tuple[float, float, float]) -> dict[str, dict[str, list[int | None]]]:
+    """Return the merge of the first red verdict of each history, without pooling and with it; None without any."""
     noise, change, creep = case
-    for merge in range(first + 1, MERGES):
-        level = (1 + change * (merge >= BEGINS)) * (1 + creep) ** max(merge - BEGINS, 0)
-        new = measure_runs([level * float(np.exp(rng.normal(0, noise)))], terms)
-        if judge_measured_promise(base, new, terms, PromiseTerms(noise_known=True)).outcome == "fail":
+    rng = np.random.default_rng([seed, round(1000 * noise), round(1000 * change), round(10000 * creep)])
+    found: dict[str, list[int | None]] = {"alone": [], "pooled": []}
+    for _ in range(histories):
+        base = list(np.exp(rng.normal(0, noise, BASE_RUNS)))
+        levels = [(1 + change * (at >= BEGINS)) * (1 + creep) ** max(at - BEGINS, 0) for at in range(MERGES)]
+        new = list(levels * np.exp(rng.normal(0, noise, MERGES)))
+        found["alone"].append(first_red(base, new, noise, pools=False))
+        found["pooled"].append(first_red(base, new, noise, pools=True))
+    return {name_of(case): found}
+
+
+def first_red(base: Sequence[float], new: Sequence[float], noise: float, *, pools: bool) -> int | None:
+    """Return the first merge with exit 1; the judge knows the earlier merges if it `pools`."""
+    known = gate.calibrated(noise, FREEDOM)
+    for merge in range(len(new)):
+        earlier = (remembered(new[:merge]),) if pools and merge else ()
+        if gate.ask(RULE, base, new[merge : merge + 1], replace(known, remembered=earlier))[0].exit_code == 1:
             return merge
     return None
 
 
-def shown(found: Sequence[int | None], is_changed: bool) -> str:
-    """Return the share of false alarms, of found changes, and the median number of merges until then."""
-    false = [one for one in found if one is not None and (not is_changed or one < BEGINS)]
-    late = [one - BEGINS + 1 for one in found if one is not None and one >= BEGINS]
-    text = f"false {100 * len(false) / len(found):.1f} %"
-    if is_changed:
-        text += f", found {100 * len(late) / len(found):.0f} %, after {np.median(late) if late else 0:.0f} merges"
-    return text
+def remembered(values: Sequence[float]) -> RememberedRuns:
+    """Return the runs since the last change point, as `perfgate.history.since` finds them."""
+    points = find_change_points(values)
+    kept = tuple(map(float, values[points[-1].index if points else 0 :]))
+    name = gate.METRIC, gate.STATISTIC, gate.RANK
+    return RememberedRuns(*name, "main", kept, (0.0,) * len(kept), ("",) * len(kept), is_measured=True)
 
 
-def main() -> None:
-    """Print a line for each case."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--histories", type=int, default=200)
-    count = parser.parse_args().histories
-    for noise, change, creep in CASES:
-        rng = np.random.default_rng([1, round(1000 * noise), round(1000 * change), round(10000 * creep)])
-        found = [history(rng, noise, change, creep) for _ in range(count)]
-        alone, pooled = zip(*found, strict=True)
-        is_changed = bool(change or creep)
-        what = f"noise {100 * noise:g} %, change {100 * change:g} %, creep {100 * creep:g} %"
-        print(f"{what}: alone: {shown(alone, is_changed)}; pooled: {shown(pooled, is_changed)}", flush=True)
+def name_of(case: tuple[float, float, float]) -> str:
+    """Return the name of a case in the stored figures."""
+    return " ".join(f"{share:g}" for share in case)
 
 
-if __name__ == "__main__":
-    main()
+def shown(firsts: Sequence[int | None], is_changed: bool) -> list[str]:
+    """Return the share of false alarms, and of a change the share that is found and the median of merges until then."""
+    false = [one for one in firsts if one is not None and (not is_changed or one < BEGINS)]
+    late = [one - BEGINS + 1 for one in firsts if one is not None and one >= BEGINS]
+    found = [f"{100 * len(late) / len(firsts):.0f} %", f"{np.median(late):.0f}" if late else ""]
+    return [f"{100 * len(false) / len(firsts):.1f} %", *(found if is_changed else ["", ""])]

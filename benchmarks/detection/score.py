@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
+import gate
 import models
 import numpy as np
 import peers
+from gate import ask
+from msgspec.structs import replace
 
-from perfgate.analysis.drift import LEAST_PROBABILITY
-from perfgate.core.results import ChangeResult
-from perfgate.judge.decide_change!! import judge_measured_change
-from perfgate.judge.question import ChangeTerms
-from perfgate.stats.change_points import find_change_points
-from perfgate.stats.history import prior_from
-from perfgate.stats.statistics import RunMeasure, measure_run
+from perfgate.analysis.drift import drifts
+from perfgate.core import Baseline
+from perfgate.judge.subjects import JudgedRuns
+from perfgate.stats.history import calibrate_prior
 
 #: How much slower the new runs are; 0 is the same code.
 SLOWER = (0.0, 0.05, 0.10)
@@ -26,41 +26,41 @@ BASE_RUNS, NEW_RUNS, STEPS = 5, 3, 100
 HISTORY, CREEP = 60, 0.002
 #: Runs of the same code from which noise is calibrated.
 CALIBRATION = 10
+#: The runs of an anchor.
+ANCHOR = 5
 
-Measures: TypeAlias = Sequence[RunMeasure]
-#: {slowdown: {source: {outcome: how often}}} of one detector.
+#: {slowdown: {source: {outcome: how often}}} of one detector; the outcomes are `pass`, `fail` and `open`.
 Rates: TypeAlias = dict[str, dict[str, dict[str, int]]]
+#: What each detector says of base runs and new runs.
+Detectors: TypeAlias = Callable[[peers.Runs, peers.Runs], dict[str, str]]
+
+FIVE, TWO = "time within 5% of baseline", "time within 2% of baseline"
 
 
-def judged(base: Measures, new: Measures, **terms: Any) -> ChangeResult:
-    """Return the decision of perfgate, from the function behind every verdict."""
-    return judge_measured_change(base, new, ChangeTerms(**{"tolerance": 0.05, **terms}))
+def perfgate(base: peers.Runs, new: peers.Runs) -> dict[str, str]:
+    """Return what `perfgate check` says of one, two and three new runs, and of as many as it asks for."""
+    looks = [[gate.WORDS[one.exit_code] for one in ask((FIVE, TWO), base, new[:n])] for n in (1, 2, 3)]
+    five, two = zip(*looks, strict=True)
+    strict = ask(FIVE, base, new[:1], strict=True)[0]
+    return {
+        "perfgate 5%, one new run": five[0],
+        "perfgate 5%, two new runs": five[1],
+        "perfgate 5%, three new runs": five[2],
+        "perfgate 5%, up to three new runs": _settled(five),
+        "perfgate 5%, one new run, strict": gate.WORDS[strict.exit_code],
+        "perfgate 2%, one new run": two[0],
+        "perfgate 2%, up to three new runs": _settled(two),
+    }
 
 
-def _with_one_re_run(base: Measures, new: Measures) -> str:
-    """The protocol of a re-run: what one new run does not pass is judged again with two more."""
-    first = judged(base, new[:1]).outcome
-    return first if first == "pass" else judged(base, new).outcome
+def _settled(looks: Sequence[str]) -> str:
+    """Return the first answer that is not open, as `perfgate run` stops at it."""
+    return next((one for one in looks if one != "open"), "open")
 
 
-#: perfgate as it may be used, on measured runs; those with three new runs are marked so.
-PERFGATE: dict[str, Callable[[Measures, Measures], str]] = {
-    "perfgate 5%": lambda base, new: judged(base, new[:1]).outcome,
-    "perfgate 5%, strict": lambda base, new: judged(base, new[:1], strict=True).outcome,
-    "perfgate 2%": lambda base, new: judged(base, new[:1], tolerance=0.02).outcome,
-    "perfgate 5%, re-run if not passed": _with_one_re_run,
-    "perfgate 5%, three new runs": lambda base, new: judged(base, new).outcome,
-}
-
-
-def outcomes(base: peers.Runs, new: peers.Runs, known: dict[int, RunMeasure]) -> dict[str, str]:
-    """Return the outcome of every detector for one case; `known` keeps the measures of base runs between slowdowns."""
-    for i, run in enumerate(base):
-        if i not in known:
-            known[i] = measure_run(run)
-    before = [known[i] for i in range(len(base))]
-    after = [measure_run(run) for run in new]
-    said = {name: detector(before, after) for name, detector in PERFGATE.items()}
+def others(base: peers.Runs, new: peers.Runs) -> dict[str, str]:
+    """Return what the rules of other tools say of one new run; those that take several are asked with three, too."""
+    said = {}
     for name, rule in peers.PEERS.items():
         said[name] = "fail" if rule(base, new[:1]) else "pass"
         if name in peers.OF_SEVERAL_RUNS:
@@ -68,15 +68,13 @@ def outcomes(base: peers.Runs, new: peers.Runs, known: dict[int, RunMeasure]) ->
     return said
 
 
-def score(seed: int, repetitions: int, sources: Iterable[str]) -> dict[str, Rates]:
-    """The rates of every detector on generated cases."""
+def score(seed: int, repetitions: int, source: str, detectors: Detectors) -> dict[str, Rates]:
+    """The rates of detectors on generated cases of one source."""
     found: dict[str, Rates] = {}
-    for source in sources:
-        for number in range(repetitions):
-            known: dict[int, RunMeasure] = {}
-            for slower in SLOWER:
-                base, new = models.case(source, seed, number, base=BASE_RUNS, new=NEW_RUNS, slower=slower, steps=STEPS)
-                count(found, slower, source, outcomes(base, new, known))
+    for number in range(repetitions):
+        for slower in SLOWER:
+            base, new = models.case(source, seed, number, base=BASE_RUNS, new=NEW_RUNS, slower=slower, steps=STEPS)
+            count(found, slower, source, detectors(base, new))
     return found
 
 
@@ -87,54 +85,63 @@ def count(found: dict[str, Rates], slower: float, source: str, said: dict[str, s
         cells[outcome] = cells.get(outcome, 0) + 1
 
 
-def levels(seed: int, repetitions: int, sources: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return the rates at which the same code fails at tolerance 0, nominally 5 %: by base runs and prior."""
+def levels(seed: int, repetitions: int, source: str) -> dict[str, dict[str, float]]:
+    """Return how often a shown interval excludes the truth on its bad side: by base runs and prior, nominally 5 %.
+
+    The code is the same, and an interval of any of the three looks counts, because the looks share the error rate.
+    """
     found: dict[str, Counter[str]] = {}
     cells = [(runs, prior) for runs in (1, 3, 5) for prior in ("default", "calibrated")]
-    for source in sources:
-        for number in range(repetitions):
-            runs, new = models.case(source, seed, number, base=CALIBRATION + 5, new=1, slower=0, steps=STEPS)
-            measures = [measure_run(run) for run in runs]
-            after = [measure_run(run) for run in new]
-            learned = prior_from(measures[:CALIBRATION])
-            for base_runs, prior in cells:
-                known = {"prior": (learned.s0, learned.d0)} if prior == "calibrated" else {}
-                result = judged(measures[-base_runs:], after, tolerance=0.0, **known)
-                failed = found.setdefault(f"{base_runs} base runs, {prior} prior", Counter())
-                failed[source] += result.outcome == "fail"
-    return {cell: {source: n / repetitions for source, n in failed.items()} for cell, failed in found.items()}
+    for number in range(repetitions):
+        runs, new = models.case(source, seed, number, base=CALIBRATION + 5, new=NEW_RUNS, slower=0, steps=STEPS)
+        learned = calibrate_prior(runs[:CALIBRATION])
+        for base_runs, prior in cells:
+            known = gate.calibrated(learned.s0, learned.d0) if prior == "calibrated" else None
+            missed = misses(runs[-base_runs:], new, known)
+            found.setdefault(f"{base_runs} base runs, {prior} prior", Counter())[source] += missed
+    return {cell: {source: missed[source] / repetitions} for cell, missed in found.items()}
 
 
-def creep(seed: int, repetitions: int, sources: Iterable[str]) -> dict[str, dict[str, list[int | None]]]:
+def misses(base: peers.Runs, new: peers.Runs, known: Baseline | None) -> bool:
+    """Return whether the interval of one of the looks at unchanged code is above no change."""
+    for look in range(1, len(new) + 1):
+        change = ask(FIVE, base, new[:look], known)[0].change
+        if change is not None and change.low is not None and change.low > 0:
+            return True
+    return False
+
+
+def creep(seed: int, repetitions: int, source: str) -> dict[str, dict[str, list[int | None]]]:
     """The first run, counted after the anchor's five, at which a history exceeds its budget of 2 %, or warns."""
     found: dict[str, dict[str, list[int | None]]] = {}
-    for source in sources:
-        for number in range(repetitions):
-            for each in (0.0, CREEP):
-                rng = np.random.default_rng([seed, number, len(source), sum(map(ord, source))])
-                runs = models.MODELS[source](rng, HISTORY, STEPS)
-                measures = [measure_run(run * math.exp(each * i)) for i, run in enumerate(runs)]
-                for name, alarm in (("budget 2%", _over_budget), ("history warning", _warns)):
-                    first = next((n - 5 for n in range(6, HISTORY + 1) if alarm(measures[:n])), None)
-                    found.setdefault(f"{name}, {'creep' if each else 'same code'}", {}).setdefault(source, []).append(
-                        first
-                    )
+    for number in range(repetitions):
+        for each in (0.0, CREEP):
+            rng = np.random.default_rng([seed, number, len(source), sum(map(ord, source))])
+            drawn = models.MODELS[source](rng, HISTORY, STEPS)
+            runs = [run * math.exp(each * i) for i, run in enumerate(drawn)]
+            for name, first in _firsts(runs).items():
+                cells = found.setdefault(f"{name}, {'creep' if each else 'same code'}", {})
+                cells.setdefault(source, []).append(first)
     return found
 
 
-def _over_budget(history: Measures) -> bool:
-    """The last five runs against the anchor, as `within 2% of anchor` holds them."""
-    result = judged(history[:5], history[-5:], tolerance=0.02, confidence=0.99)
-    return result.outcome == "fail" and not result.suspect  # a suspicion never convicts against an anchor
+def _firsts(runs: peers.Runs) -> dict[str, int | None]:
+    """The first new run that is over the budget, and the first with a warning.
 
-
-def _warns(history: Measures) -> bool:
-    """Return whether `check` warns about the kept runs of a level: the anchor's five, the newest ten, the new one."""
-    kept = [*history[:5], *history[5:][-11:]]
-    values = [run.value or math.nan for run in kept]
-    errors = [(run.value or 0.0) * math.sqrt(run.within_variance or 0.0) for run in kept]
-    points = [p for p in find_change_points(values, errors=errors) if p.probability > LEAST_PROBABILITY]
-    return bool(points and points[-1].worse)
+    The stored runs are those that a level keeps: the five of the anchor, and the newest ten.
+    """
+    found: dict[str, int | None] = {"budget 2%": None, "history warning": None}
+    history = [gate.run_of(run, f"{gate.PLACE}/{i}.json") for i, run in enumerate(runs)]
+    rule, known = "time within 2% of anchor", Baseline(anchor=tuple(history[:ANCHOR]))
+    for at in range(ANCHOR, HISTORY):
+        sides = runs[max(at - 10, 0) : at], runs[at : at + 1]
+        if found["budget 2%"] is None and ask(rule, *sides, known)[0].exit_code == 1:
+            found["budget 2%"] = at - ANCHOR + 1
+        case = gate.case_of(rule, *sides, known)
+        kept = replace(case.baseline, runs=tuple(history[max(at - 10, 0) : at]))  # with the names of the anchor's runs
+        if found["history warning"] is None and drifts(case, JudgedRuns.of(case.new, kept, {})):
+            found["history warning"] = at - ANCHOR + 1
+    return found
 
 
 def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:

@@ -18,14 +18,15 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 
 import numpy as np
 from workloads import WORKLOADS, slower_step
 
-from perfgate import judge_pairs, pair
+from perfgate import judge_change, pair
+from perfgate.judge.pairs import Pairing
 from perfgate.measuring.lockstep import listening, play
 from perfgate.measuring.programs import Program, end_all
 
@@ -66,14 +67,13 @@ def pair_in_one_process(workload: str, slower: float, number: int) -> Steps:
     return list(found.base), list(found.new)
 
 
-def alarms(pairs: Sequence[Steps], pairing: str, tolerance: float) -> bool:
-    """Return whether the pairs are found to be slower: a failure, or a suspicion."""
+def alarms(pairs: Sequence[Steps], pairing: Pairing, tolerance: float) -> bool:
+    """Return whether `perfgate check` finds the pairs to be slower: a failure, or a suspicion."""
     base, new = zip(*pairs, strict=True)
-    result = judge_pairs(base, new, pairing=pairing, tolerance=tolerance)  # type: ignore[arg-type]
-    return result.outcome in ("fail", "suspect")
+    return judge_change(base, new, pairing=pairing, tolerance=tolerance).outcome in ("fail", "suspect")
 
 
-def rate(pairs: Sequence[Steps], pairing: str, size: int, tolerance: float) -> float:
+def rate(pairs: Sequence[Steps], pairing: Pairing, size: int, tolerance: float) -> float:
     """The share of alarms, over single pairs or over draws of several."""
     if size == 1:
         return float(np.mean([alarms([one], pairing, tolerance) for one in pairs]))
@@ -81,9 +81,10 @@ def rate(pairs: Sequence[Steps], pairing: str, size: int, tolerance: float) -> f
     return float(np.mean([alarms(draw.sample(pairs, size), pairing, tolerance) for _ in range(DRAWS)]))
 
 
-def log_ratios(pairs: Sequence[Steps]) -> list[float]:
+def log_ratios(pairs: Sequence[Steps], pairing: Pairing) -> list[float]:
     """ln(new / base) of each pair."""
-    return [float(judge_pairs([b], [n], tolerance=TOLERANCES[0]).log_change or 0.0) for b, n in pairs]
+    found = (judge_change([b], [n], pairing=pairing, tolerance=TOLERANCES[0]) for b, n in pairs)
+    return [float(one.log_change or 0.0) for one in found]
 
 
 _STEPS = """
@@ -138,23 +139,27 @@ def main() -> None:
     arguments = parser.parse_args()
     os.sched_setaffinity(0, {arguments.cpu})
     began = perf_counter_ns()
-    makers = {"in-turn": (pair_of_processes, 0.05), "one-process": (pair_in_one_process, 0.02)}
-    made: dict[str, list[Steps]] = {}
+    makers: dict[Pairing, tuple[Callable[[str, float, int], Steps], float]] = {
+        "in-turn": (pair_of_processes, 0.05),
+        "one-process": (pair_in_one_process, 0.02),
+    }
+    made: dict[tuple[Pairing, float], list[Steps]] = {}
     for number in range(1, arguments.pairs + 1):  # in turns, so that the machine's moods meet all of them
         for pairing, (maker, slower) in makers.items():
             for change in (0.0, slower):
-                made.setdefault(f"{pairing} {100 * change:+g} %", []).append(maker(arguments.workload, change, number))
-    for name, pairs in made.items():
-        pairing = name.split()[0]
+                made.setdefault((pairing, change), []).append(maker(arguments.workload, change, number))
+    logs_of = {way: log_ratios(pairs, way[0]) for way, pairs in made.items()}
+    for (pairing, change), pairs in made.items():
         size, tolerances = (PAIRS_A_DRAW, TOLERANCES) if pairing == "in-turn" else (1, TOLERANCES[:1])
-        logs = np.array(log_ratios(pairs))
+        name, logs = f"{pairing} {100 * change:+g} %", np.array(logs_of[pairing, change])
         print(f"{name:18} {len(pairs)} pairs, log ratio {100 * logs.mean():+.2f} % ± {100 * logs.std(ddof=1):.2f}")
         for tolerance in tolerances:
             alarm = f"{100 * rate(pairs, pairing, size, tolerance):.1f} % alarms"
             print(f"{'':18} {size} at tolerance {100 * tolerance:g} %: {alarm}")
     print(f"hook: {hook_cost():.1f} us a step; all in {(perf_counter_ns() - began) / 1e9:.0f} s")
     if arguments.json:
-        arguments.json.write_text(json.dumps({name: log_ratios(pairs) for name, pairs in made.items()}, indent=1))
+        kept = {f"{pairing} {100 * change:+g} %": logs for (pairing, change), logs in logs_of.items()}
+        arguments.json.write_text(json.dumps(kept, indent=1))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from workloads import STEPS
 
-from perfgate import judge_pairs
+from perfgate import judge_change
 from perfgate.measuring.lockstep import SIDES, listening
 from perfgate.measuring.paired_run import steps_by_turns
 from perfgate.measuring.pinning import parse_cpus
@@ -68,7 +68,7 @@ def alarm_rate(first: Sequence[Steps], others: Sequence[Steps], tolerance: float
     for _ in range(DRAWS):
         pairs = [draw.choice(first), *draw.sample(others, PAIRS - 1)]
         base, new = zip(*pairs, strict=True)
-        alarms += judge_pairs(base, new, pairing="in-turn", tolerance=tolerance).outcome in ("fail", "suspect")
+        alarms += judge_change(base, new, pairing="in-turn", tolerance=tolerance).outcome in ("fail", "suspect")
     return alarms / DRAWS
 
 
@@ -100,7 +100,8 @@ def main() -> None:
         for load in loads:
             load.kill()
     for name, pairs in found.items():
-        logs = [float(judge_pairs([b], [n], tolerance=0.01).log_change or 0.0) for b, n in pairs]
+        judged = (judge_change([b], [n], pairing="in-turn", tolerance=0.01) for b, n in pairs)
+        logs = [float(one.log_change or 0.0) for one in judged]
         first = found[name.replace("short", "long")]
         rates = ", ".join(f"{100 * alarm_rate(first, pairs, tolerance):.1f} %" for tolerance in (0.01, 0.02))
         spread = f"{100 * np.mean(logs):+.2f} % ± {100 * np.std(logs, ddof=1):.2f}"

@@ -2,13 +2,13 @@
 
 | module | does |
 |---|---|
-| `verdicts` | every rule of a case becomes verdicts: compile, decide, adjust, word |
+| `verdicts` | every rule of a case becomes verdicts: evidence, question, answer, words |
 | `case`, `subjects`, `derived`, `measure` | what is judged: runs, the metrics that a rule names, their statistics |
-| `evidence`, `compile` | one clause about one metric becomes a question |
-| `decisions`, `decide_limit`, `decide_change` | a question becomes a decision, by `judge_limit` or `judge_change` |
-| `adjust` | the anchor, allowances, many metrics at once, and what users accept |
-| `word`, `messages`, `explanation`, `details` | a decision becomes a verdict, with the parts and runs behind it |
-| `acceptance` | the commands that accept the changes of all verdicts |
+| `evidence`, `presence`, `doubts/` | one clause about one metric: its runs, what cannot be judged, what makes it doubtful |
+| `ask`, `question` | everything that can change an answer becomes a frozen question |
+| `decide/` | questions become answers; nothing else settles an outcome |
+| `verdict`, `sentences`, `explanation`, `details` | an answer becomes a verdict, with the parts and runs behind it |
+| `plain` | the same for plain numbers: `judge_change`, `judge_limit` |
 | `report` | verdicts become an outcome and an exit code |
 | `pairs`, `breakdown` | runs that were made in pairs; the parts of a step |
 """

@@ -45,7 +45,8 @@ def judge_change(
     Parameters
     ----------
     base, new
-        The runs: sequences of numbers in order of time, in one unit, or single numbers.
+        The runs: sequences of times, or of rates if higher is better, in order of time and in one unit, or single
+        numbers.
     statistic
         The statistic of each run: `median`, `mean`, `p95`, ...
     tolerance, tolerance_absolute
@@ -202,7 +203,8 @@ def judge_limit(
 
 def _measured(runs: Sequence[RunValues], method: Method) -> MeasuredSide:
     """The runs of one side, measured as those of a rule are."""
-    series = tuple(map(_series, runs))
+    unit = "1/s" if method.better == "higher" else "s"  # only times and rates have a warm-up that can grow
+    series = tuple(_series(run, unit) for run in runs)
     views = tuple(RunView(Run("", "", (one,)), {}) for one in series)
     statistic, warmup = parse_statistic(method.statistic), warmup_for(method.statistic, method.warmup)
     # A single number is its statistic, whatever that is.
@@ -210,9 +212,9 @@ def _measured(runs: Sequence[RunValues], method: Method) -> MeasuredSide:
     return MeasuredSide(views, ((),) * len(series), series, measures)
 
 
-def _series(values: RunValues) -> Series:
+def _series(values: RunValues, unit: str) -> Series:
     run = steady_run(values, 0)
-    return Series(Key("values"), "", "value" if run.single else "samples", run.values)
+    return Series(Key("values"), unit, "value" if run.single else "samples", run.values)
 
 
 def _members(side: MeasuredSide) -> list[Members]:

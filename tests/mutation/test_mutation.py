@@ -166,7 +166,7 @@ def test_every_equivalent_mutant_is_there_and_has_a_reason() -> None:
 def test_the_core_is_all_that_decides() -> None:
     names = Core().paths
     assert {
-        "perfgate.judge.decide_change",
+        "perfgate.judge.decide.change",
         "perfgate.stats.bounds",
         "perfgate.judge.report",
         "perfgate.cli.entry",
