@@ -4,7 +4,7 @@
 |---|---|
 | `verdicts` | every rule of a case becomes verdicts: evidence, question, answer, words |
 | `case`, `subjects`, `derived`, `measure` | what is judged: runs, the metrics that a rule names, their statistics |
-| `evidence`, `presence`, `doubts/` | one clause about one metric: its runs, what cannot be judged, what makes it doubtful |
+| `evidence`, `presence`, `doubts/` | one clause about one metric: its runs, what is absent, what is doubtful |
 | `ask`, `question` | everything that can change an answer becomes a frozen question |
 | `decide/` | questions become answers; nothing else settles an outcome |
 | `verdict`, `sentences`, `explanation`, `details` | an answer becomes a verdict, with the parts and runs behind it |

@@ -138,7 +138,12 @@ def test_a_pytest_that_measures_nothing_loads_nothing(project: pytest.Pytester) 
 
         def test_modules():
             loaded = {name for name in sys.modules if name.split(".")[0] in ("perfgate", "numpy", "torch")}
-            assert loaded == {"perfgate", "perfgate.integrations", "perfgate.integrations.pytest_plugin"}
+            assert loaded == {
+                "perfgate",
+                "perfgate.integrations",
+                "perfgate.integrations.pytest_plugin",
+                "perfgate.version",
+            }
         """
     )
     project.runpytest_subprocess("-p", "perfgate.integrations.pytest_plugin").assert_outcomes(passed=1)
