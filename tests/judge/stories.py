@@ -1,7 +1,7 @@
-"""Runs of known making, and what the judge says of them as golden files that are read before a commit.
+"""Runs of known making, and the judge's verdicts on them as golden files that are read before a commit.
 
-A line of a golden file is one verdict, proof or plan without what is empty, its numbers to five digits.
-UPDATE_GOLDEN=1 writes them anew.
+A golden file has keys and numbers: a block for a verdict, a line for a proof or a plan, without empty fields, the
+numbers to five digits. The sentences are in tests/words/golden. UPDATE_GOLDEN=1 writes the files anew.
 """
 
 import os
@@ -14,12 +14,11 @@ import numpy as np
 from conftest import steady
 from msgspec import Struct
 
-from perfgate.core import Baseline, CalibratedPrior, Key, Location, NextStep, Problem, Run, Series, read_only
+from perfgate.core import NO_STEP, Baseline, CalibratedPrior, Key, Location, NextStep, Problem, Run, Series, read_only
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
-from perfgate.words.answer import next_step
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -201,20 +200,26 @@ def told(value: Any) -> Any:
 
 
 def block(row: Any) -> str:
-    """A row of a golden file as a person reads it: a verdict's answer, its sentences, then its numbers."""
+    """Return a row of a golden file: the answer of a verdict, its next step, then its numbers; no sentence."""
     fields = told(row)
     if not isinstance(fields, dict) or "outcome" not in fields:
         return _plain(fields)
     where = fields.pop("at", {})
     answer = f"{fields.pop('outcome')} ({fields.pop('reason')}, exit {fields.pop('exit_code', 0)})"
-    lines = [f"{answer}: {fields.pop('rule')}  [{where.get('line')}:{where.get('column')}]", fields.pop("message")]
+    lines = [f"{answer}: {fields.pop('rule')}  [{where.get('line')}:{where.get('column')}]"]
     step = NextStep(**fields.pop("next_step", {}))
-    lines += [f"→ {next_step(step)}"] if step.text else []
-    lines += [f"note: {note}" for note in fields.pop("notes", ())]
-    usual = {"severity": "error", "confidence": 0.95}
+    lines += [" ".join(filter(None, ("→", step.action, *_others(step), step.command)))] if step != NO_STEP else []
+    del fields["message"]
+    fields["notes"] = len(fields.pop("notes", ()))
+    usual = {"severity": "error", "confidence": 0.95, "notes": 0, "dropped": 0}
     shown = [f"{name} {_plain(value)}" for name, value in fields.items() if usual.get(name) != value]
-    numbers = "; ".join(shown)
-    return "\n    ".join([*lines, numbers]) + "\n"
+    return "\n    ".join([*lines, "; ".join(shown)]) + "\n"
+
+
+def _others(step: NextStep) -> list[str]:
+    """Return who takes a step and where, if it is not the user in the working tree."""
+    usual = NextStep()
+    return [f"({step.who}, {step.where})"] if (step.who, step.where) != (usual.who, usual.where) else []
 
 
 def _plain(value: Any) -> str:
@@ -247,8 +252,11 @@ def as_dict(value: Any) -> Any:
 
 
 def verdicts(asked: Case) -> list[dict[str, Any]]:
-    """What is said of a case; of the runs behind it only how many there are."""
-    return [{**as_dict(verdict), "runs": len(verdict.runs), "why": verdict.why} for verdict in judge(asked)]
+    """Return the fields of the verdicts; of the runs behind each, their number and the values dropped as warm-up."""
+    return [
+        {**as_dict(one), "runs": len(one.runs), "dropped": sum(run.dropped for run in one.runs), "why": one.why}
+        for one in judge(asked)
+    ]
 
 
 SHORT = """\

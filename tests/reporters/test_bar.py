@@ -3,7 +3,7 @@
 import pytest
 from any_report import briefly, verdicts
 from hypothesis import given
-from samples import (
+from sample_verdicts import (
     ABSENT,
     FAILED_CHANGE,
     FAILED_LIMIT,

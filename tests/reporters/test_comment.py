@@ -4,24 +4,28 @@ import re
 
 import pytest
 from any_report import HOSTILE, briefly, reports
+from goldens import check_golden, without_sentences
 from hypothesis import given
 from msgspec.structs import replace
-from samples import ALL_PASS, EVERY_OUTCOME, FAILED_CHANGE, WITH_MANY, check_golden
+from sample_verdicts import FAILED_CHANGE
+from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY
 
 from perfgate.core import RunEstimate
-from perfgate.reporters import mermaid, untrusted_comment
+from perfgate.reporters import markdown, mermaid, untrusted_comment
 from perfgate.reporters.markdown import COMMENT_LIMIT, marker
 from perfgate.reporters.markdown import render_comment as render
 
 
 @pytest.mark.parametrize("name", WITH_MANY)
-def test_golden(name):
-    check_golden(f"{name}.comment.md", render(WITH_MANY[name]))
+def test_a_comment_is_a_marker_the_page_and_the_owners(name):
+    report = WITH_MANY[name]
+    owners = "\ncc @team/kernels\n" if name == "learned" else ""
+    assert render(report) == f"{marker(report)}\n{markdown.render(report)}{owners}"
 
 
 @pytest.mark.parametrize("name", ["every_outcome", "with_causes"])
 def test_golden_of_an_unchecked_report(name):
-    check_golden(f"{name}.unchecked.md", untrusted_comment.render(WITH_MANY[name]))
+    check_golden(f"{name}.unchecked.md", without_sentences(untrusted_comment.render, WITH_MANY[name]))
 
 
 def test_it_fits_and_says_what_it_leaves_out():

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from PIL import Image
-from samples import WITH_CAUSES, WITH_EVIDENCE
+from sample_details import WITH_EVIDENCE
+from samples import WITH_CAUSES
 
 from perfgate.reporters.html.page import render
 

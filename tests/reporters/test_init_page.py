@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from goldens import check_golden
 from msgspec.structs import replace
-from samples import check_golden
 
 from perfgate.core.advice import Advice, FirstGate, LeftOut, ProposedRule, StepTime
 from perfgate.reporters.init import render

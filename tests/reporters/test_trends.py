@@ -11,9 +11,9 @@ import html5lib
 import numpy as np
 import pytest
 from any_report import HOSTILE
+from goldens import check_golden
 from lxml import html as lxml_html
 from msgspec.structs import replace
-from samples import check_golden
 from trend_samples import APPROVAL, COMMITS, LINE, RUNS, SMALL, history, series
 
 from perfgate.core import Key, Location, Problem

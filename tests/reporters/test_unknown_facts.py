@@ -2,7 +2,8 @@
 
 import pytest
 from msgspec.structs import replace
-from samples import ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT
+from sample_verdicts import FAILED_LIMIT
+from samples import ALL_PASS, EVERY_OUTCOME
 
 from perfgate.reporters import RENDERERS, json_report, stored_report
 from perfgate.reporters.terminal_table import render as render_table

@@ -1,0 +1,245 @@
+"""The sentences of whole reports: numbers, the answer, causes; one case for each branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+from said import Said, say
+
+from perfgate.core import (
+    NO_STEP,
+    Estimate,
+    Key,
+    KnownNoise,
+    Location,
+    NextStep,
+    Policy,
+    PolicyChange,
+    Problem,
+    Quarantine,
+    RelativeChange,
+    Report,
+    RunEstimate,
+    Share,
+    Verdict,
+)
+from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.verdicts import UnruledChange
+from perfgate.words import answer, cause_words, numbers
+
+CHANGE = Verdict(
+    *("forward within 5% of baseline", "forward", {}, "median", "fail", "interval", "error", 1, "change", "s"),
+    *("MESSAGE", NextStep("approve", "TEXT", command="COMMAND"), Location("rules.yaml", 7, 5)),
+    base=Estimate(0.361, 0.36, 0.362, 8320, 2750.0, 5),
+    new=Estimate(0.3964, 0.3911, 0.4018, 1664, 488.0, 1),
+    change=RelativeChange(0.098, 0.079, 0.117),
+    asks="within 5% of baseline",
+    tolerance=0.05,
+    minimum_detectable_change=0.062,
+)
+LIMIT = replace(
+    CHANGE,
+    rule="tail",
+    statistic="p95",
+    kind="limit",
+    asks="under 50 ms",
+    member={"rank": "3"},
+    base=None,
+    change=None,
+    tolerance=None,
+    minimum_detectable_change=None,
+    shown_unit="ms",
+    new=Estimate(0.0726, 0.0581, None, 1662, 567.0, 1),
+    bound=0.05,
+    comparator="under",
+)
+NOISE = KnownNoise(0.014, 43, "history", "main")
+MEASURED: dict[str, Verdict] = {
+    "limit": LIMIT,
+    "limit, exact": replace(LIMIT, new=Estimate(0.0726, 0.0726, 0.0726, 1, None, 1)),
+    "limit, nothing": replace(LIMIT, new=None),
+    "change": CHANGE,
+    "change, no base": replace(CHANGE, base=None, change=None),
+    "change, no new": replace(CHANGE, new=None, change=None),
+    "change, nothing": replace(CHANGE, base=None, new=None, change=None),
+}
+FULL = replace(
+    CHANGE,
+    severity="warning",
+    exit_code=0,
+    why="WHY",
+    owner="@team/kernels",
+    notes=("NOTE 1", "NOTE 2"),
+    noise=NOISE,
+    share=Estimate(0.081, 0.066, 0.101, 1662, 567.0, 1),
+    allowed_share=0.05,
+    runs=(RunEstimate("new", "new.log", 0.3964, 1664, 3), RunEstimate("base", "s/e/1/a.json", 0.361, 1664, 9, False)),
+    explained_by=(
+        Share("backward", {}, 0.24, 0.2806, 1.147, 1.02, 1.27),
+        Share("forward", {"rank": "1"}, 0.121, 0.1158, -0.147, -0.2, -0.09),
+        Share("all_reduce", {}, 0.06, 0.0991, 1.105, 1.01, 1.2, within="backward"),
+    ),
+)
+
+
+def of_numbers() -> Iterator[Said]:
+    """Yield the words of words/numbers."""
+    yield say(numbers.what, "", LIMIT)
+    yield say(numbers.what, "merged", replace(LIMIT, labels={"stage": "train"}, source="a.json"))
+    for case, verdict in MEASURED.items():
+        yield say(numbers.measured, case, verdict)
+    for case, verdict in {"limit": LIMIT, "change": CHANGE}.items():
+        yield say(numbers.allowed, case, verdict)
+        yield say(numbers.allowed_range, case, verdict)
+    yield say(numbers.allowed_range, "at least", replace(LIMIT, comparator="at least"))
+    yield say(numbers.allowed_range, "higher is better", replace(CHANGE, better="higher"))
+    yield say(numbers.allowed_range, "both ways", replace(CHANGE, two_sided=True))
+    yield say(numbers.allowed_range, "none", replace(CHANGE, tolerance=None))
+    for label, text in numbers.facts(FULL):
+        yield "numbers", "facts", f"facts/{label}: {text}"
+    noises = {
+        "calibrated": KnownNoise(0.014, 20, "calibration"),
+        "hosts": replace(NOISE, hosts=2),
+        "no branch": replace(NOISE, branch=""),
+    }
+    for case, noise in noises.items():
+        text = dict(numbers.facts(replace(FULL, noise=noise)))["noise between runs"]
+        yield "numbers", "facts", f"facts/noise between runs, {case}: {text}"
+    printed = replace(LIMIT, new=Estimate(0.0726, None, None, None, None, 2))
+    yield "numbers", "facts", f"facts/data, one number: {dict(numbers.facts(printed))['data']}"
+    yield say(numbers.explanation, "", FULL)
+    for run in FULL.runs:
+        yield say(numbers.run_row, run.side, run, FULL)
+    yield say(numbers.value_text, "", 0.3964, CHANGE)
+    yield say(numbers.value_text, "unknown", None, CHANGE)
+    points = replace(CHANGE, unit="1", shown_unit="pp")
+    for case, verdict in {"of the rule": LIMIT, "of the value": CHANGE, "share": points}.items():
+        yield say(numbers.unit_for, case, 0.3964, verdict)
+
+
+POLICY = Policy("main", "5e", "b1", commit="4f2a9c1d" * 5)
+PASSED = replace(CHANGE, rule="loss", metric="loss", outcome="pass", exit_code=0, next_step=NO_STEP)
+WARNED = replace(CHANGE, rule="peak", metric="peak", severity="warning", exit_code=0)
+QUARANTINED = replace(
+    CHANGE, rule="odd", metric="odd", exit_code=0, quarantine=Quarantine("2026-12-22", "R", ended=False)
+)
+INCONCLUSIVE = replace(CHANGE, rule="load", metric="load", outcome="inconclusive", reason="cannot-exclude", exit_code=0)
+ABSENT = replace(CHANGE, rule="gone", outcome="error", reason="no-data", exit_code=3, change=None, new=None, base=None)
+UNREAD = Problem("error", "the file is cut", Location("new.log", 7))
+NOTHING_READ = Problem("error", "no measurements", Location("new.log"))
+OF_FORWARD = Problem("error", "NaN", Location("new.log", 9), Key.of("forward", rank="1"))
+REPORT = Report(
+    outcome="fail",
+    exit_code=1,
+    verdicts=(PASSED, WARNED, QUARANTINED, INCONCLUSIVE, CHANGE),
+    problems=(UNREAD, OF_FORWARD),
+    policy=POLICY,
+    suite="gpt",
+    baseline="gpt/h200/1-4f2a9c",
+    environment={"trace_mode": "corrected"},
+    accept=NextStep("approve", "To approve these results", command="COMMAND"),
+    unknown_facts=("driver", "cuda"),
+)
+WITHOUT_RUNS = Report(outcome="error", exit_code=3, verdicts=(ABSENT,), problems=(NOTHING_READ, UNREAD))
+LOOSENED = PolicyChange("loosens", "tail", "tail", "the limit is 60 ms, not 50 ms", Location("rules.yaml", 7))
+UNRULED = UnruledChange("kernel.gemm", {}, "s", 0.012, 0.018, 0.5, 0.031)
+
+
+def of_the_answer() -> Iterator[Said]:
+    """Yield the words of words/answer."""
+    yield say(answer.worst_first, "", REPORT.verdicts)
+    yield say(answer.by_rule, "", (*REPORT.verdicts, replace(CHANGE, metric="backward")))
+    of_outcomes = {"pass": PASSED, "warning": WARNED, "quarantined": QUARANTINED, "fail": CHANGE}
+    for case, verdict in {**of_outcomes, "does not block": INCONCLUSIVE}.items():
+        for function in (answer.needs_attention, answer.shows_notes, answer.is_warning, answer.effect):
+            yield say(function, case, verdict)
+    yield say(answer.unrelated_errors, "", REPORT)
+    yield say(answer.unread_runs, "", REPORT)
+    yield say(answer.unread_runs, "nothing was read", WITHOUT_RUNS)
+    yield say(answer.not_judged, "", WITHOUT_RUNS)
+    for case, problem in {"": UNREAD, "of a metric": OF_FORWARD}.items():
+        yield say(answer.problem_text, case, problem)
+    reports = {"": REPORT, "nothing was read": WITHOUT_RUNS, "no verdicts": Report()}
+    for case, report in reports.items():
+        yield say(answer.headline, case, report)
+        yield say(answer.tally, case, report)
+    yield say(answer.origin, "", REPORT)
+    yield say(answer.origin, "a ref without a commit", replace(REPORT, policy=replace(POLICY, commit=None)))
+    yield say(answer.next_step, "", NextStep("run-again", "TEXT"))
+    yield say(answer.next_step, "command", CHANGE.next_step, code="`{}`".format)
+    yield say(answer.approval_intro, "", REPORT)
+    yield say(answer.rule_differences, "none", POLICY)
+    yield say(answer.rule_differences, "", replace(POLICY, changes=(LOOSENED,), own_outcome="pass"))
+    short = replace(LOOSENED, rule=None, own_rule=None, message="M")
+    yield say(answer.rule_differences, "many", replace(POLICY, changes=(short,) * 22))
+    yield say(answer.difference, "", replace(LOOSENED, effect="pass instead of fail"))
+    yield say(answer.difference, "of no rule", replace(LOOSENED, rule=None, own_rule=None))
+    yield say(answer.unruled, "none", REPORT)
+    yield say(answer.unruled, "", replace(REPORT, unruled=(UNRULED, replace(UNRULED, share=None)), unruled_count=2))
+    yield say(answer.unruled, "more", replace(REPORT, unruled=(UNRULED,), unruled_count=9))
+    yield say(answer.unknown_facts, "", REPORT)
+    yield say(answer.unknown_facts, "only passes", replace(REPORT, verdicts=(PASSED,)))
+    noisy = [replace(CHANGE, metric=f"m{i}", noise=replace(NOISE, runs=40 + i, deviation=0.01 * i)) for i in range(5)]
+    for count in (0, 1, 3, 5):
+        yield say(answer.learned_noise, f"{count} metrics", noisy[:count])
+    yield say(answer.learned_noise, "hosts", [replace(CHANGE, noise=replace(NOISE, hosts=2, branch=None))])
+    for hosts in (0, 2):
+        yield say(answer.without_hosts, str(hosts), hosts)
+
+
+SLOWER = Cause("slower", ("backward", "aten::mm"), "time", 0.001, 0.0008, 0.0012, 0.99, source="model.py(31): forward")
+MEMORY = Cause("memory", ("forward", "aten::linear"), "memory", 192 * 2**20, 189 * 2**20, 195 * 2**20, 1.0)
+_TORCH = "autograd::engine::evaluate_function: AddmmBackward0"
+CAUSES: dict[str, Cause] = {
+    "": SLOWER,
+    "slow rank": replace(SLOWER, kind="slow rank", ranks=("2",), share=2.5),
+    "slow ranks": replace(SLOWER, kind="slow rank", ranks=("2", "3")),
+    "sync": replace(SLOWER, kind="sync", ranks=("1",)),
+    "exposed": replace(SLOWER, kind="exposed"),
+    "stall": replace(SLOWER, kind="stall"),
+    "machine": replace(SLOWER, kind="machine", where=()),
+    "faster": replace(SLOWER, kind="faster", change_per_step=-0.001, low=-0.0012, high=-0.0008, source=""),
+    "memory": MEMORY,
+    "less memory": replace(MEMORY, change_per_step=-192.0 * 2**20, low=-195.0 * 2**20, high=-189.0 * 2**20),
+}
+REPLACED = replace(
+    SLOWER, kind="replaced", gone=(("mm", 2.0),), come=(("addmm", 1.0),), places=(SLOWER.where, ("forward", "aten::mm"))
+)
+FOUND = CauseReport((SLOWER, MEMORY), 0.0102, 0.011, 4e-6, 2e-4, 3, 1)
+EXPLAINED = replace(REPORT, causes=replace(FOUND, causes=(replace(SLOWER, verdicts=(CHANGE.rule,)), MEMORY)))
+BRIEF: dict[str, Verdict] = {
+    "change": CHANGE,
+    "limit": LIMIT,
+    "error": ABSENT,
+    "not measured": replace(LIMIT, new=None),
+}
+
+
+def of_causes() -> Iterator[Said]:
+    """Yield the words of words/cause_words."""
+    yield say(cause_words.groups, "", EXPLAINED)
+    yield say(cause_words.unexplained, "", EXPLAINED)
+    yield say(cause_words.by_verdict, "", EXPLAINED)
+    only_memory = replace(FOUND, base_step=0.0, new_step=0.0)
+    for function in (cause_words.step, cause_words.without_cause, cause_words.rest):
+        yield say(function, "", FOUND)
+        yield say(function, "memory", only_memory)
+    for case, cause in CAUSES.items():
+        yield say(cause_words.kind, case, cause)
+        yield say(cause_words.cost, case, cause)
+        yield say(cause_words.line, case, cause)
+    yield say(cause_words.title, "", SLOWER)
+    yield say(cause_words.where, "", SLOWER)
+    yield say(cause_words.place, "", ["backward", _TORCH, "AddmmBackward0", "aten::mm"])
+    yield say(cause_words.place, "nowhere", [])
+    yield say(cause_words.short, "", _TORCH)
+    for label, text in cause_words.details(REPLACED):
+        yield "cause_words", "details", f"details/{label}: {text}"
+    for case, verdict in BRIEF.items():
+        yield say(cause_words.brief, case, verdict)
+    for count in (1, 3):
+        yield say(cause_words.follow, str(count), count)
+    yield say(cause_words.steps, "", REPORT.verdicts)
+    for value in (8.15e-4, -8.15e-4):
+        yield say(cause_words.signed, "", value)

@@ -1,0 +1,253 @@
+"""The sentences of single verdicts: a change, a limit, a doubt, a note, a step; one case for each branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from math import log
+from typing import Any
+
+from msgspec.structs import replace
+from said import Said, say
+
+from perfgate.core import (
+    Acceptance,
+    Allowance,
+    HostDifference,
+    Key,
+    Location,
+    NextStep,
+    PooledRuns,
+    Quarantine,
+    Run,
+    SourceFile,
+    Verdict,
+)
+from perfgate.core.baseline import HostLevel
+from perfgate.core.results import ChangeResult, Doubt, LimitResult
+from perfgate.words import change, doubts, limit, notes, steps
+
+HERE = Acceptance(runs=("new.log",))
+ON_MAIN = replace(HERE, ref="main", head="4f2a9c1d", expires=date(2026, 2, 1))
+WITHOUT_STORE = replace(HERE, has_store=False)
+
+CHANGE = ChangeResult(
+    outcome="pass",
+    reason="interval",
+    estimate=0.031,
+    low=0.012,
+    high=0.05,
+    base_value=0.361,
+    new_value=0.372,
+    base_runs=5,
+    new_runs=1,
+    tolerance=0.05,
+)
+DOUBTED = {"outcome": "inconclusive", "at_worst": 0.1, "not_excluded": 0.139, "high": 0.139}
+UNKNOWN_NOISE = {**DOUBTED, "reason": "noise-unknown", "base_runs": 1}
+NOT_EXCLUDED = {**DOUBTED, "reason": "cannot-exclude"}
+MESSAGES: dict[str, dict[str, Any]] = {
+    "pass": {},
+    "improved": {"improved": True, "estimate": -0.2, "low": -0.21, "high": -0.19, "new_value": 0.289},
+    "fail": {"outcome": "fail", "at_worst": 0.1},
+    "suspect": {"outcome": "suspect"},
+    "suspect, several runs": {"outcome": "suspect", "at_worst": 0.1, "new_runs": 3},
+    "inconclusive": {"outcome": "inconclusive"},
+    "inconclusive, excluded": {**DOUBTED, "not_excluded": 0.08},
+    "noise-unknown": UNKNOWN_NOISE,
+    "cannot-exclude": NOT_EXCLUDED,
+    "cannot-exclude, too few runs": {**NOT_EXCLUDED, "high": 0.05},
+    "thin-tail": {"outcome": "inconclusive", "reason": "thin-tail"},
+    "exact": {"reason": "exact"},
+    "no relative change": {"estimate": None},
+    "no relative change, equal": {"estimate": None, "new_value": 0.361},
+}
+CHANGE_STEPS: dict[str, dict[str, Any]] = {
+    "pass": {},
+    "improved": {"improved": True},
+    "fail": {"outcome": "fail", "at_worst": 0.1},
+    "suspect": {"outcome": "suspect"},
+    "suspect, one run": {"outcome": "suspect", "at_worst": 0.1},
+    "suspect, two runs": {"outcome": "suspect", "at_worst": 0.1, "new_runs": 2},
+    "suspect, three runs": {"outcome": "suspect", "at_worst": 0.1, "new_runs": 3},
+    "thin-tail": {"outcome": "inconclusive", "reason": "thin-tail"},
+    "inconclusive": {"outcome": "inconclusive"},
+    "inconclusive, 3 runs needed": {"outcome": "inconclusive", "runs_needed": 3},
+    "inconclusive, 1 run needed": {"outcome": "inconclusive", "runs_needed": 1},
+    "inconclusive, excluded": {**DOUBTED, "excluded": True},
+    "noise-unknown": UNKNOWN_NOISE,
+    "cannot-exclude, one run": {**NOT_EXCLUDED, "runs_needed": 3},
+    "cannot-exclude, two runs": {**NOT_EXCLUDED, "runs_needed": 3, "new_runs": 2},
+    "cannot-exclude, few base runs": {**NOT_EXCLUDED, "base_runs": 3},
+    "cannot-exclude": NOT_EXCLUDED,
+}
+#: Between pairs, the other cases are these, too.
+STEPS_OF_PAIRS = ("pass", "improved", "fail", "suspect", *(case for case in CHANGE_STEPS if case.startswith("incon")))
+POOLED = PooledRuns("main", ("12f6784632", "e6f895e19e"), 0.068, 0.039, 0.098, decides=True)
+
+
+def of_changes() -> Iterator[Said]:
+    """Yield the sentences of words/change."""
+    for case, fields in MESSAGES.items():
+        result = replace(CHANGE, **fields)
+        yield say(change.change_message, case, "forward median", result, "baseline", ("s", None), "5%")
+    yield say(change.change_message, "warm-up", "forward median", CHANGE, "anchor", ("s", "ms"), "5% and 2 ms", 3)
+    yield say(change.pooled_note, "decides", POOLED)
+    yield say(change.pooled_note, "the branch moved", replace(POOLED, decides=False))
+    for case, fields in CHANGE_STEPS.items():
+        yield say(change.change_next_step, case, replace(CHANGE, **fields), HERE)
+    for case in STEPS_OF_PAIRS:
+        yield say(change.paired_next_step, case, replace(CHANGE, **CHANGE_STEPS[case]))
+
+
+LIMIT = LimitResult(
+    outcome="pass", reason="interval", estimate=0.0426, low=0.0401, high=0.0453, n=1662, n_effective=567.4, runs=1
+)
+LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    # fields of the result, and options of the sentence
+    "pass": ({}, {}),
+    "fail": ({"outcome": "fail"}, {}),
+    "suspect": ({"outcome": "suspect"}, {}),
+    "inconclusive": ({"outcome": "inconclusive"}, {}),
+    "every-value": ({"outcome": "fail", "reason": "every-value"}, {}),
+    "open": ({"outcome": "inconclusive", "high": None}, {"is_open": True}),
+    "cannot-exclude": ({"outcome": "inconclusive", "reason": "cannot-exclude"}, {}),
+    "exact, one number": ({"low": 0.0426, "high": 0.0426, "n": None}, {}),
+    "several runs": ({"n_effective": None, "runs": 3}, {}),
+    "warm-up": ({}, {"dropped": 12}),
+}
+
+
+def of_limits() -> Iterator[Said]:
+    """Yield the sentences of words/limit."""
+    for case, (fields, options) in LIMITS.items():
+        result = replace(LIMIT, **fields)
+        yield say(
+            limit.limit_message, case, "forward p95", result, "under 50 ms", ("s", "ms"), confidence=0.95, **options
+        )
+    yield say(limit.rank_values, "", "backward median", (0.21, 0.2), "s", "slowest", "median")
+    where, asks = "rules/training.yaml:6", "under 50 ms"
+    for case in ("pass", "fail", "suspect", "inconclusive"):
+        yield say(limit.limit_next_step, case, replace(LIMIT, outcome=case), asks, where, None)
+    failed, unknown = (replace(LIMIT, outcome=outcome) for outcome in ("fail", "inconclusive"))
+    yield say(limit.limit_next_step, "fail, a lower bound on a ref", failed, "at least 95%", where, None, "main")
+    yield say(limit.limit_next_step, "suspect, values needed", replace(LIMIT, outcome="suspect"), asks, where, 59)
+    yield say(limit.limit_next_step, "inconclusive, open", unknown, asks, where, 59, is_open=True)
+
+
+ALLOWED = Allowance("forward", 0.22, "ada", "worth it", date(2026, 1, 31))
+QUARANTINE = Quarantine("2026-12-22", "6 of 80 unchanged runs of main were red", ended=False)
+
+
+def of_notes() -> Iterator[Said]:
+    """Yield the sentences of words/notes; its constants are added by the test."""
+    yield say(notes.unstored_parts, "", ["forward", "backward"])
+    yield say(notes.uncalibrated, "looks", has_looks=True, can_calibrate=True, history=None)
+    yield say(notes.uncalibrated, "no looks", has_looks=False, can_calibrate=False, history=None)
+    yield say(notes.uncalibrated, "unlike the history", has_looks=True, can_calibrate=False, history=0.014)
+    for effect in ("expired", "not-enough", "eased"):
+        yield say(notes.allowance, effect, ALLOWED, effect)
+    yield say(notes.one_of_many, "", 12, 0.95)
+    yield say(notes.paired, "", 3, "in-turn", None)
+    yield say(notes.paired, "known noise", 1, "one-process", 8)
+    yield say(notes.order_effect, "removed", 0.002, 0.05)
+    yield say(notes.order_effect, "large", 0.06, 0.05)
+    yield say(notes.two_modes, "", 0.1, 0.12, 0.3, "s")
+    yield say(notes.left_out, "", ["loss", "memory", "loss"])
+    yield say(notes.quarantine_over, "", QUARANTINE)
+    yield say(notes.in_quarantine, "", QUARANTINE, "MESSAGE")
+    yield say(notes.in_quarantine, "ended", replace(QUARANTINE, ended=True), "MESSAGE")
+    for policy in ("warn", "skip"):
+        yield say(notes.accepted_missing, policy, policy, "MESSAGE")
+    yield say(notes.expected_failure, "", date(2026, 6, 1), "known", "fail", "MESSAGE")
+    yield say(notes.with_earlier_runs, "", POOLED, "MESSAGE")
+    yield say(notes.allowed_up_to, "", ALLOWED, "MESSAGE")
+
+
+HOSTS = HostDifference(
+    *(Key("forward"), "median", "worst", "main", HostLevel(("a100-1", "a100-2"), 12, 0.1, 0.004)),
+    *(HostLevel(("a100-7",), 9, 0.104, 0.006), log(1.04), 0.03, 0.05),
+)
+DOUBTS: dict[str, Doubt] = {
+    "kind": Doubt("measured-less", "kind", "samples", "aggregate", decides=True),
+    "kind, one number": Doubt("measured-less", "kind", "value", "summary", decides=True),
+    "new runs": Doubt("runs-disagree", "new-runs", 0.1, 0.13, decides=True),
+    "base runs": Doubt("runs-disagree", "base-runs", 0.1, 0.13, decides=True),
+    "gain": Doubt("implausible", "gain", 0.3, 0.01, decides=True),
+    "gain to 0": Doubt("implausible", "gain", 0.3, 0.0, decides=True),
+    "mean": Doubt("mean-moved", "mean", 0.1, 0.12, decides=False),
+    "quarter": Doubt("warm-up", "quarter", 40, 10, decides=True),
+    "warm-up time": Doubt("warm-up", "warm-up time", 3.0, 21.0, decides=True),
+    "warm-up steps": Doubt("warm-up", "warm-up steps", 3, 21, decides=True),
+    "fewer values": Doubt("measured-less", "values", 60, 20, decides=True),
+    "more calls": Doubt("measured-less", "calls", 2, 3, decides=True),
+    "more ranks": Doubt("measured-less", "more-ranks", 8, 16, decides=True),
+    "ranks": Doubt("measured-less", "ranks", 1, 0.5, decides=True),
+    "ranks, also of the base": Doubt("measured-less", "ranks", 0.75, 0.5, decides=True),
+    "steps": Doubt("measured-less", "steps", 1, 0.9, decides=True),
+    "joined": Doubt("measured-less", "joined", 1, 0.9, decides=True),
+    "hosts": Doubt("machine", "host-level", 0.1, 0.104, decides=True, of="slower", hosts=HOSTS),
+    "one branch unknown": Doubt("machine", "host-level", 0.1, 0.104, True, "slower", replace(HOSTS, branch="")),
+    "same host": Doubt("machine", "same-host", 0.0, 0.012, decides=True),
+    "host": Doubt("machine", "host", "a100-1", "a100-7", decides=True),
+    "cycles": Doubt("machine", "cycles", 0.0, 0.004, decides=True),
+    "clock": Doubt("machine", "clock", 1.98e9, 1.41e9, decides=True),
+    "clock of the base": Doubt("machine", "clock", 1.41e9, 1.98e9, decides=True),
+    "lost time": Doubt("machine", "lost", 0.0, 0.12, decides=True, of="throttled by heat"),
+}
+DOUBT_STEPS = (
+    "hosts",
+    "clock",
+    "lost time",
+    "new runs",
+    "quarter",
+    "warm-up time",
+    "gain",
+    "ranks",
+    "fewer values",
+    "steps",
+)
+
+
+def of_doubts() -> Iterator[Said]:
+    """Yield the sentences of words/doubts."""
+    for case, doubt in DOUBTS.items():
+        yield say(doubts.doubt_sentence, case, doubt, "s", None)
+    for case in DOUBT_STEPS:
+        yield say(doubts.doubt_next_step, case, DOUBTS[case], WITHOUT_STORE, has_base=case != "ranks")
+    yield say(doubts.doubt_next_step, "gain, here", DOUBTS["gain"], HERE, has_base=True)
+    yield say(doubts.doubt_next_step, "gain, on main", DOUBTS["gain"], ON_MAIN, has_base=True)
+
+
+FOLDERS = [("a/rank0.log", "a/rank1.log"), ("b.log",)]
+FAILED = Verdict(
+    *("forward within 5%", "forward", {}, "median", "fail", "interval", "error", 1, "change", "s", "MESSAGE"),
+    *(NextStep("approve", "TEXT", command="APPROVE"), Location("rules.yaml", 7)),
+)
+
+
+def of_steps() -> Iterator[Said]:
+    """Yield the sentences of words/steps."""
+    for reference in ("baseline", "anchor"):
+        yield say(steps.accept_change, reference, HERE, reference)
+        yield say(steps.accept_change, f"{reference} on a ref", ON_MAIN, reference)
+    yield say(steps.accept_change, "without a store", WITHOUT_STORE, "baseline")
+    for case, accept in {"here": HERE, "on a ref": ON_MAIN, "without a store": WITHOUT_STORE}.items():
+        yield say(steps.hold_gain, case, accept)
+    for case, accept in {"here": HERE, "on a ref": ON_MAIN}.items():
+        yield say(steps.make_baseline, case, accept)
+        yield say(steps.complete_base, case, accept, FOLDERS)
+    yield say(steps.complete_base, "too many files", HERE, [(f"{i}.log",) for i in range(11)])
+    for otherwise in ("pass", "fail"):
+        yield say(steps.expected_next_step, otherwise, otherwise)
+    for reason in ("no-unit", "too-few-runs", "no-baseline", "throttled", "metric-absent"):
+        yield say(steps.error_step, reason, reason, "TEXT")
+    yield say(steps.error_step, "a whole step", "no-baseline", NextStep("approve", "TEXT"))
+    yield say(steps.sources_of, "", [Run("a", "test", (), files=(SourceFile("a.log", "test", "00"),))])
+    failed = NextStep("approve", "TEXT")
+    yield say(steps.allow_step, "a change", failed, ON_MAIN, "forward", 0.123)
+    yield say(steps.allow_step, "no relative change", failed, ON_MAIN, "forward", 0.0)
+    yield say(steps.to_accept, "nothing", HERE, [])
+    yield say(steps.to_accept, "approve", HERE, [FAILED])
+    allowed = replace(FAILED, next_step=NextStep("allow", "TEXT", command="ALLOW"))
+    yield say(steps.to_accept, "allow", ON_MAIN, [FAILED, allowed])
