@@ -56,46 +56,80 @@ class LoadedBaseline(Struct, frozen=True):
     sha256: str = hashlib.sha256().hexdigest()
 
 
-def load_baseline(
-    store: Store,
-    ruleset: Ruleset,
-    facts: dict[str, Fact],
-    accept: Acceptance,
-    head: Callable[[], str | None] = lambda: None,
-) -> LoadedBaseline:
-    """Load the runs that new ones of an environment are compared with, or the reason why there are none.
+class _Environment(Struct, frozen=True):
+    """The stored files of one environment of a suite."""
 
-    Parameters
-    ----------
-    facts: the facts of the environment.
-    accept: how the new runs can be accepted, for messages.
-    head: returns the measured commit, whose allowances are loaded, too; called only if there are any.
-    """
-    suite, identity = ruleset.suite, identity_of(facts, ruleset.identity)
-    root, store = store, ListedStore.of(store, suite)
-    environment, nearest, problems = find_environment(store, suite, identity)
-    stored, wrong, sha256 = read_stored_runs(store, suite, environment, ruleset)
-    priors, unread, priors_sha256 = read_priors(store, suite, environment)
-    allowed, unallowed = read_allowances(store, suite)
-    problems += wrong + _misplaced(store, stored, priors, identity, facts) + unread + unallowed
+    store: ListedStore
+    #: `SUITE/ENVIRONMENT`.
+    place: str
+    #: How the nearest environment differs, if this one has no files.
+    nearest: str | None
+    runs: list[StoredRun]
+    history: History
+    priors: dict[str, PriorFile]
+    allowed: dict[str, AllowanceFile]
+    #: The problems of the runs, and those of the priors and allowances.
+    problems: list[Problem]
+    other_problems: list[Problem]
+    sha256: str
+
+
+class StoredBaselines(Struct, frozen=True):
+    """The stored baselines of a suite. Each environment is read once, however often it is asked for."""
+
+    store: Store
+    ruleset: Ruleset
+    _read: dict[str, _Environment] = field(default_factory=dict)
+
+    def load(
+        self, facts: dict[str, Fact], accept: Acceptance, head: Callable[[], str | None] = lambda: None
+    ) -> LoadedBaseline:
+        """Return the runs that new ones of an environment are compared with, or the reason why there are none.
+
+        Parameters
+        ----------
+        facts: the facts of the environment.
+        accept: how the new runs can be accepted, for messages.
+        head: returns the measured commit, whose allowances are loaded, too; called only if there are any.
+        """
+        identity = identity_of(facts, self.ruleset.identity)
+        found = self._environment(identity)
+        misplaced = _misplaced(found.store, found.runs, found.priors, identity, facts)
+        history, problems = found.history, [*found.problems, *misplaced, *found.other_problems]
+        heads, damaged = history.heads(), bool(problems)
+        if len(heads) > 1:
+            problems.append(Problem("error", _two_heads(heads, accept), found.store.location(found.place)))
+        if problems:
+            return LoadedBaseline(_UNUSABLE, history, problems, damaged, found.sha256)
+        if heads:
+            baseline = replace(
+                _of_level(history, heads[0]),
+                place=f"{found.place}/{heads[0]}",
+                unknown_facts=tuple(name for name, value in identity.items() if value is None),
+                allowances=tuple(file.allowance() for file in found.allowed.values() if file.head == head()),
+            )
+        else:
+            baseline = Baseline(missing=found.nearest) if found.nearest else _no_suite(self.store, self.ruleset, accept)
+        baseline = replace(baseline, priors=tuple(row for file in found.priors.values() for row in file.calibrated))
+        return LoadedBaseline(baseline, history, problems, damaged, found.sha256)
+
+    def _environment(self, identity: Identity) -> _Environment:
+        name = environment_name(identity)
+        if name not in self._read:
+            self._read[name] = _read_environment(self.store, self.ruleset, identity)
+        return self._read[name]
+
+
+def _read_environment(store: Store, ruleset: Ruleset, identity: Identity) -> _Environment:
+    suite = ruleset.suite
+    listed = ListedStore.of(store, suite)
+    environment, nearest, problems = find_environment(listed, suite, identity)
+    stored, wrong, sha256 = read_stored_runs(listed, suite, environment, ruleset)
+    priors, unread, priors_sha256 = read_priors(listed, suite, environment)
+    allowed, unallowed = read_allowances(listed, suite)
     sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
-    history = History.of(stored)
-    heads, damaged = history.heads(), bool(problems)
-    if len(heads) > 1:
-        problems.append(Problem("error", _two_heads(heads, accept), store.location(f"{suite}/{environment}")))
-    if problems:
-        return LoadedBaseline(_UNUSABLE, history, problems, damaged, sha256)
-    if heads:
-        baseline = replace(
-            _of_level(history, heads[0]),
-            place=f"{suite}/{environment}/{heads[0]}",
-            unknown_facts=tuple(name for name, value in identity.items() if value is None),
-            allowances=tuple(file.allowance() for file in allowed.values() if file.head == head()),
-        )
-    else:
-        baseline = Baseline(missing=nearest) if nearest else _no_suite(root, ruleset, accept)
-    baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
-    return LoadedBaseline(baseline, history, problems, damaged, sha256)
+    place, problems, others = f"{suite}/{environment}", problems + wrong, unread + unallowed
+    return _Environment(listed, place, nearest, stored, History.of(stored), priors, allowed, problems, others, sha256)
 
 
 def _of_level(history: History, level: str) -> Baseline:

@@ -39,7 +39,8 @@ def check(
     \b
     Example: perfgate check train.log --junit perfgate.xml
     """
-    from perfgate.commands import check as command
+    from perfgate.commands.check import check as command
+    from perfgate.commands.preparing import CheckRequest
 
     plan = None if looks is None else tuple(range(1, looks + 1))
     with publication.replaced_if_refused((*options.runs, *options.rules, options.baselines, *options.env)):
@@ -47,11 +48,9 @@ def check(
             from perfgate.workspace.rule_source import with_commit
 
             options = with_commit(options)
-        request = command.CheckRequest(
-            options, missing_baseline, only, strict, plan, with_details=publication.with_details
-        )
+        request = CheckRequest(options, missing_baseline, only, strict, plan, with_details=publication.with_details)
         with progress():
-            report = command.check(request)
+            report = command(request)
         code = publish(report, publication)
     if propose is not None:
         from perfgate.baselines.approvals import propose as write

@@ -204,7 +204,7 @@ def run(
     Interleaved with another commit:
       perfgate run --paired --base-ref refs/remotes/origin/main -- python train.py
     """
-    from perfgate.commands.check import CheckRequest
+    from perfgate.commands.preparing import CheckRequest
     from perfgate.commands.run import RunRequest
     from perfgate.commands.run import run as command
 

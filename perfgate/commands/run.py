@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.baselines.policy_stores import held
-from perfgate.commands.check import CheckRequest, check
-from perfgate.core import Report
+from perfgate.commands.judging import judged
+from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
+from perfgate.core import Fact, Report
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
+from perfgate.workspace.env_facts import joined_facts
+from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import Refused, typed_path
-from perfgate.workspace.rule_source import policy_source, read_rules
-from perfgate.workspace.surroundings import head_commit
 
 
 class RunRequest(Struct, frozen=True):
@@ -38,27 +39,16 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     After a signal, the report is about what was measured before. Raises Refused for usage errors, and if a signal came
     before the first run.
     """
-    options, measuring = request.check.options, request.measuring
-    source = policy_source(options.policy_ref, options.policy_commit)
-    ruleset, _, _ = read_rules(source, options.rules, options.suite)
-    if ruleset is None:  # nothing is run for rules with mistakes
-        report = check(replace(request.check, source=source))
-        return report, report.exit_code
-    # The program can change refs, HEAD, and the working tree.
-    source = held(source, options.rules, options.baselines, ruleset.suite)
-    options = replace(options, head=options.head or head_commit())
-    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None, source=source)
-
-    def judge_runs(paths: Sequence[Path]) -> Report:
-        names = tuple(typed_path(str(path)) for path in paths)
-        env = (*map(str, measuring.fact_files()), *options.env)
-        report = check(replace(own, options=replace(options, runs=names, env=env)))
-        return report if paths else replace(report, verdicts=(), problems=())
-
+    measuring = request.measuring
+    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None)
+    prepared = prepare(own, hold=True)
+    if isinstance(prepared, Report):  # nothing is run for rules with mistakes
+        return prepared, prepared.exit_code
+    judge_runs = partial(_judged, prepared, list[RunsOfPath]())
     try:
         with stopped_by_signals() as signals:
             if request.pairs is not None:
-                pairs = replace(request.pairs, mappings=ruleset.mappings)
+                pairs = replace(request.pairs, mappings=prepared.ruleset.mappings)
                 report = run_pairs(measuring, pairs, judge_runs, tell)
             elif measuring.stop == "unless-suspect":
                 report = run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
@@ -67,3 +57,23 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     except Stopped as stopped:  # before the first run, or after the last one
         raise Refused(str(stopped), stopped.exit_code) from None
     return report, signals[0].exit_code if signals else report.exit_code
+
+
+def _judged(
+    prepared: Prepared, earlier: list[RunsOfPath], paths: Sequence[Path], noted: Mapping[str, Mapping[str, Fact]]
+) -> Report:
+    """Judge the runs at the paths. Only those are read that no earlier look read.
+
+    Parameters
+    ----------
+    noted: the facts of the machine, by the files that have them.
+    """
+    names = tuple(typed_path(str(path)) for path in paths)
+    options = replace(prepared.request.options, runs=names, env=(*noted, *prepared.request.options.env))
+    look = replace(
+        prepared,
+        request=replace(prepared.request, options=options),
+        facts=lambda: joined_facts([*noted.values(), prepared.facts()]),
+    )
+    report = judged(look, read_new(look, names, earlier))
+    return report if paths else replace(report, verdicts=(), problems=())

@@ -22,17 +22,24 @@ _CONTRADICTED = (
 
 def read_facts(options: Iterable[str]) -> dict[str, Fact]:
     """Read the environment facts of `--env`: each is a JSON file of facts, or KEY=VALUE. Raises Refused."""
+    return joined_facts(map(_given, options))
+
+
+def joined_facts(parts: Iterable[Mapping[str, Fact]]) -> dict[str, Fact]:
+    """Return the facts of all parts; of a fact that differs, the last one. Reasons for throttling add up."""
     facts: dict[str, Fact] = {}
-    for option in options:
-        name, sign, value = option.partition("=")
-        if sign and name and not os.path.exists(option):
-            if not value:
-                raise Refused(f"--env {option}: the fact has no value")
-            given: Mapping[str, Fact] = {name: _scalar(value)}
-        else:
-            given = _facts_file(option)
-        facts = {**facts, **given, **_throttling(facts, given)}
+    for part in parts:
+        facts = {**facts, **part, **_throttling(facts, part)}
     return facts
+
+
+def _given(option: str) -> Mapping[str, Fact]:
+    name, sign, value = option.partition("=")
+    if not sign or not name or os.path.exists(option):
+        return _facts_file(option)
+    if not value:
+        raise Refused(f"--env {option}: the fact has no value")
+    return {name: _scalar(value)}
 
 
 def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[str, Fact]:

@@ -24,11 +24,13 @@ from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import (
     CHUNK,
+    RunsOfPath,
     Unusable,
     machine_files,
     nearest_file,
     opened_input,
     parts_of,
+    refuse_copies,
     scratch_file,
     unreadable,
 )
@@ -79,6 +81,7 @@ def read_runs(
     with_calls: bool = True,
     mappings: Sequence[FileMapping] = (),
     shortening: Callable[[], Shorten | None] | None = None,
+    earlier: list[RunsOfPath] | None = None,
 ) -> tuple[Run, ...]:
     """Read every run named on the command line; a run contains the problems of its files.
 
@@ -91,6 +94,7 @@ def read_runs(
     with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
     mappings: how the files of the team's own tools are read.
     shortening: asked once, before several files are read; returns how the runs of each are made shorter, if they are.
+    earlier: the first paths, which were read before and may have moved. They are not read again; new ones are added.
 
     Raises Refused for an unknown format and for the same file given twice.
     """
@@ -104,20 +108,22 @@ def read_runs(
         faults = "".join(f"; {fault}" for fault in plugins().faults)
         raise Refused(f"--format {format}: no such format; {hint}{faults}")
     options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls, mappings)
-    named = [(path, path if as_given and "://" not in path else shown_path(path)) for path in paths]
-    found = [
-        [with_missing_ranks(run) if "torch-trace" in run.format else run for run in own]
-        for own in _read_all(named, options, shortening)
-    ]
-    seen: dict[tuple[str, ...], str] = {}
-    for own in found:
-        content = tuple(sorted({file.sha256 for run in own for file in run.files}))
-        if content and any(run.series for run in own):
-            if content in seen:
-                raise Refused(f"{own[0].source} is a copy of {seen[content]}: one run may count once only")
-            seen[content] = own[0].source
-    with_machines = (_with_machine(path, own, options) for path, own in zip(paths, found, strict=True))
-    return tuple(run for own in with_machines for run in own)
+    found = [one.at(path) for one, path in zip(earlier or (), paths, strict=False)]
+    new = paths[len(found) :]
+    named = [(path, path if as_given and "://" not in path else shown_path(path)) for path in new]
+    each = _read_all(named, options, shortening, several=earlier is not None)
+    found += [_of_path(path, runs, options) for path, runs in zip(new, each, strict=True)]
+    refuse_copies(found)
+    if earlier is not None:
+        earlier[:] = found
+    return tuple(run for one in found for run in one.runs)
+
+
+def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath:
+    own = [with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs]
+    content = tuple(sorted({file.sha256 for run in own for file in run.files}))
+    machine = _with_machine(path, own, options)
+    return RunsOfPath(path, tuple(machine), content if any(run.series for run in own) else ())
 
 
 def _with_machine(path: str, runs: list[Run], options: ReadOptions) -> list[Run]:
@@ -142,13 +148,22 @@ def refuse_twice(paths: Sequence[str]) -> None:
 
 
 def _read_all(
-    named: Sequence[tuple[str, str]], options: ReadOptions, shortening: Callable[[], Shorten | None] | None
+    named: Sequence[tuple[str, str]],
+    options: ReadOptions,
+    shortening: Callable[[], Shorten | None] | None,
+    *,
+    several: bool,
 ) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs at each path with a name: of a file, or the one run of a folder."""
+    """Yield the runs at each path with a name: of a file, or the one run of a folder.
+
+    Parameters
+    ----------
+    several: more paths will be read later.
+    """
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]
-    shorten = _asked(shortening, readable) if shortening is not None and len(readable) > 1 else None
+    shorten = _asked(shortening, readable) if shortening is not None and (several or len(readable) > 1) else None
     short = replace(options, shorten=shorten) if shorten else options
     counts = [sum(not isinstance(part, Run) for part in folders.get(path, [(path, "")])) for path, _ in named]
     each = _each(readable, short, counts)
