@@ -22,9 +22,8 @@ from perfgate.baselines.writing import write_file
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural, utf8_text
-from perfgate.judge.naming import naming
 from perfgate.judge.pairs import is_paired
-from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.judge.subjects import JudgedRuns, find_subjects, naming
 from perfgate.judge.utilization import with_utilization
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, Sentence, selectors

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.baselines.files import ALLOWANCE, PRIOR, STORED_RUN, AllowanceFile, PriorFile, RunHead, RunOutline
-from perfgate.baselines.levels import History, StoredRun, contradictions
+from perfgate.baselines.levels import History, RunBytes, StoredRun, contradictions
 from perfgate.baselines.places import (
     ALLOWANCES,
     Identity,
@@ -24,12 +24,11 @@ from perfgate.baselines.places import (
     pairing_of,
 )
 from perfgate.baselines.policy_stores import ListedStore
-from perfgate.baselines.run_bytes import RunBytes
 from perfgate.baselines.stores import Store, each_file
 from perfgate.core import Acceptance, Baseline, Fact, NextStep, Problem
 from perfgate.core.wording import listed
 from perfgate.documents.signed_files import END_BYTES
-from perfgate.judge.naming import naming
+from perfgate.judge.subjects import naming
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS
 from perfgate.words.steps import make_baseline
@@ -102,9 +101,13 @@ class StoredBaselines(Struct, frozen=True):
         if problems:
             return LoadedBaseline(_UNUSABLE, history, problems, damaged, found.sha256)
         if heads:
-            baseline = replace(
-                _of_level(history, heads[0]),
+            # `calibrate` compares the runs of each level with each other.
+            spare = sum(len(one) - 1 for one in history.levels.values())
+            baseline = Baseline(
                 place=f"{found.place}/{heads[0]}",
+                runs=tuple(run.run() for run in history.compared(heads[0])),
+                anchor=tuple(run.run() for run in history.anchor(heads[0])),
+                calibratable=spare >= FEWEST_RUNS - 1,
                 unknown_facts=tuple(name for name, value in identity.items() if value is None),
                 allowances=tuple(file.allowance() for file in found.allowed.values() if file.head == head()),
             )
@@ -114,29 +117,18 @@ class StoredBaselines(Struct, frozen=True):
         return LoadedBaseline(baseline, history, problems, damaged, found.sha256)
 
     def _environment(self, identity: Identity) -> _Environment:
-        name = environment_name(identity)
+        name, suite = environment_name(identity), self.ruleset.suite
         if name not in self._read:
-            self._read[name] = _read_environment(self.store, self.ruleset, identity)
+            store = ListedStore.of(self.store, suite)
+            environment, nearest, problems = find_environment(store, suite, identity)
+            stored, wrong, sha256 = read_stored_runs(store, suite, environment, self.ruleset)
+            priors, unread, priors_sha256 = read_priors(store, suite, environment)
+            allowed, unallowed = read_allowances(store, suite)
+            sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
+            place, history = f"{suite}/{environment}", History.of(stored)
+            found = stored, history, priors, allowed, problems + wrong, unread + unallowed, sha256
+            self._read[name] = _Environment(store, place, nearest, *found)
         return self._read[name]
-
-
-def _read_environment(store: Store, ruleset: Ruleset, identity: Identity) -> _Environment:
-    suite = ruleset.suite
-    listed = ListedStore.of(store, suite)
-    environment, nearest, problems = find_environment(listed, suite, identity)
-    stored, wrong, sha256 = read_stored_runs(listed, suite, environment, ruleset)
-    priors, unread, priors_sha256 = read_priors(listed, suite, environment)
-    allowed, unallowed = read_allowances(listed, suite)
-    sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
-    place, problems, others = f"{suite}/{environment}", problems + wrong, unread + unallowed
-    return _Environment(listed, place, nearest, stored, History.of(stored), priors, allowed, problems, others, sha256)
-
-
-def _of_level(history: History, level: str) -> Baseline:
-    runs, anchor = (tuple(run.run() for run in found) for found in (history.compared(level), history.anchor(level)))
-    # `calibrate` compares the runs of each level with each other.
-    spare = sum(len(one) - 1 for one in history.levels.values())
-    return Baseline(runs=runs, anchor=anchor, calibratable=spare >= FEWEST_RUNS - 1)
 
 
 def joined_sha256(sha256: str, more: str) -> str:

@@ -22,7 +22,7 @@ from perfgate.cli.shared import (
     workers_option,
 )
 from perfgate.commands.causes import advised, causes_of
-from perfgate.commands.given_pairs import with_pairs
+from perfgate.commands.preparing import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
 
 from msgspec.structs import replace
 
 from perfgate.analysis.drift import FEWEST_RUNS, drifts
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.repository import LoadedBaseline, joined_sha256
-from perfgate.commands.check_problems import only_problems, reading_problems
-from perfgate.commands.preparing import Prepared
+from perfgate.commands.preparing import Prepared, refusal_of_pairs, with_pairs
 from perfgate.core import (
     NO_STEP,
     Acceptance,
     Baseline,
     Fact,
     Key,
+    Location,
     NextStep,
-    Outcome,
     Policy,
-    PolicyChange,
     Problem,
     Report,
     Run,
@@ -35,16 +33,13 @@ from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import measured_twice
-from perfgate.judge.naming import naming
 from perfgate.judge.report import with_outcome
-from perfgate.judge.subjects import JudgedRuns
+from perfgate.judge.subjects import JudgedRuns, naming
 from perfgate.judge.verdicts import judge, judge_with_details
+from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import merge_facts
-from perfgate.workspace.options import Refused, acceptance
-
-if TYPE_CHECKING:
-    from perfgate.commands.remembered import ReadHistory
+from perfgate.workspace.options import Refused, acceptance, shown_path
 
 
 def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
@@ -60,19 +55,24 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     case, unpaired = _case(prepared, runs, facts, loaded.baseline, accept)
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
     is_named = naming(ruleset)
-    problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
+    problems = [*prepared.problems, *_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
-    problems += [*only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
+    problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)
     causes, verdicts, unexplained = _explained(case, verdicts)
-    changes, own = _changes(prepared, case, verdicts)
     baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
+    policy = Policy(source.ref, prepared.rules_sha256, baselines_sha256, commit=source.sha)
+    if source.ref is not None:
+        from perfgate.commands.rule_changes import policy_changes
+
+        changes, own = policy_changes(prepared.own_policy(), request.options, case, verdicts)
+        policy = replace(policy, changes=changes, own_outcome=own)
     found = Report(
         verdicts=verdicts,
         problems=(*problems, *unexplained),
         inputs=tuple(dict.fromkeys(file for run in runs for file in run.files)),
         environment=facts,
-        policy=Policy(source.ref, prepared.rules_sha256, baselines_sha256, changes, own, source.sha),
+        policy=policy,
         suite=ruleset.suite,
         baseline=case.baseline.place,
         accept=_to_accept(case, verdicts),
@@ -100,8 +100,6 @@ def _case(
     request, ruleset = prepared.request, prepared.ruleset
     new, baseline, unpaired = runs, stored, list[Problem]()
     if any(series.key.label("pairing") for run in runs for series in run.series):
-        from perfgate.commands.given_pairs import refusal_of_pairs, with_pairs
-
         refusal = None if request.own_pairs else refusal_of_pairs(ruleset, prepared.source.ref)
         new, baseline, unpaired = with_pairs(runs, stored, refusal)
     if request.looks and len(new) > request.looks[-1]:
@@ -136,8 +134,12 @@ def _judged(
     base = case.baseline
     compared = {run.source for run in base.runs}
     times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
-    since = max(times, default=None)
-    case, noticed = with_history(case, runs, prepared.history, prepared.source.ref, prepared.head, since)
+    noticed: list[Problem] = []
+    if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
+        from perfgate.commands.remembered import with_remembered
+
+        since, ref = max(times, default=None), prepared.source.ref
+        case, noticed = with_remembered(case, runs, read_history, ref, prepared.head(), since)
     if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_RUNS:
         noticed += drifts(case, runs)
     if not with_details:
@@ -147,34 +149,6 @@ def _judged(
     lost_time = min((rule.settings.lost_time for rule in case.ruleset.rules), default=1.0)
     shown = collected(verdicts, found, base.runs, case.new, levels(loaded), metrics, lost_time)
     return case, verdicts, noticed, shown
-
-
-def with_history(
-    case: Case,
-    runs: JudgedRuns,
-    history: Callable[[str], ReadHistory | None],
-    ref: str | None = None,
-    head: Callable[[], str | None] = lambda: None,
-    since: str | None = None,
-) -> tuple[Case, list[Problem]]:
-    """Return the case with what the history of its baseline teaches, and its problems. Pairs need no history.
-
-    Parameters
-    ----------
-    history: returns what reads the history of SUITE/ENVIRONMENT; None without one.
-    ref: the ref that the baseline was read from; None for the working tree.
-    head: returns the measured commit.
-    since: the time after which runs of the branch are later ones; None leaves them out.
-    """
-    place = (case.baseline.place or "").split("/")
-    if case.baseline.pairing is not None or len(place) < 2:
-        return case, []
-    read_history = history("/".join(place[:2]))
-    if read_history is None:
-        return case, []
-    from perfgate.commands.remembered import with_remembered
-
-    return with_remembered(case, runs, read_history, ref, head(), since)
 
 
 def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[UnruledChange, ...], int]:
@@ -197,18 +171,6 @@ def _explained(
     return explained(case, verdicts)
 
 
-def _changes(
-    prepared: Prepared, case: Case, verdicts: tuple[Verdict, ...]
-) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
-    """Return the differences between the working tree and the ref, and the outcome with the working tree."""
-    policy = prepared.own_policy()
-    if policy is None:
-        return (), None
-    from perfgate.commands.rule_changes import policy_changes
-
-    return policy_changes(policy, prepared.request.options, case, verdicts)
-
-
 def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
     """Return how the result can be accepted. Pairs have a base of their own, which no command changes."""
     if case.baseline.pairing is not None or not any(verdict.next_step.command for verdict in verdicts):
@@ -216,3 +178,43 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
     from perfgate.words.steps import to_accept
 
     return to_accept(case.accept, verdicts)
+
+
+def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
+    """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
+
+    A warning that several runs of one file have is said once for the file.
+    """
+    groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
+    several = {file.path for run in runs if run.part is not None for file in run.files}
+    for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
+        is_of_file = problem.severity == "warning" and problem.at.file in several
+        about = "" if problem.key else problem.message if is_of_file else problem.message + str(problem.at)
+        groups.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
+    found = []
+    for first, *more in groups.values():
+        others = f"of {first.key}" if first.key else "in this file"
+        message = first.message + (f" (and {len(more)} more {others})" if more else "")
+        is_unread = first.key is not None and not is_named(first.key)
+        found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
+    return found
+
+
+def _only_problems(only: Sequence[str], rules: str, case: Case, verdicts: tuple[Verdict, ...]) -> list[Problem]:
+    """Return an error if nothing was judged, and a warning for each `--only` that matches nothing."""
+    if verdicts and not only:
+        return []
+    at = Location(shown_path(rules))
+    found = []
+    if not verdicts:
+        why = f"--only {' '.join(only)} matches no rule" if only else "no rule gave a verdict"
+        found.append(Problem("error", f"nothing was judged: {why}", at))
+    known = {name for rule in case.ruleset.rules for name in (rule.name, rule.sentence.subject_text)}
+    # A glob in a rule may match any metric of the runs.
+    known |= {name for run in case.new for name in run.metrics}
+    for glob in dict.fromkeys(only):
+        if not any(glob_matches(glob, name) for name in known):
+            near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
+            found.append(Problem("warning", f"--only {glob} matches no rule and no metric: {hint}", at))
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import click
 
@@ -13,8 +12,8 @@ from perfgate.baselines.repository import StoredBaselines, environments, read_st
 from perfgate.baselines.stores import Store, open_store
 from perfgate.cli.printing import complain, screen, write_document
 from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
-from perfgate.commands.judging import with_history
 from perfgate.commands.preparing import history_of
+from perfgate.commands.remembered import with_remembered
 from perfgate.core import Baseline, Fact, Problem, fact_text
 from perfgate.core.summaries import Plan
 from perfgate.judge.case import Case
@@ -79,7 +78,10 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
         loaded = stored.load(facts, acceptance(options))
         case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
         runs = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
-        case, unused = with_history(case, runs, partial(history_of, WORKING_TREE, options.baselines))
+        unused: list[Problem] = []
+        place = case.baseline.place
+        if place is not None and (read_history := history_of(WORKING_TREE, options.baselines, place)):
+            case, unused = with_remembered(case, runs, read_history)
         yield case, [*wrong, *loaded.problems, *unused]
     if problems:
         yield Case(ruleset, (), Baseline(), surroundings.today()), problems

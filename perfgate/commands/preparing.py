@@ -8,26 +8,33 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.baselines.places import HISTORY
 from perfgate.baselines.policy_stores import held, store_of
 from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import Store
-from perfgate.core import Fact, MissingBaseline, Policy, Problem, Report, Run
+from perfgate.core import Baseline, Fact, Location, MissingBaseline, NextStep, Policy, Problem, Report, Run
+from perfgate.core.wording import plural
+from perfgate.judge.pairs import is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.rules.load import readable_suite
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause
+from perfgate.words.notes import PAIRINGS
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.inputs import Shorten
-from perfgate.workspace.options import CommandOptions
+from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import PolicySource, policy_source, read_rules
 
 if TYPE_CHECKING:
     from perfgate.commands.remembered import ReadHistory
     from perfgate.commands.rule_changes import OwnPolicy
+
+
+_NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
 
 
 class CheckRequest(Struct, frozen=True):
@@ -59,10 +66,10 @@ class Prepared(Struct, frozen=True):
     head: Callable[[], str | None]
     #: Returns the facts of `--env`.
     facts: Callable[[], Mapping[str, Fact]]
-    #: Returns what reads the history of SUITE/ENVIRONMENT; None without one.
+    #: Returns what reads the history of SUITE/ENVIRONMENT/LEVEL; None without one.
     history: Callable[[str], ReadHistory | None]
-    #: Returns the rules and baselines of the working tree, if those of a ref judge.
-    own_policy: Callable[[], OwnPolicy | None]
+    #: Returns the rules and baselines of the working tree; only called if those of a ref judge.
+    own_policy: Callable[[], OwnPolicy]
 
 
 def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
@@ -97,24 +104,24 @@ def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
         head,
         facts=cache(partial(read_facts, options.env)),
         history=cache(partial(history_of, source, options.baselines)),
-        own_policy=cache(partial(_own_policy, source.ref, store, options)),
+        own_policy=cache(partial(_own_policy, source, store, options)),
     )
     if hold:
-        prepared.head()
-        prepared.own_policy()
+        head()
+        if source.ref is not None:
+            prepared.own_policy()
     return prepared
 
 
-def _own_policy(ref: str | None, store: Store, options: CommandOptions) -> OwnPolicy | None:
-    if ref is None:
-        return None
+def _own_policy(source: PolicySource, store: Store, options: CommandOptions) -> OwnPolicy:
     from perfgate.commands.rule_changes import own_policy
 
-    return own_policy(ref, store, options)
+    return own_policy(source.ref or "", store, options)
 
 
 def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory | None:
-    """Return what reads the history of SUITE/ENVIRONMENT; None without one."""
+    """Return what reads the history of SUITE/ENVIRONMENT/LEVEL; None without one."""
+    place = place.rpartition("/")[0]
     store = store_of(source, baselines, place)
     if not any(store.paths(f"{HISTORY}/{place}")):
         return None
@@ -146,8 +153,48 @@ def _shortening(prepared: Prepared) -> Shorten | None:
     """Return how runs are made shorter: without the values that no rule needs, neither of the ref nor of the tree."""
     from perfgate.analysis.needed_values import needed_by
 
-    policy = prepared.own_policy()
-    own = policy.baselines.ruleset if policy is not None and policy.baselines is not None else None
+    own = prepared.own_policy().baselines if prepared.source.ref is not None else None
     is_stored = bool(prepared.baselines.store.paths(prepared.ruleset.suite)[0])
-    needed = needed_by((prepared.ruleset, own) if own else (prepared.ruleset,), with_sizes=is_stored)
+    needed = needed_by((prepared.ruleset, own.ruleset) if own else (prepared.ruleset,), with_sizes=is_stored)
     return needed.shortened if needed else None
+
+
+def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:
+    """Return why the base in a file of pairs does not count, or None if it does.
+
+    A pull request that is judged by another commit must not supply the base itself, unless the rules of that commit
+    accept it.
+    """
+    if ruleset.pairs == "refuse":
+        return "pairs bring a base of their own, and the rules say `pairs: refuse`"
+    if ruleset.pairs is None and policy_ref is not None:
+        return (
+            f"pairs bring a base of their own, but --policy-ref takes the base from {policy_ref}, whose rules do not "
+            "say `pairs: accept`"
+        )
+    return None
+
+
+def with_pairs(
+    runs: Sequence[Run], stored: Baseline, refusal: str | None = None
+) -> tuple[tuple[Run, ...], Baseline, list[Problem]]:
+    """Return the new side of all pairs, the baseline with their base side as its runs, and what is wrong with them.
+
+    Runs without pairs are returned unchanged. The anchor and the allowances remain those of the store. With a `refusal`
+    the base side does not count: only limits can be judged, and an error says why. Raises Refused for a mix of pairs
+    and runs without pairs.
+    """
+    pairs = split_pairs(runs)
+    if pairs is None:
+        return tuple(runs), stored, []
+    alone = [run.name for run in runs if not is_paired(run)]
+    if alone:
+        raise Refused(f"{alone[0]} has no pair, and other runs have: give pairs or runs, not both")
+    problems = list(pairs.problems)
+    if refusal is not None:
+        problems.append(Problem("error", f"{refusal}; {_NEW_ALONE}", Location(runs[0].source)))
+        missing = "the base in the pairs does not count here"
+        return pairs.new, replace(stored, place=None, runs=(), missing=missing, next_step=_NEW_ALONE), problems
+    place = f"paired base ({plural(len(pairs.base), 'pair')}, {PAIRINGS[pairs.pairing]})"
+    found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
+    return pairs.new, found, problems

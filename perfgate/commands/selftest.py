@@ -11,11 +11,11 @@ from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import open_store
 from perfgate.cli.printing import complain, screen, write_document
 from perfgate.cli.shared import JUDGING, command_options, runs_argument
-from perfgate.commands.given_pairs import with_pairs
+from perfgate.commands.preparing import with_pairs
 from perfgate.core import Baseline, Problem
 from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
-from perfgate.judge.naming import naming
+from perfgate.judge.subjects import naming
 from perfgate.judge.utilization import with_utilization
 from perfgate.reporters.selftest import render_json, render_text
 from perfgate.workspace import inputs, surroundings

@@ -7,7 +7,6 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from perfgate.core import Location, Problem, Run
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.options import shown_path
 from perfgate.workspace.output_files import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -190,13 +189,3 @@ class RunsOfPath(Struct, frozen=True):
             for run in self.runs
         )
         return RunsOfPath(path, runs, self.content)
-
-
-def refuse_copies(found: Sequence[RunsOfPath]) -> None:
-    """Raise Refused if two paths have the same files."""
-    seen: dict[tuple[str, ...], str] = {}
-    for one in found:
-        if one.content in seen:
-            raise Refused(f"{one.runs[0].source} is a copy of {seen[one.content]}: one run may count once only")
-        if one.content:
-            seen[one.content] = one.runs[0].source

@@ -30,7 +30,6 @@ from perfgate.workspace.input_files import (
     nearest_file,
     opened_input,
     parts_of,
-    refuse_copies,
     scratch_file,
     unreadable,
 )
@@ -102,39 +101,42 @@ def read_runs(
     # A glob of the shell may name the file of the machine, too: it is read with the results beside it.
     paths = [path for path in paths if not (path.endswith(MACHINE_FILE) and path.removesuffix(MACHINE_FILE) in paths)]
     if format is not None and format not in {one.name for one in mappings} and find_format(format) is None:
-        known = (*format_names(), *(one.name for one in mappings))
-        near = get_close_matches(format, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        faults = "".join(f"; {fault}" for fault in plugins().faults)
-        raise Refused(f"--format {format}: no such format; {hint}{faults}")
+        raise _unknown_format(format, mappings)
     options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls, mappings)
     found = [one.at(path) for one, path in zip(earlier or (), paths, strict=False)]
     new = paths[len(found) :]
     named = [(path, path if as_given and "://" not in path else shown_path(path)) for path in new]
     each = _read_all(named, options, shortening, several=earlier is not None)
     found += [_of_path(path, runs, options) for path, runs in zip(new, each, strict=True)]
-    refuse_copies(found)
+    seen: dict[tuple[str, ...], str] = {}
+    for one in found:
+        if one.content in seen:
+            raise Refused(f"{one.runs[0].source} is a copy of {seen[one.content]}: one run may count once only")
+        if one.content:
+            seen[one.content] = one.runs[0].source
     if earlier is not None:
         earlier[:] = found
     return tuple(run for one in found for run in one.runs)
 
 
+def _unknown_format(format: str, mappings: Sequence[FileMapping]) -> Refused:
+    known = (*format_names(), *(one.name for one in mappings))
+    near = get_close_matches(format, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    faults = "".join(f"; {fault}" for fault in plugins().faults)
+    return Refused(f"--format {format}: no such format; {hint}{faults}")
+
+
 def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath:
+    """Return the runs with what the machine did, if there is a file with it beside the results."""
     own = [with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs]
-    content = tuple(sorted({file.sha256 for run in own for file in run.files}))
-    machine = _with_machine(path, own, options)
-    return RunsOfPath(path, tuple(machine), content if any(run.series for run in own) else ())
+    content = {file.sha256 for run in own for file in run.files} if any(run.series for run in own) else ()
+    if beside := machine_files(path):
+        from perfgate.workspace.sidecars import merged, with_machine
 
-
-def _with_machine(path: str, runs: list[Run], options: ReadOptions) -> list[Run]:
-    """Return runs with what the machine did, if there is a file with it beside the results."""
-    found = machine_files(path)
-    if not found:
-        return runs
-    from perfgate.workspace.sidecars import merged, with_machine
-
-    own = replace(options, format=None, mappings=())
-    return with_machine(runs, merged([_read_file(own, one, shown_path(one))[0] for one in found]))
+        reading = replace(options, format=None, mappings=())
+        own = with_machine(own, merged([_read_file(reading, one, shown_path(one))[0] for one in beside]))
+    return RunsOfPath(path, tuple(own), tuple(sorted(content)))
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
