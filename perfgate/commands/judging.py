@@ -55,7 +55,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     case, unpaired = _case(prepared, runs, facts, loaded.baseline, accept)
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
     is_named = naming(ruleset)
-    problems = [*prepared.problems, *_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
+    problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)
@@ -180,7 +180,7 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
     return to_accept(case.accept, verdicts)
 
 
-def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
+def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
     """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
 
     A warning that several runs of one file have is said once for the file.
