@@ -21,7 +21,7 @@ from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.pinning import Cpus, parse_cpus
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, StopRule, Tell, run_again_if_suspect, run_until_settled
-from perfgate.workspace.env_facts import joined_facts
+from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import CommandOptions, Refused, typed_path
 
@@ -242,7 +242,7 @@ def _judged(
     look = replace(
         prepared,
         request=replace(prepared.request, options=options),
-        facts=lambda: joined_facts([*noted.values(), prepared.facts()]),
+        facts=lambda: read_facts([*noted.values(), prepared.facts()]),
     )
     report = judged(look, read_new(look, names, earlier))
     return report if paths else replace(report, verdicts=(), problems=())

@@ -20,16 +20,17 @@ _CONTRADICTED = (
 )
 
 
-def read_facts(options: Iterable[str]) -> dict[str, Fact]:
-    """Read the environment facts of `--env`: each is a JSON file of facts, or KEY=VALUE. Raises Refused."""
-    return joined_facts(map(_given, options))
+def read_facts(parts: Iterable[str | Mapping[str, Fact]]) -> dict[str, Fact]:
+    """Return all facts, the last one of each name; reasons for throttling add up. Raises Refused.
 
-
-def joined_facts(parts: Iterable[Mapping[str, Fact]]) -> dict[str, Fact]:
-    """Return the facts of all parts; of a fact that differs, the last one. Reasons for throttling add up."""
+    Parameters
+    ----------
+    parts: the values of `--env`, each a JSON file of facts or KEY=VALUE, or facts that are known.
+    """
     facts: dict[str, Fact] = {}
     for part in parts:
-        facts = {**facts, **part, **_throttling(facts, part)}
+        given = _given(part) if isinstance(part, str) else part
+        facts = {**facts, **given, **_throttling(facts, given)}
     return facts
 
 
