@@ -93,7 +93,6 @@ def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
     if hold:
         source = held(source, options.baselines, ruleset.suite)
     store = store_of(source, options.baselines)
-
     prepared = Prepared(
         request,
         source,

@@ -14,6 +14,9 @@ import pytest
 from conftest import Done, write_log, write_rules
 from programs import hooked, plain
 
+from perfgate.core import Location, Problem, Run, SourceFile
+from perfgate.workspace.input_files import RunsOfPath
+
 Command = Callable[..., Done]
 
 #: The counters of the test that runs. A hook cannot be removed, so it counts only if there is one.
@@ -84,3 +87,14 @@ def test_each_file_is_read_once_and_a_check_of_the_kept_files_says_the_same(
     env = [f"--env=perfgate-runs/machine-{when}.json" for when in ("before", "after")]
     perfgate("check", *results, *looks, *env, "--env", "gpu=H200", "--json", "check.json")
     assert json.loads(Path("run.json").read_text()) == json.loads(Path("check.json").read_text())
+
+
+def test_a_run_that_moved_has_the_names_of_its_new_place() -> None:
+    message = "forward is in both {0}/a.log and {0}/b.log; using the first: not what the layout says"
+
+    def runs_of(path: str) -> RunsOfPath:
+        problem = Problem("error", message.format(path), Location(f"{path}/b.log", 3))
+        files = tuple(SourceFile(f"{path}{name}", "deepspeed", "0") for name in ("/a.log", "/b.log", ".machine"))
+        return RunsOfPath(path, (Run(path, "deepspeed", (), (problem,), files=files),), ("0",))
+
+    assert runs_of("out").at("kept/1/out") == runs_of("kept/1/out")
