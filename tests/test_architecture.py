@@ -39,10 +39,7 @@ MAY_IMPORT = {
     "measuring": {"core", "workspace", "judge", "recorder", "machine"},
     "integrations": {"core", "recorder", "measuring"},
     "reporters": {"core", "documents", "words"},
-    "cli": {
-        *("core", "rules", "judge", "workspace", "reporters"),
-        *("baselines", "commands", "measuring"),  # check, compare and run: their options are still here
-    },
+    "cli": {"core", "rules", "judge", "workspace", "reporters"},
     "commands": {
         *("core", "documents", "schemas", "stats", "rules", "readers", "mappings", "judge", "causes", "analysis"),
         *("bisect", "baselines", "history", "workspace", "measuring", "machine", "doctor", "recorder", "editor"),
@@ -279,7 +276,7 @@ def loaded_by(code: str) -> set[str]:
             {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec", "perfgate.core", "perfgate.commands"},
         ),
         ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),
-        ("import perfgate.commands.check", {"scipy.stats", "junit_xml", "click"}),
+        ("import perfgate.commands.check", {"scipy.stats", "junit_xml"}),
     ],
     ids=["package", "recorder", "command line", "help", "judge", "check"],
 )

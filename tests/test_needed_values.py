@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import Done, write_log, write_rules
 
-from perfgate.commands import check
+from perfgate.commands import preparing
 from perfgate.core import Run
 from perfgate.core.packed_trees import PackedTrees
 from perfgate.workspace import inputs
@@ -80,7 +80,7 @@ def ranks(folder: Path, perfgate: Command, approved: Path) -> Path:
 
 
 def _everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "_shortening", lambda *_: None)
+    monkeypatch.setattr(preparing, "_shortening", lambda *_: None)
 
 
 def _read(monkeypatch: pytest.MonkeyPatch) -> list[Run]:

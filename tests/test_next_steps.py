@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import Done, Repository, calibrate, same_code, write_rules, write_run
 
-from perfgate.commands.check import CheckRequest, check
+from perfgate.commands.check import check
+from perfgate.commands.preparing import CheckRequest
 from perfgate.core import Report
 from perfgate.reporters import RENDERERS, github, terminal_table
 from perfgate.words import answer

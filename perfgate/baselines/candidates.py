@@ -16,15 +16,14 @@ from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, Stor
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.policy_stores import store_of
-from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline
+from perfgate.baselines.repository import LoadedBaseline, StoredBaselines, find_environment
 from perfgate.baselines.stores import Store, WritableStore, open_store
 from perfgate.baselines.writing import write_file
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural, utf8_text
-from perfgate.judge.naming import naming
 from perfgate.judge.pairs import is_paired
-from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.judge.subjects import JudgedRuns, find_subjects, naming
 from perfgate.judge.utilization import with_utilization
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, Sentence, selectors
@@ -64,7 +63,8 @@ class Candidates(Struct, frozen=True):
 
     def reloaded(self) -> Candidates:
         """Read the store again. Raises Refused if a stored file is damaged."""
-        loaded = load_baseline(self.known, self.ruleset, self.facts, acceptance(self.options), lambda: self.head)
+        stored = StoredBaselines(self.known, self.ruleset)
+        loaded = stored.load(self.facts, acceptance(self.options), lambda: self.head)
         if loaded.damaged:
             raise Refused("\n".join(["the stored baselines are damaged:", *map(str, loaded.problems)]), 3)
         return replace(self, loaded=loaded)

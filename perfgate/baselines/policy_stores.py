@@ -48,14 +48,12 @@ def _of_commit(commit: Commit, path: str, found: CommitFiles, folder: str = ".")
     return HeldStore(HeldFiles({joined(name): data for name, data in found.files.items()}, problems, shown))
 
 
-def held(source: PolicySource, paths: tuple[str, ...], baselines: str, suite: str) -> PolicySource:
-    """Return the source with its rules and baselines as they are now, for judgements after a program ran.
+def held(source: PolicySource, baselines: str, suite: str) -> PolicySource:
+    """Return the source with its baselines as they are now, for judgements after a program ran.
 
     A commit needs no copy: each of its objects is verified by its hash. Raises Refused.
     """
-    if source.commit is None:
-        source = replace(source, rules=source.files(paths))
-    elif "://" not in baselines:
+    if source.commit is not None and "://" not in baselines:
         return source
     store = open_store(baselines)
     listed, problems = store.paths()

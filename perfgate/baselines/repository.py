@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.baselines.files import ALLOWANCE, PRIOR, STORED_RUN, AllowanceFile, PriorFile, RunHead, RunOutline
-from perfgate.baselines.levels import History, StoredRun, contradictions
+from perfgate.baselines.levels import History, RunBytes, StoredRun, contradictions
 from perfgate.baselines.places import (
     ALLOWANCES,
     Identity,
@@ -24,12 +24,11 @@ from perfgate.baselines.places import (
     pairing_of,
 )
 from perfgate.baselines.policy_stores import ListedStore
-from perfgate.baselines.run_bytes import RunBytes
 from perfgate.baselines.stores import Store, each_file
 from perfgate.core import Acceptance, Baseline, Fact, NextStep, Problem
 from perfgate.core.wording import listed
 from perfgate.documents.signed_files import END_BYTES
-from perfgate.judge.naming import naming
+from perfgate.judge.subjects import naming
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS
 from perfgate.words.steps import make_baseline
@@ -56,53 +55,80 @@ class LoadedBaseline(Struct, frozen=True):
     sha256: str = hashlib.sha256().hexdigest()
 
 
-def load_baseline(
-    store: Store,
-    ruleset: Ruleset,
-    facts: dict[str, Fact],
-    accept: Acceptance,
-    head: Callable[[], str | None] = lambda: None,
-) -> LoadedBaseline:
-    """Load the runs that new ones of an environment are compared with, or the reason why there are none.
+class _Environment(Struct, frozen=True):
+    """The stored files of one environment of a suite."""
 
-    Parameters
-    ----------
-    facts: the facts of the environment.
-    accept: how the new runs can be accepted, for messages.
-    head: returns the measured commit, whose allowances are loaded, too; called only if there are any.
-    """
-    suite, identity = ruleset.suite, identity_of(facts, ruleset.identity)
-    root, store = store, ListedStore.of(store, suite)
-    environment, nearest, problems = find_environment(store, suite, identity)
-    stored, wrong, sha256 = read_stored_runs(store, suite, environment, ruleset)
-    priors, unread, priors_sha256 = read_priors(store, suite, environment)
-    allowed, unallowed = read_allowances(store, suite)
-    problems += wrong + _misplaced(store, stored, priors, identity, facts) + unread + unallowed
-    sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
-    history = History.of(stored)
-    heads, damaged = history.heads(), bool(problems)
-    if len(heads) > 1:
-        problems.append(Problem("error", _two_heads(heads, accept), store.location(f"{suite}/{environment}")))
-    if problems:
-        return LoadedBaseline(_UNUSABLE, history, problems, damaged, sha256)
-    if heads:
-        baseline = replace(
-            _of_level(history, heads[0]),
-            place=f"{suite}/{environment}/{heads[0]}",
-            unknown_facts=tuple(name for name, value in identity.items() if value is None),
-            allowances=tuple(file.allowance() for file in allowed.values() if file.head == head()),
-        )
-    else:
-        baseline = Baseline(missing=nearest) if nearest else _no_suite(root, ruleset, accept)
-    baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
-    return LoadedBaseline(baseline, history, problems, damaged, sha256)
+    store: ListedStore
+    #: `SUITE/ENVIRONMENT`.
+    place: str
+    #: How the nearest environment differs, if this one has no files.
+    nearest: str | None
+    runs: list[StoredRun]
+    history: History
+    priors: dict[str, PriorFile]
+    allowed: dict[str, AllowanceFile]
+    #: The problems of the runs, and those of the priors and allowances.
+    problems: list[Problem]
+    other_problems: list[Problem]
+    sha256: str
 
 
-def _of_level(history: History, level: str) -> Baseline:
-    runs, anchor = (tuple(run.run() for run in found) for found in (history.compared(level), history.anchor(level)))
-    # `calibrate` compares the runs of each level with each other.
-    spare = sum(len(one) - 1 for one in history.levels.values())
-    return Baseline(runs=runs, anchor=anchor, calibratable=spare >= FEWEST_RUNS - 1)
+class StoredBaselines(Struct, frozen=True):
+    """The stored baselines of a suite. Each environment is read once, however often it is asked for."""
+
+    store: Store
+    ruleset: Ruleset
+    _read: dict[str, _Environment] = field(default_factory=dict)
+
+    def load(
+        self, facts: dict[str, Fact], accept: Acceptance, head: Callable[[], str | None] = lambda: None
+    ) -> LoadedBaseline:
+        """Return the runs that new ones of an environment are compared with, or the reason why there are none.
+
+        Parameters
+        ----------
+        facts: the facts of the environment.
+        accept: how the new runs can be accepted, for messages.
+        head: returns the measured commit, whose allowances are loaded, too; called only if there are any.
+        """
+        identity = identity_of(facts, self.ruleset.identity)
+        found = self._environment(identity)
+        misplaced = _misplaced(found.store, found.runs, found.priors, identity, facts)
+        history, problems = found.history, [*found.problems, *misplaced, *found.other_problems]
+        heads, damaged = history.heads(), bool(problems)
+        if len(heads) > 1:
+            problems.append(Problem("error", _two_heads(heads, accept), found.store.location(found.place)))
+        if problems:
+            return LoadedBaseline(_UNUSABLE, history, problems, damaged, found.sha256)
+        if heads:
+            # `calibrate` compares the runs of each level with each other.
+            spare = sum(len(one) - 1 for one in history.levels.values())
+            baseline = Baseline(
+                place=f"{found.place}/{heads[0]}",
+                runs=tuple(run.run() for run in history.compared(heads[0])),
+                anchor=tuple(run.run() for run in history.anchor(heads[0])),
+                calibratable=spare >= FEWEST_RUNS - 1,
+                unknown_facts=tuple(name for name, value in identity.items() if value is None),
+                allowances=tuple(file.allowance() for file in found.allowed.values() if file.head == head()),
+            )
+        else:
+            baseline = Baseline(missing=found.nearest) if found.nearest else _no_suite(self.store, self.ruleset, accept)
+        baseline = replace(baseline, priors=tuple(row for file in found.priors.values() for row in file.calibrated))
+        return LoadedBaseline(baseline, history, problems, damaged, found.sha256)
+
+    def _environment(self, identity: Identity) -> _Environment:
+        name, suite = environment_name(identity), self.ruleset.suite
+        if name not in self._read:
+            store = ListedStore.of(self.store, suite)
+            environment, nearest, problems = find_environment(store, suite, identity)
+            stored, wrong, sha256 = read_stored_runs(store, suite, environment, self.ruleset)
+            priors, unread, priors_sha256 = read_priors(store, suite, environment)
+            allowed, unallowed = read_allowances(store, suite)
+            sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
+            place, history = f"{suite}/{environment}", History.of(stored)
+            found = stored, history, priors, allowed, problems + wrong, unread + unallowed, sha256
+            self._read[name] = _Environment(store, place, nearest, *found)
+        return self._read[name]
 
 
 def joined_sha256(sha256: str, more: str) -> str:

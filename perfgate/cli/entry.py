@@ -53,8 +53,6 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of a document.",
     "selftest": "Prove that worse input fails and unchanged passes.",
 }
-#: The commands whose options are still in `perfgate/cli/NAME.py`.
-_WITH_OPTIONS_APART = ("check", "compare", "run")
 #: The commands that have commands of their own.
 _GROUPS = {
     "baseline": ("add", "allow", "approve", "diff", "list", "prune", "show", "verify"),
@@ -104,14 +102,10 @@ class _Commands(SuggestingGroup):
         if is_free:
             os.environ[_THREADS] = "1"
         try:
-            module = import_module(f"perfgate.commands.{cmd_name}")
+            found = import_module(f"perfgate.commands.{cmd_name}").command
         finally:
             if is_free:
                 del os.environ[_THREADS]  # a measured program must not get it
-        if cmd_name in _WITH_OPTIONS_APART:
-            found = vars(import_module(f"perfgate.cli.{cmd_name}"))[cmd_name]
-        else:
-            found = module.command
         assert isinstance(found, click.Command)
         return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
@@ -45,6 +47,28 @@ def command_options(
         return decorated  # type: ignore[no-any-return]
 
     return decorate
+
+
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """Return the seconds of `90s`, `10m` or `1h`. Raises BadParameter."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|m|h)", text, re.ASCII)
+    if found is None or float(found[1]) == 0:
+        raise click.BadParameter(f"{text!r} is not a time: write 90s, 10m or 1h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a command, split as a shell would. Raises BadParameter."""
+    try:
+        found = tuple(shlex.split(text))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}") from None
+    if not found:
+        raise click.BadParameter("the command is empty")
+    return found
 
 
 class OutputFile(click.types.StringParamType):

@@ -12,16 +12,17 @@ from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, it
 from perfgate.bisect.search import Terms, search
 from perfgate.bisect.session import open_folder
 from perfgate.cli.printing import USAGE, screen, tell, write_document
-from perfgate.cli.run import duration, words
 from perfgate.cli.shared import (
     baselines_option,
     command_options,
+    duration,
     env_option,
     format_option,
     output_option,
     rules_option,
     suite_option,
     trace_mode_option,
+    words,
 )
 from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.baselines.places import differences, identity_of
-from perfgate.baselines.repository import load_baseline
+from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import open_store
 from perfgate.bisect.measurements import Model, StoredEnds, ends_of_history, stored_ends
 from perfgate.bisect.metric import MetricValue, NoMetric, prior_of, value_in_run
@@ -74,7 +74,7 @@ def prior_model(asked: PriorQuestion, start: MeasuredStart, tell: Tell) -> Model
 
 def _baseline(options: CommandOptions, ruleset: Ruleset, facts: dict[str, Fact]) -> Baseline:
     store = open_store(options.baselines)
-    return load_baseline(store, ruleset, facts, acceptance(options)).baseline
+    return StoredBaselines(store, ruleset).load(facts, acceptance(options)).baseline
 
 
 def _of_history(

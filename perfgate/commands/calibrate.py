@@ -17,7 +17,7 @@ from perfgate.baselines.stores import WritableStore, open_store
 from perfgate.baselines.writing import locked, write_file
 from perfgate.cli.printing import say
 from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
-from perfgate.commands.given_pairs import with_pairs
+from perfgate.commands.preparing import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
 from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.case import Case

@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from perfgate.analysis.proposals import ranked, shared_metrics
 from perfgate.cli.printing import USAGE, screen, tell, write_document
-from perfgate.cli.run import duration
-from perfgate.cli.shared import command_options, output_option, rules_option, suite_option
+from perfgate.cli.shared import command_options, duration, output_option, rules_option, suite_option
 from perfgate.core.examination import Examination, MeasuredLoad, RuleNeed
 from perfgate.core.wording import one_line, shell_text
 from perfgate.doctor.cards import examine_cards

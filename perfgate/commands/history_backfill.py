@@ -9,8 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.cli.printing import NOT_JUDGED, screen, tell, write_document
-from perfgate.cli.run import duration, words
-from perfgate.cli.shared import baselines_option, command_options, env_option, format_option, rules_option, suite_option
+from perfgate.cli.shared import (
+    baselines_option,
+    command_options,
+    duration,
+    env_option,
+    format_option,
+    rules_option,
+    suite_option,
+    words,
+)
 from perfgate.commands.history import show
 from perfgate.core.backfill import BackfillPlan
 from perfgate.core.branch import CommitLine

@@ -8,11 +8,12 @@ import click
 
 from perfgate.analysis.plan import plans
 from perfgate.baselines.places import identity_of
-from perfgate.baselines.repository import environments, load_baseline, read_stored_runs
+from perfgate.baselines.repository import StoredBaselines, environments, read_stored_runs
 from perfgate.baselines.stores import Store, open_store
 from perfgate.cli.printing import complain, screen, write_document
 from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
-from perfgate.commands.check import with_history
+from perfgate.commands.preparing import history_of
+from perfgate.commands.remembered import with_remembered
 from perfgate.core import Baseline, Fact, Problem, fact_text
 from perfgate.core.summaries import Plan
 from perfgate.judge.case import Case
@@ -64,6 +65,7 @@ def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
 def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
     """Yield the stored runs of every environment that fits the given facts, without new runs, and their problems."""
     store, given = open_store(options.baselines), read_facts(options.env)
+    stored = StoredBaselines(store, ruleset)
     names, problems = environments(store, ruleset.suite)
     for environment in names:
         facts, wrong = _facts(store, ruleset, environment)
@@ -73,10 +75,13 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
         if facts is None or not fits:
             problems += wrong
             continue
-        loaded = load_baseline(store, ruleset, facts, acceptance(options))
+        loaded = stored.load(facts, acceptance(options))
         case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
-        stored = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
-        case, unused = with_history(case, stored, WORKING_TREE, options.baselines)
+        runs = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
+        unused: list[Problem] = []
+        place = case.baseline.place
+        if place is not None and (read_history := history_of(WORKING_TREE, options.baselines, place)):
+            case, unused = with_remembered(case, runs, read_history)
         yield case, [*wrong, *loaded.problems, *unused]
     if problems:
         yield Case(ruleset, (), Baseline(), surroundings.today()), problems

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -21,14 +23,22 @@ from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
+#: Reads the history of an environment for metrics with these names.
+ReadHistory: TypeAlias = Callable[[frozenset[str]], StoredHistory]
 #: The measured commit is looked for among this many first parents of a branch.
 _COMMITS = 200
+
+
+def reader_of(store: Store, place: str) -> ReadHistory:
+    """Return what reads the newest runs of the history at SUITE/ENVIRONMENT, and keeps them."""
+    suite, environment = place.split("/")
+    return cache(lambda names: read(store, suite, environment, names.__contains__, NEWEST_RUNS))
 
 
 def with_remembered(
     case: Case,
     runs: JudgedRuns,
-    store: Store,
+    read_history: ReadHistory,
     ref: str | None = None,
     head: str | None = None,
     since: str | None = None,
@@ -41,16 +51,14 @@ def with_remembered(
 
     Parameters
     ----------
-    store : the history of the case's baseline.
+    read_history : reads the history of the case's baseline.
     ref : the ref that the baseline was read from; only runs of its branch count. None for the branch of most runs.
     head : the measured commit, whose runs do not count, as the runs that are judged do not.
     since : when the newest run of the baseline was stored; None to leave out what the branch measured since.
     """
-    suite, environment, *_ = (case.baseline.place or "").split("/")
     compared = frozenset(_compared(case, runs))
     calibrated = {SeriesName(one.key, one.statistic, one.rank) for one in case.baseline.priors if one.pairing is None}
-    names = {name.key.metric for name in compared}
-    history = read(store, suite, environment, names.__contains__, NEWEST_RUNS)
+    history = read_history(frozenset(name.key.metric for name in compared))
     is_judged = _test_of_judged(case, head)
 
     def is_measured(branch: str) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import UnsafeName, kind_of
-from perfgate.baselines.repository import load_baseline
+from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import Store, open_store
 from perfgate.core import OUTCOMES, ChangeKind, Location, Outcome, PolicyChange, Report, Verdict
 from perfgate.core.wording import plural
@@ -20,33 +21,57 @@ from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, read_rules
 
 
-def policy_changes(
-    ref: str, store: Store, options: CommandOptions, case: Case, verdicts: Sequence[Verdict]
-) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
-    """Return how the working tree's rules and baselines differ from those of the ref, and their own outcome.
+class OwnPolicy(Struct, frozen=True):
+    """The rules and baselines of the working tree, beside those of the ref that judges."""
+
+    #: None if the rules cannot be used.
+    baselines: StoredBaselines | None
+    #: The differences that are known without any runs.
+    changes: tuple[PolicyChange, ...]
+
+
+def own_policy(ref: str, store: Store, options: CommandOptions) -> OwnPolicy:
+    """Read the rules and baselines of the working tree.
 
     Nothing here changes the answer: a working tree that cannot be read is one of the differences.
 
     Parameters
     ----------
-    ref: the ref that judged.
+    ref: the ref that judges.
     store: its baselines.
-    case: what was judged, by the rules of the ref.
-    verdicts: the result.
     """
     own_store = open_store(options.baselines)
     stored = _of_baselines(store, own_store, ref)
     try:
         own, problems, _ = read_rules(WORKING_TREE, options.rules, options.suite)
+        why = "" if own else str(problems[0])
     except Refused as error:
-        return (_unreadable(str(error), options), *stored), "error"
-    if own is None:
-        return (_unreadable(str(problems[0]), options), *stored), "error"
+        own, why = None, str(error)
+    if own is not None:
+        return OwnPolicy(StoredBaselines(own_store, own), tuple(stored))
+    message = f"the working tree's own rules cannot be used: {why}"
+    return OwnPolicy(None, (PolicyChange("changes", None, None, message, Location(options.rules[0])), *stored))
+
+
+def policy_changes(
+    policy: OwnPolicy, options: CommandOptions, case: Case, verdicts: Sequence[Verdict]
+) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
+    """Return how the working tree's rules and baselines differ from those of the ref, and their own outcome.
+
+    Parameters
+    ----------
+    policy: the rules and baselines of the working tree.
+    case: what was judged, by the rules of the ref.
+    verdicts: the result.
+    """
+    if policy.baselines is None:
+        return policy.changes, "error"
+    own, stored = policy.baselines.ruleset, policy.changes
     changes = differences(case.ruleset, own)
     if not changes and not stored:
         return (), None
     # Pairs have the same base for both. Allowances count as the base grants them; the working tree's own do not count.
-    loaded = load_baseline(own_store, own, dict(case.facts), acceptance(options))
+    loaded = policy.baselines.load(dict(case.facts), acceptance(options))
     # Neither does its history.
     learned = (one for one in case.baseline.priors if one.learned_from is not None)
     priors = (*loaded.baseline.priors, *learned)
@@ -55,11 +80,6 @@ def policy_changes(
     own_verdicts = judge(replace(case, ruleset=own, baseline=baseline))
     outcome = with_outcome(Report(verdicts=own_verdicts, problems=tuple(loaded.problems))).outcome
     return (*(_with_effect(change, verdicts, own_verdicts) for change in changes), *stored), outcome
-
-
-def _unreadable(why: str, options: CommandOptions) -> PolicyChange:
-    message = f"the working tree's own rules cannot be used: {why}"
-    return PolicyChange("changes", None, None, message, Location(options.rules[0]))
 
 
 def _with_effect(change: PolicyChange, base: Sequence[Verdict], own: Sequence[Verdict]) -> PolicyChange:

@@ -2,21 +2,191 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.baselines.policy_stores import held
-from perfgate.commands.check import CheckRequest, check
-from perfgate.core import Report
+from perfgate.cli.printing import publish, tell
+from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
+from perfgate.commands.judging import judged
+from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
+from perfgate.core import Fact, MissingBaseline, Report
 from perfgate.measuring.paired_run import PairRequest, run_pairs
+from perfgate.measuring.pinning import Cpus, parse_cpus
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.until_settled import MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
-from perfgate.workspace.options import Refused, typed_path
-from perfgate.workspace.rule_source import policy_source, read_rules
-from perfgate.workspace.surroundings import head_commit
+from perfgate.measuring.until_settled import MeasuringOptions, StopRule, Tell, run_again_if_suspect, run_until_settled
+from perfgate.workspace.env_facts import read_facts
+from perfgate.workspace.input_files import RunsOfPath
+from perfgate.workspace.options import CommandOptions, Refused, typed_path
+
+
+def processors(text: str) -> Cpus:
+    """Return the processors of `0,2` or `4-7`. Raises BadParameter."""
+    try:
+        return parse_cpus(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+class _RunOptions(Struct, frozen=True):
+    """The options about what is run, and how often."""
+
+    command: tuple[str, ...]
+    results: tuple[str, ...]
+    most_runs: int
+    every: bool
+    reruns: int | None
+    measured: tuple[str, ...]
+    time_budget: float | None
+    timeout: float
+    keep: str
+    paired: bool
+    base_ref: str | None
+    base: tuple[str, ...] | None
+    new: tuple[str, ...] | None
+    build: tuple[str, ...] | None
+    hook_timeout: float
+    cpus: Cpus | None
+    processes: int
+
+    def measuring(self) -> MeasuringOptions:
+        """Return how often to measure. Raises UsageError."""
+        stop: StopRule = "never" if self.every else "final"
+        most = self.most_runs
+        if self.reruns is None:
+            if self.measured:
+                raise click.UsageError("--measured needs --reruns")
+        elif self.paired or self.every or not self.results:
+            raise click.UsageError("--reruns needs --results, and excludes --paired and --every")
+        else:
+            stop, most = "unless-suspect", 1 + self.reruns
+        times = self.time_budget, self.timeout
+        return MeasuringOptions(self.results, most, stop, *times, self.keep, self.cpus)
+
+    def pairs(self, format: str | None) -> PairRequest | None:
+        """Return the two sides of pairs, or None without --paired. Raises UsageError."""
+        given = {"base-ref": self.base_ref, "base": self.base, "new": self.new, "build": self.build}
+        if not self.paired:
+            for name in (name for name, value in given.items() if value):
+                raise click.UsageError(f"--{name} needs --paired")
+            if not self.command:
+                raise click.UsageError("give the command to run after --")
+            return None
+        if (self.base_ref is None) == (self.base is None):
+            raise click.UsageError("--paired needs a base: --base-ref GITREF, or --base COMMAND")
+        if bool(self.new) == bool(self.command):
+            raise click.UsageError("--paired needs one new side: a command after --, or --new COMMAND")
+        new = self.new or self.command
+        return PairRequest(
+            self.base or new, new, self.base_ref, self.build or (), self.hook_timeout, self.processes, format
+        )
+
+
+def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
+    """Return the options with a line of progress, on a terminal that does not show what the command prints itself."""
+    is_watched = sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
+    if measuring.stop == "unless-suspect" or not is_watched:
+        return measuring
+    from perfgate.cli.run_progress import shown
+
+    return replace(measuring, watch=shown)
+
+
+@click.command("run", context_settings={"allow_interspersed_args": False})
+@command_options(
+    click.argument("command", nargs=-1, metavar="-- COMMAND..."),
+    click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
+    click.option(
+        "--runs",
+        "most_runs",
+        type=click.IntRange(1, 100),
+        default=10,
+        metavar="N",
+        help="At most N runs. [default: 10]",
+    ),
+    click.option("--every", is_flag=True, help="Make all N runs, even if the rules have their answers earlier."),
+    click.option(
+        "--reruns",
+        type=click.IntRange(0, 100),
+        metavar="N",
+        help="Make one run, and up to N more while in doubt. Each match of --results is a run, and stays in place.",
+    ),
+    click.option(
+        "--measured", multiple=True, metavar="RUN", help="With --reruns: the first run was made already (repeatable)."
+    ),
+    click.option("--time-budget", type=duration, metavar="TIME", help="Start no run that would end later than this."),
+    click.option(
+        "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
+    ),
+    click.option(
+        "--keep",
+        default="perfgate-runs",
+        metavar="DIR",
+        help="Keep the runs here, and earlier ones in earlier-001, ... below. [default: perfgate-runs]",
+    ),
+    click.option(
+        "--cpus",
+        type=processors,
+        metavar="LIST",
+        help="Run the command on these processors only, such as 1 or 4-7 (Linux).",
+    ),
+    click.option("--paired", is_flag=True, help="Interleave the steps of base and new, and judge every pair."),
+    click.option("--base-ref", metavar="GITREF", help="With --paired: run COMMAND from this commit as base."),
+    click.option("--base", type=words, metavar="COMMAND", help="With --paired: the command of the base."),
+    click.option("--new", type=words, metavar="COMMAND", help="With --paired: the command of the new side."),
+    click.option("--build", type=words, metavar="COMMAND", help="With --paired: build each side once, in its folder."),
+    click.option(
+        "--hook-timeout",
+        type=duration,
+        default="60s",
+        metavar="TIME",
+        help="With --paired: wait this long for the first step of a Recorder. [default: 60s]",
+    ),
+    click.option(
+        "--processes",
+        type=click.IntRange(1, 8),
+        default=8,
+        metavar="N",
+        help="With --paired: at most N processes a side in one pair, with fewer steps each. [default: 8]",
+    ),
+    name="asked",
+    build=_RunOptions,
+)
+@command_options(*JUDGING, *POLICY)
+@report_options
+def command(
+    asked: _RunOptions,
+    options: CommandOptions,
+    missing_baseline: MissingBaseline,
+    only: tuple[str, ...],
+    strict: bool,
+    publication: Publication,
+) -> int:
+    """Run a command until the rules have their answers, or until --runs or --time-budget is used up.
+
+    Each run is a fresh process. It writes to the folder $PERFGATE_RESULTS, or {results} in COMMAND; its number is
+    $PERFGATE_RUN, or {run}. If it writes no file, its output is the run.
+
+    \b
+    Example: perfgate run --runs 3 --time-budget 10m -- python train.py
+
+    \b
+    Interleaved with another commit:
+      perfgate run --paired --base-ref refs/remotes/origin/main -- python train.py
+    """
+    with publication.replaced_if_refused((*options.rules, options.baselines, *options.env, asked.keep)):
+        measuring, pairs = _watched(asked.measuring()), asked.pairs(options.format)
+        check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
+        request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
+        report, code = run(request, tell)
+        published = publish(report, publication)
+        return published if code == report.exit_code else code
 
 
 class RunRequest(Struct, frozen=True):
@@ -38,27 +208,16 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     After a signal, the report is about what was measured before. Raises Refused for usage errors, and if a signal came
     before the first run.
     """
-    options, measuring = request.check.options, request.measuring
-    source = policy_source(options.policy_ref, options.policy_commit)
-    ruleset, _, _ = read_rules(source, options.rules, options.suite)
-    if ruleset is None:  # nothing is run for rules with mistakes
-        report = check(replace(request.check, source=source))
-        return report, report.exit_code
-    # The program can change refs, HEAD, and the working tree.
-    source = held(source, options.rules, options.baselines, ruleset.suite)
-    options = replace(options, head=options.head or head_commit())
-    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None, source=source)
-
-    def judge_runs(paths: Sequence[Path]) -> Report:
-        names = tuple(typed_path(str(path)) for path in paths)
-        env = (*map(str, measuring.fact_files()), *options.env)
-        report = check(replace(own, options=replace(options, runs=names, env=env)))
-        return report if paths else replace(report, verdicts=(), problems=())
-
+    measuring = request.measuring
+    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None)
+    prepared = prepare(own, hold=True)
+    if isinstance(prepared, Report):  # nothing is run for rules with mistakes
+        return prepared, prepared.exit_code
+    judge_runs = partial(_judged, prepared, list[RunsOfPath]())
     try:
         with stopped_by_signals() as signals:
             if request.pairs is not None:
-                pairs = replace(request.pairs, mappings=ruleset.mappings)
+                pairs = replace(request.pairs, mappings=prepared.ruleset.mappings)
                 report = run_pairs(measuring, pairs, judge_runs, tell)
             elif measuring.stop == "unless-suspect":
                 report = run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
@@ -67,3 +226,23 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     except Stopped as stopped:  # before the first run, or after the last one
         raise Refused(str(stopped), stopped.exit_code) from None
     return report, signals[0].exit_code if signals else report.exit_code
+
+
+def _judged(
+    prepared: Prepared, earlier: list[RunsOfPath], paths: Sequence[Path], noted: Mapping[str, Mapping[str, Fact]]
+) -> Report:
+    """Judge the runs at the paths. Only those are read that no earlier look read.
+
+    Parameters
+    ----------
+    noted: the facts of the machine, by the files that have them.
+    """
+    names = tuple(typed_path(str(path)) for path in paths)
+    options = replace(prepared.request.options, runs=names, env=(*noted, *prepared.request.options.env))
+    look = replace(
+        prepared,
+        request=replace(prepared.request, options=options),
+        facts=lambda: read_facts([*noted.values(), prepared.facts()]),
+    )
+    report = judged(look, read_new(look, names, earlier))
+    return report if paths else replace(report, verdicts=(), problems=())

@@ -7,15 +7,15 @@ from msgspec import Struct
 
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
-from perfgate.baselines.repository import load_baseline
+from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import open_store
 from perfgate.cli.printing import complain, screen, write_document
 from perfgate.cli.shared import JUDGING, command_options, runs_argument
-from perfgate.commands.given_pairs import with_pairs
+from perfgate.commands.preparing import with_pairs
 from perfgate.core import Baseline, Problem
 from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
-from perfgate.judge.naming import naming
+from perfgate.judge.subjects import naming
 from perfgate.judge.utilization import with_utilization
 from perfgate.reporters.selftest import render_json, render_text
 from perfgate.workspace import inputs, surroundings
@@ -78,7 +78,7 @@ def selftest(options: CommandOptions) -> SelfTest:
     wrong = [problem for problem in found if problem.severity == "error"]
     if wrong:
         raise Refused("these runs cannot be tested with:\n" + "\n".join(map(str, wrong)), 3)
-    loaded = load_baseline(open_store(options.baselines), ruleset, facts, acceptance(options))
+    loaded = StoredBaselines(open_store(options.baselines), ruleset).load(facts, acceptance(options))
     if loaded.problems:
         raise Refused("the stored baseline cannot be used:\n" + "\n".join(map(str, loaded.problems)), 3)
     runs, baseline, unpaired = with_pairs(runs, loaded.baseline, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -11,12 +12,12 @@ from msgspec import Struct, field
 
 from perfgate.core import Baseline, Key, Problem, Run, Series
 from perfgate.core.conditions import CONDITIONS, by_load, nearest_conditions, other_conditions
-from perfgate.core.wording import is_machine_metric
-from perfgate.judge.derived import RunView, component_names
+from perfgate.core.wording import is_machine_metric, synonyms
+from perfgate.judge.derived import RunView, component_names, read_by
 from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
 from perfgate.judge.warmup import WARMUP_METRICS
-from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.syntax.sentence import Expression, Selector, Sentence
+from perfgate.rules.ruleset import DerivedMetric, Ruleset
+from perfgate.rules.syntax.sentence import Expression, Selector, Sentence, selectors
 
 #: The members of a metric in a run without it.
 _NOBODY: Members = MappingProxyType({})
@@ -242,3 +243,34 @@ def members_by_key(name: str, view: RunView, expression: Expression) -> Mapping[
         key = Key(name, labels)
         groups.setdefault(key.without_members(), {})[key.member()] = series
     return groups
+
+
+def naming(ruleset: Ruleset) -> Callable[[Key], bool]:
+    """Return a test for series: whether any rule reads it, directly or through a derived metric."""
+    exact: set[str] = set()
+    by_name: dict[str, list[Selector]] = {}
+    globs: list[Selector] = []
+    own = [one for rule in ruleset.rules for one in selectors(rule.sentence.subject)]
+    for selector in dict.fromkeys(
+        [*own, *(read for one in own if one.pattern.startswith("warmup.") for read in read_by(one))]
+    ):
+        if selector.is_glob:
+            globs.append(selector)
+        else:
+            for name in (selector.pattern, *synonyms(selector.pattern)):
+                by_name.setdefault(name, []).append(selector)
+        names = component_names(selector, ruleset.metrics) - {selector.pattern}
+        for name in ruleset.metrics:
+            if selector.matches_metric(name):
+                names |= component_names(ruleset.metrics[name].expression, ruleset.metrics)
+        exact |= names | {other for name in names for other in synonyms(name)}
+
+    @cache
+    def is_named(key: Key) -> bool:
+        return (
+            key.metric in exact
+            or any(selector.accepts_labels(key) for selector in by_name.get(key.metric, ()))
+            or any(selector.matches(key) for selector in globs)
+        )
+
+    return is_named

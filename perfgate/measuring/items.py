@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.lockstep import listening
-from perfgate.measuring.paired_run import NoTurns, steps_by_turns, write_pair
+from perfgate.measuring.paired_run import NoTurns, read_sides, steps_by_turns, write_pair
 from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, build, finish, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
@@ -77,7 +77,7 @@ class ItemRunner(Struct):
         try:
             found = steps_by_turns(self.listener, top, sides, number, program.results, times)
             path = top / "pair.json"
-            write_pair(path, found, number, "in-turn", program.format, program.mappings)
+            write_pair(path, read_sides(found, program.format, program.mappings), number, "in-turn")
         except NoTurns:
             shutil.rmtree(top, ignore_errors=True)
             raise

@@ -89,6 +89,8 @@ class _PairMaker(Struct):
     tell: Tell
     made: list[Path]
     by_turns: bool = True
+    #: How long the start and all of the first pair took, in seconds, until it is decided how to make further pairs.
+    times: tuple[float, float] | None = None
     #: The short processes that the pairs after the first are made of; None for long ones.
     split: Split | None = None
 
@@ -106,7 +108,10 @@ class _PairMaker(Struct):
         if not self.by_turns:
             found = self._whole_runs(number)
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
-        for line in write_pair(path, found, number, pairing, self.pairs.format, self.pairs.mappings):
+        runs = read_sides(found, self.pairs.format, self.pairs.mappings)
+        if self.times is not None:
+            self._split(runs, *self.times)
+        for line in write_pair(path, runs, number, pairing):
             self.tell(line)
         self.made.append(path)
         return self.made
@@ -131,11 +136,16 @@ class _PairMaker(Struct):
         found = steps_by_turns(self.listener, top, self.sides, number, globs, times, note_start=starts.append)
         took, start = time.monotonic() - began, max(starts, default=0.0)
         if number == 1 and self.pairs.processes > 1 and self.pairs.format is None and took > _STARTS * start:
-            self.split = split_of(found, start, took, self.pairs.processes)
-            if self.split is not None:
-                words = f"{self.split.processes} processes of {self.split.steps} steps a side"
-                self.tell(f"further pairs have {words}, so that the memory layout averages out")
+            self.times = start, took
         return found
+
+    def _split(self, runs: Mapping[str, Run], start: float, took: float) -> None:
+        """Make further pairs of short processes, if they suit the program."""
+        self.times = None
+        self.split = split_of([*runs.values()], start, took, self.pairs.processes)
+        if self.split is not None:
+            words = f"{self.split.processes} processes of {self.split.steps} steps a side"
+            self.tell(f"further pairs have {words}, so that the memory layout averages out")
 
     def _short(self, top: Path, number: int, times: tuple[float, float]) -> dict[str, Path]:
         """Make a pair of short processes. Raises RunFailed."""
@@ -208,20 +218,16 @@ def steps_by_turns(
         return found
 
 
-def write_pair(
-    path: Path,
-    found: Mapping[str, Path],
-    number: int,
-    pairing: Pairing,
-    format: str | None,
-    mappings: Sequence[FileMapping] = (),
-) -> list[str]:
+def read_sides(found: Mapping[str, Path], format: str | None, mappings: Sequence[FileMapping] = ()) -> dict[str, Run]:
+    """Return the run of each side. Raises RunFailed if a side cannot be read."""
+    return {side: _read(found[side], side, format, mappings) for side in SIDES}
+
+
+def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairing) -> list[str]:
     """Write a pair as one `perfgate.results/1` document with the labels side and pair; return warnings.
 
     Steps that only one side took were not interleaved, so each series is cut to the length that both sides have.
-    Raises RunFailed if a side cannot be read.
     """
-    runs = {side: _read(found[side], side, format, mappings) for side in SIDES}
     lengths: dict[Key, int] = {}
     for run in runs.values():
         for series in run.series:

@@ -48,18 +48,17 @@ class Split(Struct, frozen=True):
         return self.warmup + self.steps
 
 
-def split_of(found: Mapping[str, Path], start: float, seconds: float, most: int) -> Split | None:
+def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Split | None:
     """Return how to split further pairs of a program; None if long processes are better.
 
     A program can be ended early if it records samples of steps and nothing else: single values come at its end.
 
     Parameters
     ----------
-    found : what both sides of the first pair wrote.
+    runs : what both sides of the first pair wrote.
     start, seconds : how long its start and the whole pair took.
     most : the most processes a side.
     """
-    runs = [read_runs([str(found[side])])[0] for side in SIDES]
     times = [_step_times(run) for run in runs]
     if not all(map(_is_of_steps, runs)) or not all(len(one) for one in times):
         return None

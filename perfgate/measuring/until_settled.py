@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from glob import glob
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from perfgate.core import Location, Problem, Report, Verdict
+from perfgate.core import Fact, Location, Problem, Report, Verdict
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
@@ -72,15 +72,11 @@ class MeasuringOptions(Struct, frozen=True):
             raise Refused(f"--keep {self.keep}: cannot be made: {error.strerror or error}") from None
         return folder
 
-    def fact_files(self) -> list[Path]:
-        """Return the files with the facts of the machine, as far as they exist."""
-        return [path for when in ("before", "after") if (path := Path(self.keep) / f"machine-{when}.json").exists()]
-
 
 #: Makes the run or pair of a number; returns the files or folders of all so far. Raises RunFailed.
 MeasureRun = Callable[[int], Sequence[Path]]
-#: Judges the runs so far.
-JudgeRuns = Callable[[Sequence[Path]], Report]
+#: Judges the runs so far. It gets their files, and the facts of the machine, by the files that have them.
+JudgeRuns = Callable[[Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
 
 def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
@@ -164,7 +160,7 @@ def until_settled(
     """
     began, longest = time.monotonic(), 0.0
     report, fault = None, None
-    _note_facts(options, "before")
+    facts = _noted_facts(options, "before")
     for number in range(1, options.most_runs + 1):
         spent = time.monotonic() - began
         if options.time_budget is not None and number > 1 and spent + longest > options.time_budget:
@@ -174,10 +170,10 @@ def until_settled(
             head = f"{noun} {number} of at most {options.most_runs}"
             with options.watch(head, _time_left(options, number, spent)) if options.watch else nullcontext():
                 paths = measure(number)
-            _note_facts(options, "after")
+            facts |= _noted_facts(options, "after")
             if options.stop == "unless-suspect" and 1 < number < options.most_runs:
                 continue
-            report = judge_runs(paths)
+            report = judge_runs(paths, facts)
         except RunFailed as error:
             fault = f"{noun} {number}: {error}; what was measured is kept"
             break
@@ -188,7 +184,7 @@ def until_settled(
         is_final = is_broken or not waiting
         if is_final and options.stop != "never":
             break
-    report = report or judge_runs(())
+    report = report or judge_runs((), facts)
     if fault is None:
         return report
     return with_problems(report, [Problem("error", fault, Location(shown_path(options.keep)))])
@@ -226,7 +222,10 @@ def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def _note_facts(options: MeasuringOptions, when: str) -> None:
+def _noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, Fact]]:
+    """Write the facts of the machine to a file; return them by its name."""
     facts, _ = machine_facts()
     text = json.dumps(facts, indent=1, sort_keys=True) + "\n"
-    replace_file(f"{options.keep}/machine-{when}.json", text.encode())
+    name = f"{options.keep}/machine-{when}.json"
+    replace_file(name, text.encode())
+    return {name: facts}

@@ -20,19 +20,27 @@ _CONTRADICTED = (
 )
 
 
-def read_facts(options: Iterable[str]) -> dict[str, Fact]:
-    """Read the environment facts of `--env`: each is a JSON file of facts, or KEY=VALUE. Raises Refused."""
+def read_facts(parts: Iterable[str | Mapping[str, Fact]]) -> dict[str, Fact]:
+    """Return all facts, the last one of each name; reasons for throttling add up. Raises Refused.
+
+    Parameters
+    ----------
+    parts: the values of `--env`, each a JSON file of facts or KEY=VALUE, or facts that are known.
+    """
     facts: dict[str, Fact] = {}
-    for option in options:
-        name, sign, value = option.partition("=")
-        if sign and name and not os.path.exists(option):
-            if not value:
-                raise Refused(f"--env {option}: the fact has no value")
-            given: Mapping[str, Fact] = {name: _scalar(value)}
-        else:
-            given = _facts_file(option)
+    for part in parts:
+        given = _given(part) if isinstance(part, str) else part
         facts = {**facts, **given, **_throttling(facts, given)}
     return facts
+
+
+def _given(option: str) -> Mapping[str, Fact]:
+    name, sign, value = option.partition("=")
+    if not sign or not name or os.path.exists(option):
+        return _facts_file(option)
+    if not value:
+        raise Refused(f"--env {option}: the fact has no value")
+    return {name: _scalar(value)}
 
 
 def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[str, Fact]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import time
@@ -10,6 +11,9 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.wording import MACHINE_FILE
@@ -152,3 +156,36 @@ def _is_inside(path: Path, folder: Path) -> bool:
 def unreadable(name: str, message: str) -> Run:
     """Return a run with the reason why its file is not read."""
     return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
+
+
+class RunsOfPath(Struct, frozen=True):
+    """The runs at one path, and the hashes of its files, which tell copies. Those of the machine do not count."""
+
+    path: str
+    runs: tuple[Run, ...]
+    content: tuple[str, ...]
+
+    def at(self, path: str) -> RunsOfPath:
+        """Return the same under the names that the files have now, after they were moved."""
+        if path == self.path:
+            return self
+        old, new = shown_path(self.path), shown_path(path)
+        inside = re.compile(rf"(?<![\w./-]){re.escape(old)}/")
+
+        def named(name: str) -> str:
+            return f"{new}{name[len(old) :]}" if name.startswith(old) else name
+
+        def renamed(problem: Problem) -> Problem:
+            message = inside.sub(lambda _: f"{new}/", problem.message)
+            return replace(problem, message=message, at=replace(problem.at, file=named(problem.at.file)))
+
+        runs = tuple(
+            replace(
+                run,
+                source=named(run.source),
+                files=tuple(replace(file, path=named(file.path)) for file in run.files),
+                problems=tuple(map(renamed, run.problems)),
+            )
+            for run in self.runs
+        )
+        return RunsOfPath(path, runs, self.content)

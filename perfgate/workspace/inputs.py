@@ -24,6 +24,7 @@ from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import (
     CHUNK,
+    RunsOfPath,
     Unusable,
     machine_files,
     nearest_file,
@@ -79,6 +80,7 @@ def read_runs(
     with_calls: bool = True,
     mappings: Sequence[FileMapping] = (),
     shortening: Callable[[], Shorten | None] | None = None,
+    earlier: list[RunsOfPath] | None = None,
 ) -> tuple[Run, ...]:
     """Read every run named on the command line; a run contains the problems of its files.
 
@@ -91,6 +93,7 @@ def read_runs(
     with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
     mappings: how the files of the team's own tools are read.
     shortening: asked once, before several files are read; returns how the runs of each are made shorter, if they are.
+    earlier: the first paths, which were read before and may have moved. They are not read again; new ones are added.
 
     Raises Refused for an unknown format and for the same file given twice.
     """
@@ -98,37 +101,42 @@ def read_runs(
     # A glob of the shell may name the file of the machine, too: it is read with the results beside it.
     paths = [path for path in paths if not (path.endswith(MACHINE_FILE) and path.removesuffix(MACHINE_FILE) in paths)]
     if format is not None and format not in {one.name for one in mappings} and find_format(format) is None:
-        known = (*format_names(), *(one.name for one in mappings))
-        near = get_close_matches(format, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        faults = "".join(f"; {fault}" for fault in plugins().faults)
-        raise Refused(f"--format {format}: no such format; {hint}{faults}")
+        raise _unknown_format(format, mappings)
     options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls, mappings)
-    named = [(path, path if as_given and "://" not in path else shown_path(path)) for path in paths]
-    found = [
-        [with_missing_ranks(run) if "torch-trace" in run.format else run for run in own]
-        for own in _read_all(named, options, shortening)
-    ]
+    found = [one.at(path) for one, path in zip(earlier or (), paths, strict=False)]
+    new = paths[len(found) :]
+    named = [(path, path if as_given and "://" not in path else shown_path(path)) for path in new]
+    each = _read_all(named, options, shortening, several=earlier is not None)
+    found += [_of_path(path, runs, options) for path, runs in zip(new, each, strict=True)]
     seen: dict[tuple[str, ...], str] = {}
-    for own in found:
-        content = tuple(sorted({file.sha256 for run in own for file in run.files}))
-        if content and any(run.series for run in own):
-            if content in seen:
-                raise Refused(f"{own[0].source} is a copy of {seen[content]}: one run may count once only")
-            seen[content] = own[0].source
-    with_machines = (_with_machine(path, own, options) for path, own in zip(paths, found, strict=True))
-    return tuple(run for own in with_machines for run in own)
+    for one in found:
+        if one.content in seen:
+            raise Refused(f"{one.runs[0].source} is a copy of {seen[one.content]}: one run may count once only")
+        if one.content:
+            seen[one.content] = one.runs[0].source
+    if earlier is not None:
+        earlier[:] = found
+    return tuple(run for one in found for run in one.runs)
 
 
-def _with_machine(path: str, runs: list[Run], options: ReadOptions) -> list[Run]:
-    """Return runs with what the machine did, if there is a file with it beside the results."""
-    found = machine_files(path)
-    if not found:
-        return runs
-    from perfgate.workspace.sidecars import merged, with_machine
+def _unknown_format(format: str, mappings: Sequence[FileMapping]) -> Refused:
+    known = (*format_names(), *(one.name for one in mappings))
+    near = get_close_matches(format, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    faults = "".join(f"; {fault}" for fault in plugins().faults)
+    return Refused(f"--format {format}: no such format; {hint}{faults}")
 
-    own = replace(options, format=None, mappings=())
-    return with_machine(runs, merged([_read_file(own, one, shown_path(one))[0] for one in found]))
+
+def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath:
+    """Return the runs with what the machine did, if there is a file with it beside the results."""
+    own = [with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs]
+    content = {file.sha256 for run in own for file in run.files} if any(run.series for run in own) else ()
+    if beside := machine_files(path):
+        from perfgate.workspace.sidecars import merged, with_machine
+
+        reading = replace(options, format=None, mappings=())
+        own = with_machine(own, merged([_read_file(reading, one, shown_path(one))[0] for one in beside]))
+    return RunsOfPath(path, tuple(own), tuple(sorted(content)))
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
@@ -142,13 +150,22 @@ def refuse_twice(paths: Sequence[str]) -> None:
 
 
 def _read_all(
-    named: Sequence[tuple[str, str]], options: ReadOptions, shortening: Callable[[], Shorten | None] | None
+    named: Sequence[tuple[str, str]],
+    options: ReadOptions,
+    shortening: Callable[[], Shorten | None] | None,
+    *,
+    several: bool,
 ) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs at each path with a name: of a file, or the one run of a folder."""
+    """Yield the runs at each path with a name: of a file, or the one run of a folder.
+
+    Parameters
+    ----------
+    several: more paths will be read later.
+    """
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]
-    shorten = _asked(shortening, readable) if shortening is not None and len(readable) > 1 else None
+    shorten = _asked(shortening, readable) if shortening is not None and (several or len(readable) > 1) else None
     short = replace(options, shorten=shorten) if shorten else options
     counts = [sum(not isinstance(part, Run) for part in folders.get(path, [(path, "")])) for path, _ in named]
     each = _each(readable, short, counts)

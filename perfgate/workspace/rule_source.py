@@ -46,8 +46,7 @@ class PolicySource(Struct, frozen=True):
     #: The ref that the user named, or None for the working tree.
     ref: str | None = None
     commit: Commit | None = None
-    #: What was read before a program was measured, which could change it.
-    rules: RuleFiles | None = None
+    #: The baselines that were read before a program was measured, which could change them.
     baselines: HeldFiles | None = None
 
     @property
@@ -74,8 +73,6 @@ class PolicySource(Struct, frozen=True):
         ----------
         needs_rules: refuse a path without a rule file.
         """
-        if self.rules is not None:
-            return self.rules
         if self.commit is not None:
             return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
         longest = surroundings.limits().rule_bytes

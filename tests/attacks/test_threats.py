@@ -124,12 +124,12 @@ def test_no_chain_of_approvals_leaves_the_budget(
 def test_a_ref_that_moves_meanwhile_decides_nothing(
     repository: Repository, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perfgate.commands import check
+    from perfgate.commands import preparing
 
     slow = write_run(folder / "slow.json", 130, seed=9)
     expected = json.loads(perfgate("check", slow, "--policy-ref", "main", "--json", "-").out)
     assert expected["exit_code"] == 1
-    reading = check.read_facts
+    reading = preparing.read_facts
 
     def moved(options: Any) -> Any:
         write_rules(folder, "forward under 1 h")
@@ -137,7 +137,7 @@ def test_a_ref_that_moves_meanwhile_decides_nothing(
         repository.commit("rules that allow everything, while a check is under way")
         return reading(options)
 
-    monkeypatch.setattr(check, "read_facts", moved)
+    monkeypatch.setattr(preparing, "read_facts", moved)
     found = json.loads(perfgate("check", slow, "--policy-ref", "main", "--json", "-").out)
     assert found["verdicts"] == expected["verdicts"]
     assert found["policy"]["rules_sha256"] == expected["policy"]["rules_sha256"]
@@ -147,15 +147,15 @@ def test_a_ref_that_moves_meanwhile_decides_nothing(
 @pytest.fixture
 def replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that is another one as soon as it has been read."""
-    from perfgate.commands import check
+    from perfgate.commands import preparing
 
-    run, reading = write_run(folder / "run.json", seed=9), check.read_facts
+    run, reading = write_run(folder / "run.json", seed=9), preparing.read_facts
 
     def swapped(options: Any) -> Any:
         write_run(run, 50, seed=10)
         return reading(options)
 
-    monkeypatch.setattr(check, "read_facts", swapped)
+    monkeypatch.setattr(preparing, "read_facts", swapped)
     return run
 
 

@@ -9,8 +9,9 @@ import pytest
 from conftest import steady, write_results
 from programs import hooked
 
+from perfgate.core import Run
 from perfgate.measuring.lockstep import listening
-from perfgate.measuring.paired_run import steps_by_turns
+from perfgate.measuring.paired_run import read_sides, steps_by_turns
 from perfgate.measuring.programs import ProgramSide, RunFailed
 from perfgate.measuring.short_processes import Split, orders, short_processes, split_of
 
@@ -19,6 +20,10 @@ def first_pair(folder: Path, count: int, warmup: int = 0, more: dict[str, object
     values = [0.05] * warmup + steady(0.01, n=count - warmup)
     series = {"metric": "step.time", "unit": "s", "values": values, "steps": list(range(count))}
     return {side: write_results(folder / f"{side}.json", series, *([more] if more else [])) for side in ("base", "new")}
+
+
+def first_runs(folder: Path, count: int, warmup: int = 0, more: dict[str, object] | None = None) -> list[Run]:
+    return [*read_sides(first_pair(folder, count, warmup, more), None).values()]
 
 
 @pytest.mark.parametrize(
@@ -36,11 +41,11 @@ def first_pair(folder: Path, count: int, warmup: int = 0, more: dict[str, object
 def test_a_pair_is_split_within_twice_its_time(
     tmp_path: Path, count: int, start: float, seconds: float, most: int, split: Split | None
 ) -> None:
-    assert split_of(first_pair(tmp_path, count), start, seconds, most) == split
+    assert split_of(first_runs(tmp_path, count), start, seconds, most) == split
 
 
 def test_each_process_repeats_the_warm_up(tmp_path: Path) -> None:
-    found = split_of(first_pair(tmp_path, 201, warmup=11), 0.2, 4.2, 8)
+    found = split_of(first_runs(tmp_path, 201, warmup=11), 0.2, 4.2, 8)
     assert found is not None
     assert found.warmup >= 12
     assert found.steps >= found.warmup
@@ -55,7 +60,7 @@ def test_each_process_repeats_the_warm_up(tmp_path: Path) -> None:
     ],
 )
 def test_a_program_that_ends_with_a_result_is_never_ended_early(tmp_path: Path, more: dict[str, object]) -> None:
-    assert split_of(first_pair(tmp_path, 201, more=more), 0.2, 4.2, 8) is None
+    assert split_of(first_runs(tmp_path, 201, more=more), 0.2, 4.2, 8) is None
 
 
 def test_each_side_goes_first_in_half_of_the_processes_in_a_random_order() -> None:

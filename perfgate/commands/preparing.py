@@ -1,0 +1,199 @@
+"""What runs are judged by: rules, baselines, history and facts, each read once for any number of judgements."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.baselines.places import HISTORY
+from perfgate.baselines.policy_stores import held, store_of
+from perfgate.baselines.repository import StoredBaselines
+from perfgate.baselines.stores import Store
+from perfgate.core import Baseline, Fact, Location, MissingBaseline, NextStep, Policy, Problem, Report, Run
+from perfgate.core.wording import plural
+from perfgate.judge.pairs import is_paired, split_pairs
+from perfgate.judge.report import with_outcome
+from perfgate.rules.load import readable_suite
+from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.syntax.sentence import ChangeClause
+from perfgate.words.notes import PAIRINGS
+from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.env_facts import read_facts
+from perfgate.workspace.input_files import RunsOfPath
+from perfgate.workspace.inputs import Shorten
+from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.rule_source import PolicySource, policy_source, read_rules
+
+if TYPE_CHECKING:
+    from perfgate.commands.remembered import ReadHistory
+    from perfgate.commands.rule_changes import OwnPolicy
+
+
+_NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
+
+
+class CheckRequest(Struct, frozen=True):
+    """A request to judge runs by rules."""
+
+    options: CommandOptions
+    missing_baseline: MissingBaseline = "error"
+    only: tuple[str, ...] = ()
+    strict: bool = False
+    #: The numbers of new runs at which they are judged; None is one look at limits, and up to three at changes.
+    looks: tuple[int, ...] | None = None
+    #: True if this command itself made the pairs.
+    own_pairs: bool = False
+    #: True if a report shows the runs behind the verdicts.
+    with_details: bool = False
+
+
+class Prepared(Struct, frozen=True):
+    """What runs are judged by. What only some runs need is read when it is first needed, and kept."""
+
+    request: CheckRequest
+    source: PolicySource
+    ruleset: Ruleset
+    #: The problems of the rules, which are warnings.
+    problems: tuple[Problem, ...]
+    rules_sha256: str
+    baselines: StoredBaselines
+    #: Returns the measured commit; git is only asked if something depends on it.
+    head: Callable[[], str | None]
+    #: Returns the facts of `--env`.
+    facts: Callable[[], Mapping[str, Fact]]
+    #: Returns what reads the history of SUITE/ENVIRONMENT/LEVEL; None without one.
+    history: Callable[[str], ReadHistory | None]
+    #: Returns the rules and baselines of the working tree; only called if those of a ref judge.
+    own_policy: Callable[[], OwnPolicy]
+
+
+def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
+    """Read the rules, and open the baselines. Returns a report if the rules have mistakes. Raises Refused.
+
+    Parameters
+    ----------
+    hold: read the baselines, the measured commit and the working tree's own policy now, because a program will run that
+        can change them.
+    """
+    options = request.options
+    source = policy_source(options.policy_ref, options.policy_commit)
+    head = cache(lambda: options.head or surroundings.head_commit())
+    if source.ref is not None:
+        head()  # the commit that is measured, even if the branch moves meanwhile
+    ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
+    if ruleset is None:
+        policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
+        suite = options.suite or readable_suite(source.files(options.rules))
+        return with_outcome(Report(problems=tuple(problems), policy=policy, suite=suite), at_least=2)
+    if hold:
+        source = held(source, options.baselines, ruleset.suite)
+    store = store_of(source, options.baselines)
+    prepared = Prepared(
+        request,
+        source,
+        ruleset,
+        tuple(problems),
+        rules_sha256,
+        StoredBaselines(store, ruleset),
+        head,
+        facts=cache(partial(read_facts, options.env)),
+        history=cache(partial(history_of, source, options.baselines)),
+        own_policy=cache(partial(_own_policy, source, store, options)),
+    )
+    if hold:
+        head()
+        if source.ref is not None:
+            prepared.own_policy()
+    return prepared
+
+
+def _own_policy(source: PolicySource, store: Store, options: CommandOptions) -> OwnPolicy:
+    from perfgate.commands.rule_changes import own_policy
+
+    return own_policy(source.ref or "", store, options)
+
+
+def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory | None:
+    """Return what reads the history of SUITE/ENVIRONMENT/LEVEL; None without one."""
+    place = place.rpartition("/")[0]
+    store = store_of(source, baselines, place)
+    if not any(store.paths(f"{HISTORY}/{place}")):
+        return None
+    from perfgate.commands.remembered import reader_of
+
+    return reader_of(store, place)
+
+
+def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath] | None = None) -> tuple[Run, ...]:
+    """Read the new runs, except those at the first paths, if an earlier look read them.
+
+    Traces are read with their calls, if they are compared with stored runs and may need a cause.
+    """
+    options, ruleset = prepared.request.options, prepared.ruleset
+    asked = [clause.asks for rule in ruleset.rules for clause in rule.clauses]
+    return inputs.read_runs(
+        paths,
+        options.format,
+        options.trace_mode,
+        conditions=ruleset.conditions,
+        with_calls=any(isinstance(asks, ChangeClause) and asks.is_stored for asks in asked),
+        mappings=ruleset.mappings,
+        shortening=None if prepared.request.own_pairs else partial(_shortening, prepared),
+        earlier=earlier,
+    )
+
+
+def _shortening(prepared: Prepared) -> Shorten | None:
+    """Return how runs are made shorter: without the values that no rule needs, neither of the ref nor of the tree."""
+    from perfgate.analysis.needed_values import needed_by
+
+    own = prepared.own_policy().baselines if prepared.source.ref is not None else None
+    is_stored = bool(prepared.baselines.store.paths(prepared.ruleset.suite)[0])
+    needed = needed_by((prepared.ruleset, own.ruleset) if own else (prepared.ruleset,), with_sizes=is_stored)
+    return needed.shortened if needed else None
+
+
+def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:
+    """Return why the base in a file of pairs does not count, or None if it does.
+
+    A pull request that is judged by another commit must not supply the base itself, unless the rules of that commit
+    accept it.
+    """
+    if ruleset.pairs == "refuse":
+        return "pairs bring a base of their own, and the rules say `pairs: refuse`"
+    if ruleset.pairs is None and policy_ref is not None:
+        return (
+            f"pairs bring a base of their own, but --policy-ref takes the base from {policy_ref}, whose rules do not "
+            "say `pairs: accept`"
+        )
+    return None
+
+
+def with_pairs(
+    runs: Sequence[Run], stored: Baseline, refusal: str | None = None
+) -> tuple[tuple[Run, ...], Baseline, list[Problem]]:
+    """Return the new side of all pairs, the baseline with their base side as its runs, and what is wrong with them.
+
+    Runs without pairs are returned unchanged. The anchor and the allowances remain those of the store. With a `refusal`
+    the base side does not count: only limits can be judged, and an error says why. Raises Refused for a mix of pairs
+    and runs without pairs.
+    """
+    pairs = split_pairs(runs)
+    if pairs is None:
+        return tuple(runs), stored, []
+    alone = [run.name for run in runs if not is_paired(run)]
+    if alone:
+        raise Refused(f"{alone[0]} has no pair, and other runs have: give pairs or runs, not both")
+    problems = list(pairs.problems)
+    if refusal is not None:
+        problems.append(Problem("error", f"{refusal}; {_NEW_ALONE}", Location(runs[0].source)))
+        missing = "the base in the pairs does not count here"
+        return pairs.new, replace(stored, place=None, runs=(), missing=missing, next_step=_NEW_ALONE), problems
+    place = f"paired base ({plural(len(pairs.base), 'pair')}, {PAIRINGS[pairs.pairing]})"
+    found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
+    return pairs.new, found, problems
