@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from perfgate.core import Estimate, KnownNoise, RelativeChange, RunEstimate, Share, Verdict
 from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import member_name, plural, series_name
 from perfgate.words.answer import effect, without_hosts
-
-if TYPE_CHECKING:
-    pass
 
 _NOT_MEASURED = "not measured"
 

@@ -22,7 +22,7 @@ _ERROR_ACTIONS: Mapping[str, Action] = {
 
 
 def accept_change(accept: Acceptance, reference: str) -> NextStep:
-    """The step after a change that failed. `perfgate.judge.acceptance` adds the command that allows it on a ref."""
+    """The step after a change that failed. `allow_step` adds the command that allows it on a ref."""
     if not accept.has_store:
         return NextStep("find-cause", "find what made it worse")
     cause = "find what made it worse; if the change is intended, "
