@@ -33,6 +33,7 @@ def answer(asked: ChangeQuestion) -> ChangeResult:
     return found
 
 
+CLOCK = Doubt("machine", "clock", 1e9, 0.9e9, decides=True)
 LOST = Doubt("machine", "lost", 0.0, 0.1, decides=True)
 MACHINE = [
     # the new run; the factor that makes the machines alike; the outcome and its reason
@@ -101,3 +102,11 @@ def test_both_directions_name_the_farther_end() -> None:
     assert up.not_excluded is not None
     assert down.not_excluded is not None
     assert up.not_excluded > 0 > down.not_excluded
+
+
+@pytest.mark.parametrize(("new", "factor"), [(1.0, 1 / 1.3), (1.2, 1.3)])
+def test_a_machine_that_makes_the_answer_surer_raises_no_doubt(new: float, factor: float) -> None:
+    """Noise differs between the sides, so that the answer of equal machines may be open."""
+    noisy = MachineDifference(tuple(1 + 0.1 * (i - 2) for i in range(len(QUIET))), (factor,), (CLOCK,), "cycles")
+    asked = replace(question(new), machine=(noisy,))
+    assert answer(asked).outcome == answer(question(new)).outcome

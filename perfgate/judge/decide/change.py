@@ -209,7 +209,7 @@ def _of_the_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterator[
         )
         if alike.outcome == "error":
             continue
-        differs = _is_another_answer(judged, alike)
+        differs = _is_another_answer(judged, alike, question.terms)
         is_red = judged.outcome in ("fail", "suspect")
         for doubt in difference.doubts:
             # Lost time of one side makes that side worse, so it explains only that.
@@ -228,8 +228,12 @@ def _scaled(side: MeasuredSide, factors: Sequence[float]) -> list[RunMeasure]:
     return [run if run.value is None else replace(run, value=run.value * factor) for run, factor in pairs]
 
 
-def _is_another_answer(judged: ChangeResult, alike: ChangeResult) -> bool:
+def _is_another_answer(judged: ChangeResult, alike: ChangeResult, terms: ChangeTerms) -> bool:
     """Return whether equal machines explain a failure or a suspicion, or show what another machine hides."""
+    d, other = judged.log_change or 0.0, alike.log_change or 0.0
+    worse = {"up": other - d, "down": d - other, "either": abs(other) - abs(d)}[terms.worse]
+    if (worse < 0) != (judged.outcome in ("fail", "suspect")):  # it explains the other outcome
+        return False
     if judged.outcome == "fail":
         return alike.outcome != "fail"
     is_open = alike.reason == "cannot-exclude" and judged.reason != "cannot-exclude"  # it promises less
