@@ -1,6 +1,6 @@
 """The statistics of one run, by name: each with its value and its noise within the run.
 
-A new statistic needs a name in `core.names`, a function, an influence function and a line in `ESTIMATORS`.
+A new statistic needs a name in `core.wording`, a function, an influence function and a line in `ESTIMATORS`.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def test_what_no_float_can_hold_is_none():
     assert (found.outcome, found.estimate, found.high) == ("fail", None, None)
 
 
-def test_a_suspicion_that_convicts_is_still_told():
+def test_a_suspicion_that_fails_with_strict_is_still_told():
     assert compare_once(NUMBERS, [106.5], tolerance=0.05, strict=True).suspect
 
 

@@ -163,8 +163,8 @@ def test_a_tolerance_is_told_in_its_authors_words(rule: str, words: str) -> None
     assert f", within the tolerance of {words};" in single(rule, [run([1.0] * 20)], [run([1.0] * 20)] * 5).message
 
 
-def test_a_suspicion_against_the_anchor_never_convicts() -> None:
-    """`strict` convicts against the baseline alone; more runs than planned do not."""
+def test_a_suspicion_against_the_anchor_never_fails() -> None:
+    """`strict` makes it fail against the baseline alone; more runs than planned do not."""
     base, new = [run([value] * 9) for value in (1.0, 1.04, 0.96, 1.02, 0.98)], [run([1.065] * 9)] * 5
     rules = "x within 5% of baseline\nx within 5% of anchor"
     asked = bare(rules, new, base, anchor=tuple(base))

@@ -41,7 +41,7 @@ def failed(found: tuple[Verdict, ...]) -> list[str]:
 
 
 def test_chance_among_many_metrics_is_a_suspicion() -> None:
-    """At tolerance 0 one comparison in twenty fails by chance: of 60 metrics some do, and none convicts."""
+    """At tolerance 0 one comparison in twenty fails by chance: of 60 metrics some do, and no verdict fails."""
     found = verdicts("op* within 0% of baseline", 60, {})
     suspects = [verdict for verdict in found if verdict.outcome == "suspect" and verdict.change.low > 0]
     assert suspects
@@ -72,7 +72,7 @@ def test_which_families_are_corrected(sentence: str, metrics: int, held: bool) -
     assert any("Benjamini-Hochberg" in note for verdict in found for note in verdict.notes) == held
 
 
-def test_three_runs_and_strict_convict() -> None:
+def test_three_runs_or_strict_confirm_a_failure() -> None:
     for options in ({"new_runs": 3}, {"strict": True}):
         assert failed(verdicts("op* within 0% of baseline", 60, {}, **options))
 

@@ -90,7 +90,7 @@ def is_over(one: HistorySeries) -> bool:
 
 
 def open_changes(one: HistorySeries) -> list[HistoryChange]:
-    """Return the open changes of a metric that is still measured; see `history_phrases.is_open`."""
+    """Return the open changes of a metric that is still measured; see `history_words.is_open`."""
     return [] if is_over(one) else [change for change in one.changes if history_words.is_open(change)]
 
 
