@@ -30,7 +30,7 @@ def command(baselines: str) -> int:
         raise Refused(f"perfgate lsp needs pygls ({error.name} is missing): pip install 'perfgate[lsp]'") from None
 
     server = make_server(lambda path: _stored(path, baselines))
-    # pygls closes its streams in the end; those of this process are still needed.
+    # pygls closes the streams that it gets, and this process still needs its own: so it gets copies.
     with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
         server.start_io(stdin, stdout)
     return 0
@@ -38,8 +38,11 @@ def command(baselines: str) -> int:
 
 def _stored(path: str, baselines: str) -> StoredMetrics:
     """Return the metrics of the baselines beside a rule file, or in a folder above it; none if they cannot be read."""
-    places = [str(above / baselines) for above in Path(path).parents if (above / baselines).is_dir()]
+    if "://" in baselines:
+        folder: str | None = baselines
+    else:
+        folder = next((str(above / baselines) for above in Path(path).parents if (above / baselines).is_dir()), None)
     try:
-        return stored_metrics(baselines if "://" in baselines else places[0])[0] if places or "://" in baselines else {}
-    except (Refused, OSError):  # an editor asks at every opening; `rules check` says what is wrong
+        return stored_metrics(folder)[0] if folder is not None else {}
+    except (Refused, OSError):  # an editor asks for each file that it opens; `rules check` says what is wrong
         return {}

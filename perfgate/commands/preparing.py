@@ -1,4 +1,4 @@
-"""What runs are judged by: rules, baselines, history and facts, each read once for any number of judgements."""
+"""Read the rules, the baselines, the history and the facts by which runs are judged: once for many judgements."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class CheckRequest(Struct, frozen=True):
 
 
 class Prepared(Struct, frozen=True):
-    """What runs are judged by. What only some runs need is read when it is first needed, and kept."""
+    """The rules, baselines and facts by which runs are judged.
+
+    Not every run needs the fields that are functions: each reads at its first call, and keeps its result.
+    """
 
     request: CheckRequest
     source: PolicySource
@@ -66,9 +69,9 @@ class Prepared(Struct, frozen=True):
     head: Callable[[], str | None]
     #: Returns the facts of `--env`.
     facts: Callable[[], Mapping[str, Fact]]
-    #: Returns what reads the history of SUITE/ENVIRONMENT/LEVEL; None without one.
+    #: Returns the reader of the history of SUITE/ENVIRONMENT/LEVEL; None without a history.
     history: Callable[[str], ReadHistory | None]
-    #: Returns the rules and baselines of the working tree; only called if those of a ref judge.
+    #: Returns the rules and baselines of the working tree; only called if a ref gives the rules.
     own_policy: Callable[[], OwnPolicy]
 
 
@@ -119,7 +122,7 @@ def _own_policy(source: PolicySource, store: Store, options: CommandOptions) -> 
 
 
 def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory | None:
-    """Return what reads the history of SUITE/ENVIRONMENT/LEVEL; None without one."""
+    """Return the reader of the history of SUITE/ENVIRONMENT/LEVEL; None without a history."""
     place = place.rpartition("/")[0]
     store = store_of(source, baselines, place)
     if not any(store.paths(f"{HISTORY}/{place}")):
@@ -130,7 +133,7 @@ def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory 
 
 
 def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath] | None = None) -> tuple[Run, ...]:
-    """Read the new runs, except those at the first paths, if an earlier look read them.
+    """Read the new runs. `earlier` has those of the first paths, which an earlier look read; the others are added.
 
     Traces are read with their calls, if they are compared with stored runs and may need a cause.
     """
@@ -149,7 +152,7 @@ def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath]
 
 
 def _shortening(prepared: Prepared) -> Shorten | None:
-    """Return how runs are made shorter: without the values that no rule needs, neither of the ref nor of the tree."""
+    """Return the function that leaves out the values that no rule of the ref or of the working tree needs."""
     from perfgate.analysis.needed_values import needed_by
 
     own = prepared.own_policy().baselines if prepared.source.ref is not None else None

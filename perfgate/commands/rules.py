@@ -88,8 +88,8 @@ def rules_diff(old: str, new: str | None, options: CommandOptions) -> int:
 def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[Problem]]:
     """Validate rule files; return a line for each good one, and every problem of the others.
 
-    A metric that no stored run has is a warning, and so are a tolerance or limit that no share reaches, and a stored
-    run that cannot be read. Raises Refused.
+    Warnings: a metric that no stored run has, a tolerance or limit that is too large for a share, and a stored run that
+    cannot be read. Raises Refused.
     """
     files = WORKING_TREE.rule_files(paths)
     stored, unread = stored_metrics(baselines)
@@ -115,17 +115,20 @@ def rules_difference(old: str, new: str | None, options: CommandOptions) -> tupl
 
 
 def _side(name: str | None, options: CommandOptions) -> Ruleset:
-    is_path = name is not None and os.path.exists(name)
-    if is_path and name is not None and surroundings.head_commit() and (meanings := full_names(name)):
+    """Return the rules at a path or a git ref; None is the working tree. Raises Refused for a name that is both."""
+    if name is None:
+        return read_ruleset(WORKING_TREE, options.rules, options.suite)
+    if not os.path.exists(name):
+        return read_ruleset(policy_source(name), options.rules, options.suite)
+    if surroundings.head_commit() and (meanings := full_names(name)):
         raise Refused(f"{name} is both a path and a ref: write ./{name} or {meanings[0]}", 3)
-    source = WORKING_TREE if name is None or is_path else policy_source(name)
-    return read_ruleset(source, (name,) if is_path and name is not None else options.rules, options.suite)
+    return read_ruleset(WORKING_TREE, (name,), options.suite)
 
 
 def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """Return the rules with these ids, or all, in words, with their results on the stored runs.
+    """Return the rules with these ids, or all, in words, with their results on the stored runs; and the problems.
 
-    Also returned is what is wrong with the stored runs. Raises Refused for an unknown id or a file with mistakes.
+    The problems are those of the stored runs. Raises Refused for an unknown id or a file with mistakes.
     """
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
     known = {rule.name: rule for rule in ruleset.rules}
@@ -134,7 +137,7 @@ def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str
         step = f"did you mean {near[0]!r}?" if near else "`perfgate rules explain` shows all of them"
         raise Refused(f"no rule is called {unknown!r}; {step}")
     chosen = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not ids or rule.name in ids))
-    found, problems = _now(options, chosen)
+    found, problems = _on_newest_runs(options, chosen)
     texts = []
     for rule in chosen.rules:
         own = {place: [verdict for verdict in verdicts if verdict.at == rule.at] for place, verdicts in found.items()}
@@ -142,7 +145,7 @@ def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str
     return texts, problems
 
 
-def _now(options: CommandOptions, ruleset: Ruleset) -> tuple[dict[str, tuple[Verdict, ...]], list[Problem]]:
+def _on_newest_runs(options: CommandOptions, ruleset: Ruleset) -> tuple[dict[str, tuple[Verdict, ...]], list[Problem]]:
     """Return the verdicts on the newest stored run of each current level, as if it were new."""
     from perfgate.commands.plan import stored_cases
     from perfgate.judge.verdicts import judge
@@ -157,7 +160,7 @@ def _now(options: CommandOptions, ruleset: Ruleset) -> tuple[dict[str, tuple[Ver
 
 
 def stored_metrics(baselines: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:
-    """Return the metrics of the newest stored runs of each suite with their base units, and what is wrong with runs.
+    """Return the base unit of each metric of the newest stored runs, by suite and metric; and the problems of the runs.
 
     Raises Refused if the store cannot be used.
     """

@@ -15,9 +15,9 @@ from perfgate.core.run_history import EnvironmentHistory, HistoryChange, History
 from perfgate.core.units import format_change, format_value, printed_base
 from perfgate.core.wording import plural
 
-#: So many changes for the worse in a row are a creep.
+#: A creep is at least this many changes for the worse in a row.
 _CREEPING = 3
-#: The probability of a less certain change is shown.
+#: A change shows its probability if that is lower than this.
 _CERTAIN = 0.99
 
 
@@ -84,7 +84,7 @@ def newest_apart(one: HistorySeries) -> str | None:
 
 
 def creeping(one: HistorySeries) -> str | None:
-    """Return how much the newest changes are in all, if several in a row are for the worse; else None."""
+    """Return the number and the total of the newest changes if they are a creep; else None."""
     row = list(takewhile(lambda change: change.point.worse and change.approval is None, reversed(one.changes)))
     if len(row) < _CREEPING:
         return None
@@ -103,9 +103,10 @@ def sentences(change: HistoryChange, one: HistorySeries, line: CommitLine | None
 
 
 def search(one: HistorySeries) -> str | None:
-    """Return the command that finds the commit of the newest open change; None if its range is one commit, or none."""
+    """Return the command that finds the commit of the newest open change with several commits; None without one."""
     for number, change in reversed([*enumerate(one.changes, 1)]):
         if is_open(change) and change.commits is not None and change.commits > 1:
+            # Without --change, `bisect` searches the newest change for the worse.
             later = any(other.point.worse for other in one.changes[number:])
             chosen = f" --change {number}" if later else ""
             return f"perfgate bisect --from-history {shlex.quote(str(one.name.key))}{chosen} -- COMMAND"
@@ -139,7 +140,7 @@ def often_changed(place: EnvironmentHistory) -> str | None:
 
 
 def circumstances(change: HistoryChange) -> Iterator[str]:
-    """Yield who approved a change, what else changed, and when it went away."""
+    """Yield the approval of a change, the facts of the machine that changed with it, and when it went away."""
     if change.approval is not None:
         level = change.approval
         request = f" (pull request {level.pr})" if level.pr is not None else ""
