@@ -2,7 +2,7 @@
 
     evidence -> ask -> decide -> verdict
 
-`_clause` shows these steps for one clause of a rule.
+`_clause` shows the first three steps for one clause of a rule, and `_worded` makes the verdicts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ COMPUTED = {
     "goodput": _GIVE_TIMES,
     **dict.fromkeys(sorted(TIMES_OF_RUN), _GIVE_TIMES),
 }
-#: Parts of the time of a run that a log may not tell although it tells the others: why, and the next step.
+#: Parts of the time of a run that are missing in some logs that have the other parts: why, and the next step.
 _UNTOLD = {
     "time.checkpoint": (
         "the log does not say how long saving checkpoints took",
@@ -60,7 +60,7 @@ _UNTOLD = {
 
 
 class _Answer(Struct, frozen=True):
-    """An answer, and what it answers."""
+    """An answer, with its question and its evidence."""
 
     evidence: Evidence
     question: Question
@@ -95,7 +95,7 @@ def judge_with_details(
 
 
 def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
-    """The verdicts. An allowance is for a metric, so all verdicts of a metric allow its largest worsening."""
+    """The verdicts. One allowance covers a metric, so each verdict proposes one for its largest worsening."""
     worst: dict[str, float] = {}
     for one in answers:
         if one.found.outcome == "fail":
@@ -107,7 +107,7 @@ def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
 
 
 def _answers(case: Case, runs: JudgedRuns | None) -> Iterator[_Answer]:
-    """Every answer up to the limit; one error replaces the rest, so that nothing passes unseen."""
+    """Every answer up to the limit on verdicts; one error replaces the rest, so that the check cannot pass."""
     runs = runs or JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     count = 0
     for rule in case.ruleset.rules:
@@ -180,12 +180,12 @@ def _accepted(evidence: Evidence, found: NotJudged) -> NotJudged:
     return found if policy == "error" else replace(found, outcome="skipped", accepted_missing=policy)
 
 
-def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, decision: NotJudged) -> _Answer:
-    """One answer for a whole rule without a judged metric."""
+def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, answer: NotJudged) -> _Answer:
+    """The answer to a whole rule of which no metric is judged."""
     sentence = rule.sentence
     subject = Subject(Key(name_of(sentence.subject, sentence.subject_text)), sentence.subject, ())
     evidence = Evidence.of(rule, rule.clauses[0], subject, case, runs)
-    found = _accepted(evidence, decision)
+    found = _accepted(evidence, answer)
     return _Answer(evidence, found, found)
 
 
@@ -226,7 +226,7 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
         labels = listed(sorted({show_labels(key.labels) for key in runs.keys(name)}))
         message = f"no run has {name} with these labels; it has {labels}"
         return _error("metric-absent", message, "correct the labels")
-    words = name.replace("/", " ").replace("(", " ").replace(")", " ").split()  # of an expression
+    words = name.replace("/", " ").replace("(", " ").replace(")", " ").split()  # an expression has several
     part = next((word for word in words if word in TIMES_OF_RUN and word not in runs.names), name)
     if part in _UNTOLD and WHOLE_TIME in runs.names:
         return _error("metric-absent", f"no run has {part}: {_UNTOLD[part][0]}", _UNTOLD[part][1])
@@ -245,7 +245,7 @@ def _nearest(name: str, runs: JudgedRuns) -> str:
 
 
 def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
-    """Return the first metric that a derived one is computed from and that no run has; None of another metric."""
+    """Return the first metric that no run has, of those that a derived one needs; None if `name` is not derived."""
     found, metrics = None, case.ruleset.metrics
     while name in metrics:
         parts = (selector.pattern for selector in selectors(metrics[name].expression))

@@ -1,4 +1,4 @@
-"""Units in mappings: as they are written there, at the end of a name, and behind a number."""
+"""The units that a mapping gives, and those at the end of a name or behind a number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from perfgate.core.units import NUMBER
 from perfgate.readers.printed_units import Known, unit_of_name, unit_of_text
 
-#: Words of `unit:` that are not units: the name tells it, each value tells it, there is none.
+#: Words of `unit:` that are not units: the unit is in the name, it is in each value, there is none.
 FROM_NAME, IN_VALUE, NO_UNIT = "from-name", "in-value", "none"
 
 _IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{1,20})[)\]]\s*")
@@ -55,7 +55,7 @@ def unit_of(text: str) -> Known | None:
 
 
 def written_unit(name: str) -> str | None:
-    """Return the unit that the end of a name tells, as a mapping writes it; None if it tells none."""
+    """Return the unit at the end of a name, as a mapping writes it; None without a unit."""
     if (found := _IN_BRACKETS.fullmatch(name)) and unit_of_text(found[1].strip()):
         return found[1].strip()
     name = _STATISTIC.sub("", name.strip())
@@ -64,7 +64,7 @@ def written_unit(name: str) -> str | None:
 
 @cache
 def unit_in_name(name: str) -> Known:
-    """Return the unit that the end of a name tells, or none."""
+    """Return the unit at the end of a name; without a unit, that of a plain number."""
     written = written_unit(name)
     found = unit_of(written) if written else None
     return found or unit_of_name(name)

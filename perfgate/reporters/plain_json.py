@@ -35,7 +35,7 @@ def encode(document: Mapping[str, Any]) -> str:
 def stable(value: float) -> float:
     """Return a number with 12 significant digits, or as a whole number from 1e12 on (bytes).
 
-    The digits after them differ between versions of numpy, which sum in another order.
+    Later digits differ between versions of numpy, which add numbers in different orders.
     """
     if not isfinite(value):
         return value

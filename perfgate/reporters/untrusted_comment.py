@@ -21,6 +21,7 @@ from perfgate.words.cause_words import CauseGroup
 
 #: In characters: one name, place or problem.
 _LONGEST_TEXT = 300
+#: A word or number that Markdown shows as it is. GitHub makes a link of `www`.
 _PLAIN = re.compile(
     r"(?!.*www)[A-Za-zµ0-9]+(?:[-_'./:][A-Za-zµ0-9]+)*[.,;:!?)]*|[-+±]?\d+(?:\.\d+)?%?,?|→", re.IGNORECASE
 )

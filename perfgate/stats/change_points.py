@@ -87,7 +87,7 @@ class HistoryUpdate(Struct, frozen=True):
     """The points of a history after one more run, and how they differ from those before it.
 
     `appeared` are indices of points more than 5 runs from any earlier one. `moved` has (old index, new index) of the
-    same point. `withdrawn` are indices of points that no longer are any.
+    same point. `withdrawn` are indices of points that are gone.
     """
 
     points: tuple[ChangePoint, ...]

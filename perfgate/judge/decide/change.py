@@ -48,9 +48,9 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     if judged.outcome == "error":  # only a gain down to 0 explains values without a ratio
         gains = [doubt for doubt in question.doubts if doubt.reason == "implausible"]
         return replace(judged, doubts=tuple(gains) if judged.reason == "not-positive" else ())
-    judged = replace(judged, doubts=(*_of_the_start(question, judged), *_of_the_machine(question, judged)))
+    judged = replace(judged, doubts=(*_doubts_of_start(question, judged), *_doubts_of_machine(question, judged)))
     judged, terms = _eased(question, judged)
-    judged = replace(judged, doubts=(*judged.doubts, *_of_the_amounts(question, judged)))
+    judged = replace(judged, doubts=(*judged.doubts, *_doubts_of_amounts(question, judged)))
     return _pooled(question, judged, terms)
 
 
@@ -74,6 +74,7 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
     """The answer from the bounds."""
     (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
     found = _outcome(runs, bounds, margins, terms)
+    # A failure shows the bound that proved it, if that is narrower.
     reach = bounds.interval if found.outcome != "fail" or found.suspect else min(bounds.interval, bounds.red)
     low, high = d - reach, d + reach
     promises = terms.looks is not None
@@ -141,8 +142,8 @@ def has_thin_tail(runs: Sequence[RunMeasure], terms: ChangeTerms) -> bool:
 def _not_excluded(d: float, green: float, doubted: Margin) -> tuple[float, float]:
     """The changes, in logarithms, that green does not exclude.
 
-    A green answer needs precision, not luck: an estimate of no change has to be green, too. A gain beyond the noise
-    needs no luck.
+    A lucky estimate must not make an answer green: if an estimate of no change would not be green, this one is not. A
+    gain beyond the noise is enough by itself.
     """
     least, most = d - green, d + green
     gained = (doubted.worse == "up" and most < 0) or (doubted.worse == "down" and least > 0)
@@ -175,8 +176,8 @@ def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:
     return {"up": above, "down": below, "either": min(above, below)}[terms.worse]
 
 
-def _of_the_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
-    """Yield the doubts about the start of runs that are not worse otherwise."""
+def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
+    """Yield the doubts about the start of the runs; none if the answer is red or suspect anyway."""
     if judged.outcome not in ("pass", "inconclusive"):
         return
     margin = Margin.of_ratio(judged.tolerance or 0.0, question.terms.worse)
@@ -190,7 +191,7 @@ def _of_the_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Do
     yield from moved
 
 
-def _of_the_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
+def _doubts_of_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
     """Yield the doubts about what was measured; runs disagree if they differ by more than the tolerance."""
     for doubt in question.doubts:
         if doubt.reason in ("measured-less", "implausible") or (
@@ -199,7 +200,7 @@ def _of_the_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[
             yield doubt
 
 
-def _of_the_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
+def _doubts_of_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
     """Yield the differences of the machine; they decide if the same runs on equal machines have another answer."""
     if judged.reason == "exact":
         return
@@ -256,13 +257,12 @@ def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult
 
 
 def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) -> ChangeResult:
-    """The answer that the remembered runs of the branch confirm, or with what they say about the branch.
+    """The answer with the remembered runs of the branch of the baseline.
 
-    After a merge, a doubt about the branch itself is judged once more, together with its remembered runs since the
-    baseline: they were measured to answer the same question. The runs since the baseline, or since its last change
-    point, are parted into blocks of ten, and each block is one plan of ten looks, whose boundaries share the error rate
-    of one plan. So many merges raise few false alarms (`benchmarks/detection/pooling.py`). Pooled runs can confirm a
-    doubt, and never dispel it: they are mostly of older commits, which say nothing about what this merge added.
+    After a merge, a doubt about the branch itself is judged again, together with its remembered runs. They are the runs
+    since the baseline, or since the last change point. Each block of ten runs is one plan of ten looks, which share the
+    error rate of one plan: many merges raise few false alarms (`benchmarks/detection/pooling.py`). Pooled runs can
+    confirm a doubt, and never dispel it: most are of older commits, which say nothing about what this merge added.
 
     On another branch they only inform: a change that the branch of the baseline has is not from the judged commit.
     """
@@ -281,7 +281,7 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
         found = judge_runs(question.base.measures, [*runs[-count:], *question.new.measures], terms)
         if found.outcome != "fail":
             return judged
-        pooled = _shown(remembered, count, found, decides=True)
+        pooled = _pooled_runs(remembered, count, found, decides=True)
         effect = judged.allowance_effect
         return replace(found, pooled=pooled, doubts=judged.doubts, allowance=judged.allowance, allowance_effect=effect)
     if len(runs) < _FEWEST_TOLD:
@@ -290,9 +290,9 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
     low, high, worse = found.low or 0.0, found.high or 0.0, question.terms.worse
     if not ((worse != "down" and low > 0) or (worse != "up" and high < 0)):
         return judged
-    return replace(judged, pooled=_shown(remembered, len(runs), found, decides=False))
+    return replace(judged, pooled=_pooled_runs(remembered, len(runs), found, decides=False))
 
 
-def _shown(remembered: RememberedRuns, count: int, found: ChangeResult, *, decides: bool) -> PooledRuns:
+def _pooled_runs(remembered: RememberedRuns, count: int, found: ChangeResult, *, decides: bool) -> PooledRuns:
     labels = remembered.labels[len(remembered.labels) - count :]
     return PooledRuns(remembered.branch, labels, found.estimate or 0.0, found.low, found.high, decides)

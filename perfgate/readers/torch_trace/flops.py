@@ -32,7 +32,7 @@ def _matrices(first: int) -> _Count:
 
 
 def _grouped(dims: Sequence[_Shape], _: Sequence[str]) -> float:
-    """Products of groups: of (m, k) and (g, k, n) each row has one group, and so has each column of (k, n)."""
+    """(m, k) times (g, k, n): each row belongs to one group, so it meets one of the g matrices."""
     return _product(dims[0], dims[1])
 
 
@@ -49,6 +49,7 @@ def _attention_backward(dims: Sequence[_Shape], _: Sequence[str]) -> float:
 
 
 def _convolution(dims: Sequence[_Shape], concrete: Sequence[str]) -> float:
+    """Each place of the output needs a product with the weights; if transposed, each place of the input."""
     data, weight = dims[0], dims[1]
     stride, padding, dilation = (_each(concrete[at], len(data) - 2) for at in (3, 4, 5))
     if _flag(concrete[6]):
@@ -60,7 +61,7 @@ def _convolution(dims: Sequence[_Shape], concrete: Sequence[str]) -> float:
 
 
 def _convolution_backward(dims: Sequence[_Shape], concrete: Sequence[str]) -> float:
-    """The forward pass once for the gradient of the input and once for that of the weight, where they are asked for."""
+    """The forward pass once for each gradient that the call asks for: that of the input, that of the weight."""
     places = dims[1] if _flag(concrete[7]) else dims[0]
     asked = [_flag(word) for word in concrete[10].strip("[] ").split(",")]
     return 2.0 * dims[0][0] * math.prod(places[2:]) * math.prod(dims[2]) * sum(asked[:2])

@@ -76,7 +76,7 @@ def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
                 run.say("warning", "the last record is cut off; left out")
             return
         check, length, kind = struct.unpack("<IHB", head)
-        if not kind and not length:
+        if not kind and not length:  # so is the rest of this one
             stream.take(left - _HEAD)
             continue
         data = stream.take(length)
@@ -122,7 +122,7 @@ def _history(scalars: Scalars, record: bytes, where: str) -> None:
 
 
 def _item(item: bytes) -> tuple[str, float | int | None]:
-    """Return the key of an item, and its number; None for words, lists and the like."""
+    """Return the key of an item, and its number; None if its value is not a number."""
     key, nested = "", []
     number: float | int | None = None
     for field, value in fields(item):
