@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from stories import bare, series
 
+from perfgate import judge_change
 from perfgate.core import CalibratedPrior, Key, Run, Verdict
 from perfgate.judge.verdicts import judge
 
@@ -145,3 +146,11 @@ def test_what_the_order_does_to_equal_bytes_is_told_against_no_tolerance(
     found = verdict(rule, [side("new", new, unit="B")], [side("base", base, unit="B")])
     assert (found.outcome, found.reason) == ("pass", "exact")
     assert found.notes[1] == f"order effect: {said}"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("base", "new", "reason"), [(1e-300, 1e300, "not-positive"), (1e300, 1e-300, "implausible")])
+def test_pairs_without_a_ratio_are_no_crash_and_no_pass(count: int, base: float, new: float, reason: str) -> None:
+    """The ratio is too large or too small for a number, in every pair."""
+    found = judge_change([[base] * 20] * count, [[new] * 20] * count, tolerance=0.05, pairing="in-turn")
+    assert (found.outcome in ("error", "suspect"), found.reason) == (True, reason)

@@ -61,7 +61,7 @@ def judge_runs(
     ratios: Sequence[RunMeasure] | None = None,
 ) -> ChangeResult:
     """The answer of measured runs alone; `ratios` are new / base of each pair if they were made in pairs."""
-    decided = decided_without_noise(base, new, terms)
+    decided = decided_without_noise(base, new, ratios or (), terms)
     if decided is not None:
         return decided
     base_value = moderated_t(base, new, terms.noise).base_value
