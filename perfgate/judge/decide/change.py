@@ -180,7 +180,8 @@ def _of_the_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Do
     if judged.outcome not in ("pass", "inconclusive"):
         return
     margin = Margin.of_ratio(judged.tolerance or 0.0, question.terms.worse)
-    moved = [doubt for doubt in question.doubts if doubt.reason == "mean-moved" and judged.outcome == "pass"]
+    is_green = judged.outcome == "pass" or judged.excluded
+    moved = [doubt for doubt in question.doubts if doubt.reason == "mean-moved" and is_green]
     moved = [one for one in moved if margin.exceeds(math.log(float(one.new)) - math.log(float(one.base)))]
     for doubt in question.doubts:
         if doubt.what == "quarter":  # it hides something only if the mean of all values is worse
