@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cached_property
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from perfgate.baselines.condensed import MANY_RANKS, OUTLINES, condensed, method_of, outline, speakers
@@ -289,6 +290,7 @@ def _by_time(metrics: Iterable[_Metric]) -> list[_Metric]:
     return sorted(found, key=order)
 
 
+@np.errstate(over="ignore")
 def _total(series: Series) -> float:
     """Return the sum of a series of times; a mean counts once if the number of calls is unknown."""
     if series.kind != "aggregate":

@@ -163,9 +163,7 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
     """The question with what is known of a comparison with the baseline: pairs, the machine, allowances, the branch."""
     base, new, terms, pairing = question.base, question.new, question.terms, evidence.case.baseline.pairing
     ratios = None if pairing is None else tuple(paired_ratios(base, new, terms.statistic, pairing))
-    doubts = [*question.doubts]
-    if pairing is None:
-        doubts += mean_doubts(base, new, terms.statistic)
+    doubts = [*question.doubts, *mean_doubts(base, new, terms.statistic)]
     calibrated = evidence.calibrated(pairing) is not None
     doubts += disagreement(base, new, ratios, terms, calibrated=calibrated)
     differences: tuple[MachineDifference, ...] = ()
@@ -194,9 +192,7 @@ def _allowance(evidence: Evidence) -> Allowance | None:
 
 
 def _start(evidence: Evidence, *, hides: bool) -> tuple[Doubt, ...]:
-    """The doubts about the start of the new runs; both sides of a pair share the machine, and its disturbances."""
-    if evidence.case.baseline.pairing is not None:
-        return ()
+    """The doubts about the start of the new runs."""
     return tuple(start_doubts(evidence.new, evidence.subject.base, evidence.method, hides=hides))
 
 

@@ -30,6 +30,8 @@ _CLOCK, _POWER, _DEGREES, _LOST = 0.01, 0.05, 3.0, 0.01
 _WITHIN = 0.03
 #: Lost time has also moved if it reached this share for a moment in one side only.
 _BURST = 0.1
+#: A larger number is no reading of a sensor, and could overflow.
+_MOST = 1e30
 #: These are shown with a GPU that lost clock, because they tell why.
 _EXPLAIN = ("power", "machine.gpu.temperature")
 _CLOCKS = ("clock.sm",)
@@ -84,9 +86,13 @@ def _candidates(base: Sequence[Run], new: Sequence[Run]) -> Iterator[_Candidate]
         for run in runs[-MOST_RUNS:]:
             for one in run.series:
                 is_drawn = one.key.metric in (*_CLOCKS, *_EXPLAIN) or one.key.metric.startswith(_LOSSES)
-                if is_drawn and math.isfinite(_mean(one)):
+                if is_drawn and _is_reading(one):
                     found.setdefault(one.key, []).append((run, standing, one))
     yield from (_Candidate(tuple(series)) for series in found.values())
+
+
+def _is_reading(one: Series) -> bool:
+    return bool((np.abs(one.values) < _MOST).all()) and math.isfinite(_mean(one))
 
 
 def _threshold(metric: str, lost_time: float) -> float:

@@ -125,9 +125,9 @@ def _with_doubts(
     """The question with the ratios of pairs, and with the doubts that plain numbers show."""
     base, new, terms = question.base, question.new, question.terms
     ratios = None if pairing is None else tuple(paired_ratios(base, new, terms.statistic, pairing))
-    doubts = [] if ratios is not None else [*start_doubts(_members(new), _members(base), method, hides=True)]
+    doubts = [*start_doubts(_members(new), _members(base), method, hides=True)]
     doubts += amount_doubts(base, new, method)
-    doubts += mean_doubts(base, new, terms.statistic) if ratios is None else ()
+    doubts += mean_doubts(base, new, terms.statistic)
     doubts += disagreement(base, new, ratios, terms, calibrated=calibrated)
     return ChangeQuestion(terms, base, new, ratios=ratios, doubts=tuple(doubts))
 

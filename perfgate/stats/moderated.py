@@ -228,8 +228,8 @@ def exact_change(base_value: float, new_value: float, base_runs: int, prior: tup
 
 
 def has_logarithm(run: RunMeasure) -> bool:
-    """Return whether the run has a positive value and a variance of its logarithm."""
-    return run.value is not None and run.value > 0 and run.within_variance is not None
+    """Return whether the run has a positive, finite value and a variance of its logarithm."""
+    return run.value is not None and 0 < run.value < math.inf and run.within_variance is not None
 
 
 def logs_of(runs: Sequence[RunMeasure]) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,10 +68,11 @@ def _warned(run: Run, message: str, beside: str) -> Run:
 
 def _energy_of_step(run: Run, machine: Sequence[Series]) -> Series | None:
     """Return the energy of all devices for each step; None without an energy counter or steps."""
-    energy = sum(float(one.values.sum()) for one in machine if one.key.metric == ENERGY)
+    with np.errstate(over="ignore"):
+        energy = sum(float(one.values.sum()) for one in machine if one.key.metric == ENERGY)
     for name in _STEPS:
         found = [one for one in run.series if one.key.metric == name and one.kind == "samples"]
         steps = max((len(one.values) for one in found), default=0)
-        if steps and energy > 0:
+        if steps and 0 < energy < math.inf:
             return Series(Key(ENERGY_OF_STEP), "J", "value", read_only(np.array([energy / steps])))
     return None

@@ -17,7 +17,7 @@ from perfgate.judge.verdicts import judge
 def measured(seed: int, slower: float = 1.0, clock: float = 1980e6, host: str = "node1", **lost: float) -> Run:
     """A run of compute-bound steps at a clock: a tenth of the clock less takes a ninth more time."""
     values = [
-        value * slower * 1980e6 / (clock if clock > 0 else 1980e6)
+        value * slower * 1980e6 / (clock if 1e6 < clock < 1e11 else 1980e6)
         for value in steady(0.1, n=60, spread=0.01, seed=seed)
     ]
     machine = [series("clock.sm", "1/s", [clock, clock], device="0")]
@@ -60,6 +60,14 @@ CASES = [
     ({"clock": 0.0}, {"clock": 0.0, "slower": 1.08}, "fail interval", ""),
     ({"clock": -1.0}, {"clock": -1.0, "slower": 1.08}, "fail interval", ""),
     ({}, {"clock": 0.0, "slower": 1.08}, "fail interval", ""),
+    # values that no machine has are no measurement
+    ({}, {"clock": 1e308, "slower": 1.08}, "fail interval", ""),
+    ({"clock": 1e308}, {"clock": 1e308, "slower": 1.08}, "fail interval", ""),
+    ({}, {"clock": 1.0, "slower": 1.5}, "fail interval", ""),
+    ({"steal": 0.0}, {"steal": 100.0, "slower": 1.5}, "fail interval", ""),
+    ({"steal": -5.0}, {"steal": 0.0, "slower": 1.5}, "fail interval", ""),
+    ({"thermal": 0.0}, {"thermal": 1e308, "slower": 1.5}, "fail interval", ""),
+    ({"pressure": 0.0}, {"pressure": 1e308, "slower": 1.08}, "fail interval", ""),
     ({"pressure": 0.0}, {"pressure": 0.4, "slower": 1.08}, "fail interval", "pressure on cpu: 40%"),
     ({}, {"slower": 1.08, "host": "node2"}, "fail interval", "of another machine: node2, and the base runs of node1"),
     ({}, {"host": "node2"}, "pass interval", ""),

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from conftest import steady
 from stories import bare, series
 
+from perfgate import judge_change
 from perfgate.core import CalibratedPrior, Key, Run, Verdict
+from perfgate.judge.pairs import Pairing
 from perfgate.judge.verdicts import judge
 
 RULE = "x within 5% of baseline"
@@ -145,3 +148,32 @@ def test_what_the_order_does_to_equal_bytes_is_told_against_no_tolerance(
     found = verdict(rule, [side("new", new, unit="B")], [side("base", base, unit="B")])
     assert (found.outcome, found.reason) == ("pass", "exact")
     assert found.notes[1] == f"order effect: {said}"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("base", "new", "reason"), [(1e-300, 1e300, "not-positive"), (1e300, 1e-300, "implausible")])
+def test_pairs_without_a_ratio_are_no_crash_and_no_pass(count: int, base: float, new: float, reason: str) -> None:
+    """The ratio is too large or too small for a number, in every pair."""
+    found = judge_change([[base] * 20] * count, [[new] * 20] * count, tolerance=0.05, pairing="in-turn")
+    assert (found.outcome in ("error", "suspect"), found.reason) == (True, reason)
+
+
+#: The part of the steps that is slower at the start, and how many times: at most half of those that are not dropped.
+SLOW_STARTS = [(0.25, 10.0), (0.52, 1.17), (0.56, 1.25), (0.62, 1.17), (0.62, 1.5), (0.62, 10.0)]
+
+
+@pytest.mark.parametrize("pairing", ["one-process", "in-turn", "whole-runs"])
+@pytest.mark.parametrize("count", [3, 5])
+@pytest.mark.parametrize(("part", "times"), SLOW_STARTS)
+def test_a_slow_start_of_the_new_code_is_never_green(part: float, times: float, count: int, pairing: Pairing) -> None:
+    def started(seed: int, part: float) -> list[float]:
+        values = steady(0.1, n=200, spread=0.01, seed=seed)
+        return [value * (times if i < part * 200 else 1) for i, value in enumerate(values)]
+
+    base, new = [started(i, 0) for i in range(count)], [started(50 + i, part) for i in range(count)]
+    found = judge_change(base, new, tolerance=0.05, pairing=pairing, looks=count)
+    assert found.outcome in ("suspect", "fail") or not found.excluded
+    sides = [[side(name, values) for values in runs] for name, runs in (("new", new), ("base", base))]
+    assert verdict(RULE, sides[0], sides[1], pairing).exit_code in (1, 3)
+    unchanged = judge_change(base, base, tolerance=0.05, pairing=pairing, looks=count)
+    assert (unchanged.outcome, unchanged.reason) == ("pass", "interval")

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from conftest import write_rules
+from conftest import steady, write_rules
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -57,6 +57,24 @@ def test_a_damaged_file_is_a_warning(results, perfgate):
     done = perfgate("check", "results.json")
     assert done.code == 0
     assert "results.json.machine" in done.out + done.err
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [6e307, 1e308, -1e308])
+def test_readings_that_overflow_are_left_out(results, perfgate, value):
+    """Three runs with such a mean overflow, too."""
+    names = [("clock.sm", "1/s"), ("machine.cpu.steal", "1"), ("machine.energy", "J"), ("power", "W")]
+    rows = [{"metric": name, "unit": unit, "values": [value] * 4} for name, unit in names]
+    machine = json.dumps({"schema": "perfgate.results/1", "series": rows})
+    for i in range(4):
+        values = steady(0.1 if i < 3 else 0.2, seed=i)
+        row = {"metric": "step.time", "unit": "s", "values": values}
+        Path(f"{i}.json").write_text(json.dumps({"schema": "perfgate.results/1", "series": [row]}))
+        Path(f"{i}.json.machine").write_text(machine)
+    write_rules(results.parent, "step.time within 5% of baseline")
+    assert perfgate("baseline", "approve", "0.json", "1.json", "2.json", "--reason", "first").code == 0
+    done = perfgate("check", "3.json", "--strict", "--html", "report.html")
+    assert done.code == 1, done.said
 
 
 def test_record_keeps_the_results_and_the_exit_code(folder, perfgate):

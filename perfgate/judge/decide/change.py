@@ -61,7 +61,7 @@ def judge_runs(
     ratios: Sequence[RunMeasure] | None = None,
 ) -> ChangeResult:
     """The answer of measured runs alone; `ratios` are new / base of each pair if they were made in pairs."""
-    decided = decided_without_noise(base, new, terms)
+    decided = decided_without_noise(base, new, ratios or (), terms)
     if decided is not None:
         return decided
     base_value = moderated_t(base, new, terms.noise).base_value
@@ -181,7 +181,8 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
     if judged.outcome not in ("pass", "inconclusive"):
         return
     margin = Margin.of_ratio(judged.tolerance or 0.0, question.terms.worse)
-    moved = [doubt for doubt in question.doubts if doubt.reason == "mean-moved" and judged.outcome == "pass"]
+    is_green = judged.outcome == "pass" or judged.excluded
+    moved = [doubt for doubt in question.doubts if doubt.reason == "mean-moved" and is_green]
     moved = [one for one in moved if margin.exceeds(math.log(float(one.new)) - math.log(float(one.base)))]
     for doubt in question.doubts:
         if doubt.what == "quarter":  # it hides something only if the mean of all values is worse

@@ -26,9 +26,9 @@ def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
 
 
 def decided_without_noise(
-    base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
+    base: Sequence[RunMeasure], new: Sequence[RunMeasure], ratios: Sequence[RunMeasure], terms: ChangeTerms
 ) -> ChangeResult | None:
-    """The answer where noise plays no part; None for a t test."""
+    """The answer where noise plays no part; None for a t test. `ratios` are those of pairs."""
     missing = missing_data([*base, *new], terms.min_samples) if base and new else None
     if not base or not new or missing:
         reason = "no-baseline" if not base else "no-new-run" if not new else missing or "not-a-number"
@@ -37,7 +37,7 @@ def decided_without_noise(
     each_equal = len(set(base_values)) == 1 and len(set(new_values)) == 1
     if min(*base_values, *new_values) > 0 and each_equal and terms.exact:
         return _exact(base_values, new_values, terms)
-    if not all(has_logarithm(run) for run in (*base, *new)):
+    if not all(has_logarithm(run) for run in (*base, *new, *ratios)):
         return _without_ratio(base_values, new_values, terms)
     return None
 

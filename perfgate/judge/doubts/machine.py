@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TypeAlias
 
+import numpy as np
+
 from perfgate.core import Series
 from perfgate.core.results import Doubt
 from perfgate.core.wording import CPU_METRICS
@@ -41,6 +43,9 @@ _LOST = {
 #: More lost time than this explains any change: a program that never ran took no time.
 _MOST_LOST = 0.99
 _PRESSURE = {f"machine.pressure.{kind}": f"pressure on {kind}" for kind in ("cpu", "memory", "io")}
+#: The values that are possible, by unit: clocks in Hz, and shares of the time, which rounding may make more than 1.
+#: Others are no measurement, and are left out.
+_POSSIBLE = {"1/s": (1e6, 1e11), "1": (0.0, 1.1)}
 #: The units whose values follow the speed of the machine, and whether a faster machine makes them larger.
 _FOLLOWS = {"s": False, "1/s": True, "B/s": True, "FLOP/s": True}
 
@@ -64,7 +69,7 @@ def machine_differences(
 def _clock(base: MeasuredSide, new: MeasuredSide, *, grows: bool) -> MachineDifference | None:
     """The clocks if they differ, with the factors that count each run in cycles of the base's mean clock."""
     clocks = _of_both(_CLOCK, base, new)
-    if clocks is None or min(*clocks[0], *clocks[1]) <= 0:  # no clock stands still
+    if clocks is None:
         return None
     before, now = fmean(clocks[0]), fmean(clocks[1])
     if abs(math.log(now / before)) < LEAST_CLOCK:
@@ -117,7 +122,7 @@ def _names(base: MeasuredSide, new: MeasuredSide) -> list[str]:
 
 
 def _of_both(name: str, base: MeasuredSide, new: MeasuredSide) -> tuple[list[float], list[float]] | None:
-    """The mean of a metric of the machine in each run, over its devices; None if a run lacks it."""
+    """The possible mean of a metric of the machine in each run, over its devices; None if a run lacks it."""
     found = [[_mean_of(name, view) for view in side.views] for side in (base, new)]
     if not all(found) or any(value is None for side in found for value in side):
         return None
@@ -130,10 +135,11 @@ def _mean_of(name: str, view: RunView) -> float | None:
     return fmean(means) if means else None
 
 
+@np.errstate(all="ignore")
 def _mean(series: Series) -> float | None:
-    if len(series.values):
-        return float(series.values.mean())
-    return series.aggregate.get("mean")
+    mean = float(series.values.mean()) if len(series.values) else series.aggregate.get("mean", math.nan)
+    least, most = _POSSIBLE.get(series.unit, (math.inf, -math.inf))
+    return mean if least <= mean <= most else None
 
 
 def host_difference(
