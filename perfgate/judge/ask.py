@@ -15,7 +15,7 @@ from perfgate.core import Allowance, Quarantine
 from perfgate.core.results import LOOKS, Doubt
 from perfgate.judge.derived import RunView
 from perfgate.judge.doubts.amounts import amount_doubts, disagreement, rank_doubts
-from perfgate.judge.doubts.starts import breaks_with_start, mean_doubts, start_doubts
+from perfgate.judge.doubts.starts import FEWEST_PAIRS, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import PICKS_EXTREME, Members, NotAvailable, choose
 from perfgate.judge.pairs import paired_ratios
@@ -193,6 +193,8 @@ def _allowance(evidence: Evidence) -> Allowance | None:
 
 def _start(evidence: Evidence, *, hides: bool) -> tuple[Doubt, ...]:
     """The doubts about the start of the new runs."""
+    if evidence.case.baseline.pairing is not None and len(evidence.new) < FEWEST_PAIRS:
+        return ()
     return tuple(start_doubts(evidence.new, evidence.subject.base, evidence.method, hides=hides))
 
 

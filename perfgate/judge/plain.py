@@ -10,7 +10,7 @@ from perfgate.core.results import LOOKS, ChangeResult, LimitResult
 from perfgate.judge.decide.outcome import decide
 from perfgate.judge.derived import RunView
 from perfgate.judge.doubts.amounts import amount_doubts, disagreement
-from perfgate.judge.doubts.starts import breaks_with_start, mean_doubts, start_doubts
+from perfgate.judge.doubts.starts import FEWEST_PAIRS, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.pairs import PRIORS, Pairing, paired_ratios
 from perfgate.judge.question import ChangeQuestion, ChangeTerms, LimitQuestion, LimitTerms, MeasuredSide
@@ -125,7 +125,8 @@ def _with_doubts(
     """The question with the ratios of pairs, and with the doubts that plain numbers show."""
     base, new, terms = question.base, question.new, question.terms
     ratios = None if pairing is None else tuple(paired_ratios(base, new, terms.statistic, pairing))
-    doubts = [*start_doubts(_members(new), _members(base), method, hides=True)]
+    is_told = ratios is None or len(ratios) >= FEWEST_PAIRS
+    doubts = [*start_doubts(_members(new), _members(base), method, hides=True)] if is_told else []
     doubts += amount_doubts(base, new, method)
     doubts += mean_doubts(base, new, terms.statistic)
     doubts += disagreement(base, new, ratios, terms, calibrated=calibrated)

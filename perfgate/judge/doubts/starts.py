@@ -21,6 +21,8 @@ from perfgate.stats.steady import SteadyRun, median, slow_start
 
 #: A warm-up of fewer values has not grown: the first steps compile and fill caches, and how long varies.
 FEWEST_STEPS = 5
+#: A burst at the start of one side makes up to 12 % of unchanged pairs suspect if there are one or two.
+FEWEST_PAIRS = 3
 #: A warm-up has grown if it is this many times slower than any stretch of the same length, on both sides ...
 TIMES_MORE = 3.0
 #: ... and costs more than this share of the steady steps of its run.
