@@ -1,4 +1,4 @@
-"""How often pairs alarm: generated pairs whose log ratios differ by a known spread."""
+"""Measure how often pairs alarm: generated pairs whose log ratios differ by a known spread."""
 
 from __future__ import annotations
 

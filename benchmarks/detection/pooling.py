@@ -1,4 +1,4 @@
-"""What pooled doubt adds after merges: false alarms of unchanged code, and when a lasting change is found.
+"""Measure what pooled doubts add after merges: false alarms of unchanged code, and when a lasting change is found.
 
 A history is 60 merges with one new run each, judged against ten base runs whose noise is known. A merge that is neither
 red nor green is judged once more, with the runs of earlier merges. From merge 20 on the program is slower.

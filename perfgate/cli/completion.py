@@ -1,4 +1,4 @@
-"""What a shell offers after the tab key."""
+"""The words that a shell offers after the tab key."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _CLOCK, _POWER, _DEGREES, _LOST = 0.01, 0.05, 3.0, 0.01
 _WITHIN = 0.03
 #: Lost time has also moved if it reached this share for a moment in one side only.
 _BURST = 0.1
-#: A larger number is no reading of a sensor, and could overflow.
+#: No sensor gives a larger number, and sums of larger ones could overflow.
 _MOST = 1e30
 #: These are shown with a GPU that lost clock, because they tell why.
 _EXPLAIN = ("power", "machine.gpu.temperature")

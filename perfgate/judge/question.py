@@ -195,7 +195,7 @@ class MachineDifference(Struct, frozen=True):
 
 
 class Exceptions(Struct, frozen=True):
-    """What the rule's author said beforehand: an improvement fails, a failure is expected, the rule is set aside."""
+    """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine."""
 
     improvement_fails: bool = False
     failure_expected: bool = False
@@ -250,7 +250,7 @@ class ChangeQuestion(Struct, frozen=True):
 
 
 class NotJudged(Result, frozen=True, kw_only=True):
-    """What could not be asked: the reason in words, and the next step."""
+    """A clause that could not be asked: the reason in words, and the next step."""
 
     message: str
     next_step: NextStep

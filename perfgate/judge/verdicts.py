@@ -181,7 +181,7 @@ def _accepted(evidence: Evidence, found: NotJudged) -> NotJudged:
 
 
 def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, answer: NotJudged) -> _Answer:
-    """The answer to a whole rule of which no metric is judged."""
+    """The answer to a whole rule without a judged metric."""
     sentence = rule.sentence
     subject = Subject(Key(name_of(sentence.subject, sentence.subject_text)), sentence.subject, ())
     evidence = Evidence.of(rule, rule.clauses[0], subject, case, runs)

@@ -1,4 +1,4 @@
-r"""What a format is, and which modules read one.
+r"""The type of a format, and the modules that read formats.
 
 **A new format** is a module in this package, in the folder of its tool if there is one, and its name in `MODULES`. The
 module has a docstring that quotes the format and cites its source, and
@@ -176,7 +176,7 @@ class Format(Struct, frozen=True, repr_omit_defaults=True):
     json: tuple[str, ...] = ()
     #: JSON formats that values do not tell: returns why a document with this outline has the format, or None.
     outline: Callable[[JsonOutline], str | None] | None = None
-    #: The pattern of the keys of which each such document has one: for another, the reader is not imported.
+    #: A pattern of keys. A document without any of them is not of this format, so the reader is not imported.
     keys: str = ""
     #: JSON formats: the pattern of a key that proves the format, however far behind it is; empty for none.
     late_key: str = ""

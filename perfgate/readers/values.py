@@ -21,7 +21,7 @@ Scaled = TypeVar("Scaled", float, npt.NDArray[np.float64])
 
 
 class Field(NamedTuple):
-    """What a known field is: its metric, the base unit, and how many printed units are one base unit."""
+    """A known field: its metric, the base unit, and how many printed units are one base unit."""
 
     metric: str
     unit: str

@@ -107,7 +107,7 @@ def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> Next
     if doubt.what == "new-runs":
         return NextStep("run-again", "find out what one of the runs did differently, and run the new code again")
     if doubt.what == "quarter":
-        text = f"find out why the start is slow; if so many steps are warm-up, set `warmup: {doubt.new:g}` in the rule"
+        text = f"find out why the start is slow; if these steps are warm-up, set `warmup: {doubt.new:g}` in the rule"
         return NextStep("find-cause", text)
     if doubt.reason == "warm-up":
         text = f"run the new code twice more and give all three runs together{intended}"

@@ -1,4 +1,4 @@
-"""What an allowance for one commit changes, and what it does not."""
+"""An allowance for one commit: the verdicts that it changes, and those that it does not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_was_allowed(metric: str | None, up_to: float, expires: date, slowe
 
 
 UNDER = [
-    # a rule, what was allowed, how much slower the new run is; outcome, who allowed it, and what is said of that
+    # a rule, what was allowed, how much slower the new run is; outcome, who allowed it, and a part of the message
     ("within 5%", 0.01, 1.3, "fail", None, "the allowance of 1% by ada is not enough"),
     ("within 5%", 0.01, 1.2, "inconclusive", None, "the allowance of 1% by ada is not enough"),
     ("within 1 ms", 0.02, 1.3, "fail", None, "the allowance of 2% by ada is not enough"),

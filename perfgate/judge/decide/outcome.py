@@ -71,7 +71,7 @@ def _named(found: Result) -> Result:
 
 
 def _weighed(question: Question) -> Result:
-    """What the runs show, with the doubts about it."""
+    """The answer of the statistics, with the doubts about it."""
     if isinstance(question, ChangeQuestion):
         return weigh(question)
     if isinstance(question, LimitQuestion):
@@ -84,7 +84,7 @@ def _weighed(question: Question) -> Result:
 
 
 def _with_doubts(found: LimitResult, doubts: Sequence[Doubt]) -> LimitResult:
-    """The answer to a limit; a slow start is no reason to doubt a limit that is broken."""
+    """The answer to a limit; a slow start does not make a broken limit doubtful."""
     if found.outcome == "error":
         return found
     is_green = found.outcome in _GREEN
