@@ -13,7 +13,7 @@ from perfgate.core.summaries import Plan, PlanPoint
 from perfgate.core.wording import plural
 from perfgate.judge.ask import ANCHOR_WINDOW, change_terms, limit_confidence
 from perfgate.judge.case import Case
-from perfgate.judge.decide.bounds import GREEN_PRIOR, RED_PRIOR, prior_of
+from perfgate.judge.decide.bounds import OF_RUNS, RED_PRIOR, prior_of
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import PRIORS
@@ -129,7 +129,7 @@ def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Seq
     if not anchored:
         excluded = terms.doubted(math.exp(centre))
         if not terms.noise_known:  # the judge assumes more noise than few runs show
-            centre, noise = run_noise(measures, prior_of(GREEN_PRIOR, excluded))
+            centre, noise = run_noise(measures, prior_of(OF_RUNS.green_prior, excluded))
             fewest = RUNS_FOR_A_PROMISE
     new_runs = ANCHOR_WINDOW if anchored else 1
     points = tuple(_points(noise, margin, terms))

@@ -265,7 +265,7 @@ def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasu
         power=settings.power,
         warmup=settings.warmup,
         prior=evidence.prior(pairing),
-        noise_known=pairing is not None or evidence.calibrated(pairing) is not None,
+        noise_known=evidence.calibrated(pairing) is not None,
         looks=None if anchored else evidence.case.looks or tuple(range(1, LOOKS + 1)),
         strict=evidence.case.strict and not anchored,
         # A small change of the latencies can move the answer by a whole step of the sweep.

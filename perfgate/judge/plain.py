@@ -69,8 +69,7 @@ def judge_change(
     warmup
         `auto`, or the number of values to drop at the start of each run.
     prior
-        The known noise (s0, d0) between runs, or between pairs; see `calibrate_prior`. None if it is unknown; pairs
-        then have the noise of their kind.
+        The known noise (s0, d0) between runs, or between pairs; see `calibrate_prior`. None if it is unknown.
     strict
         True to fail a suspicion.
     exact
@@ -105,7 +104,7 @@ def judge_change(
         power=power,
         warmup=warmup,
         prior=prior or ((DEFAULT.s0, DEFAULT.d0) if pairing is None else PRIORS[pairing]),
-        noise_known=pairing is not None or prior is not None,
+        noise_known=prior is not None,
         looks=tuple(range(1, looks + 1)),
         strict=strict,
         exact=exact,

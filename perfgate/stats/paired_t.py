@@ -46,20 +46,16 @@ def paired_t(
     """Return the change from base to new in m >= 1 pairs; `ratios[i]` is the ratio of `new[i]` to `base[i]`.
 
     `prior` is (s0, d0): the standard deviation of a pair's log ratio beyond the noise within its runs, and its prior
-    degrees of freedom. The variance of one pair is (d0 (s0^2 + v) + (m - 1) S^2) / (d0 + m - 1), where v is the mean
-    variance of a ratio from within the runs, and S^2 the variance between pairs. Its degrees of freedom are those of
-    Welch and Satterthwaite over the three parts.
+    degrees of freedom; a prior of none needs two pairs. The variance of one pair is
+    (d0 (s0^2 + v) + (m - 1) S^2) / (d0 + m - 1), where v is the mean variance of a ratio from within the runs, and S^2
+    the variance between pairs, with d0 + m - 1 degrees of freedom.
     """
     s0, d0 = prior
     logs = logs_of(ratios)
     m = len(logs)
     within = sum(ratio.within_variance or 0.0 for ratio in ratios) / m
-    within_df = max(sum((ratio.n_effective or 1.0) - 1 for ratio in ratios), 1.0)
-    spread = float(logs.var(ddof=1)) if m > 1 else 0.0
-    weight = d0 / (d0 + m - 1)
-    parts = [(weight * s0 * s0, d0), (weight * within, within_df), ((1 - weight) * spread, max(m - 1, 1))]
-    variance = sum(part for part, _ in parts)
-    df = variance**2 / sum(part**2 / part_df for part, part_df in parts)
+    df = d0 + m - 1
+    variance = (d0 * (s0 * s0 + within) + float(np.square(logs - logs.mean()).sum())) / df
     base_value, new_value = (geometric_mean(float(logs_of(side).mean()), side) for side in (base, new))
     return PairedChange(base_value, new_value, float(logs.mean()), math.sqrt(variance / m), df, variance, m, d0)
 

@@ -1,33 +1,57 @@
-"""The bounds of green and red answers at one look, from the runs of both sides.
+"""The bounds of green and red answers at one look, from the runs of both sides or from pairs.
 
 If the noise between runs was not calibrated, each answer assumes what is worse for it: green never takes the noise to
-be much smaller than `at_worst` suggests, red never to be much smaller than the tolerance.
+be much smaller than `at_worst` suggests, red never to be much smaller than the tolerance. Each has a second, sharp
+bound that nearly believes the runs alone, for a share of the error rate: quiet machines decide early by it.
 """
 
 from __future__ import annotations
 
+import math
+
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.core.results import RUNS_FOR_A_PROMISE
+from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.judge.question import ChangeTerms
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
-from perfgate.stats.moderated import LogChange, WorseSide, moderated_t
+from perfgate.stats.moderated import CLIPPED_AT, LogChange, WorseSide, moderated_t
 from perfgate.stats.paired_t import paired_t
 from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
 
-#: Green spends its rate early (total * sqrt(t)), so that most unchanged programs need one run; red spends it late.
-_GREEN_SPENDING, _RED_SPENDING = 0.5, 4.0
-#: The noise that green assumes before it has seen any: this share of at_worst, counted as this many runs.
-GREEN_PRIOR = (0.31, 2.5)
+
+class _Design(Struct, frozen=True):
+    """What green assumes about the noise, and how early the looks spend the error rates: total * time^power.
+
+    `green_prior` is a share of `at_worst`, and the number of runs that it counts as. Chosen by simulation; the results
+    are on docs/detection.md.
+    """
+
+    green_prior: tuple[float, float]
+    green_spending: float
+    sharp_spending: float
+
+
+#: Runs: most unchanged programs need one, so green is spent early and red late.
+OF_RUNS = _Design((0.31, 2.5), 0.5, 2.0)
+#: Pairs have no base runs that show the noise, and up to ten looks, of which the first three should decide clear cases.
+_OF_PAIRS = _Design((0.5, 1.5), 0.2, 0.5)
+#: Red with its prior is spent late.
+_RED_SPENDING = 4.0
 #: The noise that red assumes: the tolerance, counted as half a run.
 RED_PRIOR = (1.0, 0.5)
-#: Of the error rate of green, the share of a bound without any prior. It lets quiet machines pass early.
-_PLAIN_SHARE = 0.1
 #: The error rate of red is this many times 1 - confidence, divided by the degrees of freedom, and at most this share.
 _RED_RATE, _MOST_RED = 1.25, 0.4
+#: Of the error rate of green, the share of its bound without any prior.
+_SHARP_GREEN = 0.05
+#: Of 1 - confidence, the share of the sharp bound of red. It assumes a share of the tolerance as noise, counted as half
+#: a run, and needs two degrees of freedom of the runs' own.
+_SHARP_RED, _SHARP_PRIOR, _SHARP_FREEDOM = 0.4, (0.15, 0.5), 2
+#: Red never takes the noise between runs to be much smaller than this many standard errors within a run, counted as so
+#: many runs. On an H100, runs differed by two to four of them, whatever limited the step.
+_WITHIN_PRIOR = (2.5, 2.0)
 #: Base runs further from their median than this many robust standard deviations are clipped. Normal noise of a few
 #: runs often reaches 3, and clipping it there makes the noise look smaller than it is.
 _CLIPPED_AT = 8.0
@@ -43,16 +67,37 @@ class ComparedRuns(Struct, frozen=True):
     ratios: tuple[RunMeasure, ...] | None = None
 
     @property
-    def count(self) -> int:
-        """The number of runs of both sides."""
-        return len(self.base) + len(self.new)
+    def freedom(self) -> int:
+        """The degrees of freedom of the noise that the runs show; 0 if they show none."""
+        return self.freedom_of(len(self.new))
+
+    def freedom_of(self, new_runs: int) -> int:
+        """The degrees of freedom with this number of new runs, or of pairs."""
+        return new_runs - 1 if self.ratios is not None else len(self.base) + new_runs - 2
+
+    def may_fail(self, new_runs: int) -> bool:
+        """Return whether this number of new runs, or of pairs, may be red although the noise is not known."""
+        return new_runs > 1 or (self.ratios is None and len(self.base) >= RUNS_THAT_SHOW_NOISE)
+
+    @property
+    def within(self) -> float:
+        """The mean variance within a run, or within the ratios of a pair."""
+        runs = self.ratios or (*self.base, *self.new)
+        return sum(run.within_variance or 0.0 for run in runs) / len(runs)
+
+    def change(self, prior: tuple[float, float], clipped_at: float = CLIPPED_AT) -> LogChange:
+        """Return the change with the noise of the runs and of a prior (s0, d0)."""
+        if self.ratios is not None:
+            return paired_t(self.base, self.new, self.ratios, prior)
+        return moderated_t(self.base, self.new, prior, clipped_at)
 
 
 class Bounds(Struct, frozen=True):
     """The distance of each bound from the estimate, in logarithms.
 
     `change` has the noise that green assumes, `alarm` the noise that red assumes. `interval` is half of the shown
-    interval, from the runs alone. `noise_known`: the prior is not a guess.
+    interval, from the runs alone. `sharp_red` is the bound of red that nearly believes the runs; None if they are too
+    few. `noise_known`: the prior is not a guess.
     """
 
     change: LogChange
@@ -61,6 +106,8 @@ class Bounds(Struct, frozen=True):
     interval: float
     red: float
     excludes_no_change: bool
+    sharp: LogChange | None = None
+    sharp_red: float | None = None
     noise_known: bool = False
 
 
@@ -80,9 +127,9 @@ class _Look(Struct, frozen=True):
         """The error rate of this look, of `total` over all looks."""
         return nominal_levels(self.information, total, power, self.number + 1)[-1]
 
-    def reach(self, change: LogChange, total: float) -> float:
+    def reach(self, change: LogChange, total: float, power: float) -> float:
         """The distance of a one-sided bound from the estimate."""
-        level = self.level(total, _GREEN_SPENDING)
+        level = self.level(total, power)
         return t_quantile(change.degrees_of_freedom or 1.0, 1 - level) * change.standard_error
 
 
@@ -91,9 +138,10 @@ def bounds_of(runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeT
     rate = 1 - terms.confidence
     if terms.looks is None:
         return _of_one_comparison(runs, terms)
-    if terms.noise_known or terms.exact or runs.ratios is not None:  # the prior of exact values and of pairs is known
-        return _of_known_noise(runs, terms.noise, terms.worse, rate, terms.looks)
-    return _of_unknown_noise(runs, margins, terms.worse, rate, terms.looks)
+    design = OF_RUNS if runs.ratios is None else _OF_PAIRS
+    if terms.noise_known or terms.exact:  # the prior of exact values is known
+        return _of_known_noise(runs, terms, design, rate, _plan(terms.looks, len(runs.new)))
+    return _of_unknown_noise(runs, margins, terms, design, rate)
 
 
 def _of_one_comparison(runs: ComparedRuns, terms: ChangeTerms) -> Bounds:
@@ -104,44 +152,52 @@ def _of_one_comparison(runs: ComparedRuns, terms: ChangeTerms) -> Bounds:
 
 
 def _of_known_noise(
-    runs: ComparedRuns, noise: tuple[float, float], worse: WorseSide, rate: float, looks: tuple[int, ...]
+    runs: ComparedRuns, terms: ChangeTerms, design: _Design, rate: float, counts: tuple[int, ...]
 ) -> Bounds:
-    """Return the bounds with a known prior `noise` (s0, d0); `rate` is 1 - confidence."""
-    counts = _plan(looks, len(runs.new))
-    look = _Look.of(runs, counts)
-    if runs.ratios is None:
-        change: LogChange = moderated_t(runs.base, runs.new, noise)
-    else:
-        change = paired_t(runs.base, runs.new, runs.ratios, noise)
-    df = noise[1] + len(runs.base) + counts[-1] - 2
-    green = look.reach(change, rate)
-    excludes = _excludes_no_change(change, worse, look, rate, df)
+    """Return the bounds with a known prior; `rate` is 1 - confidence, `counts` the runs at all looks."""
+    look, noise = _Look.of(runs, counts), terms.noise
+    change = runs.change(noise)
+    green = look.reach(change, rate, design.green_spending)
+    excludes = _excludes_no_change(change, terms.worse, look, rate, noise[1] + runs.freedom_of(counts[-1]))
     return Bounds(change, change, green, green, green, excludes, noise_known=True)
 
 
 def _of_unknown_noise(
-    runs: ComparedRuns, margins: tuple[Margin, Margin], worse: WorseSide, rate: float, looks: tuple[int, ...]
+    runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeTerms, design: _Design, rate: float
 ) -> Bounds:
-    """Return the bounds without a known prior."""
+    """Return the bounds without a known prior; a look that can decide nothing spends nothing."""
     tolerated, doubted = margins
-    counts = _plan(looks, len(runs.new))
-    if runs.count >= RUNS_FOR_A_PROMISE:  # a look that can promise nothing spends nothing
-        counts = tuple(count for count in counts if len(runs.base) + count >= RUNS_FOR_A_PROMISE)
-    look = _Look.of(runs, counts)
-    change = moderated_t(runs.base, runs.new, prior_of(GREEN_PRIOR, doubted), _CLIPPED_AT)
-    green = interval = look.reach(change, (1 - _PLAIN_SHARE) * rate)
-    if runs.count >= RUNS_FOR_A_PROMISE:
-        plain = moderated_t(runs.base, runs.new, (0.0, 0.0), _CLIPPED_AT)
+    counts = _plan(terms.looks or (), len(runs.new))
+    if runs.freedom:
+        counts = tuple(count for count in counts if runs.freedom_of(count))
+    look, early = _Look.of(runs, counts), design.green_spending
+    change = runs.change(prior_of(design.green_prior, doubted), _CLIPPED_AT)
+    green = interval = look.reach(change, (1 - _SHARP_GREEN) * rate, early)
+    if runs.freedom > (runs.ratios is not None):
+        plain = runs.change((0.0, 0.0), _CLIPPED_AT)
         # If base runs agree by luck, the noise within the new runs is left, whose many values do not show the rest.
-        plain = replace(plain, degrees_of_freedom=runs.count - 2)
+        plain = replace(plain, degrees_of_freedom=runs.freedom)
         if plain.standard_error > 0:  # equal values do not show that there is no noise
-            green = min(green, look.reach(plain, _PLAIN_SHARE * rate))
-            interval = min(green, look.reach(plain, rate))  # it never reaches beyond what green excludes
-    alarm = moderated_t(runs.base, runs.new, prior_of(RED_PRIOR, tolerated), _CLIPPED_AT)
-    df = len(runs.base) + counts[-1] - 2
-    return Bounds(
-        change, alarm, green, interval, look.reach(alarm, rate), _excludes_no_change(alarm, worse, look, rate, df)
-    )
+            green = min(green, look.reach(plain, _SHARP_GREEN * rate, early))
+            interval = min(green, look.reach(plain, rate, early))  # it never reaches beyond what green excludes
+    alarm = _cautious(runs, prior_of(RED_PRIOR, tolerated))
+    excludes = _excludes_no_change(alarm, terms.worse, look, rate, runs.freedom_of(counts[-1]))
+    bounds = Bounds(change, alarm, green, interval, look.reach(alarm, rate, early), excludes)
+    if not runs.may_fail(len(runs.new)) or runs.freedom < _SHARP_FREEDOM:
+        return bounds
+    counts = tuple(count for count in counts if runs.may_fail(count) and runs.freedom_of(count) >= _SHARP_FREEDOM)
+    sharp = _cautious(runs, prior_of(_SHARP_PRIOR, tolerated))
+    reach = _Look.of(runs, counts).reach(sharp, _SHARP_RED * rate, design.sharp_spending)
+    return replace(bounds, sharp=sharp, sharp_red=reach)
+
+
+def _cautious(runs: ComparedRuns, prior: tuple[float, float]) -> LogChange:
+    """Return the change with the prior, or with that of the noise within a run if it is the wider one."""
+    found = runs.change(prior, _CLIPPED_AT)
+    if not runs.within:
+        return found
+    other = runs.change((_WITHIN_PRIOR[0] * math.sqrt(runs.within), _WITHIN_PRIOR[1]), _CLIPPED_AT)
+    return max(found, other, key=lambda change: change.detectable(0.99, 0.5))
 
 
 def prior_of(prior: tuple[float, float], margin: Margin) -> tuple[float, float]:

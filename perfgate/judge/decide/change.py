@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import PooledRuns, RememberedRuns
-from perfgate.core.results import RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE, ChangeResult, Doubt
+from perfgate.core.results import ChangeResult, Doubt
 from perfgate.judge.decide.bounds import Bounds, ComparedRuns, bounds_of
 from perfgate.judge.decide.without_noise import decided_without_noise
 from perfgate.judge.question import ChangeQuestion, ChangeTerms, MeasuredSide
@@ -75,12 +75,14 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
     (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
     found = _outcome(runs, bounds, margins, terms)
     # A failure shows the bound that proved it, if that is narrower.
-    reach = bounds.interval if found.outcome != "fail" or found.suspect else min(bounds.interval, bounds.red)
+    is_red = found.outcome == "fail" and not found.suspect
+    reach = min(bounds.interval, bounds.red, bounds.sharp_red or math.inf) if is_red else bounds.interval
     low, high = d - reach, d + reach
     promises = terms.looks is not None
     least, most = _not_excluded(d, bounds.green, doubted)
     farthest = most if terms.worse == "up" or (terms.worse == "either" and most > -least) else least
-    shows_noise = bounds.noise_known or runs.count >= RUNS_FOR_A_PROMISE or not promises
+    shows_noise = bounds.noise_known or runs.freedom > 0 or not promises
+    alarm = bounds.sharp if _is_sharp(bounds, tolerated) and bounds.sharp else bounds.alarm
     return replace(
         found,
         improved=tolerated.is_improved(low, high) and found.reason != "thin-tail" and shows_noise,
@@ -88,8 +90,8 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
         low=as_ratio(low),
         high=as_ratio(high),
         log_change=d,
-        standard_error=bounds.alarm.standard_error,
-        degrees_of_freedom=bounds.alarm.degrees_of_freedom,
+        standard_error=alarm.standard_error,
+        degrees_of_freedom=alarm.degrees_of_freedom,
         p_no_change=change.p_no_change(terms.worse),
         base_value=change.base_value,
         new_value=change.new_value,
@@ -115,8 +117,8 @@ def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin],
     if has_thin_tail([*runs.base, *runs.new], terms):
         return replace(found, reason="thin-tail")
     alarm = _is_alarm(runs, bounds, margins, terms)
-    may_fail = bounds.noise_known or len(runs.base) >= RUNS_THAT_SHOW_NOISE or len(runs.new) > 1 or terms.strict
-    shows_noise = bounds.noise_known or runs.count >= RUNS_FOR_A_PROMISE
+    may_fail = bounds.noise_known or runs.may_fail(len(runs.new)) or terms.strict
+    shows_noise = bounds.noise_known or runs.freedom > 0
     excluded = promises and shows_noise and doubted.includes(*_not_excluded(d, bounds.green, doubted))
     if alarm and may_fail:
         return replace(found, outcome="fail", excluded=excluded)
@@ -155,12 +157,22 @@ def _not_excluded(d: float, green: float, doubted: Margin) -> tuple[float, float
 def _is_alarm(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> bool:
     """Return whether no change is excluded, and the change is clearly beyond the tolerance.
 
-    At the last look of a plan, an estimate beyond `at_worst` is clear enough.
+    At the last look of a plan, an estimate beyond `at_worst` is clear enough. The sharp bound needs nothing else.
     """
     (tolerated, doubted), d = margins, bounds.change.log_change
+    if _is_sharp(bounds, tolerated):
+        return True
     clearly = tolerated.compare(d - bounds.red, d + bounds.red) == "fail"
     is_last = terms.looks is not None and len(runs.new) >= terms.looks[-1]
     return bounds.excludes_no_change and (clearly or (is_last and doubted.exceeds(d)))
+
+
+def _is_sharp(bounds: Bounds, tolerated: Margin) -> bool:
+    """Return whether the runs alone, nearly, exclude all that is tolerated."""
+    if bounds.sharp is None or bounds.sharp_red is None:
+        return False
+    d = bounds.sharp.log_change
+    return tolerated.compare(d - bounds.sharp_red, d + bounds.sharp_red) == "fail"
 
 
 def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:
