@@ -170,7 +170,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
         if verdict.better == "higher" and verdict.tolerance is not None and verdict.tolerance >= 1:
             return "no metric can decrease by more than 100%: a tolerance of 100% or more allows every decrease"
         answers = [self.worse(way, AMOUNTS[-1]).get(name) for way in self.all_ways()]
-        unsure = next((a for a in answers if a is not None and a.outcome in ("inconclusive", "suspect")), None)
+        unsure = next((a for a in answers if a is not None and a.outcome == "undecided"), None)
         if unsure is not None:
             setting = self.rule.settings.on_inconclusive or "warn"
             return f"even 1000 times worse, it is {unsure.outcome} (on_inconclusive: {setting}): {unsure.message}"

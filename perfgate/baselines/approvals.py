@@ -207,11 +207,11 @@ def _refuses(verdict: Verdict) -> bool:
 
 
 def _widening(verdicts: Iterable[Verdict]) -> list[str]:
-    """Return a warning for each inconclusive comparison: such noisy runs make later comparisons inconclusive, too."""
+    """Return a warning for each comparison that noise leaves open: such runs leave later ones open, too."""
     return [
         f"warning: {v.message}: this run widens every later interval; if it was disturbed, remove its file"
         for v in verdicts
-        if v.kind == "change" and v.outcome == "inconclusive" and v.reason != "noise-unknown"
+        if v.kind == "change" and v.outcome == "undecided" and not v.suspect and v.reason != "noise-unknown"
     ]
 
 

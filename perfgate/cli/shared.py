@@ -196,7 +196,7 @@ POLICY = (
         shell_complete=rules_and_metrics,
         help="Judge only the rules with this id or metric (repeatable).",
     ),
-    click.option("--strict", is_flag=True, help="A suspect result is a failure."),
+    click.option("--strict", is_flag=True, help="What is probably worse is a failure."),
 )
 
 

@@ -63,10 +63,11 @@ class Doubt(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """An outcome, and its reason in one word."""
+    """An outcome, and its reason in one word; `suspect` if it is open because it is probably worse."""
 
     outcome: Outcome
     reason: str
+    suspect: bool = False
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -74,6 +75,8 @@ class Result(Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     reason: str
+    #: True if the answer is open because it is probably worse, or because a doubt outranks a green answer.
+    suspect: bool = False
     #: The answer of the statistics, if a doubt, an allowance or the rule's author outranks it.
     outranked: Judgement | None = None
     #: Doubts about the measurements. A reason that is one of a doubt says that it gave the outcome.
@@ -86,7 +89,7 @@ class Result(Struct, frozen=True, kw_only=True):
     @property
     def of_numbers(self) -> Judgement:
         """The answer of the statistics alone, which sentences about the numbers say."""
-        return self.outranked or Judgement(self.outcome, self.reason)
+        return self.outranked or Judgement(self.outcome, self.reason, self.suspect)
 
 
 class LimitResult(Result, frozen=True, kw_only=True):
@@ -94,9 +97,8 @@ class LimitResult(Result, frozen=True, kw_only=True):
 
     `estimate`, `low` and `high` are in the unit of the values; the bounds are one-sided. `n` values are left after
     warm-up in `runs` runs; `n_effective` is their effective sample size. For percentiles, `share` is the share of
-    values on the bad side of the bound, with its one-sided bounds. `suspect`: the estimate is on the bad side of the
-    bound, but the interval includes the bound; with `strict` the outcome is then `fail`. `excluded` says whether the
-    interval is on the good side of `at_worst`; None without `at_worst`.
+    values on the bad side of the bound, with its one-sided bounds. `excluded` says whether the interval is on the good
+    side of `at_worst`; None without `at_worst`.
     """
 
     estimate: float | None = None
@@ -108,7 +110,6 @@ class LimitResult(Result, frozen=True, kw_only=True):
     share: float | None = None
     share_low: float | None = None
     share_high: float | None = None
-    suspect: bool = False
     excluded: bool | None = None
 
 
@@ -122,7 +123,6 @@ class ChangeResult(Result, frozen=True, kw_only=True):
     whether the promise is kept.
     """
 
-    suspect: bool = False
     improved: bool = False
     estimate: float | None = None
     low: float | None = None

@@ -15,9 +15,9 @@ from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 from perfgate.core.wording import member_name, series_name, utf8_text
 
-Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
+Outcome = Literal["pass", "fail", "undecided", "error", "skipped"]
 #: The outcomes that a quarantine keeps from blocking. Errors block.
-QUARANTINED: tuple[Outcome, ...] = ("fail", "suspect", "inconclusive")
+QUARANTINED: tuple[Outcome, ...] = ("fail", "undecided")
 Better = Literal["lower", "higher", "neither"]
 Comparator = Literal["under", "at most", "over", "at least"]
 MissingBaseline = Literal["error", "warn", "skip"]
@@ -236,7 +236,7 @@ class UnruledChange(Struct, frozen=True):
 
 
 #: Worst first: the order of reports.
-OUTCOMES: tuple[Outcome, ...] = ("fail", "error", "suspect", "inconclusive", "skipped", "pass")
+OUTCOMES: tuple[Outcome, ...] = ("fail", "error", "undecided", "skipped", "pass")
 
 
 class Report(Struct, frozen=True):

@@ -59,6 +59,7 @@ def _exceptions(evidence: Evidence) -> Exceptions:
     rule, today = evidence.rule, evidence.case.today
     expected, aside = rule.expect_fail, rule.quarantine
     return Exceptions(
+        on_open=rule.settings.on_inconclusive,
         improvement_fails=rule.settings.on_improvement == "fail",
         failure_expected=expected is not None and today <= expected.until,
         quarantine=None if aside is None else Quarantine(str(aside.until), aside.reason, today > aside.until),

@@ -195,8 +195,13 @@ class MachineDifference(Struct, frozen=True):
 
 
 class Exceptions(Struct, frozen=True):
-    """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine."""
+    """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine.
 
+    `on_open` replaces an open answer of the numbers without a suspicion: `warn` passes it. By default, too few values
+    beyond a percentile stay open. What breaks the promise of a green answer never passes.
+    """
+
+    on_open: Literal["warn", "fail", "error"] | None = None
     improvement_fails: bool = False
     failure_expected: bool = False
     quarantine: Quarantine | None = None

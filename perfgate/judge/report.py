@@ -8,47 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from msgspec.structs import replace
 
-from perfgate.core import OUTCOMES, QUARANTINED, MeanChange, Outcome, Problem, Quarantine, Report, Verdict
-from perfgate.rules.ruleset import Settings
+from perfgate.core import QUARANTINED, MeanChange, Outcome, Problem, Quarantine, Report, Severity, Verdict
 
 #: Reasons that are mistakes in a rule, not in the data: exit code 2.
 USAGE_REASONS = ("no-unit", "improving-side")
-#: Reasons for an inconclusive verdict that `on_inconclusive: warn` does not accept: exit 0 excludes `at_worst`.
-_BROKEN_PROMISES = ("cannot-exclude", "noise-unknown")
 #: Reasons for a skipped verdict that count as judged, because the user asked for the skip.
 _SKIPPED_ON_REQUEST = ("no-baseline", "metric-absent")
 #: If several codes apply: internal error, usage, failure, could not judge, nothing blocks.
 _WORST_FIRST = (4, 2, 1, 3, 0)
 
 
-def verdict_exit_code(outcome: Outcome, reason: str, settings: Settings, quarantine: Quarantine | None = None) -> int:
+def verdict_exit_code(outcome: Outcome, reason: str, severity: Severity, quarantine: Quarantine | None = None) -> int:
     """The exit code that one verdict alone would give."""
     if quarantine is not None and not quarantine.ended and outcome in QUARANTINED:
         return 0
     if outcome == "error":
         return 2 if reason in USAGE_REASONS else 3
-    if outcome in ("pass", "skipped") or settings.severity == "warning":
+    if outcome in ("pass", "skipped") or severity == "warning":
         return 0
-    if outcome == "inconclusive":
-        policy = settings.on_inconclusive or ("error" if reason == "thin-tail" else "warn")
-        if reason in _BROKEN_PROMISES and policy == "warn":
-            policy = "error"
-        return {"warn": 0, "fail": 1, "error": 3}[policy]
     return 1 if outcome == "fail" else 3
 
 
 def stored_exit_code(verdict: Verdict) -> int:
-    """The exit code that a verdict from a stored report should have, whatever the file states.
-
-    Only `on_inconclusive` is taken from the stored exit code; it is recorded nowhere else.
-    """
-    policies: dict[int, Literal["warn", "fail", "error"]] = {0: "warn", 1: "fail", 3: "error"}
-    stored = Settings(severity=verdict.severity, on_inconclusive=policies.get(verdict.exit_code))
-    return verdict_exit_code(verdict.outcome, verdict.reason, stored, verdict.quarantine)
+    """The exit code that a verdict from a stored report should have, whatever the file states."""
+    return verdict_exit_code(verdict.outcome, verdict.reason, verdict.severity, verdict.quarantine)
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
@@ -69,14 +55,13 @@ def with_outcome(report: Report, at_least: int = 0) -> Report:
     if not report.identical and all(skipped):
         codes.append(3)
     code = worst_exit_code(codes)
+    is_whole = not any(problem.severity == "error" for problem in report.problems)
     deciding = {verdict.outcome for verdict in report.verdicts if code in (0, verdict.exit_code)}
     outcome: Outcome = {0: "pass", 1: "fail"}.get(code, "error")  # type: ignore[assignment]
-    if code == 0 and "inconclusive" in deciding:
-        outcome = "inconclusive"
-    elif code == 0 and deciding == {"skipped"}:
+    if code == 0 and deciding == {"skipped"}:
         outcome = "skipped"
-    elif code == 3 and deciding and deciding <= {"suspect", "inconclusive"}:
-        outcome = min(deciding, key=OUTCOMES.index)
+    elif code == 3 and deciding == {"undecided"} and is_whole:
+        outcome = "undecided"
     return replace(report, exit_code=code, outcome=outcome)
 
 

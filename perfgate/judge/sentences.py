@@ -15,8 +15,10 @@ from perfgate.stats.steady import two_modes
 from perfgate.words import change, notes
 from perfgate.words.doubts import doubt_next_step, doubt_sentence
 
-#: A change that one run shows is suspect at first, and its parts are what a user looks for next.
-EXPLAINED = ("fail", "suspect")
+
+def is_explained(found: Result) -> bool:
+    """Return whether the parts of a change are shown: a failure, or a suspicion of what one run shows."""
+    return found.of_numbers.outcome == "fail" or found.outcome == "fail" or found.suspect
 
 
 def with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[str, NextStep, list[str]]:
@@ -69,7 +71,7 @@ def change_notes(evidence: Evidence, question: ChangeQuestion, result: ChangeRes
 
 def _of_runs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> Iterator[str]:
     """Yield notes on what the runs do not show."""
-    if result.of_numbers.outcome in EXPLAINED and (parts := parts_not_stored(evidence, question)):
+    if is_explained(result) and (parts := parts_not_stored(evidence, question)):
         yield notes.unstored_parts(parts)
     if result.base_runs == 1:
         yield notes.ONE_BASE_RUN

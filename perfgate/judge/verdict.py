@@ -9,13 +9,13 @@ from typing import Literal
 from msgspec.structs import replace
 
 from perfgate.core import QUARANTINED, Estimate, NextStep, RelativeChange, RunEstimate, Verdict
-from perfgate.core.results import ChangeResult, LimitResult, Result
+from perfgate.core.results import ChangeResult, Judgement, LimitResult, Result
 from perfgate.core.runs import machine_notes
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.explanation import explained_by
 from perfgate.judge.question import ChangeQuestion, LimitQuestion, MeasuredSide, NotJudged, Question, RankQuestion
 from perfgate.judge.report import verdict_exit_code
-from perfgate.judge.sentences import EXPLAINED, change_message, change_notes, of_one_run, two_modes_of, with_doubts
+from perfgate.judge.sentences import change_message, change_notes, is_explained, of_one_run, two_modes_of, with_doubts
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure
@@ -96,7 +96,7 @@ def _verdict(
         outcome=found.outcome,
         reason=found.reason,
         severity=rule.settings.severity,
-        exit_code=verdict_exit_code(found.outcome, found.reason, rule.settings, found.quarantine),
+        exit_code=verdict_exit_code(found.outcome, found.reason, rule.settings.severity, found.quarantine),
         kind="limit" if isinstance(asks, LimitClause) else "change",
         unit=None,
         message=message,
@@ -136,12 +136,12 @@ def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> 
     if result.share is not None:  # of a percentile
         q = 0.5 if terms.statistic == "median" else float(terms.statistic[1:]) / 100
         allowed = 1 - q if terms.upper else q
-        if result.of_numbers.outcome in ("inconclusive", "suspect"):
+        if result.of_numbers.outcome == "undecided":
             needed = values_to_settle(result.share, allowed, terms.confidence)
     name, units = evidence.name(member, evidence.shown_statistic), (evidence.unit, evidence.shown_unit)
     dropped = sum(run.dropped for run in question.runs)
     bad_end = result.high if terms.upper else result.low
-    is_open = (result.of_numbers.outcome, result.of_numbers.reason, bad_end) == ("inconclusive", "interval", None)
+    is_open = result.of_numbers == Judgement("undecided", "interval") and bad_end is None
     message = limit.limit_message(
         name, result, asks, units, confidence=terms.confidence, dropped=dropped, is_open=is_open
     )
@@ -235,7 +235,7 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
         runs=_run_estimates("base", base) + _run_estimates("new", new),
         noise=None if known is None else known.said(),
         pooled=result.pooled,
-        explained_by=explained_by(evidence, question, result) if result.outcome in EXPLAINED else (),
+        explained_by=explained_by(evidence, question, result) if is_explained(result) else (),
     )
 
 

@@ -210,9 +210,7 @@ def is_open(verdict: Verdict) -> bool:
     if verdict.outcome == "fail":
         is_promised = verdict.at_worst is not None and verdict.reason != "exact"
         return is_promised and verdict.new is not None and verdict.new.runs == 1
-    if verdict.outcome == "inconclusive" and verdict.at_worst is not None:
-        return verdict.exit_code != 0
-    return verdict.outcome in ("inconclusive", "suspect")
+    return verdict.outcome == "undecided"
 
 
 def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:

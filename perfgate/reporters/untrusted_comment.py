@@ -32,8 +32,7 @@ _REFERENCES = ("baseline", "anchor")
 _STEPS: dict[Outcome, str] = {
     "fail": "find the cause, or ask a person who may write to the base to allow the change",
     "error": "read the log of the job: something is missing or cannot be compared",
-    "suspect": "start the job again: probably worse, but not proven",
-    "inconclusive": "measure more runs: the data do not decide",
+    "undecided": "start the job again, or measure more runs: the data do not decide",
 }
 _HEAD = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
 _UNCHECKED = "The report comes from unreviewed code. Its commands and explanations are not shown."

@@ -35,13 +35,13 @@ class Margin(Struct, frozen=True):
         """The relative change at the margin; positive."""
         return -math.expm1(self.down) if self.worse == "down" else math.expm1(self.up)
 
-    def compare(self, low: float, high: float) -> Literal["pass", "fail", "inconclusive"]:
+    def compare(self, low: float, high: float) -> Literal["pass", "fail", "undecided"]:
         """Fail if the whole interval is beyond the margin, pass if it is within it."""
         up_is_worse, down_is_worse = self.worse != "down", self.worse != "up"
         if (up_is_worse and low > self.up + SLACK) or (down_is_worse and high < self.down - SLACK):
             return "fail"
         if (up_is_worse and not high <= self.up + SLACK) or (down_is_worse and not low >= self.down - SLACK):
-            return "inconclusive"
+            return "undecided"
         return "pass"
 
     def exceeds(self, change: float) -> bool:

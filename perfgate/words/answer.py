@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,12 @@ if TYPE_CHECKING:
 
 #: A sign for every outcome, because a reader may see no colours.
 SIGNS: dict[Outcome, str]
-SIGNS = {"fail": "✗", "error": "!", "suspect": "~", "inconclusive": "?", "skipped": "-", "pass": "✓"}
+SIGNS = {"fail": "✗", "error": "!", "undecided": "?", "skipped": "-", "pass": "✓"}
 ASCII_SIGNS: dict[Outcome, str] = {**SIGNS, "fail": "x", "pass": "+"}
 
 _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
+#: A metric is named in the headline if it excludes a change that is so many times smaller.
+_MUCH = 1.5
 #: The largest number of policy differences in a report.
 _DIFFERENCES_SHOWN = 20
 #: Up to this many metrics are named with their noise.
@@ -97,8 +101,54 @@ def problem_text(problem: Problem) -> str:
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """Return the outcome and the counts of a report: `("FAIL", "1 failed, 3 passed (exit 1)")`."""
-    return report.outcome.upper(), f"{', '.join(tally(report))} (exit {report.exit_code})"
+    """Return the outcome and what it is about: `("PASS", "7 rules; no slowdown of 8% or more (exit 0)")`."""
+    counts = passed(report) if report.outcome == "pass" and report.verdicts else ", ".join(tally(report))
+    return report.outcome.upper(), f"{counts} (exit {report.exit_code})"
+
+
+def passed(report: Report) -> str:
+    """Return the number of rules that pass, those that do not count, and the worst change that is excluded."""
+    groups = by_rule(report.verdicts)
+    counts = Counter("passed" if one[0].outcome == "pass" else _aside(one) for one in groups)
+    parts = [plural(counts.pop("passed", 0), "rule")]
+    parts += [plural(count, word) if word == "warning" else f"{count} {word}" for word, count in sorted(counts.items())]
+    return "; ".join([", ".join(parts), *excluded_change(report.verdicts)])
+
+
+def _aside(verdicts: list[Verdict]) -> str:
+    """Return why a rule without a pass does not count; the worst verdict comes first."""
+    if verdicts[0].outcome == "skipped":
+        return "skipped"
+    return "quarantined" if verdicts[0].is_quarantined else "warning"
+
+
+def excluded_change(verdicts: Iterable[Verdict]) -> list[str]:
+    """Return the worst change that all passed comparisons exclude, and the first metric if it excludes much more.
+
+    Without a comparison with noise, the list is empty.
+    """
+    found = [(one, _worst(one)) for one in verdicts if one.outcome == "pass" and one.not_excluded is not None]
+    found = [(one, worst) for one, worst in found if worst > 0]
+    if not found:
+        return []
+    worst, (first, least) = max(worst for _, worst in found), found[0]
+    is_time = all(one.unit == "s" or (one.unit or "").endswith("/s") for one, _ in found)
+    said = f"{'no slowdown of' if is_time else 'nothing worse by'} {_rounded_up(worst)} or more"
+    return [said if least > worst / _MUCH else f"{said}, {first.metric} {_rounded_up(least)}"]
+
+
+def _worst(verdict: Verdict) -> float:
+    """The change for the worse that a verdict does not exclude; positive, 0 for a gain beyond the noise."""
+    change = verdict.not_excluded or 0.0
+    if verdict.two_sided:
+        return abs(change)
+    return max(-change if verdict.better == "higher" else change, 0.0)
+
+
+def _rounded_up(change: float) -> str:
+    """Return a change in percent, rounded up to two digits, so that it is excluded for sure."""
+    step = 10.0 ** (math.floor(math.log10(100 * change)) - 1)
+    return f"{format_number(math.ceil(100 * change / step - 1e-9) * step, 3)}%"
 
 
 def tally(report: Report) -> list[str]:

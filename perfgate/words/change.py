@@ -31,30 +31,25 @@ def change_message(
     )
     if result.of_numbers.reason == "thin-tail":
         relation = f"but there are too few values beyond this percentile to compare it with {tolerance}"
-    elif promised := _promise_relation(result, tolerance):
-        relation = promised
+    elif result.of_numbers.suspect and result.of_numbers.outcome != "fail":
+        doubt = "not certain" if result.new_runs > 1 or result.at_worst is None else "one run is not proof"
+        relation = f"probably beyond the tolerance of {tolerance}, but {doubt}"
+    elif result.of_numbers.outcome == "undecided":
+        relation = _open_relation(result, tolerance)
     elif result.improved:
         relation = f"an improvement beyond the tolerance of {tolerance}"
     else:
-        relation = {
-            "pass": f"within the tolerance of {tolerance}",
-            "fail": f"beyond the tolerance of {tolerance}",
-            "suspect": f"probably beyond the tolerance of {tolerance}, but one run is not proof",
-            "inconclusive": f"so it is not known whether it is within {tolerance}",
-        }[result.of_numbers.outcome]
+        relation = f"{'beyond' if result.of_numbers.outcome == 'fail' else 'within'} the tolerance of {tolerance}"
     runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
     change = f"{format_change(result.estimate)}{interval}"
     return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
 
 
-def _promise_relation(result: ChangeResult, tolerance: str) -> str | None:
-    """Return the promise of an undecided change in words; None if it adds nothing to the outcome."""
+def _open_relation(result: ChangeResult, tolerance: str) -> str:
+    """Return what an open change excludes, in words."""
+    unknown = f"so it is not known whether it is within {tolerance}"
     if result.at_worst is None:
-        return None
-    if result.of_numbers.outcome == "suspect" and result.new_runs > 1:
-        return f"probably beyond the tolerance of {tolerance}, but not certain"
-    if result.of_numbers.outcome != "inconclusive":
-        return None
+        return unknown
     worst = f"{format_number(100 * result.at_worst, 3)}%"
     if result.of_numbers.reason == "noise-unknown":
         runs = result.base_runs + result.new_runs
@@ -65,7 +60,7 @@ def _promise_relation(result: ChangeResult, tolerance: str) -> str | None:
         if abs(result.not_excluded or math.inf) > high:
             return f"but these runs are too few: {what}"
         return f"so {what}"
-    return f"so it is not known whether it is within {tolerance}, but a change of {worst} or more is excluded"
+    return f"{unknown}, but a change of {worst} or more is excluded"
 
 
 def pooled_note(pooled: PooledRuns) -> str:
@@ -82,37 +77,33 @@ def pooled_note(pooled: PooledRuns) -> str:
 
 def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = "baseline") -> NextStep:
     """The shortest next step after the outcome of a change from a reference."""
-    if step := _promise_next_step(result):
-        return step
     if result.of_numbers.outcome == "fail":
         return accept_change(accept, reference)
-    if result.of_numbers.outcome == "suspect":
-        return NextStep("run-again", "run the new code twice more and give all three runs together")
+    if result.of_numbers.outcome != "undecided":
+        return hold_gain(accept) if result.improved else NO_STEP
+    if result.at_worst is not None and (step := _promise_next_step(result)):
+        return step
+    if result.of_numbers.suspect:
+        return NextStep("run-again", "run the new code again: the latest runs are judged together")
     if result.of_numbers.reason == "thin-tail":
         return NextStep("run-longer", "run longer, or compare a statistic nearer to the middle (p90, median)")
-    if result.of_numbers.outcome == "inconclusive" and result.runs_needed and result.runs_needed <= result.new_runs:
+    if result.runs_needed and result.runs_needed <= result.new_runs:
         return NextStep("run-again", "not enough evidence: run the new code twice more")
-    if result.of_numbers.outcome == "inconclusive" and result.runs_needed:
+    if result.runs_needed:
         runs = plural(result.runs_needed, "new run")
         return NextStep("run-again", f"give {runs} in all: enough for unchanged code to pass")
-    if result.of_numbers.outcome == "inconclusive":
-        text = "add base runs, calibrate the noise or widen the tolerance: even twenty new runs are not enough"
-        return NextStep("add-base-runs", text)
-    return hold_gain(accept) if result.improved else NO_STEP
+    text = "add base runs, calibrate the noise or widen the tolerance: even twenty new runs are not enough"
+    return NextStep("add-base-runs", text)
 
 
 def _promise_next_step(result: ChangeResult) -> NextStep | None:
-    """Return the step that settles an undecided change; None if the outcome has a step of its own."""
-    if result.at_worst is None:
-        return None
+    """Return the step that settles an open change; None if its reason has a step of its own."""
     left = LOOKS - result.new_runs
-    if result.of_numbers.outcome == "suspect":
+    if result.of_numbers.suspect:
         if left > 0:
             more = {1: "once", 2: "twice"}[left]
             return NextStep("run-again", f"run the new code {more} more and give all {LOOKS} runs together")
         return NextStep("run-paired", f"{_PAIRS}: single runs do not settle it")
-    if result.of_numbers.outcome != "inconclusive":
-        return None
     if result.of_numbers.reason == "noise-unknown":
         missing = RUNS_FOR_A_PROMISE - result.base_runs - result.new_runs
         needed = f"{RUNS_FOR_A_PROMISE} runs of both sides are needed"
@@ -133,10 +124,10 @@ def paired_next_step(result: ChangeResult) -> NextStep:
     if result.of_numbers.outcome == "fail":
         text = "find what made it worse; if the change is intended, merge it: later pairs compare with it"
         return NextStep("merge", text)
-    if result.of_numbers.outcome == "suspect":
-        return NextStep("run-again", "make two more pairs")
-    if result.of_numbers.outcome != "inconclusive" or result.excluded:
+    if result.of_numbers.outcome != "undecided" or result.excluded:
         return NO_STEP
+    if result.of_numbers.suspect:
+        return NextStep("run-again", "make two more pairs")
     if not result.runs_needed:
         text = "take more steps in each pair, or widen the tolerance: even twenty pairs are not enough"
         return NextStep("run-longer", text)

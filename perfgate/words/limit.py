@@ -29,9 +29,10 @@ def limit_message(
     relation = {
         "pass": f"it meets `{asks}`",
         "fail": f"it breaks `{asks}`",
-        "suspect": f"it probably breaks `{asks}`, but the interval includes the bound",
-        "inconclusive": f"the interval includes the bound, so it is not known whether it is {asks}",
+        "undecided": f"the interval includes the bound, so it is not known whether it is {asks}",
     }[result.of_numbers.outcome]
+    if result.of_numbers.outcome == "undecided" and result.of_numbers.suspect:
+        relation = f"it probably breaks `{asks}`, but the interval includes the bound"
     if result.of_numbers.reason == "every-value":
         relation = f"every value breaks `{asks}`"
     if is_open:
@@ -62,9 +63,9 @@ def limit_next_step(
             "find-cause", f"bring it {_to(asks)}, or change the rule at {place}" + (f" on {ref}" if ref else "")
         )
     enough = f": about {needed} independent values are needed" if needed else ""
-    if result.of_numbers.outcome == "suspect":
+    if result.of_numbers.outcome == "undecided" and result.of_numbers.suspect:
         return NextStep("run-again", f"run it again, longer{enough}")
-    if result.of_numbers.outcome == "inconclusive":
+    if result.of_numbers.outcome == "undecided":
         blocking = "; to block until then, set `on_inconclusive: error`" if is_open else ""
         return NextStep("run-longer", f"run longer or give more runs{enough}{blocking}")
     return NO_STEP

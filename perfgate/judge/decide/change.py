@@ -108,7 +108,7 @@ def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin],
     (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
     promises = terms.looks is not None
     found = ChangeResult(
-        outcome="inconclusive",
+        outcome="undecided",
         reason="interval",
         base_runs=len(runs.base),
         new_runs=len(runs.new),
@@ -123,7 +123,7 @@ def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin],
     if alarm and may_fail:
         return replace(found, outcome="fail", excluded=excluded)
     if tolerated.exceeds(d) and (alarm or change.p_no_change(terms.worse) < SUSPICIOUS):
-        return replace(found, outcome="fail" if terms.strict else "suspect", suspect=True)
+        return replace(found, outcome="fail" if terms.strict else "undecided", suspect=True)
     is_within = tolerated.compare(d - bounds.interval, d + bounds.interval) == "pass"
     if is_within and (excluded or not promises):
         return replace(found, outcome="pass", excluded=excluded)
@@ -190,7 +190,7 @@ def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:
 
 def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
     """Yield the doubts about the start of the runs; none if the answer is red or suspect anyway."""
-    if judged.outcome not in ("pass", "inconclusive"):
+    if judged.outcome == "fail" or judged.suspect:
         return
     margin = Margin.of_ratio(judged.tolerance or 0.0, question.terms.worse)
     is_green = judged.outcome == "pass" or judged.excluded
@@ -224,7 +224,7 @@ def _doubts_of_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterat
         if alike.outcome == "error":
             continue
         differs = _is_another_answer(judged, alike, question.terms)
-        is_red = judged.outcome in ("fail", "suspect")
+        is_red = judged.outcome == "fail" or judged.suspect
         for doubt in difference.doubts:
             # Lost time of one side makes that side worse, so it explains only that.
             explains = doubt.what != "lost" or (float(doubt.new) > float(doubt.base)) == is_red
@@ -246,13 +246,13 @@ def _is_another_answer(judged: ChangeResult, alike: ChangeResult, terms: ChangeT
     """Return whether equal machines explain a failure or a suspicion, or show what another machine hides."""
     d, other = judged.log_change or 0.0, alike.log_change or 0.0
     worse = {"up": other - d, "down": d - other, "either": abs(other) - abs(d)}[terms.worse]
-    if (worse < 0) != (judged.outcome in ("fail", "suspect")):  # it explains the other outcome
+    if (worse < 0) != (judged.outcome == "fail" or judged.suspect):  # it explains the other outcome
         return False
     if judged.outcome == "fail":
         return alike.outcome != "fail"
     is_open = alike.reason == "cannot-exclude" and judged.reason != "cannot-exclude"  # it promises less
-    is_calm = alike.outcome in ("pass", "inconclusive") and not is_open
-    return is_calm if judged.outcome == "suspect" else not is_calm
+    is_calm = alike.outcome != "fail" and not alike.suspect and not is_open
+    return is_calm if judged.suspect else not is_calm
 
 
 def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult, ChangeTerms]:
@@ -264,7 +264,7 @@ def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult
         return replace(judged, allowance=allowance, allowance_effect="expired"), question.terms
     terms = replace(question.terms, tolerance=max(question.terms.tolerance or 0.0, allowance.up_to))
     eased = judge_runs(question.base.measures, question.new.measures, terms, question.ratios)
-    if eased.outcome != "pass" and (eased.outcome, eased.reason) == (judged.outcome, judged.reason):
+    if eased.outcome != "pass" and eased.of_numbers == judged.of_numbers:
         return replace(judged, allowance=allowance, allowance_effect="not-enough"), question.terms
     return replace(eased, allowance=allowance, allowance_effect="eased"), terms
 
@@ -289,7 +289,7 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
     runs = [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]
     if remembered.is_measured:
         count = len(runs) % POOLED_RUNS
-        if not count or judged.outcome not in ("inconclusive", "suspect"):
+        if not count or judged.outcome != "undecided":
             return judged
         found = judge_runs(question.base.measures, [*runs[-count:], *question.new.measures], terms)
         if found.outcome != "fail":

@@ -43,7 +43,7 @@ def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitRes
         n_effective=limit.n_effective,
         runs=len(runs),
     )
-    return result if result.outcome != "inconclusive" and terms.at_worst is None else _settled(result, runs, terms)
+    return result if result.outcome != "undecided" and terms.at_worst is None else _settled(result, runs, terms)
 
 
 def _not_below_values(low: float, runs: Sequence[SteadyRun]) -> float:
@@ -63,7 +63,7 @@ def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: Limit
         confidence=terms.confidence,
     )
     result = LimitResult(
-        outcome="fail" if limit.broken else "pass" if limit.kept else "inconclusive",
+        outcome="fail" if limit.broken else "pass" if limit.kept else "undecided",
         reason="interval",
         estimate=finite(limit.estimate),
         low=limit.low,
@@ -75,19 +75,19 @@ def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: Limit
         share_low=limit.share_low,
         share_high=limit.share_high,
     )
-    return result if result.outcome != "inconclusive" and terms.at_worst is None else _settled(result, runs, terms)
+    return result if result.outcome != "undecided" and terms.at_worst is None else _settled(result, runs, terms)
 
 
 def _settled(result: LimitResult, runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
     """The result of an interval that includes the bound, by where the values and the estimate are."""
     excluded = None if terms.at_worst is None else not terms.may_reach(result.high if terms.upper else result.low)
     result = replace(result, excluded=excluded)
-    if result.outcome != "inconclusive" or result.estimate is None:
+    if result.outcome != "undecided" or result.estimate is None:
         return result
     if all(_breaks_throughout(run, terms) for run in runs):
         return replace(result, outcome="fail", reason="every-value")
     if result.estimate != terms.bound and terms.is_bad(result.estimate):
-        return replace(result, outcome="fail" if terms.strict else "suspect", suspect=True)
+        return replace(result, outcome="fail" if terms.strict else "undecided", suspect=True)
     return replace(result, reason="cannot-exclude") if excluded is False else result
 
 
@@ -123,4 +123,4 @@ def _compare(low: float, high: float, terms: LimitTerms) -> Outcome:
         return "pass"
     if low > bound or (low == bound and bound_fails):
         return "fail"
-    return "inconclusive"
+    return "undecided"

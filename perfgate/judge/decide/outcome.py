@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import OUTCOMES, Outcome
-from perfgate.core.results import ChangeResult, Doubt, Judgement, LimitResult, Result
+from perfgate.core.results import ChangeResult, Doubt, LimitResult, Result
 from perfgate.judge.decide.change import p_beyond, weigh
 from perfgate.judge.decide.limit import judge_steady_limit
 from perfgate.judge.question import ChangeQuestion, Exceptions, LimitQuestion, NotJudged, Question, RankQuestion
@@ -21,25 +22,32 @@ MOST_UNCORRECTED = 10
 NARROW = 0.03
 
 
+#: An outcome, with an open answer apart from a suspicion.
+_Answer: TypeAlias = Literal["pass", "open", "suspect", "fail", "error"]
+
+
 class _Rank(Struct, frozen=True):
-    """A reason that outranks the statistics: the outcomes that it changes, and the outcome that it gives."""
+    """A reason that outranks the statistics: the answers that it changes, and the outcome that it gives."""
 
     reason: str
-    changes: tuple[Outcome, ...]
+    changes: tuple[_Answer, ...]
     gives: Outcome
     #: With `--strict`.
     gives_strictly: Outcome
 
 
-_GREEN: tuple[Outcome, ...] = ("pass", "inconclusive")
+_GREEN: tuple[_Answer, ...] = ("pass", "open")
+_JUDGED: tuple[_Answer, ...] = (*_GREEN, "suspect", "fail")
 #: The doubts that decide, the strongest first.
 _RANKS = (
-    _Rank("measured-less", ("pass", "inconclusive", "suspect", "fail"), "error", "error"),
-    _Rank("machine", ("pass", "inconclusive", "suspect", "fail"), "suspect", "suspect"),
-    _Rank("warm-up", _GREEN, "suspect", "fail"),
-    _Rank("implausible", (*_GREEN, "error"), "suspect", "suspect"),  # a metric that became 0 has no ratio
-    _Rank("runs-disagree", _GREEN, "suspect", "suspect"),
+    _Rank("measured-less", _JUDGED, "error", "error"),
+    _Rank("machine", _JUDGED, "undecided", "undecided"),
+    _Rank("warm-up", _GREEN, "undecided", "fail"),
+    _Rank("implausible", (*_GREEN, "error"), "undecided", "undecided"),  # a metric that became 0 has no ratio
+    _Rank("runs-disagree", _GREEN, "undecided", "undecided"),
 )
+#: Reasons that `on_inconclusive: warn` does not accept: exit 0 excludes `at_worst`.
+_BROKEN_PROMISES = ("cannot-exclude", "noise-unknown")
 
 
 def decide(questions: Sequence[Question]) -> list[Result]:
@@ -55,10 +63,10 @@ def _decided(question: Question, found: Result) -> Result:
     """The answer, once what outranks the statistics has its say."""
     if isinstance(question, NotJudged):
         return found
-    decided = _excepted(_ranked(question, _named(found)), question.exceptions)
+    decided = _excepted(_settled(_ranked(question, _named(found)), question.exceptions), question.exceptions)
     if (decided.outcome, decided.reason) == (found.outcome, found.reason):
         return decided
-    return replace(decided, outranked=Judgement(found.outcome, found.reason))
+    return replace(decided, outranked=found.of_numbers)
 
 
 def _named(found: Result) -> Result:
@@ -87,7 +95,7 @@ def _with_doubts(found: LimitResult, doubts: Sequence[Doubt]) -> LimitResult:
     """The answer to a limit; a slow start does not make a broken limit doubtful."""
     if found.outcome == "error":
         return found
-    is_green = found.outcome in _GREEN
+    is_green = _answer(found) in _GREEN
     return replace(found, doubts=tuple(one for one in doubts if is_green or one.reason != "warm-up"))
 
 
@@ -111,7 +119,7 @@ def _by_chance(questions: Sequence[Question], weighed: Sequence[Result]) -> list
         one = found[i]
         if isinstance(one, ChangeResult) and one.outcome == "fail":
             confirmed = is_found or terms[0].strict or one.new_runs >= RUNS_TO_CONFIRM
-            outcome: Outcome = "fail" if confirmed else "suspect"
+            outcome: Outcome = "fail" if confirmed else "undecided"
             found[i] = replace(one, outcome=outcome, suspect=not confirmed, family=len(p_values))
     return found
 
@@ -126,9 +134,30 @@ def _ranked(question: Question, found: Result) -> Result:
         return found
     strict = isinstance(question, LimitQuestion | ChangeQuestion) and question.terms.strict
     for rank in _RANKS:
-        if found.outcome in rank.changes and _decides(rank.reason, found):
-            return replace(found, outcome=rank.gives_strictly if strict else rank.gives, reason=rank.reason)
+        if _answer(found) in rank.changes and _decides(rank.reason, found):
+            outcome = rank.gives_strictly if strict else rank.gives
+            return replace(found, outcome=outcome, reason=rank.reason, suspect=outcome == "undecided")
     return found
+
+
+def _answer(found: Result) -> _Answer | None:
+    """Return the outcome, with open answers apart from suspicions; None for what was not judged."""
+    if found.outcome == "skipped":
+        return None
+    if found.outcome == "undecided":
+        return "suspect" if found.suspect else "open"
+    return found.outcome
+
+
+def _settled(found: Result, exceptions: Exceptions) -> Result:
+    """The answer; an open one becomes what the rule's author wants, a pass by default."""
+    if _answer(found) != "open":
+        return found
+    policy = exceptions.on_open or ("error" if found.reason == "thin-tail" else "warn")
+    if policy == "warn" and found.reason in _BROKEN_PROMISES:
+        policy = "error"
+    outcomes: dict[str, Outcome] = {"warn": "pass", "error": "undecided", "fail": "fail"}
+    return replace(found, outcome=outcomes[policy])
 
 
 def _excepted(found: Result, exceptions: Exceptions) -> Result:

@@ -93,7 +93,7 @@ def _without_ratio(base_values: list[float], new_values: list[float], terms: Cha
         return replace(unknown, outcome=outcome, reason="exact", standard_error=0.0)
 
     found = compared(terms.tolerance, terms.tolerance_absolute)
-    if found.outcome != "inconclusive" or terms.looks is None:
+    if found.outcome != "undecided" or terms.looks is None:
         return _promised(found, base_value, terms)
     is_kept = compared(*terms.widened).outcome == "pass"
     found = found if is_kept else replace(found, reason="cannot-exclude")
