@@ -33,6 +33,7 @@ from perfgate.readers.torch_trace.event_tables import MOST_DEVICES, EventTables
 from perfgate.readers.torch_trace.series import MOST_SERIES, SeriesMaker
 from perfgate.readers.torch_trace.steps import find_steps
 from perfgate.readers.torch_trace.trace_file import TraceFile
+from perfgate.readers.torch_trace.work import Work
 
 TITLE = "a Chrome trace of torch.profiler (Kineto JSON), or a folder of them, one per rank or span"
 METRICS = (
@@ -96,7 +97,8 @@ def read(document: InputFile) -> tuple[Run, ...]:
     of_flop = make.of_flop(steps) if steps else ()
     if steps and not np.isnan(tables.flop).all() and (missed := make.misses_flop()):
         run.say("warning", f"{missed}: matmul.flop is not available")
-    others = of_flop, make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
+    work = Work.of(make, steps).series() if steps else ()
+    others = of_flop, work, make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
     run.finished |= {series.key: series for series in chain(of_steps, *others)}
     return (replace(run.run(), call_trees=trees),)
 

@@ -44,6 +44,8 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     external_id_before_2022: Loose = msgspec.field(default=None, name="external id")
     blocks_per_sm: Loose = msgspec.field(default=None, name="blocks per SM")
     occupancy: Loose = msgspec.field(default=None, name="est. achieved occupancy %")
+    grid: Loose | tuple[int | float | None, ...] = None
+    copied: Loose = msgspec.field(default=None, name="bytes")
     collective: Loose = msgspec.field(default=None, name="Collective name")
     group: Loose = msgspec.field(default=None, name="Process Group Name")
     group_ranks: Loose = msgspec.field(default=None, name="Process Group Ranks")
@@ -156,6 +158,19 @@ def decimals(values: Sequence[Any]) -> Float64:
         found = np.array([_decimal(value) for value in values], np.float64)
     found[~np.isfinite(found)] = np.nan
     return found
+
+
+def blocks(grids: Sequence[Any]) -> Float64:
+    """Return the thread blocks of grids (x, y, z), (n,); NaN for a value that is not a grid."""
+    try:
+        return decimals([x * y * z for x, y, z in grids])
+    except (TypeError, ValueError):
+        return decimals([_blocks(grid) for grid in grids])
+
+
+def _blocks(grid: Any) -> Any:
+    is_grid = isinstance(grid, tuple) and len(grid) == 3 and None not in grid
+    return grid[0] * grid[1] * grid[2] if is_grid else None
 
 
 def _decimal(value: Any) -> float:
