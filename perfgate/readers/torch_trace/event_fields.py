@@ -36,16 +36,18 @@ _LIMIT = 1 << 61
 
 
 class Args(msgspec.Struct, frozen=True, gc=False):
-    """The arguments of an event that metrics need."""
+    """The arguments of an event that metrics need, in the order of common events: so each is found sooner."""
 
-    correlation: Loose = None
-    device: Loose = None
     external_id: Loose = msgspec.field(default=None, name="External id")
-    external_id_before_2022: Loose = msgspec.field(default=None, name="external id")
+    dims: Any = msgspec.field(default=None, name="Input Dims")
+    concrete: Any = msgspec.field(default=None, name="Concrete Inputs")
+    device: Loose = None
+    correlation: Loose = None
     blocks_per_sm: Loose = msgspec.field(default=None, name="blocks per SM")
-    occupancy: Loose = msgspec.field(default=None, name="est. achieved occupancy %")
     grid: Loose | tuple[int | float | None, ...] = None
+    occupancy: Loose = msgspec.field(default=None, name="est. achieved occupancy %")
     copied: Loose = msgspec.field(default=None, name="bytes")
+    external_id_before_2022: Loose = msgspec.field(default=None, name="external id")
     collective: Loose = msgspec.field(default=None, name="Collective name")
     group: Loose = msgspec.field(default=None, name="Process Group Name")
     group_ranks: Loose = msgspec.field(default=None, name="Process Group Ranks")
@@ -59,8 +61,6 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     address: Loose = msgspec.field(default=None, name="Addr")
     allocated: Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")
-    dims: Any = msgspec.field(default=None, name="Input Dims")
-    concrete: Any = msgspec.field(default=None, name="Concrete Inputs")
 
 
 NO_ARGS = Args()

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.readers.text import TraceMode
-from perfgate.readers.torch_trace.event_fields import Int64, Mask, is_step
+from perfgate.readers.torch_trace.event_fields import ABSENT, Int64, Mask, is_step
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.tables import ANNOTATION, OP, PYTHON, Device, Host, Runtime
 
@@ -32,8 +32,8 @@ class Steps(Struct, frozen=True):
     host: Int64 | None = None
     #: False for the one step of a trace without steps.
     are_marked: bool = True
-    #: What the steps launched, as far as the mode knows it.
-    launches: Launches | None = None
+    #: When the host launched each device event, (device events,), as far as the mode knows it; else `ABSENT`.
+    issued: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -53,7 +53,7 @@ def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
     if (spans := _host_spans(tables.host)) is None:
         return None
     groups = Launches.of(tables.runtime, tables.device, tables.runtime.known_to(mode))
-    spans = replace(spans, launches=groups)
+    spans = replace(spans, issued=groups.issue_times())
     inside = [groups.within(start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
     if not any(len(found) for found in inside):
         return spans
@@ -115,10 +115,10 @@ class Launches(Struct, frozen=True):
         low, high = np.searchsorted(self.starts, (start, end + 1))
         return np.unique(self.groups[low:high][self.ends[low:high] <= end])
 
-    def call_of_events(self) -> Int64:
-        """The index in `starts` of the first call that launched each device event, (device events,); -1 without one."""
-        first = np.full(len(self.counts), -1)
-        first[self.groups[::-1]] = np.arange(len(self.groups))[::-1]
+    def issue_times(self) -> Int64:
+        """The start of the first call that launched each device event, (device events,); `ABSENT` without one."""
+        first = np.full(len(self.counts), ABSENT)
+        first[self.groups[::-1]] = self.starts[::-1]
         return first[self.event_groups]
 
 

@@ -19,10 +19,9 @@
 
 Work belongs to the step in which the host issued it, whenever a device did it: a kernel to the step of its launch, and
 all kernels of a graph to the step of its launch. What the host does between two steps belongs to the step before. What
-it does before the first step or after the last one belongs to none: the last synchronisation is the profiler's. If the
-trace has no steps, all of it is step 0, without that synchronisation.
-
-Some calls of libraries are not recorded. What they launch belongs to the step of what ran before it on the device.
+it does before the first step or after the last one belongs to none: the last synchronisation is the profiler's. What a
+device does for calls before the trace belongs to none, either. If the trace has no steps, all of it is step 0, without
+that synchronisation.
 
 A count is 0 in a step without such work. It is absent if the trace cannot show it: `work.launches`, `.graph_launches`,
 `.syncs` and `.allocations` need calls of a runtime, and what a device does needs events of it that were launched. A
@@ -41,14 +40,15 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Series, read_only
-from perfgate.readers.torch_trace.event_fields import Float64, Int64, is_collective_range, is_step
+from perfgate.readers.torch_trace.event_fields import ABSENT, Float64, Int64, is_collective_range, is_step
 from perfgate.readers.torch_trace.host_calls import step_of
 from perfgate.readers.torch_trace.series import SeriesMaker, message_size
 from perfgate.readers.torch_trace.steps import Launches, Steps
-from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, OP, PYTHON, Device
+from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, OP, PYTHON
 
 #: A program has about ten collectives; of more, the first ones are counted.
 _MOST_OPS = 100
+_SLICE = 50_000
 _SECOND = 1e9
 
 #: What calls of a runtime or driver do, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU).
@@ -88,12 +88,12 @@ class Work(Struct, frozen=True):
     @classmethod
     def of(cls, make: SeriesMaker, steps: Steps) -> Work:
         """Find the step of each device event."""
-        runtime, device, launches = make.tables.runtime, make.tables.device, steps.launches
-        if launches is None or not runtime.known_to(make.mode).all():
-            launches = Launches.of(runtime, device, np.ones(len(runtime.start), bool))
-        call = _call_before(device, launches.call_of_events())
-        step = np.append(_step_of(launches.starts, steps), -1)[call]
-        return cls(make, steps, read_only(steps.numbers.copy()), np.unique(device.device[call >= 0]).tolist(), step)
+        runtime, device, issued = make.tables.runtime, make.tables.device, steps.issued
+        if issued is None or not runtime.known_to(make.mode).all():
+            issued = Launches.of(runtime, device, np.ones(len(runtime.start), bool)).issue_times()
+        is_launched = issued != ABSENT
+        step = np.where(is_launched, _step_of(issued, steps), -1)
+        return cls(make, steps, read_only(steps.numbers.copy()), np.unique(device.device[is_launched]).tolist(), step)
 
     def series(self) -> Iterator[Series]:
         """All series; a metric that the trace cannot show is absent."""
@@ -103,13 +103,13 @@ class Work(Struct, frozen=True):
         host = self.make.tables.host
         is_op = (host.kind == OP) & ~host.names.which(is_step)[host.name]
         if is_op.any():
-            yield self._count("ops", _step_of(host.start[is_op], self.steps))
+            yield self._issued("ops", host.start[is_op])
 
     def _of_calls(self) -> Iterator[Series]:
         runtime, made = self.make.tables.runtime, self.make.tables.allocations
         if not any(_RUNTIME.match(text) for text in runtime.names.texts):
             if len(made.time):
-                yield self._count("allocations", _step_of(made.time[made.size > 0], self.steps))
+                yield self._issued("allocations", made.time[made.size > 0])
             return
         kind = np.array([_kind_of_call(text) for text in runtime.names.texts], np.int8)[runtime.name]
         last = int(runtime.start.argmax())
@@ -117,7 +117,7 @@ class Work(Struct, frozen=True):
         if is_profilers and not self.steps.are_marked:
             kind[last] = -1
         for at, name in enumerate(_CALLS):
-            yield self._count(name, _step_of(runtime.start[kind == at], self.steps))
+            yield self._issued(name, runtime.start[kind == at])
 
     def _of_devices(self) -> Iterator[Series]:
         device = self.make.tables.device
@@ -174,10 +174,17 @@ class Work(Struct, frozen=True):
         if (step >= 0).any() and not self.make.misses_flop():
             yield from self._amount("flops", "FLOP", step, tables.flop, {})
 
-    def _count(self, name: str, step: Int64, labels: Mapping[str, str] | None = None) -> Series:
+    def _issued(self, name: str, times: Int64) -> Series:
+        """How much the host did in each step: one for each time, in slices because there are many."""
+        counts = np.zeros(len(self.steps), np.int64)
+        for part in np.array_split(times, 1 + len(times) // _SLICE):
+            step = _step_of(part, self.steps)
+            counts += np.bincount(step[step >= 0], minlength=len(counts))
+        return self._series(name, "count", counts, {})
+
+    def _count(self, name: str, step: Int64, labels: Mapping[str, str]) -> Series:
         """How often each step occurs in a column of steps."""
-        counts = np.bincount(step[step >= 0], minlength=len(self.steps)).astype(np.float64)
-        return Series(self.make.key(f"work.{name}", labels or {}), "count", "samples", read_only(counts), self.numbers)
+        return self._series(name, "count", np.bincount(step[step >= 0], minlength=len(self.steps)), labels)
 
     def _amount(
         self, name: str, unit: str, step: Int64, amount: Float64, labels: Mapping[str, str]
@@ -185,24 +192,11 @@ class Work(Struct, frozen=True):
         """The sum of an amount in each step, times in ns; nothing if one of them is unknown."""
         sums = np.bincount(step[step >= 0], amount[step >= 0], len(self.steps))
         if not np.isnan(sums).any():
-            values = read_only(sums / _SECOND if unit == "s" else sums.astype(np.float64))
-            yield Series(self.make.key(f"work.{name}", labels), unit, "samples", values, self.numbers)
+            yield self._series(name, unit, sums / _SECOND if unit == "s" else sums, labels)
 
-
-def _call_before(device: Device, call: Int64) -> Int64:
-    """The call that issued each device event: without a launch in the trace, that of the event before it.
-
-    Some calls of libraries are not recorded, but what they launch is, and runs in its order. What runs before all that
-    the trace launched was issued before the trace; it keeps -1.
-    """
-    if (call >= 0).all():
-        return call
-    order = np.lexsort((device.start, device.device))
-    before = np.maximum.accumulate(np.where(call[order] >= 0, np.arange(len(order)), 0))
-    same_device = device.device[order[before]] == device.device[order]
-    found = np.empty_like(call)
-    found[order] = np.where(same_device, call[order[before]], -1)
-    return found
+    def _series(self, name: str, unit: str, values: Int64 | Float64, labels: Mapping[str, str]) -> Series:
+        key = self.make.key(f"work.{name}", labels)
+        return Series(key, unit, "samples", read_only(values.astype(np.float64)), self.numbers)
 
 
 def _step_of(times: Int64, steps: Steps) -> Int64:
