@@ -147,8 +147,7 @@ class EventTables:
         }
 
     def _threads_of(self, events: Sequence[Event]) -> Threads:
-        threads = self.threads
-        return np.array([threads[event.tid] for event in events], np.int16)
+        return np.array([self.threads[event.tid] for event in events], np.int16)
 
     def _add_host(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         names = self.host_names
