@@ -147,7 +147,8 @@ class EventTables:
         }
 
     def _threads_of(self, events: Sequence[Event]) -> Threads:
-        return np.array([self.threads[event.tid] for event in events], np.int16)
+        threads = self.threads
+        return np.array([threads[event.tid] for event in events], np.int16)
 
     def _add_host(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         names = self.host_names
@@ -278,9 +279,7 @@ class EventTables:
         self.kernels = Kernels(self.kernel_names, name[rows], on[rows], start[rows], end[rows], *own)
 
     def _finish_allocations(self) -> None:
-        pieces = self.allocation_pieces
-        if self.allocation_count > MOST_ALLOCATIONS:
-            pieces = Pieces()
+        pieces = self.allocation_pieces if self.allocation_count <= MOST_ALLOCATIONS else Pieces()
         device, thread = pieces.take("device", np.int16), pieces.take("thread", np.int16)
         moments = pieces.take("time"), pieces.take("address"), pieces.take("size")
         self.allocations = Allocations(self.places, device, thread, *moments)
