@@ -9,6 +9,7 @@
 | `event_fields`, `tables`, `event_tables` | the events and fields that are read, and how they are stored |
 | `steps`, `breakdown` | how the time of steps and devices was used |
 | `series`, `flops` | the metrics that rules can name |
+| `work` | the exact work of each step: `work.*` |
 | `ranks` | several files: cycles of one rank, ranks of one job |
 
 The fact `trace_mode` records how a step's time was divided: `corrected` or `tensorboard` (see `breakdown`).
@@ -33,6 +34,7 @@ from perfgate.readers.torch_trace.event_tables import MOST_DEVICES, EventTables
 from perfgate.readers.torch_trace.series import MOST_SERIES, SeriesMaker
 from perfgate.readers.torch_trace.steps import find_steps
 from perfgate.readers.torch_trace.trace_file import TraceFile
+from perfgate.readers.torch_trace.work import Work
 
 TITLE = "a Chrome trace of torch.profiler (Kineto JSON), or a folder of them, one per rank or span"
 METRICS = (
@@ -40,7 +42,9 @@ METRICS = (
     "`.cpu_exec`, `.other`; `gpu.utilization`, `gpu.sm_efficiency`, `gpu.occupancy`, `gpu.tensor_core_share`, "
     "`gpu.idle` (and `.idle_host_wait`, `_kernel_wait`, `_other`); `comm.exposed`, `comm.overlap`, `comm.wait`; "
     "`kernel.NAME`, `op.NAME`, `range.NAME`, `collective.NAME` (`.bytes`, `.bus_bandwidth`); "
-    "`memory.peak_allocated`, `memory.peak_reserved`; `matmul.flop` of a step, if the trace has shapes"
+    "`memory.peak_allocated`, `memory.peak_reserved`; `matmul.flop` of a step, if the trace has shapes; the exact work "
+    "of a step: `work.ops`, `.kernels`, `.launches`, `.graph_launches`, `.blocks`, `.syncs`, `.copies` and "
+    "`.copied_bytes`, `.memsets`, `.allocations`, `.collectives` and `.collective_bytes`, `.flops`, `.device_time`"
 )
 CHECKED = "torch 2.13: traces that it wrote; public traces of torch 1.8 to 2.x on NVIDIA and AMD GPUs"
 
@@ -96,7 +100,8 @@ def read(document: InputFile) -> tuple[Run, ...]:
     of_flop = make.of_flop(steps) if steps else ()
     if steps and not np.isnan(tables.flop).all() and (missed := make.misses_flop()):
         run.say("warning", f"{missed}: matmul.flop is not available")
-    others = of_flop, make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
+    work = Work.of(make, steps).series() if steps else ()
+    others = of_flop, work, make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
     run.finished |= {series.key: series for series in chain(of_steps, *others)}
     return (replace(run.run(), call_trees=trees),)
 

@@ -36,14 +36,18 @@ _LIMIT = 1 << 61
 
 
 class Args(msgspec.Struct, frozen=True, gc=False):
-    """The arguments of an event that metrics need."""
+    """The arguments of an event that metrics need, in the order of common events: so each is found sooner."""
 
-    correlation: Loose = None
-    device: Loose = None
     external_id: Loose = msgspec.field(default=None, name="External id")
-    external_id_before_2022: Loose = msgspec.field(default=None, name="external id")
+    dims: Any = msgspec.field(default=None, name="Input Dims")
+    concrete: Any = msgspec.field(default=None, name="Concrete Inputs")
+    device: Loose = None
+    correlation: Loose = None
     blocks_per_sm: Loose = msgspec.field(default=None, name="blocks per SM")
+    grid: Loose | tuple[int | float | None, ...] = None
     occupancy: Loose = msgspec.field(default=None, name="est. achieved occupancy %")
+    copied: Loose = msgspec.field(default=None, name="bytes")
+    external_id_before_2022: Loose = msgspec.field(default=None, name="external id")
     collective: Loose = msgspec.field(default=None, name="Collective name")
     group: Loose = msgspec.field(default=None, name="Process Group Name")
     group_ranks: Loose = msgspec.field(default=None, name="Process Group Ranks")
@@ -57,8 +61,6 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     address: Loose = msgspec.field(default=None, name="Addr")
     allocated: Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")
-    dims: Any = msgspec.field(default=None, name="Input Dims")
-    concrete: Any = msgspec.field(default=None, name="Concrete Inputs")
 
 
 NO_ARGS = Args()
@@ -156,6 +158,19 @@ def decimals(values: Sequence[Any]) -> Float64:
         found = np.array([_decimal(value) for value in values], np.float64)
     found[~np.isfinite(found)] = np.nan
     return found
+
+
+def blocks(grids: Sequence[Any]) -> Float64:
+    """Return the thread blocks of grids (x, y, z), (n,); NaN for a value that is not a grid."""
+    try:
+        return decimals([x * y * z for x, y, z in grids])
+    except (TypeError, ValueError):
+        return decimals([_blocks(grid) for grid in grids])
+
+
+def _blocks(grid: Any) -> Any:
+    is_grid = isinstance(grid, tuple) and len(grid) == 3 and None not in grid
+    return grid[0] * grid[1] * grid[2] if is_grid else None
 
 
 def _decimal(value: Any) -> float:

@@ -1,6 +1,6 @@
 """Events as numpy columns: appended chunk by chunk while a trace is read, and taken as whole tables at the end.
 
-A device event costs 57 bytes, a runtime call 25 and a host range 21. Each name is stored once.
+A device event costs 65 bytes, a runtime call 25 and a host range 21. Each name is stored once.
 """
 
 from __future__ import annotations
@@ -184,12 +184,13 @@ class EventTables:
 
     def _add_device(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         args = [event.args for event in events]
-        names, devices = self.kernel_names, self.devices
+        is_kernel, names, devices = len(kind) and kind[0] == KERNEL, self.kernel_names, self.devices
         correlation = whole_numbers([one.correlation for one in args])
         device = np.array([devices[one.device] for one in args], np.int32)
         self.device_pieces.add(start=start, duration=duration, kind=kind, correlation=correlation, device=device)
-        self.device_pieces.add(name=np.array([names[event.name] for event in events], np.int32))
-        if len(kind) and kind[0] == KERNEL:
+        amount = fields.blocks([one.grid for one in args]) if is_kernel else fields.decimals([o.copied for o in args])
+        self.device_pieces.add(name=np.array([names[event.name] for event in events], np.int32), amount=amount)
+        if is_kernel:
             self.device_pieces.add(
                 external_id=_external_ids(args),
                 blocks=fields.decimals([one.blocks_per_sm for one in args]),
@@ -268,16 +269,17 @@ class EventTables:
         )
         self._finish_allocations()
         kind, on, (start, end) = device.take("kind", np.int8), device.take("device", np.int32), device.take_span()
-        name = device.take("name", np.int32)
-        self.device = Device(self.devices, self.kernel_names, name, kind, device.take("correlation"), on, start, end)
+        name, issued = (
+            device.take("name", np.int32),
+            (device.take("correlation"), on, device.take("amount", np.float64)),
+        )
+        self.device = Device(self.devices, self.kernel_names, name, kind, *issued, start, end)
         rows = np.flatnonzero(kind == KERNEL)
         own = device.take("external_id"), device.take("blocks", np.float64), device.take("occupancy", np.float64)
         self.kernels = Kernels(self.kernel_names, name[rows], on[rows], start[rows], end[rows], *own)
 
     def _finish_allocations(self) -> None:
-        pieces = self.allocation_pieces
-        if self.allocation_count > MOST_ALLOCATIONS:
-            pieces = Pieces()
+        pieces = self.allocation_pieces if self.allocation_count <= MOST_ALLOCATIONS else Pieces()
         device, thread = pieces.take("device", np.int16), pieces.take("thread", np.int16)
         moments = pieces.take("time"), pieces.take("address"), pieces.take("size")
         self.allocations = Allocations(self.places, device, thread, *moments)

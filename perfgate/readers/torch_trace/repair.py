@@ -64,6 +64,8 @@ class Found(Struct):
             self.faults.append(("warning", "repaired JSON", line, f": {repairs}"))
         args = element.get("args")
         known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS} if isinstance(args, dict) else {}
+        if isinstance(grid := args.get("grid") if isinstance(args, dict) else None, list):
+            known["grid"] = tuple(map(_number, grid))
         fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "tid", "ts", "dur")}
         self.events.append(Event(**fields, args=Args(**known)))
         self.lines.append(line)
@@ -96,6 +98,10 @@ def read(data: bytes, line: int, *, ended: bool) -> Found:
 
 def _loose(value: object) -> Any:
     return value if isinstance(value, int | float | str | Decimal) and not isinstance(value, bool) else None
+
+
+def _number(value: object) -> Any:
+    return None if isinstance(value, str) else _loose(value)
 
 
 def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str | None]:

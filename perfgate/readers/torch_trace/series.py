@@ -57,7 +57,7 @@ class SeriesMaker(Struct, frozen=True):
         kernels, is_plugin = tables.kernels, self.mode == "tensorboard"
         uses = kernels.names.which(kinds.uses_plugin_tensor_cores if is_plugin else kinds.uses_tensor_cores)
         for number in np.unique(kernels.device).tolist():
-            label, chosen = self._device(number), kernels.device == number
+            label, chosen = self.device_label(number), kernels.device == number
             shares = device_shares(kernels, chosen, *steps.window) | tensor_core_share(kernels, chosen, uses)
             for name, share in shares.items():
                 yield self._value(f"gpu.{name}", "1", share, label)
@@ -71,7 +71,7 @@ class SeriesMaker(Struct, frozen=True):
         inside = (at >= 0) & (self.tables.flop_starts < ends[at])
         if inside.any() and not self.misses_flop() and not np.isnan(self.tables.flop[inside]).any():
             flop = np.bincount(at[inside], self.tables.flop[inside], len(steps)).astype(np.float64)
-            key, numbers = self._key("matmul.flop", {}), read_only(steps.numbers.copy())
+            key, numbers = self.key("matmul.flop", {}), read_only(steps.numbers.copy())
             yield Series(key, "FLOP", "samples", read_only(flop), numbers)
 
     def misses_flop(self) -> str | None:
@@ -96,7 +96,7 @@ class SeriesMaker(Struct, frozen=True):
         kernels = self.tables.kernels
         for number in np.unique(kernels.device).tolist():
             chosen = kernels.device == number
-            label, times = self._device(number), (kernels.start[chosen], kernels.end[chosen])
+            label, times = self.device_label(number), (kernels.start[chosen], kernels.end[chosen])
             yield from self._by_name("kernel", kernels.names, kernels.name[chosen], *times, label)
 
     def of_ranges(self) -> Iterator[Series]:
@@ -116,7 +116,7 @@ class SeriesMaker(Struct, frozen=True):
         calls = sorted(self.tables.collectives, key=lambda call: kernels.start[call.row])
         rows = np.array([call.row for call in calls], np.int64)
         duration = kernels.end[rows] - kernels.start[rows]
-        size = np.array([_size(call) for call in calls], np.float64)
+        size = np.array([message_size(call) for call in calls], np.float64)
         factor = np.array([_bus_factor(call) for call in calls], np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             bandwidth = np.where(duration > 0, size * factor / duration * _SECOND, np.nan)
@@ -130,14 +130,14 @@ class SeriesMaker(Struct, frozen=True):
             found[call.name, device].append(index)
         most = sorted(found.items(), key=lambda item: -duration[item[1]].sum())[:MOST_SERIES]
         for (name, number), chosen in most:
-            label = self._device(number)
+            label = self.device_label(number)
             numbers = None if step is None else read_only(step[chosen])
             groups = tuple(calls[index].group for index in chosen)
-            key = self._key(f"collective.{name}", label)
+            key = self.key(f"collective.{name}", label)
             yield Series(key, "s", "samples", read_only(duration[chosen] / _SECOND), numbers, groups=groups)
             for suffix, unit, values in (("bytes", "B", size[chosen]), ("bus_bandwidth", "B/s", bandwidth[chosen])):
                 if not np.isnan(values).any():
-                    key = self._key(f"collective.{name}.{suffix}", label)
+                    key = self.key(f"collective.{name}.{suffix}", label)
                     yield Series(key, unit, "samples", read_only(values), numbers)
 
     def of_memory(self) -> Iterator[Series]:
@@ -145,19 +145,21 @@ class SeriesMaker(Struct, frozen=True):
         for (name, place), peak in sorted(self.tables.memory.items()):
             yield self._value(f"memory.peak_{name}", "B", peak, {"device": place})
 
-    def _device(self, number: int) -> dict[str, str]:
+    def device_label(self, number: int) -> dict[str, str]:
+        """Return the label of a device; empty if the trace does not name it."""
         text = self.tables.devices.texts[number]
         return {"device": text} if text else {}
 
-    def _key(self, metric: str, more: Mapping[str, str]) -> Key:
+    def key(self, metric: str, more: Mapping[str, str]) -> Key:
+        """Return the key of a metric of this rank."""
         return Key.of(metric, **self.labels, **more)
 
     def _value(self, metric: str, unit: str, value: float, more: Mapping[str, str]) -> Series:
-        return Series(self._key(metric, more), unit, "value", read_only(np.array([value], np.float64)))
+        return Series(self.key(metric, more), unit, "value", read_only(np.array([value], np.float64)))
 
     def _per_step(self, metric: str, steps: Steps, part: Int64, more: Mapping[str, str] | None = None) -> Series:
         values = read_only(part / _SECOND)
-        return Series(self._key(metric, more or {}), "s", "samples", values, read_only(steps.numbers.copy()))
+        return Series(self.key(metric, more or {}), "s", "samples", values, read_only(steps.numbers.copy()))
 
     def _by_name(
         self, family: str, names: Names, name: Int64, start: Int64, end: Int64, more: Mapping[str, str]
@@ -172,10 +174,10 @@ class SeriesMaker(Struct, frozen=True):
             text = names.texts[found[at]]
             if text != OTHERS:
                 piece = values[begins[at] : begins[at] + counts[at]]
-                yield Series(self._key(f"{family}.{text}", more), "s", "samples", piece)
+                yield Series(self.key(f"{family}.{text}", more), "s", "samples", piece)
 
 
-def _size(call: Collective) -> float:
+def message_size(call: Collective) -> float:
     """Bytes of the whole message: the larger of what a rank sends and receives. NaN if unknown."""
     args = call.event.args
     elements = whole_numbers([args.elements_in, args.elements_out]).max()

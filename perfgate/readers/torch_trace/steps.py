@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.readers.text import TraceMode
-from perfgate.readers.torch_trace.event_fields import Int64, Mask, is_step
+from perfgate.readers.torch_trace.event_fields import ABSENT, Int64, Mask, is_step
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.tables import ANNOTATION, OP, PYTHON, Device, Host, Runtime
 
@@ -32,6 +32,8 @@ class Steps(Struct, frozen=True):
     host: Int64 | None = None
     #: False for the one step of a trace without steps.
     are_marked: bool = True
+    #: When the host launched each device event, (device events,), as far as the mode knows it; else `ABSENT`.
+    issued: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -50,7 +52,8 @@ def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
     """
     if (spans := _host_spans(tables.host)) is None:
         return None
-    groups = _Launches.of(tables.runtime, tables.device, tables.runtime.known_to(mode))
+    groups = Launches.of(tables.runtime, tables.device, tables.runtime.known_to(mode))
+    spans = replace(spans, issued=groups.issue_times())
     inside = [groups.within(start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
     if not any(len(found) for found in inside):
         return spans
@@ -76,7 +79,7 @@ def _host_spans(host: Host) -> Steps | None:
     return Steps(np.zeros(1, np.int64), *whole, [remark], are_marked=False)
 
 
-class _Launches(Struct, frozen=True):
+class Launches(Struct, frozen=True):
     """Device events in groups of one correlation each, and the runtime calls that launched them."""
 
     #: For each group: the start of its first event, the end of its last one, and the number of events.
@@ -92,7 +95,8 @@ class _Launches(Struct, frozen=True):
     event_groups: Int64
 
     @classmethod
-    def of(cls, runtime: Runtime, device: Device, calls: Mask) -> _Launches:
+    def of(cls, runtime: Runtime, device: Device, calls: Mask) -> Launches:
+        """Match device events with some of the calls of the runtime, by their correlation."""
         order = np.argsort(device.correlation, kind="stable")
         known, begins, counts = np.unique(device.correlation[order], return_index=True, return_counts=True)
         of_event = np.searchsorted(known, device.correlation)
@@ -111,8 +115,14 @@ class _Launches(Struct, frozen=True):
         low, high = np.searchsorted(self.starts, (start, end + 1))
         return np.unique(self.groups[low:high][self.ends[low:high] <= end])
 
+    def issue_times(self) -> Int64:
+        """The start of the first call that launched each device event, (device events,); `ABSENT` without one."""
+        first = np.full(len(self.counts), ABSENT)
+        first[self.groups[::-1]] = self.starts[::-1]
+        return first[self.event_groups]
 
-def _extended(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
+
+def _extended(spans: Steps, groups: Launches, inside: list[Int64]) -> Steps:
     """Each step from the end of the step before to the end of its own device work."""
     previous = int(spans.starts[0])
     if len(inside[0]):
@@ -143,4 +153,5 @@ def _complete(steps: Steps, counts: list[int]) -> Steps:
     count = f"the last {len(steps) - kept} of {len(steps)} steps"
     remarks = [*steps.remarks, f"{count} are left out ({dropped}): their device work is missing"]
     host = None if steps.host is None else steps.host[:, :kept]
-    return Steps(steps.numbers[:kept], steps.starts[:kept], steps.ends[:kept], remarks, host, steps.are_marked)
+    numbers, starts, ends = steps.numbers[:kept], steps.starts[:kept], steps.ends[:kept]
+    return replace(steps, numbers=numbers, starts=starts, ends=ends, remarks=remarks, host=host)

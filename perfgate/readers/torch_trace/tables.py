@@ -87,7 +87,10 @@ class Allocations(Struct, frozen=True):
 
 
 class Device(Struct, frozen=True):
-    """Kernels and copies; all arrays (n,), times in ns. `kind` is KERNEL, MEMCPY or MEMSET."""
+    """Kernels and copies; all arrays (n,), times in ns. `kind` is KERNEL, MEMCPY or MEMSET.
+
+    `amount` is the number of thread blocks of a kernel, or the bytes of a copy; NaN if absent.
+    """
 
     devices: Names
     names: Names
@@ -95,6 +98,7 @@ class Device(Struct, frozen=True):
     kind: Kinds
     correlation: Int64
     device: Ids
+    amount: Float64
     start: Int64
     end: Int64
 

@@ -1,0 +1,209 @@
+"""`work.*`: what a program asks of host and device in each step. It does not depend on how fast they are.
+
+| metric | unit | of a step | labels |
+|---|---|---|---|
+| `work.ops` | count | operators that the host dispatched, those in other operators included | |
+| `work.launches` | count | calls that launch one kernel | |
+| `work.graph_launches` | count | calls that launch a graph | |
+| `work.syncs` | count | calls by which the host waits for a device, copies that are not `Async` included | |
+| `work.allocations` | count | calls that allocate or free memory: `cudaMalloc`, `cudaFree` and their kin | |
+| `work.kernels` | count | kernels, those of graphs included | device |
+| `work.blocks` | count | thread blocks of all kernels | device |
+| `work.memsets` | count | memsets | device |
+| `work.device_time` | s | the sum of the times of kernels, copies and memsets | device |
+| `work.copies` | count | copies of one kind: HtoD, DtoH, DtoD, PtoP, ... | device, kind |
+| `work.copied_bytes` | B | their bytes | device, kind |
+| `work.collectives` | count | kernels of one collective, or else the host's ranges of NCCL or Gloo | device, op |
+| `work.collective_bytes` | B | their messages | device, op |
+| `work.flops` | FLOP | `matmul.flop` | |
+
+Work belongs to the step in which the host issued it, whenever a device did it: a kernel to the step of its launch, and
+all kernels of a graph to the step of its launch. What the host does between two steps belongs to the step before. What
+it does before the first step or after the last one belongs to none: the last synchronisation is the profiler's. What a
+device does for calls before the trace belongs to none, either. If the trace has no steps, all of it is step 0, without
+that synchronisation.
+
+A count is 0 in a step without such work. It is absent if the trace cannot show it: `work.launches`, `.graph_launches`,
+`.syncs` and `.allocations` need calls of a runtime, and what a device does needs events of it that were launched. A
+kind or an op that no step has is absent, too: where a trace has `work.kernels`, it is 0. In a trace without calls of a
+runtime, `work.allocations` are those of the host's memory (`profile_memory=True`), without its releases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+
+import numpy as np
+from msgspec import Struct
+
+from perfgate.core import Series, read_only
+from perfgate.readers.torch_trace.event_fields import ABSENT, Float64, Int64, is_collective_range, is_step
+from perfgate.readers.torch_trace.host_calls import step_of
+from perfgate.readers.torch_trace.series import SeriesMaker, message_size
+from perfgate.readers.torch_trace.steps import Launches, Steps
+from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, OP, PYTHON
+
+#: A program has about ten collectives; of more, the first ones are counted.
+_MOST_OPS = 100
+_SLICE = 50_000
+_SECOND = 1e9
+
+#: What calls of a runtime or driver do, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU).
+_CALLS = {
+    "launches": re.compile(
+        r"(?:cu|cuda|hip|hipExt|hipDrv|hipModule|hipExtModule|hipHccModule)Launch(?!Host)\w*"
+        r"|(?:ur|pi)Enqueue\w*KernelLaunch\w*|zeCommandListAppendLaunch\w*"
+    ),
+    "graph_launches": re.compile(r"(?:cu|cuda|hip)GraphLaunch\w*"),
+    "syncs": re.compile(
+        r"(?:cu|cuda|hip|ze)[A-Z]\w*Synchronize(?:_\w+)?|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*"
+        r"|urQueueFinish|urEventWait|piQueueFinish|piEventsWait"
+    ),
+    "allocations": re.compile(
+        r"(?:cuda|hip)(?:(?:Host|Ext)?Malloc|Free|Host(?:Alloc|Free|Register|Unregister))\w*"
+        r"|(?:cu|hip)Mem(?:Alloc|HostAlloc|HostRegister|HostUnregister|Free|Create|Release)\w*"
+        r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree|zeMem(?:Alloc\w+|Free\w*)"
+    ),
+}
+_RUNTIME = re.compile(r"(?:cu|cuda|hip|ur|pi|ze)[A-Z]")
+_SYNC = list(_CALLS).index("syncs")
+_KIND = re.compile(r"\b[A-Z]to[A-Z]\b")
+
+
+class Work(Struct, frozen=True):
+    """The work in the steps of one trace."""
+
+    make: SeriesMaker
+    steps: Steps
+    #: The number of each step, (steps,); all series share it.
+    numbers: Int64
+    #: The devices with work that calls of the trace launched.
+    devices: list[int]
+    #: The index of the step in which each device event was issued, (device events,); -1 outside of all.
+    device_step: Int64
+
+    @classmethod
+    def of(cls, make: SeriesMaker, steps: Steps) -> Work:
+        """Find the step of each device event."""
+        runtime, device, issued = make.tables.runtime, make.tables.device, steps.issued
+        if issued is None or not runtime.known_to(make.mode).all():
+            issued = Launches.of(runtime, device, np.ones(len(runtime.start), bool)).issue_times()
+        is_launched = issued != ABSENT
+        step = np.where(is_launched, _step_of(issued, steps), -1)
+        return cls(make, steps, read_only(steps.numbers.copy()), np.unique(device.device[is_launched]).tolist(), step)
+
+    def series(self) -> Iterator[Series]:
+        """All series; a metric that the trace cannot show is absent."""
+        return chain(self._of_host(), self._of_calls(), self._of_devices(), self._of_collectives(), self._of_flop())
+
+    def _of_host(self) -> Iterator[Series]:
+        host = self.make.tables.host
+        is_op = (host.kind == OP) & ~host.names.which(is_step)[host.name]
+        if is_op.any():
+            yield self._issued("ops", host.start[is_op])
+
+    def _of_calls(self) -> Iterator[Series]:
+        runtime, made = self.make.tables.runtime, self.make.tables.allocations
+        if not any(_RUNTIME.match(text) for text in runtime.names.texts):
+            if len(made.time):
+                yield self._issued("allocations", made.time[made.size > 0])
+            return
+        kind = np.array([_kind_of_call(text) for text in runtime.names.texts], np.int8)[runtime.name]
+        last = int(runtime.start.argmax())
+        is_profilers = kind[last] == _SYNC and runtime.start[last] >= self.make.tables.host.end.max()
+        if is_profilers and not self.steps.are_marked:
+            kind[last] = -1
+        for at, name in enumerate(_CALLS):
+            yield self._issued(name, runtime.start[kind == at])
+
+    def _of_devices(self) -> Iterator[Series]:
+        device = self.make.tables.device
+        for number in self.devices:
+            label = self.make.device_label(number)
+            rows = np.flatnonzero((device.device == number) & (self.device_step >= 0))
+            kind, step = device.kind[rows], self.device_step[rows]
+            yield self._count("kernels", step[kind == KERNEL], label)
+            yield from self._amount("blocks", "count", step[kind == KERNEL], device.amount[rows[kind == KERNEL]], label)
+            yield self._count("memsets", step[kind == MEMSET], label)
+            duration = (device.end[rows] - device.start[rows]).astype(np.float64)
+            yield from self._amount("device_time", "s", step, duration, label)
+            yield from self._of_copies(rows[kind == MEMCPY], label)
+
+    def _of_copies(self, rows: Int64, label: Mapping[str, str]) -> Iterator[Series]:
+        device = self.make.tables.device
+        kinds: dict[str, list[int]] = defaultdict(list)
+        for name in np.unique(device.name[rows]).tolist():
+            found = _KIND.search(device.names.texts[name])
+            kinds[found[0] if found else "other"].append(name)
+        for kind, names in sorted(kinds.items()):
+            own = rows[np.isin(device.name[rows], names)]
+            labels = {**label, "kind": kind}
+            yield self._count("copies", self.device_step[own], labels)
+            yield from self._amount("copied_bytes", "B", self.device_step[own], device.amount[own], labels)
+
+    def _of_collectives(self) -> Iterator[Series]:
+        tables = self.make.tables
+        if not tables.collectives:
+            yield from self._of_collective_ranges()
+            return
+        rows = np.flatnonzero(tables.device.kind == KERNEL)[[call.row for call in tables.collectives]]
+        step, size = self.device_step[rows], np.array([message_size(call) for call in tables.collectives])
+        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for at in np.flatnonzero(step >= 0).tolist():
+            found[tables.collectives[at].name, int(tables.device.device[rows[at]])].append(at)
+        for (op, number), calls in islice(found.items(), _MOST_OPS):
+            labels = {**self.make.device_label(number), "op": op}
+            yield self._count("collectives", step[calls], labels)
+            yield from self._amount("collective_bytes", "B", step[calls], size[calls], labels)
+
+    def _of_collective_ranges(self) -> Iterator[Series]:
+        host = self.make.tables.host
+        rows = np.flatnonzero(host.names.which(is_collective_range)[host.name] & (host.kind != PYTHON))
+        step = _step_of(host.start[rows], self.steps)
+        rows, step = rows[step >= 0], step[step >= 0]
+        for name in np.unique(host.name[rows])[:_MOST_OPS].tolist():
+            op = host.names.texts[name].partition(":")[2]
+            yield self._count("collectives", step[host.name[rows] == name], {"op": op})
+
+    def _of_flop(self) -> Iterator[Series]:
+        tables = self.make.tables
+        step = _step_of(tables.flop_starts, self.steps)
+        if (step >= 0).any() and not self.make.misses_flop():
+            yield from self._amount("flops", "FLOP", step, tables.flop, {})
+
+    def _issued(self, name: str, times: Int64) -> Series:
+        """How much the host did in each step: one for each time, in slices because there are many."""
+        counts = np.zeros(len(self.steps), np.int64)
+        for part in np.array_split(times, 1 + len(times) // _SLICE):
+            step = _step_of(part, self.steps)
+            counts += np.bincount(step[step >= 0], minlength=len(counts))
+        return self._series(name, "count", counts, {})
+
+    def _count(self, name: str, step: Int64, labels: Mapping[str, str]) -> Series:
+        """How often each step occurs in a column of steps."""
+        return self._series(name, "count", np.bincount(step[step >= 0], minlength=len(self.steps)), labels)
+
+    def _amount(
+        self, name: str, unit: str, step: Int64, amount: Float64, labels: Mapping[str, str]
+    ) -> Iterator[Series]:
+        """The sum of an amount in each step, times in ns; nothing if one of them is unknown."""
+        sums = np.bincount(step[step >= 0], amount[step >= 0], len(self.steps))
+        if not np.isnan(sums).any():
+            yield self._series(name, unit, sums / _SECOND if unit == "s" else sums, labels)
+
+    def _series(self, name: str, unit: str, values: Int64 | Float64, labels: Mapping[str, str]) -> Series:
+        key = self.make.key(f"work.{name}", labels)
+        return Series(key, unit, "samples", read_only(values.astype(np.float64)), self.numbers)
+
+
+def _step_of(times: Int64, steps: Steps) -> Int64:
+    """The index of the step of what the host did at some times, (n,); -1 outside of all."""
+    return step_of(times, steps) if steps.are_marked else np.zeros(len(times), np.int64)
+
+
+def _kind_of_call(text: str) -> int:
+    """The index in `_CALLS` of what a call does; -1 for other calls."""
+    return next((at for at, is_one in enumerate(_CALLS.values()) if is_one.fullmatch(text)), -1)
