@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from perfgate.core import Problem
-from perfgate.core.units import Quantity
 from perfgate.judge.evidence import direction
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector
@@ -28,8 +27,7 @@ def impossible_shares(ruleset: Ruleset) -> list[Problem]:
 
 def _impossible(clause: Clause) -> str | None:
     """Return why a clause about a share always has the same answer; None of any other."""
-    asks = clause.asks
-    size: Quantity | None = asks.absolute if isinstance(asks, ChangeClause) else asks.bound
+    asks, size = clause.asks, clause.quantity
     if size is None or size.base != "1":
         return None
     percent = f"{100 * size.value:g}"

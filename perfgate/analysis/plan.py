@@ -21,7 +21,7 @@ from perfgate.judge.presence import check_terms
 from perfgate.judge.question import ChangeTerms
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, WorkClause
 from perfgate.stats.bounds import values_to_pass
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
@@ -93,6 +93,8 @@ def _planned(evidence: Evidence) -> Plan:
     )
     if isinstance(asks, LimitClause):
         return _of_limit(plan, evidence, asks, measures)
+    if isinstance(asks, WorkClause):
+        raise CannotJudge("exact", "it compares exact counts: one run shows every change", "")
     if not asks.is_stored:
         raise CannotJudge("not-planned", "it compares the ranks of one run with each other, without stored runs", "")
     return _of_change(plan, evidence, asks, measures)

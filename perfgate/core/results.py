@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from perfgate.core.baseline import Allowance, HostDifference, PooledRuns
-from perfgate.core.verdicts import Outcome, Quarantine
+from perfgate.core.verdicts import Outcome, Quarantine, WorkDifference
 
 #: The looks of a plan: one new run, and two more after a doubt.
 LOOKS = 3
@@ -111,6 +111,20 @@ class LimitResult(Result, frozen=True, kw_only=True):
     share_low: float | None = None
     share_high: float | None = None
     excluded: bool | None = None
+
+
+class WorkResult(Result, frozen=True, kw_only=True):
+    """The answer about exact work: what grew (the most telling first), what shrank, and what varies between runs."""
+
+    grown: tuple[WorkDifference, ...] = ()
+    shrunk: tuple[WorkDifference, ...] = ()
+    #: What grew by no more than an allowance accepts.
+    allowed: tuple[WorkDifference, ...] = ()
+    varied: tuple[str, ...] = ()
+    #: How many counts were compared.
+    counts: int
+    base_runs: int
+    new_runs: int
 
 
 class ChangeResult(Result, frozen=True, kw_only=True):

@@ -90,6 +90,30 @@ class Quarantine(Struct, frozen=True):
     ended: bool
 
 
+class WorkPlace(Struct, frozen=True):
+    """Where calls came or went: the part of the step, the call that made them, and its line if the trace has it."""
+
+    part: str
+    call: str = ""
+    source: str = ""
+
+
+class WorkDifference(Struct, frozen=True):
+    """A count of work that differs: its mean per step on both sides.
+
+    `varies` if it differs between base runs, so that the means were compared by the judge of changes.
+    """
+
+    metric: str
+    labels: Mapping[str, str]
+    member: Mapping[str, str]
+    base: float
+    new: float
+    varies: bool = False
+    #: Where it grew, if the runs have call trees.
+    place: WorkPlace | None = None
+
+
 class Verdict(Struct, frozen=True):
     """The result of one clause of a rule for one metric, with everything that reports show."""
 
@@ -135,6 +159,8 @@ class Verdict(Struct, frozen=True):
     doubtful: bool = False
     #: Who allowed the change in advance, if it is beyond the tolerance of the rule.
     allowed_by: str | None = None
+    #: The counts of work that differ, what grew first.
+    work: tuple[WorkDifference, ...] = ()
     notes: tuple[str, ...] = ()
     #: The unit of the quantities in the rule, for display.
     shown_unit: str | None = None

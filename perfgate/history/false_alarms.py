@@ -20,7 +20,7 @@ from perfgate.history.store import HistoryColumn
 from perfgate.judge.decide.change import judge_runs
 from perfgate.judge.question import ChangeTerms
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
+from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, WorkClause
 from perfgate.stats.change_points import find_change_points
 from perfgate.stats.distributions import beta_quantile, normal_quantile
 from perfgate.stats.statistics import RunMeasure
@@ -47,7 +47,8 @@ def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tupl
     alarms = runs = 0
     for start, end in pairwise([0, *(point.index for point in points), len(values)]):
         level = measures[start:end]
-        clauses = (_red(rule, clause.asks, column, level, prior) for clause in rule.clauses)
+        asked = [clause.asks for clause in rule.clauses if not isinstance(clause.asks, WorkClause)]
+        clauses = (_red(rule, asks, column, level, prior) for asks in asked)
         red = [any(found) for found in zip(*clauses, strict=True)]
         if 2 * sum(red) > len(red):  # a limit that most runs of a level break is not a false alarm
             continue

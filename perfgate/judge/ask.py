@@ -30,7 +30,15 @@ from perfgate.judge.question import (
     MeasuredSide,
     RankQuestion,
 )
-from perfgate.rules.syntax.sentence import ChangeClause, LargestLoad, LimitClause, RankChoice, Selector, glob_matches
+from perfgate.rules.syntax.sentence import (
+    ChangeClause,
+    LargestLoad,
+    LimitClause,
+    RankChoice,
+    Selector,
+    WorkClause,
+    glob_matches,
+)
 from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import steady_run
@@ -47,15 +55,18 @@ def ask(evidence: Evidence) -> LimitQuestion | RankQuestion | ChangeQuestion:
     asks = evidence.clause.asks
     if isinstance(asks, LimitClause):
         question: LimitQuestion | RankQuestion | ChangeQuestion = _limit(evidence, asks)
+    elif isinstance(asks, WorkClause):
+        raise CannotJudge("not-available", "work is compared as a whole", "write `no more work than baseline`")
     elif asks.reference.endswith("rank"):
         question = _rank_ratio(evidence, asks)
     else:
         question = _change(evidence, asks)
     refuse_impossible(evidence)
-    return replace(question, exceptions=_exceptions(evidence))
+    return replace(question, exceptions=exceptions_of(evidence))
 
 
-def _exceptions(evidence: Evidence) -> Exceptions:
+def exceptions_of(evidence: Evidence) -> Exceptions:
+    """The settings of the rule that replace an outcome."""
     rule, today = evidence.rule, evidence.case.today
     expected, aside = rule.expect_fail, rule.quarantine
     return Exceptions(
@@ -280,6 +291,6 @@ def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
 
     A count is recognised by its values: whole numbers without a unit, unlike shares and ratios.
     """
-    if unit in ("B", "FLOP") or statistic == "count":
+    if unit in ("B", "FLOP", "count") or statistic == "count":
         return True
     return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)

@@ -30,7 +30,7 @@ from perfgate.judge.question import MeasuredSide, NotJudged
 from perfgate.judge.subjects import JudgedRuns, Subject
 from perfgate.judge.warmup import WARMUP_METRICS
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import Clause, LargestLoad, LimitClause, RankChoice
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 from perfgate.stats.moderated import runs_contradict
 from perfgate.words.steps import error_step
@@ -139,9 +139,10 @@ class Evidence(Struct, frozen=True, dict=True):
         """The method that measures each run: statistic, warm-up and direction. Raises CannotJudge."""
         statistic = self.rule.sentence.statistic or default_statistic(self.series)
         asks = self.clause.asks
+        better: Better = "lower"
         if isinstance(asks, LimitClause):
-            better: Better = "lower" if asks.upper else "higher"
-        else:
+            better = "lower" if asks.upper else "higher"
+        elif isinstance(asks, ChangeClause):
             is_load = isinstance(self.subject.expression, LargestLoad)
             own = self.rule.better or ("higher" if is_load else None)
             known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), own)
@@ -168,8 +169,7 @@ class Evidence(Struct, frozen=True, dict=True):
     @property
     def shown_unit(self) -> str | None:
         """The unit to print values in: the one that the rule uses; % for shares, MHz for clocks."""
-        asks = self.clause.asks
-        quantity = asks.bound if isinstance(asks, LimitClause) else asks.absolute
+        quantity = self.clause.quantity
         symbol = quantity.unit.symbol if quantity is not None and quantity.unit is not None else None
         if symbol is None and self.unit == "1/s" and printed_base(self.subject.key.metric, self.unit) == "Hz":
             return "MHz"

@@ -19,15 +19,7 @@ from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.largest_load import LOAD, MEASURED
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.subjects import members_by_key
-from perfgate.rules.syntax.sentence import (
-    Arithmetic,
-    ChangeClause,
-    Expression,
-    LargestLoad,
-    LimitClause,
-    Number,
-    StatisticOf,
-)
+from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, Number, StatisticOf
 from perfgate.words.steps import complete_base, make_baseline, sources_of
 
 #: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
@@ -118,8 +110,9 @@ def refuse_partial(evidence: Evidence) -> None:
 def check_terms(evidence: Evidence) -> None:
     """Refuse a bound on the improving side, and a quantity that does not fit the metric. Raises CannotJudge."""
     asks, unit, key = evidence.clause.asks, evidence.unit, evidence.subject.key  # `unit` raises for an improving side
-    quantity = asks.bound if isinstance(asks, LimitClause) else asks.absolute
-    if quantity is None or (quantity.base == unit and (quantity.unit is not None or unit == "1")):
+    quantity = evidence.clause.quantity
+    is_number = quantity is not None and quantity.unit is None and unit in ("1", "count")
+    if quantity is None or is_number or (quantity.base == unit and quantity.unit is not None):
         return
     examples = [known.symbol for symbol, known in UNITS.items() if known.base == unit and symbol != "\u03bcs"]
     share = f"{quantity}%, or " if isinstance(asks, ChangeClause) and quantity.unit is None else ""

@@ -6,14 +6,16 @@ rule, runs -> `evidence` -> `ask` -> Question -> `decide` -> Result -> `verdict`
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from perfgate.core import Allowance, Better, Comparator, NextStep, Quarantine, RememberedRuns, Series
+from perfgate.core import Allowance, Better, Comparator, Key, NextStep, Quarantine, RememberedRuns, Series
 from perfgate.core.results import LOOKS, Doubt, Result
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member
+from perfgate.stats.distributions import FloatArray
 from perfgate.stats.margin import Margin
 from perfgate.stats.moderated import WorseSide
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
@@ -21,6 +23,16 @@ from perfgate.stats.steady import SteadyRun, WarmUpRule, check_warmup
 
 #: The prior noise of quantities that are mostly exact, such as bytes, once they differ at all.
 EXACT_S0 = 0.001
+
+
+#: The counts of work, the most telling first.
+WORK = tuple(
+    f"work.{name}"
+    for name in (
+        *("syncs", "allocations", "copies", "copied_bytes", "collectives", "collective_bytes", "flops", "kernels"),
+        *("graph_launches", "blocks", "memsets", "launches", "ops"),
+    )
+)
 
 
 class LimitTerms(Struct, frozen=True, kw_only=True):
@@ -254,6 +266,36 @@ class ChangeQuestion(Struct, frozen=True):
     exceptions: Exceptions = Exceptions()
 
 
+class WorkCount(Struct, frozen=True):
+    """One count of work of one rank or device: its value in each step, (steps,), in each run of both sides."""
+
+    key: Key
+    member: Member
+    base: tuple[FloatArray, ...]
+    new: tuple[FloatArray, ...]
+
+
+class WorkQuestion(Struct, frozen=True):
+    """The question whether new runs ask the device for more work than base runs, or with `is_same` for other work."""
+
+    counts: tuple[WorkCount, ...]
+    is_same: bool
+    base_runs: int
+    new_runs: int
+    exceptions: Exceptions = Exceptions()
+    #: How much more of a count an allowance of the measured commit accepts, as a share, by metric.
+    allowances: Mapping[str, float] = field(default_factory=dict)
+
+    def allowed(self, metric: str) -> float:
+        """How much more of a count is allowed, as a share."""
+        return self.allowances.get(metric, 0.0)
+
+    @staticmethod
+    def order(metric: str) -> int:
+        """The place of a count among those that differ: what waits or allocates says more than what follows from it."""
+        return WORK.index(metric) if metric in WORK else len(WORK)
+
+
 class NotJudged(Result, frozen=True, kw_only=True):
     """A clause that could not be asked: the reason in words, and the next step."""
 
@@ -267,4 +309,4 @@ class NotJudged(Result, frozen=True, kw_only=True):
     is_of_runs: bool = False
 
 
-Question: TypeAlias = LimitQuestion | RankQuestion | ChangeQuestion | NotJudged
+Question: TypeAlias = LimitQuestion | RankQuestion | ChangeQuestion | WorkQuestion | NotJudged

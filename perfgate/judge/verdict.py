@@ -9,20 +9,30 @@ from typing import Literal
 from msgspec.structs import replace
 
 from perfgate.core import QUARANTINED, Estimate, NextStep, RelativeChange, RunEstimate, Verdict
-from perfgate.core.results import ChangeResult, Judgement, LimitResult, Result
+from perfgate.core.results import ChangeResult, Judgement, LimitResult, Result, WorkResult
 from perfgate.core.runs import machine_notes
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.explanation import explained_by
-from perfgate.judge.question import ChangeQuestion, LimitQuestion, MeasuredSide, NotJudged, Question, RankQuestion
+from perfgate.judge.question import (
+    ChangeQuestion,
+    LimitQuestion,
+    MeasuredSide,
+    NotJudged,
+    Question,
+    RankQuestion,
+    WorkQuestion,
+)
 from perfgate.judge.report import verdict_exit_code
 from perfgate.judge.sentences import change_message, change_notes, is_explained, of_one_run, two_modes_of, with_doubts
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure
-from perfgate.words import change, limit, notes, steps
+from perfgate.words import change, limit, notes, steps, work
 
 #: Values that the statistics cannot judge, although the runs have them.
 BAD_VALUES = ("too-few-samples", "not-a-number", "not-positive", "tolerance-too-small", "no-new-run", "no-baseline")
+#: The most counts of work in one verdict; a program has some thirty.
+_MOST_DIFFERENCES = 100
 
 
 def verdict_of(
@@ -69,7 +79,9 @@ def _numbers(evidence: Evidence, question: Question, found: Result) -> Verdict:
     """The verdict with the numbers of its answer and the sentence about them."""
     if isinstance(found, NotJudged):
         return _not_judged(evidence, found)
-    if found.outcome == "error" and found.reason in BAD_VALUES and not isinstance(question, NotJudged):
+    if isinstance(found, WorkResult):
+        return _work(evidence, found)
+    if found.outcome == "error" and found.reason in BAD_VALUES and not isinstance(question, NotJudged | WorkQuestion):
         statistic = None if isinstance(question, RankQuestion) else evidence.shown_statistic
         name = evidence.name(evidence.shown_member(question.new), statistic)
         tolerance = found.tolerance if isinstance(found, ChangeResult) else None
@@ -236,6 +248,22 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
         noise=None if known is None else known.said(),
         pooled=result.pooled,
         explained_by=explained_by(evidence, question, result) if is_explained(result) else (),
+    )
+
+
+def _work(evidence: Evidence, found: WorkResult) -> Verdict:
+    """The verdict on exact work, with the places of what grew."""
+    if found.grown:
+        from perfgate.judge.work_places import with_places
+
+        sides = ([view.run for view in side] for side in (evidence.subject.base_views, evidence.subject.new_views))
+        found = replace(found, grown=with_places(found.grown, *sides))
+    step = work.work_next_step(found, evidence.case.accept)
+    return replace(
+        _verdict(evidence, found, work.work_message(found), step),
+        statistic=None,
+        work=(*found.grown, *found.shrunk)[:_MOST_DIFFERENCES],
+        improved=bool(found.shrunk) and not found.grown and found.outcome == "pass",
     )
 
 

@@ -23,11 +23,12 @@ from perfgate.judge.decide.outcome import decide
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
 from perfgate.judge.presence import check_presence
-from perfgate.judge.question import NotJudged, Question
+from perfgate.judge.question import NotJudged, Question, WorkQuestion
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
 from perfgate.judge.verdict import verdict_of, worsening
+from perfgate.judge.work import ask_work, work_evidence
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches, selectors
+from perfgate.rules.syntax.sentence import Clause, Selector, WorkClause, glob_matches, selectors
 from perfgate.words.steps import complete_base, error_step
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class _Answer(Struct, frozen=True):
     @property
     def can_be_drawn(self) -> bool:
         """True if the runs have the metric."""
-        return not isinstance(self.question, NotJudged) or self.question.is_of_runs
+        if isinstance(self.question, NotJudged):
+            return self.question.is_of_runs
+        return not isinstance(self.question, WorkQuestion)
 
 
 def judge(case: Case, runs: JudgedRuns | None = None) -> tuple[Verdict, ...]:
@@ -139,6 +142,9 @@ def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Answer]:
 
 def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Iterator[_Answer]:
     """The answers to one clause: gather the evidence of each metric, ask, and decide."""
+    if isinstance(clause.asks, WorkClause):
+        yield _of_work(rule, clause, subjects, case, runs)
+        return
     subject = rule.sentence.subject
     is_glob = isinstance(subject, Selector) and subject.is_glob
     fitting, left_out = _fitting(rule, clause, subjects) if is_glob else (subjects, [])
@@ -146,6 +152,17 @@ def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case,
     answers = decide([question for _, question in asked])
     for (evidence, question), answer in zip(asked, answers, strict=True):
         yield _Answer(evidence, question, answer, left_out)
+
+
+def _of_work(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> _Answer:
+    """The answer to a clause about exact work: one for all counts."""
+    evidence = work_evidence(rule, clause, subjects, case, runs)
+    question: Question
+    try:
+        question = ask_work(evidence, subjects)
+    except CannotJudge as error:
+        question = _accepted(evidence, error.as_answer())
+    return _Answer(evidence, question, decide([question])[0])
 
 
 def _asked(evidence: Evidence) -> Iterator[tuple[Evidence, Question]]:
@@ -257,7 +274,7 @@ def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
 def _fitting(rule: Rule, clause: Clause, subjects: Sequence[Subject]) -> tuple[Sequence[Subject], list[str]]:
     """The metrics of a glob whose unit fits the clause's quantity, and the names of the others."""
     sentence = rule.sentence
-    wanted = clause.asks.bound if isinstance(clause.asks, LimitClause) else clause.asks.absolute
+    wanted = clause.quantity
     if wanted is None:
         return subjects, []
 

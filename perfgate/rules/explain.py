@@ -8,7 +8,15 @@ from perfgate.core.units import format_confidence
 from perfgate.core.wording import STATISTICS, percent_of
 from perfgate.rules.model_section import in_words
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, is_narrower
-from perfgate.rules.syntax.sentence import ChangeClause, LargestLoad, LimitClause, Selector, is_per_run, selectors
+from perfgate.rules.syntax.sentence import (
+    ChangeClause,
+    LargestLoad,
+    LimitClause,
+    Selector,
+    WorkClause,
+    is_per_run,
+    selectors,
+)
 
 #: Every choice of a rank, in words.
 RANKS = {
@@ -28,7 +36,7 @@ def explain(rule: Rule, ruleset: Ruleset) -> str:
     lines = [
         *([rule.sentence.text] if rule.id else []),
         _subject(rule, ruleset),
-        *(_limit(rule, asks) if isinstance(asks, LimitClause) else _change(asks) for asks in clauses),
+        *(_clause(rule, asks) for asks in clauses),
         *_promises(rule),
         *_settings(rule),
     ]
@@ -41,6 +49,10 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
         return _largest_load(sentence.subject)
     if is_per_run(sentence.subject):
         return f"computes {sentence.subject_text} once for each run, after its warm-up"
+    if isinstance(sentence.clauses[0].asks, WorkClause):
+        of = "the device" if sentence.clauses[0].asks.device else "host and device"
+        what = f"the counts {sentence.subject.pattern}" if isinstance(sentence.subject, Selector) else "work"
+        return f"counts what each step asks of {of}: {what}, for each rank and device"
     statistic = sentence.statistic
     words = STATISTICS.get(statistic or "") or (f"the {statistic[1:]}th percentile" if statistic else None)
     words = words or "the median (the mean of an aggregate; a single value as it is)"
@@ -74,6 +86,15 @@ def _limit(rule: Rule, limit: LimitClause) -> str:
         return text
     needed = math.ceil(math.log(1 - confidence) / math.log(inside))
     return f"{text}; to pass, a run needs at least {needed} independent values"
+
+
+def _clause(rule: Rule, asks: LimitClause | ChangeClause | WorkClause) -> str:
+    if isinstance(asks, WorkClause):
+        what = "any count of it differs" if asks.is_same else "any count of it grew"
+        return (
+            f"compares each step with the newest runs of the current level, exactly: fails if {what}; one run is enough"
+        )
+    return _limit(rule, asks) if isinstance(asks, LimitClause) else _change(asks)
 
 
 def _change(change: ChangeClause) -> str:

@@ -12,7 +12,16 @@ from perfgate.core import OUTCOMES, Outcome
 from perfgate.core.results import ChangeResult, Doubt, LimitResult, Result
 from perfgate.judge.decide.change import p_beyond, weigh
 from perfgate.judge.decide.limit import judge_steady_limit
-from perfgate.judge.question import ChangeQuestion, Exceptions, LimitQuestion, NotJudged, Question, RankQuestion
+from perfgate.judge.decide.work import judge_work
+from perfgate.judge.question import (
+    ChangeQuestion,
+    Exceptions,
+    LimitQuestion,
+    NotJudged,
+    Question,
+    RankQuestion,
+    WorkQuestion,
+)
 from perfgate.stats.distributions import discoveries
 
 #: With this many new runs a suspicion about one of many metrics is a failure.
@@ -88,6 +97,8 @@ def _weighed(question: Question) -> Result:
         answers = [judge_steady_limit(question.ratios, terms) for terms in question.terms]
         worst = min(answers, key=lambda answer: OUTCOMES.index(answer.outcome))
         return _with_doubts(worst, question.doubts)
+    if isinstance(question, WorkQuestion):
+        return judge_work(question)
     return question
 
 

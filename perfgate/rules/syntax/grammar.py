@@ -1,9 +1,11 @@
 """The grammar of a sentence: text in, `Sentence` out, or a SentenceError with the wrong word and the reason.
 
-sentence   = subject [STAT] [rank] clause { "and" clause } [rank]
+sentence   = ("no more" | "same") ["device"] work ("than" | "as") "baseline"      exact counts of work
+           | subject [STAT] [rank] clause { "and" clause } [rank]
 subject    = STAT "of" sum | sum | ["the" "largest"] load
 load       = NAME [ "{" labels "}" ] "with" kept { "and" kept }           the largest load that keeps limits
 kept       = NAME [ "{" labels "}" ] [STAT] comparator QUANTITY
+work       = "work" | NAME [ "{" labels "}" ]            all counts, or one: work.syncs
 sum        = product { ("+" | "-") product }            operators have blanks on both sides
 product    = operand { ("*" | "/") operand }
 operand    = NUMBER | STAT "(" sum ")" | "(" sum ")" | NAME [ "{" labels "}" ]
@@ -41,6 +43,7 @@ from perfgate.rules.syntax.sentence import (
     Selector,
     Sentence,
     StatisticOf,
+    WorkClause,
     is_per_run,
     selectors,
 )
@@ -66,6 +69,8 @@ MAX_OPERATORS = 100
 def parse_sentence(text: str) -> Sentence:
     """Parse one sentence. Raises SentenceError."""
     parser = _Parser(text)
+    if parser.at("no", "more") or (parser.at("same") and parser.peek(2).text in ("work", "as")):
+        return parser.work_sentence()
     begin, statistic = parser.token, None
     if is_statistic(begin.text) and parser.peek().text == "of":
         statistic = parser.take().text
@@ -232,6 +237,38 @@ class _Parser(Cursor):
         """Return whether a clause or a number begins after this number of tokens, and not a name."""
         token = self.peek(ahead)
         return token.text in _CLAUSE_STARTS or bool(NUMBER.match(token.text))
+
+    # --- exact work ----------------------------------------------------------------------------------------------
+
+    def work_sentence(self) -> Sentence:
+        """Read `no more work than baseline`, `same device work as baseline` or `no more work.syncs than baseline`."""
+        is_same = not self.accept("no", "more")
+        if is_same:
+            self.take()
+        start, device = self.token.start, self.accept("device")
+        if self.accept("work"):
+            subject = Selector("work.*")
+        elif device:
+            self.fail("expected `work` after `device`")
+        else:
+            subject = self.work_counts()
+        subject_text = self.text[start : self.tokens[self.position - 1].end]
+        if not self.accept("as" if is_same else "than"):
+            self.fail(f"expected `{'as' if is_same else 'than'} baseline` after {subject_text!r}")
+        if not self.accept("baseline"):
+            self.fail("expected `baseline`: work is compared with the stored runs")
+        if self.token.kind != "end":
+            self.fail("the sentence should end here")
+        asks = WorkClause(is_same, device)
+        return Sentence(self.text, subject, subject_text, None, None, (Clause(asks, self.text.strip()),))
+
+    def work_counts(self) -> Selector:
+        """Read the name or glob of counts of work, with labels."""
+        start = self.token
+        found = self.operand(0) if start.kind in ("word", "quoted") else None
+        if not isinstance(found, Selector) or not found.pattern.startswith("work.") or "device_time" in found.pattern:
+            self.fail("expected `work` or a count of it, such as work.syncs: `no more work than baseline`", start)
+        return found
 
     # --- the clauses ---------------------------------------------------------------------------------------------
 

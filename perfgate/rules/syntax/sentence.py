@@ -153,11 +153,26 @@ class ChangeClause(Struct, frozen=True):
         return self.reference in ("baseline", "anchor")
 
 
+class WorkClause(Struct, frozen=True):
+    """`no more work than baseline`, or with `is_same`: `same work as baseline`. `device` leaves out what hosts do."""
+
+    is_same: bool
+    device: bool
+    reference: Literal["baseline"] = "baseline"
+
+
 class Clause(Struct, frozen=True):
     """One requirement of a sentence, and its words."""
 
-    asks: LimitClause | ChangeClause
+    asks: LimitClause | ChangeClause | WorkClause
     text: str
+
+    @property
+    def quantity(self) -> Quantity | None:
+        """The bound of a limit, or the absolute tolerance of a change."""
+        if isinstance(self.asks, LimitClause):
+            return self.asks.bound
+        return self.asks.absolute if isinstance(self.asks, ChangeClause) else None
 
 
 class Sentence(Struct, frozen=True):

@@ -1,0 +1,111 @@
+"""Decide about exact work: the counts of every step, compared as they are.
+
+Equal counts need no statistics, so one run decides, red and green. Steps that are not alike (gradient accumulation, an
+evaluation in every fourth step) are compared as a multiset if both sides recorded as many steps, else step by step,
+from the place in the pattern that fits best. Counts that differ between base runs are samples: the judge of changes
+compares their means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from perfgate.core.results import WorkResult
+from perfgate.core.verdicts import WorkDifference
+from perfgate.judge.decide.change import judge_runs
+from perfgate.judge.question import ChangeTerms, WorkCount, WorkQuestion
+from perfgate.stats.distributions import FloatArray
+from perfgate.stats.statistics import measure_run
+
+#: A mean of counts that vary is compared with this tolerance.
+_TOLERANCE = 0.01
+
+Relation: TypeAlias = Literal["same", "more", "less", "varied"]
+
+
+def judge_work(question: WorkQuestion) -> WorkResult:
+    """The answer about all counts: which grew, which shrank, and which vary without a pattern."""
+    found = [(count, compared(count.base, count.new)) for count in question.counts]
+    varied = [count for count, relation in found if relation == "varied"]
+    more = [_difference(count) for count, relation in found if relation == "more"]
+    more += [_difference(count, varies=True) for count in varied if _grew(count)]
+    allowed = {id(one) for one in more if one.new <= one.base * (1 + question.allowed(one.metric))}
+    grown = [one for one in more if id(one) not in allowed]
+    shrunk = tuple(_difference(count) for count, relation in found if relation == "less")
+    is_bad = grown or (question.is_same and shrunk)
+    return WorkResult(
+        outcome="fail" if is_bad else "pass",
+        reason="more-work" if grown else "less-work" if is_bad else "exact",
+        grown=tuple(sorted(grown, key=lambda one: question.order(one.metric))),
+        shrunk=shrunk,
+        allowed=tuple(one for one in more if id(one) in allowed),
+        varied=tuple(dict.fromkeys(count.key.metric for count in varied)),
+        counts=len(found),
+        base_runs=question.base_runs,
+        new_runs=question.new_runs,
+    )
+
+
+def compared(base: Sequence[FloatArray], new: Sequence[FloatArray]) -> Relation:
+    """Return how the steps of new runs differ from those of base runs, at least one on each side.
+
+    Each array is (steps,), with one step or more. `varied` if the runs of one side do not agree.
+    """
+    relations = {_relation(base, one) for one in new}
+    return relations.pop() if len(relations) == 1 else "varied"
+
+
+def _relation(base: Sequence[FloatArray], new: FloatArray) -> Relation:
+    reference = max(base, key=len)
+    if any(_differs(reference, one) for one in base if one is not reference):
+        return "varied"
+    change = _change(reference, new)
+    if (change > 0).any():
+        return "more"
+    return "less" if (change < 0).any() else "same"
+
+
+def _differs(reference: FloatArray, run: FloatArray) -> bool:
+    return bool(_change(reference, run).any())
+
+
+def _change(reference: FloatArray, run: FloatArray) -> FloatArray:
+    """Return by how much each step of a run differs from the reference, steps in the order that fits best."""
+    if (reference == reference[0]).all():
+        return np.asarray(run - reference[0])
+    if len(reference) == len(run):
+        return np.asarray(np.sort(run) - np.sort(reference))
+    return min(
+        _alignments(reference, run), key=lambda change: (int(np.count_nonzero(change)), float(np.abs(change).sum()))
+    )
+
+
+def _alignments(reference: FloatArray, run: FloatArray) -> Iterator[FloatArray]:
+    """Yield the differences of a run from the pattern of the reference, from each of its steps on."""
+    pattern = reference[: _period(reference)]
+    for start in range(len(pattern)):
+        yield run - np.resize(np.roll(pattern, -start), len(run))
+
+
+def _period(values: FloatArray) -> int:
+    """Return after how many steps the values repeat, twice at least; their number if they do not."""
+    for period in range(1, len(values) // 2 + 1):
+        if np.array_equal(values[period:], values[:-period]):
+            return period
+    return len(values)
+
+
+def _grew(count: WorkCount) -> bool:
+    """Return whether the means of counts that vary are clearly more."""
+    if min(float(one.min()) for one in (*count.base, *count.new)) <= 0:
+        return min(float(one.min()) for one in count.new) > max(float(one.max()) for one in count.base)
+    base, new = ([measure_run(one, "mean", warmup=0) for one in side] for side in (count.base, count.new))
+    return judge_runs(base, new, ChangeTerms(statistic="mean", tolerance=_TOLERANCE, warmup=0)).outcome == "fail"
+
+
+def _difference(count: WorkCount, *, varies: bool = False) -> WorkDifference:
+    base, new = (float(np.mean([one.mean() for one in side])) for side in (count.base, count.new))
+    return WorkDifference(count.key.metric, dict(count.key.labels), dict(count.member), base, new, varies)

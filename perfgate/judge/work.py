@@ -1,0 +1,124 @@
+"""From evidence to the question about exact work: the counts of each step, by rank and device, on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from perfgate.core import Key, Series
+from perfgate.core.wording import listed
+from perfgate.judge.ask import exceptions_of
+from perfgate.judge.case import Case
+from perfgate.judge.derived import RunView
+from perfgate.judge.evidence import CannotJudge, Evidence
+from perfgate.judge.measure import Member, Members
+from perfgate.judge.question import WorkCount, WorkQuestion
+from perfgate.judge.subjects import JudgedRuns, Subject
+from perfgate.rules.ruleset import Rule
+from perfgate.rules.syntax.sentence import Clause, WorkClause, glob_matches
+from perfgate.stats.distributions import FloatArray
+from perfgate.words.steps import complete_base, make_baseline, sources_of
+
+#: What the host does, whether or not a device waits for it.
+_OF_HOST = ("work.ops", "work.launches")
+#: Counts with a label that are absent, not 0, where no step has one; and the count that shows that they would be seen.
+_ABSENT_AT_ZERO = {
+    "work.copies": ("work.kernels",),
+    "work.copied_bytes": ("work.kernels",),
+    "work.collectives": ("work.kernels", "work.ops"),
+    "work.collective_bytes": ("work.kernels", "work.ops"),
+}
+
+
+def work_evidence(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Evidence:
+    """The evidence of a clause about work: the whole runs of both sides, under one name."""
+    name = rule.sentence.subject_text.split()[-1]
+    first = subjects[0]
+    whole = Subject(Key(name), first.expression, (), new_views=first.new_views, base_views=runs.base)
+    return Evidence.of(rule, clause, whole, case, runs)
+
+
+def ask_work(evidence: Evidence, subjects: Sequence[Subject]) -> WorkQuestion:
+    """The question about all counts of a clause. Raises CannotJudge if one side was not counted."""
+    asks = evidence.clause.asks
+    assert isinstance(asks, WorkClause)
+    left_out = _OF_HOST if asks.device else ()
+    chosen = [one for one in subjects if one.key.metric not in left_out and _is_count(one)]
+    counts = tuple(count for subject in chosen for count in _counts(evidence, subject))
+    if not counts:
+        _refuse_uncounted(evidence)
+    sides = len(evidence.subject.base_views), len(evidence.subject.new_views)
+    allowances = {metric: _allowed(evidence, metric) for metric in {count.key.metric for count in counts}}
+    return WorkQuestion(counts, asks.is_same, *sides, exceptions_of(evidence), allowances)
+
+
+def _is_count(subject: Subject) -> bool:
+    """Return whether a metric of work is a count, not a time."""
+    return subject.key.metric.startswith("work.") and all(one.unit != "s" for one in subject.all_series())
+
+
+def _counts(evidence: Evidence, subject: Subject) -> Iterator[WorkCount]:
+    """Yield the count of each rank and device that both sides have. Raises CannotJudge if the new runs lack it."""
+    for member in sorted(subject.members((*subject.new, *subject.base))):
+        base = _sides(subject, subject.base, subject.base_views, member)
+        new = _sides(subject, subject.new, subject.new_views, member)
+        if base and len(new) < len(subject.new):
+            key = Key(subject.key.metric, (*subject.key.labels, *member))
+            message = f"a new run has no {key}, which the baseline has"
+            raise CannotJudge("metric-absent", message, "record the trace as the stored runs were recorded")
+        if base and new:
+            yield WorkCount(subject.key, member, base, new)
+
+
+def _sides(
+    subject: Subject, side: Iterable[Members], views: Sequence[RunView], member: Member
+) -> tuple[FloatArray, ...]:
+    """The values per step of one rank in the runs of a side that have them."""
+    found = []
+    for members, view in zip(side, views, strict=True):
+        series = members.get(member)
+        if series is not None and (values := _values(series)) is not None:
+            found.append(values)
+        elif series is None and _would_be_seen(subject.key.metric, member, view):
+            found.append(np.zeros(1))
+    return tuple(found)
+
+
+def _values(series: Series) -> FloatArray | None:
+    """The count in each step; of a summary only if all steps have one value."""
+    if series.kind in ("samples", "value"):
+        return np.asarray(series.values, dtype=np.float64) if len(series.values) else None
+    least, most = series.aggregate.get("min"), series.aggregate.get("max")
+    return np.array([least]) if least is not None and least == most else None
+
+
+def _would_be_seen(metric: str, member: Member, view: RunView) -> bool:
+    """Return whether a run without a labelled count would have it, if a step had made such calls."""
+    wanted = dict(member)
+    return any(
+        all(key.label(name) in (None, value) for name, value in wanted.items())
+        for shown_by in _ABSENT_AT_ZERO.get(metric, ())
+        for key in view.keys(shown_by)
+    )
+
+
+def _allowed(evidence: Evidence, metric: str) -> float:
+    """How much more of a count an allowance of the measured commit accepts, as a share."""
+    case = evidence.case
+    found = [one for one in case.baseline.allowances if one.metric == "work" or glob_matches(one.metric, metric)]
+    return max((one.up_to for one in found if case.today <= one.expires), default=0.0)
+
+
+def _refuse_uncounted(evidence: Evidence) -> None:
+    """Raise CannotJudge for a side without counts of work."""
+    case = evidence.case
+    if not case.baseline.runs:
+        step = case.baseline.next_step if case.baseline.next_step.text else make_baseline(case.accept)
+        raise CannotJudge("no-baseline", case.baseline.missing or "there is no baseline to compare work with", step)
+    if any(name.startswith("work.") for view in evidence.subject.new_views for name in view.names):
+        message = f"the baseline {case.baseline.place} has no counts of work"
+        raise CannotJudge("no-baseline", message, complete_base(case.accept, sources_of(case.baseline.runs)))
+    names = listed(sorted({view.run.format for view in evidence.subject.new_views}))
+    message = f"the new runs have no counts of work ({names})"
+    raise CannotJudge("metric-absent", message, "record a trace, or measure with `perfgate.Recorder(work=True)`")

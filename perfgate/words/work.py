@@ -1,0 +1,111 @@
+"""The sentences about exact work: which counts of a step grew or shrank, by how much, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from perfgate.core import Acceptance, NextStep
+from perfgate.core.next_steps import NO_STEP
+from perfgate.core.results import WorkResult
+from perfgate.core.units import format_change, format_number, format_value
+from perfgate.core.verdicts import WorkDifference, WorkPlace
+from perfgate.core.wording import listed, member_name, plural
+
+#: One and several of each count.
+_NOUNS = {
+    "work.ops": ("operator", "operators"),
+    "work.kernels": ("kernel", "kernels"),
+    "work.launches": ("launch", "launches"),
+    "work.graph_launches": ("graph launch", "graph launches"),
+    "work.blocks": ("thread block", "thread blocks"),
+    "work.syncs": ("synchronisation", "synchronisations"),
+    "work.copies": ("copy", "copies"),
+    "work.memsets": ("memset", "memsets"),
+    "work.allocations": ("allocation or release", "allocations and releases"),
+    "work.collectives": ("collective", "collectives"),
+}
+#: Smaller counts are printed whole.
+_PRINTED_WHOLE = 10_000
+#: The most counts in one sentence.
+_SHOWN = 3
+
+
+def work_message(result: WorkResult) -> str:
+    """Return what a step does more of, less of, or that all counts are the same."""
+    runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
+    said = []
+    if result.grown:
+        said.append(_said(result.grown, "more"))
+    if result.shrunk:
+        said.append(_said(result.shrunk, "less"))
+    if not said:
+        said.append(f"each step does the same work: {plural(result.counts, 'count')} are equal")
+    if result.allowed:
+        said.append(f"allowed: {_said(result.allowed, 'more')}")
+    if result.varied:
+        said.append(f"compared as samples, because they vary between steps: {listed(result.varied)}")
+    return f"{'; '.join(said)}; {runs}"
+
+
+def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
+    """The shortest next step after work was compared."""
+    if result.outcome != "fail":
+        return NO_STEP
+    place = next((one.place for one in result.grown if one.place is not None), None)
+    where = "" if place is None or not place.part else f" in {place.part}"
+    text = f"find the new calls{where}" if result.grown else "find the work that is no longer done"
+    if not accept.has_store:
+        return NextStep("find-cause", text)
+    if accept.ref is not None:
+        return accept.step_of_others(
+            "approve", f"{text}; if it is intended, ", "can approve a run of it after the merge"
+        )
+    return NextStep("approve", f"{text}; if it is intended, approve it", command=accept.approve)
+
+
+def _said(differences: Sequence[WorkDifference], word: str) -> str:
+    """Return differences in words, those of several ranks or devices once."""
+    groups = [
+        list(found) for _, found in groupby(differences, key=lambda one: (one.metric, sorted(one.labels.items())))
+    ]
+    shown: list[str] = []
+    for place, found in groupby(groups[:_SHOWN], key=lambda group: _place(group[0].place)):
+        counts = ", ".join(_one(group, word) for group in found)
+        shown.append(f"{counts}: {place}" if place else counts)
+    more = len(groups) - _SHOWN
+    head = f"a step has {'; '.join(shown)}"
+    return f"{head}; {plural(more, 'other count')} {'grew' if word == 'more' else 'shrank'}" if more > 0 else head
+
+
+def _one(group: Sequence[WorkDifference], word: str) -> str:
+    """Return one difference: `6 more synchronisations (1 → 7), in forward (aten::item, model.py:58)`."""
+    first = max(group, key=lambda one: abs(one.new - one.base))
+    change = abs(first.new - first.base)
+    kind = f" {first.labels.get('kind') or first.labels.get('op') or ''}".rstrip()
+    if first.metric in _NOUNS:
+        count = format_number(change)
+        noun = _NOUNS[first.metric][change != 1]
+        text = f"{count} {'fewer' if word == 'less' else word}{kind} {noun}"
+        is_exact = max(first.base, first.new) < _PRINTED_WHOLE or not first.base
+        text += f" ({format_number(first.base)} → {format_number(first.new)})" if is_exact else _relative(first)
+    else:
+        unit = "B" if first.metric.endswith("bytes") else "FLOP"
+        what = "copied" if first.metric == "work.copied_bytes" else "sent" if unit == "B" else "computed"
+        text = f"{format_value(change, unit)} {word}{kind} {what}"
+        text += _relative(first)
+    if len(group) == 1 and first.member:
+        text += f" on {member_name(tuple(first.member.items()))}"
+    return text
+
+
+def _relative(difference: WorkDifference) -> str:
+    return f" ({format_change(difference.new / difference.base - 1)})" if difference.base else ""
+
+
+def _place(place: WorkPlace | None) -> str:
+    """Return a place: `forward (aten::item, model.py:58)`."""
+    if place is None:
+        return ""
+    inside = ", ".join(one for one in (place.call, place.source) if one)
+    return " ".join(part for part in (place.part, f"({inside})" if inside else "") if part)
