@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec.structs import replace
 
 from perfgate.causes.find import find_causes
+from perfgate.causes.merged import RunTrees
+from perfgate.causes.stalls import stall_note, step_count, without_stalls
 from perfgate.causes.trees_of_runs import trees_of_runs
 from perfgate.core import Location, NextStep, Problem, Run, Verdict
 from perfgate.core.causes import Cause, CauseReport
@@ -38,11 +40,23 @@ def causes_of(
     other = bool(devices[0] and devices[1] and devices[0] != devices[1])
     first: CauseReport | None = None
     for sides in trees_of_runs(whole, new, paired=paired):
-        found = find_causes(*sides, other_device=other, verdicts=verdicts, components=components, paired=paired)
+        kept, notes = (list(sides), []) if paired else _without_stalls(sides)
+        found = find_causes(*kept, other_device=other, verdicts=verdicts, components=components, paired=paired)
+        found = replace(found, notes=(*notes, *found.notes))
         if found.causes:
             return found
         first = first or found
     return first
+
+
+def _without_stalls(sides: tuple[list[RunTrees], list[RunTrees]]) -> tuple[list[list[RunTrees]], list[str]]:
+    """Return the trees of both sides without stalled steps, and a note about those of each side."""
+    kept, notes = [], []
+    for name, runs in zip(("base", "new"), sides, strict=True):
+        steady, times = without_stalls(runs)
+        kept.append(steady)
+        notes += [stall_note(name, times, step_count(runs))] if times else []
+    return kept, notes
 
 
 def explained(

@@ -28,9 +28,6 @@ BETTER_BY_UNIT: dict[str, Better] = {
     **dict.fromkeys(("1/s", "B/s", "FLOP/s", "1/J"), "higher"),
 }
 
-#: A run with fewer values than this is not measured.
-FEWEST_VALUES = 4
-
 
 class NotAvailable(Exception):
     """A value that the data does not have: an absent metric, a percentile of an aggregate, units that do not fit."""
@@ -77,13 +74,12 @@ def _only_summary(series: Series, summary: Summary, lacks: str) -> OnlySummary:
 def number_of_run(series: Series, statistic: str) -> float:
     """A statistic of a whole run as a plain number, for arithmetic; NaN if it does not exist.
 
-    Raises NotAvailable if the run has too few values: fewer than 4 after warm-up, or none beyond a percentile, which
-    would then equal the largest value.
+    Raises NotAvailable if the run has no value beyond a percentile, which would then equal the largest value.
     """
     found = Method(statistic).measure(series)
     asked = parse_statistic(statistic)
     tail = min(asked.q, 1 - asked.q) if isinstance(asked, Quantile) else 1.0
-    needed = 0 if found.single or isinstance(asked, Count) else max(FEWEST_VALUES, math.ceil(1 / tail - 1e-9))
+    needed = 0 if found.single or isinstance(asked, Count) else math.ceil(1 / tail - 1e-9)
     if found.value is not None and found.n < needed:
         raise NotAvailable(f"{statistic} of {series.key} needs {needed} values after warm-up, and there are {found.n}")
     return math.nan if found.value is None else found.value

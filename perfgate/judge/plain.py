@@ -38,7 +38,7 @@ def judge_change(
     prior: tuple[float, float] | None = None,
     strict: bool = False,
     exact: bool = False,
-    min_samples: int = 4,
+    min_samples: int = 1,
 ) -> ChangeResult:
     """Decide whether new runs are worse than base runs by more than a tolerance, as `perfgate check` does.
 
@@ -141,7 +141,7 @@ def judge_limit(
     confidence: float = 0.95,
     warmup: WarmUpRule = "auto",
     prior: tuple[float, float] = (0.01, 2.0),
-    min_samples: int = 4,
+    min_samples: int = 1,
     strict: bool = False,
     at_worst: float | None = None,
 ) -> LimitResult:

@@ -44,7 +44,7 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
     confidence: float = 0.95
     warmup: WarmUpRule = "auto"
     prior: tuple[float, float] = (0.01, 2.0)
-    min_samples: int = 4
+    min_samples: int = 1
     strict: bool = False
     at_worst: float | None = None
 
@@ -110,7 +110,7 @@ class ChangeTerms(Struct, frozen=True, kw_only=True):
     looks: tuple[int, ...] | None = tuple(range(1, LOOKS + 1))
     strict: bool = False
     exact: bool = False
-    min_samples: int = 4
+    min_samples: int = 1
 
     def __post_init__(self) -> None:
         if self.tolerance is None and self.tolerance_absolute is None:

@@ -116,7 +116,7 @@ class Settings(Struct, frozen=True):
     confidence: float = 0.95
     power: float = 0.8
     min_runs: int = 1
-    min_samples: int = 4
+    min_samples: int = 1
     on_missing: Literal["error", "warn", "skip"] = "error"
     #: None is the default: `warn`, or an error if the run has too few values for the percentile.
     on_inconclusive: Literal["warn", "fail", "error"] | None = None

@@ -49,6 +49,9 @@ _SHARP_GREEN = 0.05
 #: Of 1 - confidence, the share of the sharp bound of red. It assumes a share of the tolerance as noise, counted as half
 #: a run, and needs two degrees of freedom of the runs' own.
 _SHARP_RED, _SHARP_PRIOR, _SHARP_FREEDOM = 0.4, (0.15, 0.5), 2
+#: One new run of unknown noise is red only beyond this change, and with this share of the rate of the sharp bound. No
+#: machine that was quiet in three base runs is so much slower in the next by chance.
+_GROSS, _GROSS_SHARE = 0.5, 0.1
 #: Red never takes the noise between runs to be much smaller than this many standard errors within a run, counted as so
 #: many runs. On an H100, runs differed by two to four of them, whatever limited the step.
 _WITHIN_PRIOR = (2.5, 2.0)
@@ -97,7 +100,8 @@ class Bounds(Struct, frozen=True):
 
     `change` has the noise that green assumes, `alarm` the noise that red assumes. `interval` is half of the shown
     interval, from the runs alone. `sharp_red` is the bound of red that nearly believes the runs; None if they are too
-    few. `noise_known`: the prior is not a guess.
+    few. It proves changes beyond the tolerance, or from one run only `gross` ones. `noise_known`: the prior is not a
+    guess.
     """
 
     change: LogChange
@@ -108,6 +112,7 @@ class Bounds(Struct, frozen=True):
     excludes_no_change: bool
     sharp: LogChange | None = None
     sharp_red: float | None = None
+    gross: float | None = None
     noise_known: bool = False
 
 
@@ -183,11 +188,14 @@ def _of_unknown_noise(
     alarm = _cautious(runs, prior_of(RED_PRIOR, tolerated))
     excludes = _excludes_no_change(alarm, terms.worse, look, rate, runs.freedom_of(counts[-1]))
     bounds = Bounds(change, alarm, green, interval, look.reach(alarm, rate, early), excludes)
-    if not runs.may_fail(len(runs.new)) or runs.freedom < _SHARP_FREEDOM:
+    if runs.freedom < _SHARP_FREEDOM:
         return bounds
+    sharp, rate = _cautious(runs, prior_of(_SHARP_PRIOR, tolerated)), _SHARP_RED * rate
+    if not runs.may_fail(len(runs.new)):
+        reach = t_quantile(sharp.degrees_of_freedom or 1.0, 1 - _GROSS_SHARE * rate) * sharp.standard_error
+        return replace(bounds, sharp=sharp, sharp_red=reach, gross=max(_GROSS, doubted.size))
     counts = tuple(count for count in counts if runs.may_fail(count) and runs.freedom_of(count) >= _SHARP_FREEDOM)
-    sharp = _cautious(runs, prior_of(_SHARP_PRIOR, tolerated))
-    reach = _Look.of(runs, counts).reach(sharp, _SHARP_RED * rate, design.sharp_spending)
+    reach = _Look.of(runs, counts).reach(sharp, rate, design.sharp_spending)
     return replace(bounds, sharp=sharp, sharp_red=reach)
 
 

@@ -33,6 +33,8 @@ SUSPICIOUS = 0.05
 FEWEST_IN_TAIL = 2
 #: Order and memory layout left a bias of up to .6 % in pairs of unchanged code, so a smaller tolerance is refused.
 LEAST_TOLERANCE_OF_PAIRS = 0.01
+#: A fall is at most 100 %: what corresponds to half as much again in the other direction.
+_LARGEST_FALL = 1 / 3
 #: The looks of a plan with pooled runs.
 POOLED_RUNS = 10
 #: The branch of the baseline is only mentioned with at least this many runs of it.
@@ -117,7 +119,8 @@ def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin],
     if has_thin_tail([*runs.base, *runs.new], terms):
         return replace(found, reason="thin-tail")
     alarm = _is_alarm(runs, bounds, margins, terms)
-    may_fail = bounds.noise_known or runs.may_fail(len(runs.new)) or terms.strict
+    is_gross = bounds.gross is not None and _is_sharp(bounds, tolerated)
+    may_fail = bounds.noise_known or runs.may_fail(len(runs.new)) or is_gross or terms.strict
     shows_noise = bounds.noise_known or runs.freedom > 0
     excluded = promises and shows_noise and doubted.includes(*_not_excluded(d, bounds.green, doubted))
     if alarm and may_fail:
@@ -172,6 +175,10 @@ def _is_sharp(bounds: Bounds, tolerated: Margin) -> bool:
     if bounds.sharp is None or bounds.sharp_red is None:
         return False
     d = bounds.sharp.log_change
+    if bounds.gross is not None:
+        tolerated = Margin.of_ratio(
+            min(bounds.gross, _LARGEST_FALL) if tolerated.worse == "down" else bounds.gross, tolerated.worse
+        )
     return tolerated.compare(d - bounds.sharp_red, d + bounds.sharp_red) == "fail"
 
 

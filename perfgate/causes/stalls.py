@@ -1,0 +1,73 @@
+"""Steps that stalled: several times as long as their neighbours, without more work. Causes are found without them.
+
+One stalled step of twelve moves the mean of a step by more than most changes do, and says nothing of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from perfgate.causes.merged import Floats, RunTrees
+from perfgate.core.call_trees import CallTree
+from perfgate.core.units import format_value
+from perfgate.core.wording import listed, plural
+
+#: A stalled step is longer than the median of its side by this share, and by this many robust standard deviations.
+_LONGER, _CLEAR = 0.25, 10.0
+#: More calls than the median step, as a share: then it is other work, not a stall.
+_MORE_CALLS = 0.001
+#: Fewer steps than this do not show what is usual.
+_FEWEST_STEPS = 3
+
+
+def without_stalls(runs: Sequence[RunTrees]) -> tuple[list[RunTrees], list[float]]:
+    """Return the trees of the runs of one side without their stalled steps, and the times of those steps, in s."""
+    marks = [_stalled(run, runs) for run in runs]
+    times = [float(time) for run, mark in zip(runs, marks, strict=True) for time in _times(run)[mark]]
+    if not times:
+        return list(runs), []
+    return [
+        run if not mark.any() else tuple(_without(tree, ~mark) for tree in run)
+        for run, mark in zip(runs, marks, strict=True)
+    ], times
+
+
+def stall_note(side: str, times: Sequence[float], steps: int) -> str:
+    """Return a note about stalled steps: `2 of 12 base steps stalled: 93 and 43 ms`."""
+    shown = listed([format_value(time, "s", "ms") for time in sorted(times, reverse=True)])
+    return f"{len(times)} of {plural(steps, f'{side} step')} stalled, and are not counted: {shown}"
+
+
+def step_count(runs: Sequence[RunTrees]) -> int:
+    """Return how many steps the runs have."""
+    return sum(len(_times(run)) for run in runs)
+
+
+def _times(run: RunTrees) -> Floats:
+    """The time of each step: the longest of its ranks."""
+    return np.asarray(np.max([tree.step_times for tree in run], axis=0))
+
+
+def _stalled(run: RunTrees, side: Sequence[RunTrees]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which steps of a run stalled; none if its columns are not steps."""
+    times = _times(run) if len({tree.wall.shape[1] for tree in run}) == 1 else np.zeros(0)
+    none = np.zeros(len(times), dtype=np.bool_)
+    if not all(tree.has_steps and not tree.steps for tree in run):
+        return none
+    usual = np.concatenate([_times(one) for one in side if one[0].has_steps and not one[0].steps])
+    if len(usual) < _FEWEST_STEPS:
+        return none
+    middle = float(np.median(usual))
+    spread = 1.4826 * float(np.median(np.abs(usual - middle)))
+    found = times > middle + max(_LONGER * middle, _CLEAR * spread)
+    for tree in run:
+        calls = tree.counts.sum(axis=0)
+        found &= calls <= np.median(calls) * (1 + _MORE_CALLS)
+    return none if bool(found.all()) else np.asarray(found)
+
+
+def _without(tree: CallTree, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> CallTree:
+    return replace(tree, counts=tree.counts[:, kept], busy=tree.busy[:, kept], wall=tree.wall[:, kept])
