@@ -39,12 +39,15 @@ from perfgate.rules.syntax.sentence import (
     WorkClause,
     glob_matches,
 )
+from perfgate.stats.moderated import has_logarithm, run_noise
 from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import steady_run
 
 #: The confidence of a comparison with the anchor, so that a long unchanged history does not raise an alarm.
 ANCHOR_CONFIDENCE = 0.99
+#: The noise between runs of a limit without stored runs: that of a crowded CI machine.
+ASSUMED_NOISE = 0.02
 #: How many of the latest runs are compared with the anchor.
 ANCHOR_WINDOW = 5
 
@@ -82,6 +85,7 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
     new = evidence.measured(evidence.new, evidence.subject.new_views)
     if isinstance(evidence.subject.expression, LargestLoad):
         refuse_short_sweep(evidence, new, -math.inf if asks.upper else asks.bound.value)
+    stored = _stored(evidence)
     terms = LimitTerms(
         statistic=evidence.method.statistic,
         bound=asks.bound.value,
@@ -91,9 +95,21 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
         min_samples=evidence.rule.settings.min_samples,
         strict=evidence.case.strict,
         at_worst=_limit_at_worst(evidence, asks),
+        noise=_noise_between(evidence, new, stored),
     )
-    doubts = (*_start(evidence, hides=breaks_with_start(new, terms)), *_amounts(evidence, new, _stored(evidence)))
+    doubts = (*_start(evidence, hides=breaks_with_start(new, terms)), *_amounts(evidence, new, stored))
     return LimitQuestion(terms, tuple(evidence.method.steady(series) for series in new.series), new, doubts)
+
+
+def _noise_between(evidence: Evidence, new: MeasuredSide, stored: MeasuredSide | None) -> float:
+    """The standard deviation between runs of what has a limit: calibrated, of the stored runs, or an assumption."""
+    method = evidence.method
+    if is_exact(evidence.unit, method.statistic, new.measures) or method.statistic in ("max", "min", "p100", "p0"):
+        return 0.0
+    if (known := evidence.calibrated()) is not None:
+        return known.s0
+    runs = [run for run in (stored.measures if stored is not None else ()) if has_logarithm(run)]
+    return math.sqrt(run_noise(runs, evidence.prior())[1].variance) if len(runs) > 1 else ASSUMED_NOISE
 
 
 def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:

@@ -15,7 +15,7 @@ from perfgate.core import Allowance, Better, Comparator, Key, NextStep, Quaranti
 from perfgate.core.results import LOOKS, Doubt, Result
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.distributions import FloatArray, normal_quantile
 from perfgate.stats.margin import Margin
 from perfgate.stats.moderated import WorseSide
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
@@ -47,6 +47,8 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
     min_samples: int = 1
     strict: bool = False
     at_worst: float | None = None
+    #: The standard deviation of the logarithm between runs, as far as it is known; 0 for what has no noise.
+    noise: float = 0.0
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.bound):
@@ -79,6 +81,12 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
     def has_share(self) -> bool:
         """True for a percentile, which is beyond the bound if more than a share of the values is."""
         return isinstance(parse_statistic(self.statistic), Quantile)
+
+    def is_near(self, estimate: float) -> bool:
+        """Return whether the noise between runs could move one run this far beyond the bound."""
+        if not (self.noise and estimate > 0 and self.bound > 0):
+            return False
+        return abs(math.log(estimate / self.bound)) < normal_quantile(self.confidence) * self.noise
 
     def may_reach(self, end: float | None) -> bool:
         """Return whether an interval with this bad end reaches `at_worst`; None is an infinite end."""

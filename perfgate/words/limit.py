@@ -35,6 +35,8 @@ def limit_message(
         relation = f"it probably breaks `{asks}`, but the interval includes the bound"
     if result.of_numbers.reason == "every-value":
         relation = f"every value breaks `{asks}`"
+    if result.of_numbers.reason == "one-run":
+        relation = f"it breaks `{asks}` by less than runs differ"
     if is_open:
         relation = f"these values are too few to exclude anything, so it is not known whether it is {asks}"
     if result.of_numbers.reason == "cannot-exclude":
@@ -64,7 +66,12 @@ def limit_next_step(
         )
     enough = f": about {needed} independent values are needed" if needed else ""
     if result.of_numbers.outcome == "undecided" and result.of_numbers.suspect:
-        return NextStep("run-again", f"run it again, longer{enough}")
+        again = (
+            "run it again, and give both runs together"
+            if result.of_numbers.reason == "one-run"
+            else "run it again, longer"
+        )
+        return NextStep("run-again", f"{again}{enough}")
     if result.of_numbers.outcome == "undecided":
         blocking = "; to block until then, set `on_inconclusive: error`" if is_open else ""
         return NextStep("run-longer", f"run longer or give more runs{enough}{blocking}")

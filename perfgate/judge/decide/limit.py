@@ -18,9 +18,22 @@ from perfgate.stats.statistics import Count, Extreme, Quantile, Statistic, descr
 from perfgate.stats.steady import SteadyRun
 
 
-@np.errstate(all="ignore")
 def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
-    """The answer to a limit of runs without their warm-up."""
+    """The answer to a limit of runs without their warm-up.
+
+    One run that breaks it by less than the noise between runs may be unlucky: that is suspect, as a change is.
+    """
+    found = _judged(runs, terms)
+    if found.outcome != "fail" or found.suspect or len(runs) > 1 or terms.strict or found.estimate is None:
+        return found
+    return (
+        replace(found, outcome="undecided", reason="one-run", suspect=True) if terms.is_near(found.estimate) else found
+    )
+
+
+@np.errstate(all="ignore")
+def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
+    """The answer of these runs alone."""
     # The count of a run is known without its values, and is all that is needed here.
     missing = missing_data([describe(run, Count()) for run in runs], terms.min_samples) if runs else "no-new-run"
     if missing is not None:
