@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 
 from msgspec.structs import replace
@@ -22,7 +22,8 @@ from perfgate.analysis.proposals import (
 )
 from perfgate.analysis.steadier import use_steadier
 from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, whole_step
-from perfgate.analysis.tolerances import Fit, Trial, noise_of
+from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of
+from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
 from perfgate.core import Better, Run
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
@@ -51,7 +52,39 @@ def advise(
     `better` is the direction of metrics for which the user said it.
     """
     runs, steadier = use_steadier(runs)
-    return replace(_advise(runs, today, is_paired, better), steadier=steadier)
+    found = replace(_advise(runs, today, is_paired, better), steadier=steadier)
+    return found if is_paired else _with_work(found, runs, work_rules(runs, today), today)
+
+
+def _with_work(advice: Advice, runs: Sequence[Run], work: Sequence[ProposedRule], today: date) -> Advice:
+    """Return the advice with rules about exact work first. Of a trace, few of its many times are judged beside it."""
+    if not work:
+        return advice
+    if not all(run.format in TRACES for run in runs):
+        return replace(advice, rules=(*work, *advice.rules), step=replace(advice.step, is_noisy=False))
+    times = [one for one in advice.rules if one.subject.startswith(f"{STEP} ") and one.purpose == "usual"]
+    wide = [rule for one in times if (rule := _twice_as_wide(one, runs, today)) is not None]
+    step = advice.step if wide else StepTime(STEP, "the steps of a trace vary too much; their work is exact")
+    ruled = {DEVICE_TIME, STEP, INPUT}
+    left = [
+        LeftOut(one.reason, tuple(name for name in one.metrics if _is_main(name, ruled))) for one in advice.left_out
+    ]
+    return replace(advice, rules=(*work, *wide), step=replace(step, is_noisy=False), left_out=_shown(left))
+
+
+def _is_main(metric: str, ruled: Collection[str]) -> bool:
+    return metric not in ruled and not metric.startswith((*DETAILS, "work."))
+
+
+def _shown(left: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
+    return tuple(one for one in left if one.metrics)
+
+
+def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> ProposedRule | None:
+    """Return the rule about a time with twice its tolerance: one trace of unchanged code must pass nearly always."""
+    among = [percent for percent in TOLERANCES if percent >= 2 * (rule.tolerance or 0)]
+    fit = Trial.of(runs, {STEP}, today).fitted(about(STEP), among) if among else ""
+    return _of_fit("usual", rule.subject, fit) if isinstance(fit, Fit) else None
 
 
 def _advise(runs: Sequence[Run], today: date, is_paired: bool, better: Mapping[str, Better]) -> Advice:

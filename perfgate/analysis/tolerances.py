@@ -71,9 +71,9 @@ class Trial(Struct, frozen=True):
         kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in metrics)) for run in runs)
         return cls(tuple(kept), today, better)
 
-    def fitted(self, write: Writer) -> Fit | str:
-        """Return the sentence with the smallest tolerance that fits, or why there is none."""
-        sentences = {percent: write(f"within {percent}% of baseline") for percent in TOLERANCES}
+    def fitted(self, write: Writer, among: Sequence[int] = TOLERANCES) -> Fit | str:
+        """Return the sentence with the smallest tolerance in percent that fits, or why there is none."""
+        sentences = {percent: write(f"within {percent}% of baseline") for percent in among}
         tolerances = {sentence: percent for percent, sentence in sentences.items() if sentence is not None}
         if not tolerances:
             return "a rule cannot name them"

@@ -7,8 +7,9 @@ from typing import Literal
 from msgspec import Struct
 
 #: `usual`: the usual value must not change. `cost`: nor must the mean, which pays for every stall. `budget`: a limit
-#: that holds whatever the baseline is. `sum`: the time of all calls in a step.
-Purpose = Literal["usual", "cost", "budget", "sum"]
+#: that holds whatever the baseline is. `sum`: the time of all calls in a step. `work`: what a step asks of a device.
+#: `input`: the share of a step that waits for input.
+Purpose = Literal["usual", "cost", "budget", "sum", "work", "input"]
 
 
 class ProposedRule(Struct, frozen=True):
@@ -30,6 +31,8 @@ class ProposedRule(Struct, frozen=True):
     is_calibrated: bool = False
     #: A limit that all runs pass, as a proposal.
     limit: str | None = None
+    #: True if it only warns.
+    warns: bool = False
 
 
 class SteadierMetric(Struct, frozen=True):

@@ -96,6 +96,7 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
         strict=evidence.case.strict,
         at_worst=_limit_at_worst(evidence, asks),
         noise=_noise_between(evidence, new, stored),
+        exact=is_exact(evidence.unit, evidence.method.statistic, new.measures),
     )
     doubts = (*_start(evidence, hides=breaks_with_start(new, terms)), *_amounts(evidence, new, stored))
     return LimitQuestion(terms, tuple(evidence.method.steady(series) for series in new.series), new, doubts)

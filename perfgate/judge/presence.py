@@ -42,7 +42,7 @@ def check_presence(evidence: Evidence) -> None:
     stored, seen = subject.members(subject.base), subject.members(subject.new)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if not members:
-            _refuse_unread(view, is_alone=not evidence.runs.names)
+            refuse_unread(view, is_alone=not evidence.runs.names)
             if not stored and (unlike := unlike_run(evidence, view)):
                 raise unlike
             where = "the baseline has it" if stored else "other runs have it"
@@ -70,7 +70,7 @@ def check_presence(evidence: Evidence) -> None:
     _check_rank_lengths(evidence)
 
 
-def _refuse_unread(view: RunView, *, is_alone: bool) -> None:
+def refuse_unread(view: RunView, *, is_alone: bool) -> None:
     """Name the fault of a run without any metric, which is the cause of each absent one. Raises CannotJudge.
 
     `is_alone` is True if no other new run has a metric: then a report shows the fault once, and no table.

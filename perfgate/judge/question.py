@@ -49,6 +49,8 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
     at_worst: float | None = None
     #: The standard deviation of the logarithm between runs, as far as it is known; 0 for what has no noise.
     noise: float = 0.0
+    #: True for counts and sizes, which have no noise if all values of a run are equal.
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.bound):

@@ -10,6 +10,7 @@ from perfgate.judge.evidence import Evidence
 from perfgate.judge.explanation import parts_not_stored
 from perfgate.judge.pairs import base_goes_first, number_of, order_bias
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
+from perfgate.judge.work import less_work
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.steady import two_modes
 from perfgate.words import change, notes
@@ -55,6 +56,8 @@ def change_message(evidence: Evidence, question: ChangeQuestion, result: ChangeR
 def change_notes(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> list[str]:
     """The notes below a change."""
     added = [notes.IMPROVED] if result.improved else []
+    if result.improved and (found := less_work(evidence)) is not None:
+        added.append(notes.less_work(result.estimate or 0.0, *found))
     of_side = _of_runs if question.ratios is None else _of_pairs
     added += of_side(evidence, question, result)
     added += two_modes_of(evidence, question.new)

@@ -13,10 +13,11 @@ from perfgate.judge.case import Case
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import Member, Members
+from perfgate.judge.presence import refuse_unread
 from perfgate.judge.question import WorkCount, WorkQuestion
 from perfgate.judge.subjects import JudgedRuns, Subject
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import Clause, WorkClause, glob_matches
+from perfgate.rules.syntax.sentence import Clause, Selector, WorkClause, glob_matches
 from perfgate.stats.distributions import FloatArray
 from perfgate.words.steps import complete_base, make_baseline, sources_of
 
@@ -43,6 +44,8 @@ def ask_work(evidence: Evidence, subjects: Sequence[Subject]) -> WorkQuestion:
     """The question about all counts of a clause. Raises CannotJudge if one side was not counted."""
     asks = evidence.clause.asks
     assert isinstance(asks, WorkClause)
+    for view in evidence.subject.new_views:
+        refuse_unread(view, is_alone=not evidence.runs.names)
     left_out = _OF_HOST if asks.device else ()
     chosen = [one for one in subjects if one.key.metric not in left_out and _is_count(one)]
     counts = tuple(count for subject in chosen for count in _counts(evidence, subject))
@@ -122,3 +125,29 @@ def _refuse_uncounted(evidence: Evidence) -> None:
     names = listed(sorted({view.run.format for view in evidence.subject.new_views}))
     message = f"the new runs have no counts of work ({names})"
     raise CannotJudge("metric-absent", message, "record a trace, or measure with `perfgate.Recorder(work=True)`")
+
+
+#: The counts that show whether a faster program does less, the one that follows the shapes best first.
+_WITNESSES = ("work.flops", "work.blocks", "work.kernels", "work.ops")
+#: A smaller share of the work is not worth a word.
+_LESS = 0.01
+
+
+def less_work(evidence: Evidence) -> tuple[str, float] | None:
+    """Return the count of work that shrank, and by which share; None if none did, or both sides do not have one."""
+    for metric in _WITNESSES:
+        base, new = (
+            [float(np.mean(values)) for view in side for values in _witnessed(view, metric)]
+            for side in (evidence.subject.base_views, evidence.subject.new_views)
+        )
+        if base and new and sum(base) > 0:
+            share = 1 - (sum(new) / len(new)) / (sum(base) / len(base))
+            return (metric, share) if share > _LESS else None
+    return None
+
+
+def _witnessed(view: RunView, metric: str) -> Iterator[FloatArray]:
+    for series in view.select(Selector(metric, quoted=True)).values() if view.may_hold(metric) else ():
+        values = _values(series)
+        if values is not None:
+            yield values

@@ -11,7 +11,14 @@ from perfgate.core.wording import listed, plural
 from perfgate.reporters.terminal_page import GAP, Page
 
 _HEADS = ("rule", "tolerance", "fails from", "noise", "")
-_PURPOSES = {"usual": "", "cost": "cost", "sum": "all calls of a step", "budget": "budget"}
+_PURPOSES = {
+    "usual": "",
+    "cost": "cost",
+    "sum": "all calls of a step",
+    "budget": "budget",
+    "work": "exact",
+    "input": "",
+}
 #: Beyond this change, stored runs are a poor gate for the time of a step: pairs see less.
 _POOR = 0.25
 #: The least width of the first column.
@@ -75,9 +82,11 @@ def _advice(page: Page, advice: Advice) -> None:
 def _cells(rule: ProposedRule) -> list[str]:
     fails = "unknown" if rule.fails_from is None else format_change(rule.fails_from)
     if rule.fails_from == 0:
-        fails = f"any beyond {rule.tolerance}%"
-    noise = "" if rule.purpose == "budget" else "none" if rule.noise is None else f"{100 * rule.noise:.2g}%"
-    return [rule.subject, rule.asks, fails, noise, _PURPOSES[rule.purpose]]
+        fails = f"any beyond {rule.tolerance}%" if rule.tolerance else "any"
+    if rule.purpose == "input":
+        fails = ""
+    noise = "" if rule.purpose in ("budget", "input") else "none" if rule.noise is None else f"{100 * rule.noise:.2g}%"
+    return [rule.subject, rule.asks, fails, noise, "warns" if rule.warns else _PURPOSES[rule.purpose]]
 
 
 def _legend(advice: Advice) -> str:

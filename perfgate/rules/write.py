@@ -29,6 +29,8 @@ class WrittenRule(Struct, frozen=True):
     sentence: str
     comments: Sequence[str] = ()
     proposed: Sequence[str] = ()
+    #: True for a rule that only warns.
+    warns: bool = False
 
 
 def sentence_of(metric: str, rest: str) -> str | None:
@@ -70,7 +72,10 @@ def render(suite: str, rules: Sequence[WrittenRule], head: Sequence[str] = ()) -
 def rule_lines(rule: WrittenRule) -> list[str]:
     """Return the lines of a rule, not indented: its comments, its sentence, and proposed sentences as comments."""
     proposed = [f"# - {scalar(text)}" for text in rule.proposed]
-    return [*_comments(rule.comments), f"- {scalar(rule.sentence)}", *proposed]
+    lines = (
+        [f"- assert: {scalar(rule.sentence)}", "  severity: warning"] if rule.warns else [f"- {scalar(rule.sentence)}"]
+    )
+    return [*_comments(rule.comments), *lines, *proposed]
 
 
 def _comments(texts: Sequence[str]) -> list[str]:

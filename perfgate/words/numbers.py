@@ -8,6 +8,7 @@ from perfgate.core import Estimate, KnownNoise, RelativeChange, RunEstimate, Sha
 from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import member_name, plural, series_name
 from perfgate.words.answer import effect, without_hosts
+from perfgate.words.work import is_work, largest_difference
 
 _NOT_MEASURED = "not measured"
 
@@ -24,6 +25,8 @@ def measured(verdict: Verdict) -> list[str]:
     A limit: `72.6 ms [58.1, 123.1]`. A change: `361 → 372 ms` and `+3.1% [+1.2%, +5.0%]`.
     """
     new, base, change = verdict.new, verdict.base, verdict.change
+    if is_work(verdict):
+        return [largest_difference(verdict)]
     if verdict.kind == "limit":
         if new is None or new.estimate is None:
             return [_NOT_MEASURED]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from perfgate.core import Acceptance, NextStep
+from perfgate.core import Acceptance, NextStep, Verdict
 from perfgate.core.next_steps import NO_STEP
 from perfgate.core.results import WorkResult
 from perfgate.core.units import format_change, format_number, format_value
@@ -40,7 +40,8 @@ def work_message(result: WorkResult) -> str:
     if result.shrunk:
         said.append(_said(result.shrunk, "less"))
     if not said:
-        said.append(f"each step does the same work: {plural(result.counts, 'count')} are equal")
+        equal = "are" if result.counts > 1 else "is"
+        said.append(f"each step does the same work: {plural(result.counts, 'count')} {equal} equal")
     if result.allowed:
         said.append(f"allowed: {_said(result.allowed, 'more')}")
     if result.varied:
@@ -62,6 +63,22 @@ def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
             "approve", f"{text}; if it is intended, ", "can approve a run of it after the merge"
         )
     return NextStep("approve", f"{text}; if it is intended, approve it", command=accept.approve)
+
+
+def is_work(verdict: Verdict) -> bool:
+    """Return whether a verdict is about exact work that was compared."""
+    return verdict.reason in ("more-work", "less-work") or (
+        verdict.asks.startswith(("no more ", "same ")) and verdict.outcome == "pass"
+    )
+
+
+def largest_difference(verdict: Verdict) -> str:
+    """Return the count that differs first, `1 → 7 synchronisations`, or that all are the same."""
+    if not verdict.work:
+        return "same work"
+    first = verdict.work[0]
+    noun = _NOUNS.get(first.metric, ("", first.metric.removeprefix("work.").replace("_", " ")))[1]
+    return f"{format_number(first.base)} → {format_number(first.new)} {noun}"
 
 
 def _said(differences: Sequence[WorkDifference], word: str) -> str:

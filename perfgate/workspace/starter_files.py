@@ -58,6 +58,8 @@ _PURPOSES = {
     "usual": "",
     "cost": "The cost: a mean includes the stalls, which a median ignores. ",
     "sum": "The time of all calls in a step: both more calls and slower calls count. ",
+    "work": "What a step asks of the device does not depend on how fast the machine is. ",
+    "input": "The part of a step that waits for input, from the medians of a run. ",
     "budget": "A budget: no run may be slower, whatever the baseline is, so approved changes cannot add up for ever. ",
 }
 
@@ -79,7 +81,8 @@ def rule_file(suite: str, advice: Advice) -> str:
 def written(advice: Advice) -> list[WrittenRule]:
     """Return the proposed rules, each with its reasons as a comment."""
     return [
-        WrittenRule(rule.sentence, _reasons(rule, advice), (rule.limit,) if rule.limit else ()) for rule in advice.rules
+        WrittenRule(rule.sentence, _reasons(rule, advice), (rule.limit,) if rule.limit else (), rule.warns)
+        for rule in advice.rules
     ]
 
 
@@ -88,6 +91,11 @@ def _reasons(rule: ProposedRule, advice: Advice) -> list[str]:
     said += [one.reason for one in advice.steadier if rule.subject.startswith(f"{one.metric} ")]
     if rule.purpose == "budget":
         return [f"{said[0]} It is {format_change(rule.fails_from)} beyond the slowest of {plural(advice.runs, 'run')}."]
+    if rule.purpose == "input":
+        return said
+    if rule.purpose == "work" and rule.noise is None:
+        warns = " It only warns: the step does not wait for the host." if rule.warns else ""
+        return [f"{said[0]} Counts are exact, so one run decides.{warns}"]
     if rule.noise is None:
         said.append(f"It is compared without noise: every change of more than {rule.tolerance}% fails.")
     elif advice.is_paired:

@@ -193,7 +193,7 @@ def _of_unknown_noise(
     sharp, rate = _cautious(runs, prior_of(_SHARP_PRIOR, tolerated)), _SHARP_RED * rate
     if not runs.may_fail(len(runs.new)):
         reach = t_quantile(sharp.degrees_of_freedom or 1.0, 1 - _GROSS_SHARE * rate) * sharp.standard_error
-        return replace(bounds, sharp=sharp, sharp_red=reach, gross=max(_GROSS, doubted.size))
+        return replace(bounds, sharp=sharp, sharp_red=reach, gross=max(_GROSS, tolerated.size))
     counts = tuple(count for count in counts if runs.may_fail(count) and runs.freedom_of(count) >= _SHARP_FREEDOM)
     reach = _Look.of(runs, counts).reach(sharp, rate, design.sharp_spending)
     return replace(bounds, sharp=sharp, sharp_red=reach)

@@ -39,7 +39,8 @@ def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
     if missing is not None:
         return LimitResult(outcome="error", reason=missing, runs=len(runs))
     statistic = parse_statistic(terms.statistic)
-    if isinstance(statistic, Quantile) and not any(run.single for run in runs):
+    is_constant = _is_constant(runs, terms)
+    if isinstance(statistic, Quantile) and not is_constant and not any(run.single for run in runs):
         return _judge_quantile(runs, statistic, terms)
     limit = _value_limit(runs, statistic, terms)
     if not math.isfinite(limit.estimate):
@@ -118,10 +119,19 @@ def _value_limit(runs: Sequence[SteadyRun], statistic: Statistic, terms: LimitTe
         largest = statistic.largest if isinstance(statistic, Extreme) else terms.upper
         worst = max(values) if largest else min(values)
         return ValueLimit(worst, worst, worst, None, exact=True)
+    if _is_constant(runs, terms):
+        numbers = [_value(run, statistic) for run in runs]
+        worst = max(numbers) if terms.upper else min(numbers)
+        return ValueLimit(worst, worst, worst, None, exact=True)
     if isinstance(statistic, Quantile) or any(run.single for run in runs):
         # The noise inside a single number is unknown, so only the spread between runs counts.
         return numbers_limit([_value(run, statistic) for run in runs], terms.confidence)
     return mean_limit([statistic.estimate(run.values) for run in runs], terms.prior[1], terms.confidence)
+
+
+def _is_constant(runs: Sequence[SteadyRun], terms: LimitTerms) -> bool:
+    """Return whether these are counts or sizes with one value in each run, which have no noise."""
+    return terms.exact and all(bool((run.values == run.values[0]).all()) for run in runs)
 
 
 def _value(run: SteadyRun, statistic: Statistic) -> float:
