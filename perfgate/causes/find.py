@@ -18,11 +18,10 @@ from perfgate.causes.memory import find_memory
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, measure_noise
 from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
-from perfgate.causes.ranks import find_slow_ranks
+from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
 from perfgate.causes.series_findings import find_in_series
 from perfgate.causes.series_noise import SeriesNoise
 from perfgate.causes.slowdowns import find_slowdowns
-from perfgate.causes.tree_difference import not_timed, place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 

@@ -26,8 +26,7 @@ from msgspec.structs import replace
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.nesting import PERHAPS_WHOLE
 from perfgate.core import Run, Series
-from perfgate.core.call_names import stable_name
-from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
 
 _REPEATED = re.compile(r"#\d+$")
 #: The families of metrics of each tree, and the kinds of their nodes.

@@ -30,9 +30,8 @@ from perfgate.commands.bisect_request import BisectRequest, from_history, rulese
 from perfgate.core.bisection import BisectReport
 from perfgate.core.wording import plural
 from perfgate.measuring.items import clock, item_runner
-from perfgate.measuring.keeping import claim
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.until_settled import Tell
+from perfgate.measuring.until_settled import Tell, claim
 from perfgate.reporters import bisect_text
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.output_files import output_faults, write_reports

@@ -9,9 +9,8 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from perfgate.bisect.metric import MetricValue
 from perfgate.bisect.posterior import Posterior
-from perfgate.bisect.ranges import SearchedRange
+from perfgate.bisect.ranges import MetricValue, SearchedRange
 from perfgate.bisect.search import USED_UP, SearchResult, Suspect
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_causes import ANOTHER, Neighbours

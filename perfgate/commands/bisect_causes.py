@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from perfgate.bisect.metric import MetricValue
+from perfgate.bisect.ranges import MetricValue
 from perfgate.bisect.search import SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.causes.paired import FEWEST_PAIRS

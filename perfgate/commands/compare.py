@@ -37,8 +37,8 @@ from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts
-from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.rule_source import no_rules
 
 #: The place of the rules of a comparison, which are in no file.
 _HERE = Location("compare")

@@ -16,11 +16,10 @@ from perfgate.cli.shared import JUDGING, baselines_option, command_options, outp
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
-from perfgate.history.commits import commit_line
 from perfgate.history.compaction import compact
-from perfgate.history.load import load
+from perfgate.history.imports.imported_runs import utc_time
+from perfgate.history.load import commit_line, load
 from perfgate.history.store import places, verify
-from perfgate.history.times import utc_time
 from perfgate.reporters.history_table import render_json, render_text
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused

@@ -12,7 +12,7 @@ from perfgate.cli.printing import complain, screen
 from perfgate.cli.shared import command_options
 from perfgate.commands.history import PLACE
 from perfgate.core import Problem
-from perfgate.core.false_alarms import FalseAlarms
+from perfgate.core.remembered_runs import FalseAlarms
 from perfgate.history.false_alarms import MOST_FALSE, false_alarms, interval
 from perfgate.history.noise import branch_of
 from perfgate.history.store import HistoryColumn, StoredHistory, places, read

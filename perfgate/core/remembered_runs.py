@@ -1,15 +1,16 @@
-"""The remembered runs of main as they are stored: one number of each metric for each run.
+"""The remembered runs of main as they are stored, where their facts changed, and the false alarms of rules over them.
 
 `run_history` has them in order, with the changes of each metric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 
 from msgspec import Struct, field
 
-from perfgate.core.runs import Fact, Key, Kind
+from perfgate.core.runs import Fact, Key, Kind, fact_text
 from perfgate.core.verdicts import Better
 from perfgate.core.wording import series_name
 
@@ -79,3 +80,70 @@ class HistoryRecord(Struct, frozen=True):
     identity: Mapping[str, Fact | None]
     run: HistoryRun
     values: tuple[HistoryValue, ...]
+
+
+#: A fact that changes more often than this, as a share of the runs, explains no change: a host of a pool, a clock.
+_OFTEN = 0.05
+_FEW = 3
+
+
+class ChangedFact(Struct, frozen=True):
+    """A fact that a run has with another value than the run before it; `at` is the position of the run."""
+
+    at: int
+    name: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.name} from {self.before} to {self.after}"
+
+
+class ChangedFacts(Struct, frozen=True):
+    """The changes of facts, by name and then in the order of the runs."""
+
+    #: Those that may explain a change of a metric.
+    steady: tuple[ChangedFact, ...]
+    #: The names of facts that change often, with the number of their changes.
+    often: tuple[tuple[str, int], ...]
+
+
+def changed_facts(runs: Sequence[HistoryRun]) -> ChangedFacts:
+    """Return where facts changed between runs. A run that lacks a fact changes nothing."""
+    found: dict[str, list[ChangedFact]] = {}
+    known: dict[str, str] = {}
+    for at, run in enumerate(runs):
+        for name, fact in run.context.items():
+            text = fact_text(fact)
+            before = known.get(name)
+            known[name] = text
+            if before is not None and before != text:
+                found.setdefault(name, []).append(ChangedFact(at, name, before, text))
+    most = max(_FEW, _OFTEN * len(runs))
+    steady = tuple(one for name in sorted(found) if len(found[name]) <= most for one in found[name])
+    return ChangedFacts(steady, tuple((name, len(found[name])) for name in sorted(found) if len(found[name]) > most))
+
+
+class FalseAlarms(Struct, frozen=True):
+    """The false alarms of a rule about one metric, as a replay over remembered runs counts them.
+
+    `low` and `high` are the one-sided 95 % bounds of their rate (Clopper and Pearson 1934).
+    """
+
+    rule: str
+    #: The metric with its labels and statistic.
+    series: str
+    #: `SUITE/ENVIRONMENT` of the runs, and their branch (`""` if they do not tell it).
+    place: str
+    branch: str
+    alarms: int
+    runs: int
+    low: float
+    high: float
+    #: The last day of the proposed quarantine; None if the alarms are too few for one.
+    quarantine_until: date | None = None
+
+    @property
+    def reason(self) -> str:
+        """The reason of the proposed quarantine."""
+        return f"{self.alarms} of {self.runs} unchanged runs of {self.branch or 'the history'} were red"

@@ -1,4 +1,4 @@
-"""The problems of a rule file as marks in its text: the messages of `perfgate rules check`, with ranges."""
+"""The problems of a rule file as marks in its text, and the explanation of the rule at a place."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from perfgate.core import Problem, Severity
+from perfgate.core.resource_limits import DEFAULT
 from perfgate.core.wording import MAPPING_FILE
+from perfgate.documents.yaml import YamlSpan, load_document
 from perfgate.mappings.document import load_mappings
+from perfgate.rules.explain import explain
 from perfgate.rules.load import check_rules, readable_rulesets
 from perfgate.rules.stored_names import absent_metrics
 
@@ -73,3 +76,32 @@ def _mark(problem: Problem, lines: list[str]) -> Mark:
     # The excerpt underlines the wrong word; without one, the mark is the rest of the line.
     width = problem.excerpt.splitlines()[-1].count("^") if problem.excerpt else length - start
     return Mark(line, start, start + max(width, 1), problem.severity, problem.message)
+
+
+class Hint(Struct, frozen=True):
+    """A text about the part of a line from `start` to before `end`."""
+
+    text: str
+    line: int
+    start: int
+    end: int
+
+
+def hint(name: str, text: str, line: int, column: int) -> Hint | None:
+    """Return the explanation of the rule at a place; None if the sentence is wrong."""
+    document = load_document(name, text.encode("utf-8", "replace"), DEFAULT)
+    for ruleset in readable_rulesets([(name, text.encode("utf-8", "replace"))]):
+        for rule in ruleset.rules:
+            spans = [
+                span for span in document.values.values() if (span.line, span.column) == (rule.at.line, rule.at.column)
+            ]
+            if any(_includes(span, line, column) for span in spans):
+                own = document.lines[line]
+                start = spans[0].column - 1 if line == spans[0].line - 1 else len(own) - len(own.lstrip())
+                return Hint(explain(rule, ruleset), line, start, max(len(own.rstrip()), start + 1))
+    return None
+
+
+def _includes(span: YamlSpan, line: int, column: int) -> bool:
+    end_line, end_column = span.end
+    return (span.line - 1, span.column - 1) <= (line, column) <= (end_line - 1, end_column)

@@ -20,9 +20,8 @@ from perfgate.history.store import add
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import opened
-from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
-from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_ruleset
 from perfgate.workspace.surroundings import git
 
 

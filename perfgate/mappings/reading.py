@@ -24,11 +24,10 @@ from perfgate.mappings.record_source import FileRecords, Record
 from perfgate.mappings.units import IN_VALUE, split_value
 from perfgate.mappings.usual_records import UsualRecords
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.printed_units import Known
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import number, shown
+from perfgate.readers.values import Known, number, shown
 
 #: Steps are kept as int64.
 _MOST_STEPS = 1 << 62

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -15,9 +16,8 @@ from perfgate.documents.json_plain import plain_json
 from perfgate.mappings.line_patterns import mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
-from perfgate.mappings.printed_tables import PRINTED, printed_rows
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
-from perfgate.readers.csv_rows import cells_of, csv_rows
+from perfgate.readers.records import cells_of, csv_rows
 from perfgate.readers.text import InputFile
 
 #: The most names that a message lists.
@@ -226,3 +226,45 @@ def _names(data: Any, path: Path) -> str:
 def _names_here(names: list[str]) -> str:
     shown = ", ".join(name[:60] for name in names[:_NAMES_SHOWN])
     return shown + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "") or "no names"
+
+
+#: The signs between the cells of printed tables, which have no quotes.
+PRINTED = (" ", "|")
+#: A line between the header and the rows.
+_RULE = re.compile(r"[-=+|: \t]*")
+
+
+def printed_cells(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line; none of a line that only separates others."""
+    if _RULE.fullmatch(line):
+        return []
+    if delimiter == " ":
+        return line.split()
+    inner = line.strip().removeprefix("|").removesuffix("|")
+    return [cell.strip() for cell in inner.split("|")] if "|" in line else [line.strip()]
+
+
+def printed_rows(
+    run: RunBuilder, delimiter: str, is_header: Callable[[list[str]], bool]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each row below a header as its line and its cells by column; problems go to the run.
+
+    The table ends at an empty line, and may begin again with its header. A row with another number of cells is an
+    error.
+    """
+    header: list[str] = []
+    for number, line, _, ended in run.file.lines():
+        cells = printed_cells(line, delimiter)
+        if cells and is_header(cells):
+            header = cells
+        elif not line.strip():
+            header = []
+        elif not header or not cells or cells == header:
+            continue
+        elif not ended:
+            run.say("warning", "the last record is cut off; left out", number)
+        elif len(cells) == len(header):
+            yield number, dict(zip(header, cells, strict=True))
+        else:
+            message = f"a row has {len(cells)} cells, and its header has {len(header)} cells; left out"
+            run.say("error", message, number)

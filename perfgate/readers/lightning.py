@@ -41,10 +41,9 @@ from msgspec import Struct
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
-from perfgate.readers.profiler_times import ProfilerTimes
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.time_split import add_times
+from perfgate.readers.time_split import ProfilerTimes, add_times
 from perfgate.readers.torch_text.op_columns import Amount, add_amounts
 from perfgate.readers.torch_text.op_table import Labels, OpTable
 from perfgate.readers.values import number as number_of

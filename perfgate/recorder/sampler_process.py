@@ -1,4 +1,8 @@
-"""The process that samples the machine beside a program (`perfgate.machine.sampler`): its start and its end."""
+"""The process that samples the machine beside a program (`perfgate.machine.sampler`): its start and its end.
+
+It lies beside the results, and has their name with `.machine` at the end: `results.json.machine` for `results.json`.
+Globs for results do not match it, and perfgate reads it together with the results.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from perfgate.core.wording import MACHINE_FILE
@@ -82,3 +87,25 @@ def watched_since() -> int | None:
     if not began.isdigit() or not hasattr(os, "uname") or host != os.uname().nodename:
         return None
     return int(began) if int(began) <= time.monotonic_ns() else None
+
+
+@contextmanager
+def sampled(path: str | os.PathLike[str]) -> Iterator[Callable[[str, float, str], None]]:
+    """Sample the machine while a block runs, into the file beside the results in `path`. Never raises by itself.
+
+    The block gets a function that notes a value of the whole run there: its metric, its value and its unit.
+    """
+    process, before = None, os.environ.get(WATCHED)
+    with suppress(OSError):  # no room for a process, or a folder that cannot be written
+        process = SamplerProcess(sidecar_of(path))
+    if process is not None and process.is_ready:
+        os.environ[WATCHED] = process.words  # a Recorder in the command starts no second sampler
+    try:
+        yield process.note if process is not None else lambda metric, value, unit: None
+    finally:
+        if process is not None:
+            process.end()
+        if before is None:
+            os.environ.pop(WATCHED, None)
+        else:
+            os.environ[WATCHED] = before

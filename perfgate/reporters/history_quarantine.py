@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.core.false_alarms import FalseAlarms
+from perfgate.core.remembered_runs import FalseAlarms
 from perfgate.core.wording import plural
 from perfgate.reporters.terminal_page import GAP, Page
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.core.trained_model import TrainedModel
 from perfgate.documents.yaml import Path, YamlDocument, load_document
+from perfgate.rules.model_section import TrainedModel
 from perfgate.rules.ruleset import (
     DEFAULT_IDENTITY,
     AtWorst,

@@ -215,7 +215,7 @@ def _read_unwatched(options: ReadOptions, path: str, name: str) -> tuple[Run, ..
 
 def _read_in_parts(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
     """Read a large file, if possible with other processes."""
-    from perfgate.workspace.file_parts import file_parts
+    from perfgate.workspace.parallel import file_parts
 
     with file_parts(path) as parts, suppress(NotInParts):
         return _read_file(options, path, name, parts)

@@ -1,4 +1,4 @@
-"""Add the metrics of the machine to a run, from the file beside its results (`perfgate.machine.sidecar`)."""
+"""Add the metrics of the machine to a run, from the file beside its results (`perfgate.recorder.sampler_process`)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
 from perfgate.mappings.proposal.suggest import glob_of, suggest
 from perfgate.readers import Source
-from perfgate.reporters.suggestions import render_suggestions
+from perfgate.reporters.inspection import render_suggestions
 
 Command = Callable[..., Done]
 FILES = sorted(path for path in (Path(__file__).parent / "suggested").iterdir() if path.suffix != ".expected")

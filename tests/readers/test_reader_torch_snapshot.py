@@ -17,7 +17,7 @@ from perfgate.causes.find import find_causes
 from perfgate.core import Run
 from perfgate.core.resource_limits import Limits
 from perfgate.readers import Source, read
-from perfgate.readers.torch_snapshot.plain_pickle import PickleFault, PlainPickle
+from perfgate.readers.plain_pickle import PickleFault, PlainPickle
 
 sys.path.insert(0, str(FIXTURES))
 from make_torch_snapshot import MIB, TorchPickler, job

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from perfgate.mappings.proposal.draft import DraftMetric, MappingDraft
-from perfgate.mappings.proposal.fields import better_of, is_load
+from perfgate.mappings.proposal.fields import DraftMetric, MappingDraft, better_of, is_load
 from perfgate.mappings.units import NO_UNIT, written_unit
-from perfgate.readers.printed_units import unit_of_text
+from perfgate.readers.values import unit_of_text
 
 #: The number of lines that are read, and the greatest length of one.
 _MOST_LINES, _LONGEST = 5000, 2000

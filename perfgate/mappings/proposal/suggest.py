@@ -11,11 +11,11 @@ from perfgate.documents.json import load_json
 from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
 from perfgate.mappings.mapping_item import DELIMITERS
-from perfgate.mappings.printed_tables import PRINTED, printed_cells
-from perfgate.mappings.proposal.draft import MappingDraft
+from perfgate.mappings.proposal.fields import MappingDraft
 from perfgate.mappings.proposal.log_lines import of_lines
 from perfgate.mappings.proposal.tables import of_document, of_records
-from perfgate.readers.csv_rows import cells_of
+from perfgate.mappings.record_source import PRINTED, printed_cells
+from perfgate.readers.records import cells_of
 from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: The name of a column, which is neither a number nor a value with its name.

@@ -10,9 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core.file_mappings import FileKind
-from perfgate.mappings.proposal.draft import DraftMetric, MappingDraft
 from perfgate.mappings.proposal.fields import (
+    DraftMetric,
     FieldValues,
+    MappingDraft,
     Role,
     fields_of,
     is_commit,

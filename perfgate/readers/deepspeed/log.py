@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed import blocks, lines
-from perfgate.readers.deepspeed.restarts import Progress
+from perfgate.readers.deepspeed.lines import Progress
 from perfgate.readers.deepspeed.timers import WORD, Timers
 from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.printed_units import unit_of_name
-from perfgate.readers.values import checked
+from perfgate.readers.values import checked, unit_of_name
 
 
 class Scalars:

@@ -16,7 +16,7 @@ from perfgate.core import Report
 from perfgate.core.units import format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import clip, one_line, plural
 from perfgate.reporters.html import sections, what_changed
-from perfgate.reporters.html.sweeps import sweeps
+from perfgate.reporters.html.plots import sweeps
 from perfgate.words import answer, cause_words, numbers
 
 #: The longest name, path or message, in characters.

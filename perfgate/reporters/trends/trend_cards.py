@@ -13,8 +13,7 @@ from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.reporters.svg.elements import SafeText, element, joined, safe
-from perfgate.reporters.trends.trend_frame import frame, kind
-from perfgate.reporters.trends.trend_plot import plot
+from perfgate.reporters.trends.trend_plot import frame, kind, plot
 from perfgate.reporters.trends.trend_runs import TrendRuns
 from perfgate.words import history_words
 
