@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perfgate.core.branch import CommitLine
+from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import HistorySeries
 from perfgate.stats.history import DEFAULT
 

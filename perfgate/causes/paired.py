@@ -20,8 +20,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.causes.align import Alignment, TreeSide
-from perfgate.causes.findings import Finding
+from perfgate.causes.align import Alignment, Finding, TreeSide
 from perfgate.causes.merged import Floats
 from perfgate.causes.slowdowns import slowdown_kind
 from perfgate.stats.distributions import t_quantile

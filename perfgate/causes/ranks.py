@@ -12,8 +12,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from perfgate.causes.align import Alignment
-from perfgate.causes.findings import Finding
+from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.noise import Noise, difference_errors
 from perfgate.core.causes import Cause, PlaceTime, RankTime

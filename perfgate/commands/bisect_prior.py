@@ -14,7 +14,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.bisect.measurements import Model, StoredEnds, ends_of_history, stored_ends
 from perfgate.bisect.ranges import MetricValue, NoMetric, SearchedRange, prior_of, value_in_run
 from perfgate.core import Baseline, Fact, Run
-from perfgate.core.branch import CommitLine
+from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import HistorySeries
 from perfgate.core.wording import plural
 from perfgate.history.load import commit_line, load

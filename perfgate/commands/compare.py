@@ -21,9 +21,8 @@ from perfgate.cli.shared import (
     trace_mode_option,
     workers_option,
 )
-from perfgate.commands.causes import advised, causes_of
 from perfgate.commands.preparing import with_pairs
-from perfgate.commands.report_details import collected
+from perfgate.commands.report_details import advised, causes_of, collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
 from perfgate.core.next_steps import Acceptance

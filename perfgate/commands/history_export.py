@@ -8,7 +8,9 @@ from perfgate.cli.printing import complain, say
 from perfgate.cli.shared import command_options, output_option
 from perfgate.commands.history import PLACE, show
 from perfgate.core.run_history import LoadedHistory
-from perfgate.history.exports import FILES, SERVICES, openmetrics
+from perfgate.history import openmetrics
+from perfgate.history.export_services import SERVICES
+from perfgate.history.exports import FILES
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.output_files import output_faults, replace_file
 

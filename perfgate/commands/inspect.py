@@ -175,7 +175,7 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
 
     Raises Refused for a file that perfgate reads already, and for one without numbers.
     """
-    from perfgate.mappings.proposal.suggest import suggest
+    from perfgate.mappings.suggest import suggest
 
     limits = surroundings.limits()
     found: list[MappingSuggestion] = []

@@ -166,7 +166,7 @@ def _explained(
     """Return the causes, the verdicts with the causes that explain them, and a warning if the base has no trees."""
     if not any(one.exit_code or one.outcome == "fail" for one in verdicts):
         return None, verdicts, []
-    from perfgate.commands.causes import explained
+    from perfgate.commands.report_details import explained
 
     return explained(case, verdicts)
 

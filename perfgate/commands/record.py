@@ -11,7 +11,7 @@ import click
 from perfgate.cli.printing import tell
 from perfgate.measuring.command_cost import command_cost
 from perfgate.measuring.programs import Program, RunFailed, Stopped, end_all, stopped_by_signals
-from perfgate.recorder.sampler_process import sampled, sidecar_of, watched_since
+from perfgate.recorder.watch import sampled, sidecar_of, watched_since
 from perfgate.workspace.options import Refused, shown_path
 
 

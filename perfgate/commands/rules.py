@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import click
 from msgspec.structs import replace
 
-from perfgate.analysis.impossible_shares import impossible_shares
+from perfgate.analysis.tolerances import impossible_shares
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import each_file, open_store

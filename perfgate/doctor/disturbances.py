@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from perfgate.core.examination import Disturbance
 from perfgate.core.wording import listed, plural
+from perfgate.machine.gpus import load_nvml
 from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure
-from perfgate.machine.nvml import load_nvml
 
 #: Others, steal, throttling and waiting disturb from this share on: of one processor, or of the time.
 _DISTURBS = 0.02

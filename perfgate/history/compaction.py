@@ -15,8 +15,7 @@ from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Location, Problem
 from perfgate.core.remembered_runs import HistoryRecord, SeriesName
 from perfgate.core.wording import plural
-from perfgate.history.files import records_of
-from perfgate.history.month_files import month_file
+from perfgate.history.files import month_file, records_of
 from perfgate.history.store import listed, read_file, tool, write_new
 from perfgate.workspace.options import Refused
 

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from perfgate.baselines.files import StoredLevel
 from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import Store, open_store
-from perfgate.core.branch import CommitLine, CommitNote
-from perfgate.core.remembered_runs import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.run_history import ApprovedLevel, EnvironmentHistory, HistorySeries, LoadedHistory
 from perfgate.core.wording import synonyms
 from perfgate.history.series import order_of, series_of

@@ -12,7 +12,7 @@ import msgspec
 from perfgate.core import Better, Key, Kind
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.core.units import BASE_UNITS
-from perfgate.documents.signed_files import SignedFile
+from perfgate.documents.structs import SignedFile
 
 RUN_SCHEMA = "perfgate.history/1"
 #: The digits of a value, of its error, and of its effective sample size.

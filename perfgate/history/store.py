@@ -21,8 +21,7 @@ from perfgate.baselines.places import HISTORY, MONTH_FILE, UnsafeName, environme
 from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
-from perfgate.history.files import REMEDY, HistoryFile, decode
-from perfgate.history.month_files import name_of
+from perfgate.history.files import REMEDY, HistoryFile, decode, name_of
 from perfgate.history.run_files import MetricFilter, run_file
 from perfgate.stats.change_point_values import IntArray
 from perfgate.stats.distributions import FloatArray

@@ -2,6 +2,6 @@
 
 `sampler` is a process of its own beside the program. It reads sensors ten times a second (`linux`, `nvml`, `amd`),
 makes one value of each window of time (`channels`), and writes them as a results document beside the results of the
-run. `sidecar` samples while a command runs; `perfgate.recorder.sampler_process` starts and ends the process. Like the
+run. `sidecar` samples while a command runs; `perfgate.recorder.watch` starts and ends the process. Like the
 recorder, all of this imports only the standard library and the libraries of the sensors.
 """

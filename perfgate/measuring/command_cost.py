@@ -24,7 +24,7 @@ from perfgate.recorder.counters import (
     NotCounted,
     OpenCounter,
 )
-from perfgate.recorder.sampler_process import sampled
+from perfgate.recorder.watch import sampled
 
 #: Takes a metric, its value and its unit.
 Note = Callable[[str, float, str], None]

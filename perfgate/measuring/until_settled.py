@@ -83,7 +83,7 @@ JudgeRuns = Callable[[Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run a command until every verdict is final. Raises Refused for usage errors."""
     from perfgate.measuring.command_cost import command_cost
-    from perfgate.recorder.sampler_process import sampled
+    from perfgate.recorder.watch import sampled
 
     side, folder = ProgramSide(words, cpus=options.cpus), options.new_folder(tell)
     made: list[Path] = []

@@ -7,7 +7,7 @@ from typing import Any
 from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural
-from perfgate.reporters import causes
+from perfgate.reporters import json_report
 from perfgate.reporters.markdown import code, prose
 from perfgate.reporters.plain_json import encode, stable
 from perfgate.reporters.terminal_page import Page
@@ -195,7 +195,7 @@ def json(report: BisectReport) -> str:
         "notes": list(report.notes),
     }
     if report.causes is not None:
-        document |= causes.documents(report.causes)
+        document |= json_report.documents(report.causes)
     return encode(document)
 
 

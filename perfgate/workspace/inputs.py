@@ -132,7 +132,7 @@ def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath
     own = [with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs]
     content = {file.sha256 for run in own for file in run.files} if any(run.series for run in own) else ()
     if beside := machine_files(path):
-        from perfgate.workspace.sidecars import merged, with_machine
+        from perfgate.workspace.env_facts import merged, with_machine
 
         reading = replace(options, format=None, mappings=())
         own = with_machine(own, merged([_read_file(reading, one, shown_path(one))[0] for one in beside]))

@@ -18,7 +18,7 @@ from perfgate.core.examination import Floor, MeasuredLoad, RuleNeed
 from perfgate.doctor import loads as known_loads
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
 from perfgate.doctor.disturbances import examine_cards, quietest_cpu, snapshot
-from perfgate.doctor.floors import floor_of_pairs, floor_of_runs, floors_of, needed_floor
+from perfgate.doctor.loads import floor_of_pairs, floor_of_runs, floors_of, needed_floor
 from perfgate.reporters.doctor import _need
 from perfgate.workspace.inputs import read_runs
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
-from perfgate.reporters.svg.elements import SafeText, element, joined
+from perfgate.reporters.svg import SafeText, element, joined
 from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
 from perfgate.words import history_words

@@ -15,10 +15,8 @@ from msgspec import Struct
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import Unit, display_unit, display_units, format_change, format_value, printed_base
 from perfgate.core.wording import plural
-from perfgate.reporters.svg import axes, paths
-from perfgate.reporters.svg.elements import SafeText, element
-from perfgate.reporters.svg.scales import ends, scale
-from perfgate.reporters.svg.ticks import value_ticks
+from perfgate.reporters import svg
+from perfgate.reporters.svg import SafeText, element, ends, scale, value_ticks
 from perfgate.reporters.trends.trend_runs import RunMark, TrendRuns
 from perfgate.words import history_words
 
@@ -157,13 +155,13 @@ def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
     parts = [
         element("title", f"{show.one.name}: every run", id=f"t-{name}"),
         element("desc", described(show), id=f"d-{name}"),
-        axes.grid(value_ticks(show.low, show.high, unit, 2 if is_small else 5, is_log=show.is_log), ordinate),
+        svg.grid(value_ticks(show.low, show.high, unit, 2 if is_small else 5, is_log=show.is_log), ordinate),
         element("svg", *_behind(show, changes), class_="behind", y=ABOVE, width="100%", height=inner,
                 preserveAspectRatio="none", viewBox=f"{show.left:g} 0 {show.width:g} 1"),
         element("svg", *_values(show, changes), class_="dots", y=ABOVE, width="100%", height=inner,
                 preserveAspectRatio="none", viewBox=f"{show.left:g} 0 {show.width:g} {STEPS}"),
         *_words(show, changes, height),
-        axes.labels_below(list(_days(show, 2 if is_small else 3)), height - 4),
+        svg.labels_below(list(_days(show, 2 if is_small else 3)), height - 4),
     ]  # fmt: skip
     return element(
         "svg", *parts, class_="plot", height=height, role="img",
@@ -202,12 +200,12 @@ def _behind(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[Safe
             yield element("rect", x=change.first, width=change.last - change.first, height=1, class_="range")
     for name, marks in (("release", show.track.releases), ("machine", show.track.machine)):
         if places := [mark.at - 0.5 for mark in marks if mark.at >= show.track.first]:
-            yield element("path", d=paths.verticals(places, 0, 1), class_=name)
+            yield element("path", d=svg.verticals(places, 0, 1), class_=name)
     for name in ("open", "approved", "gone", "better", "neutral"):
         if found := [change.at for change in changes if change.kind == name]:
-            yield element("path", d=paths.verticals(found, 0, 1), class_=name)
+            yield element("path", d=svg.verticals(found, 0, 1), class_=name)
     beyond = [(x, int(y > 0)) for x, y in _points(show) if not 0 <= y <= STEPS]
-    yield element("path", d=paths.dots(beyond), class_="beyond")
+    yield element("path", d=svg.dots(beyond), class_="beyond")
 
 
 def _points(show: TrendFrame) -> list[tuple[int, int]]:
@@ -219,17 +217,17 @@ def _values(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[Safe
     """Yield the dots and the levels; levels with an open change for the worse are drawn again in its colour."""
     points = _points(show)
     size = "few" if len(points) <= 150 else "some" if len(points) <= 500 else "many"
-    yield element("path", d=paths.dots(points), class_=f"runs {size}")
+    yield element("path", d=svg.dots(points), class_=f"runs {size}")
     pieces = [
         (max(show.boundary(start), show.left), show.boundary(end), float(show.heights([level])[0]))
         for start, end, level in show.one.levels()
         if end and show.boundary(end) > show.left
     ]
-    yield element("path", d=paths.steps(pieces), class_="level")
+    yield element("path", d=svg.steps(pieces), class_="level")
     bad = [c for c in changes if c.kind == "open"]
     worse = [piece for piece in pieces if any(c.at <= piece[0] and piece[1] <= c.until for c in bad)]
     if worse:
-        yield element("path", d=paths.steps(worse), class_="level open")
+        yield element("path", d=svg.steps(worse), class_="level open")
 
 
 def _words(show: TrendFrame, changes: Sequence[PlottedChange], height: int) -> Iterator[SafeText]:

@@ -1,28 +1,32 @@
-"""MLflow: an experiment for each suite and environment, with a run for each remembered run.
-
-The target is a folder, `sqlite:///FILE` or the URL of a tracking server. A run that is there already, by the tag
-`perfgate.run`, is not written again. Metrics are in base units; their names are those of series, with the letters that
-MLflow allows.
-"""
+"""Histories in services of other tools: a row in `SERVICES` for each, which needs the package of the service."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Callable
 from datetime import datetime
 
 from perfgate.core import fact_text
 from perfgate.core.remembered_runs import HistoryRun
 from perfgate.core.run_history import EnvironmentHistory, LoadedHistory
 
-NAME = "mlflow"
 _TAG = "perfgate.run"
 _NOT_ALLOWED = re.compile(r"[^\w\-. :/]")
 #: MLflow takes at most this many metrics at once.
 _BATCH = 1000
 
 
-def send(found: LoadedHistory, target: str) -> list[str]:
-    """Write the runs; returns the lines to print. Raises ImportError without mlflow."""
+def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
+    """Write an experiment for each suite and environment, with a run for each remembered run.
+
+    Returns the lines to print. Metrics are in base units; their names are those of series, with the letters that MLflow allows. A run that is there
+    already, by the tag `perfgate.run`, is not written again. Raises ImportError without mlflow.
+
+    Parameters
+    ----------
+    target : a folder, `sqlite:///FILE` or the URL of a tracking server.
+    """
     try:
         from mlflow import MlflowClient
         from mlflow.entities import Metric, RunTag
@@ -86,3 +90,42 @@ def _tags(run: HistoryRun) -> dict[str, str]:
 
 def _milliseconds(time: str) -> int:
     return round(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() * 1000)
+
+
+def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
+    """Write a project for each suite, with a run for each environment and a step for each remembered run.
+
+    Returns the lines to print. The id of a run is a hash of the suite and the environment, so a later export replaces
+    it. Raises ImportError without wandb.
+
+    Parameters
+    ----------
+    target : the folder of an offline run (`wandb sync` uploads it), or `online`, for the server of wandb's login.
+    """
+    try:
+        import wandb
+    except ImportError:
+        raise ImportError("the export to Weights & Biases needs wandb: pip install 'perfgate[wandb]'") from None
+    lines = []
+    for place in found.environments:
+        by_run: dict[str, dict[str, float]] = {}
+        for one in place.series:
+            for run, value in zip(one.runs, one.values.tolist(), strict=True):
+                by_run.setdefault(run.id, {})[str(one.name)] = value
+        with wandb.init(
+            project=f"perfgate-{place.suite}",
+            name=place.environment,
+            id=hashlib.sha256(f"{place.suite}/{place.environment}".encode()).hexdigest()[:16],
+            config={name: fact for name, fact in place.identity.items() if fact is not None},
+            mode="online" if target == "online" else "offline",
+            dir=None if target == "online" else target,
+            # This machine is not the one that was measured.
+            settings=wandb.Settings(silent=True, console="off", disable_git=True, x_disable_machine_info=True),
+        ) as written:
+            for step, run in enumerate(place.runs):
+                written.log({**by_run.get(run.id, {}), "commit": run.commit, "time": run.time}, step=step)
+        lines.append(f"perfgate-{place.suite}/{place.environment}: {len(place.runs)} steps written")
+    return lines
+
+
+SERVICES: dict[str, Callable[[LoadedHistory, str], list[str]]] = {"mlflow": send_to_mlflow, "wandb": send_to_wandb}

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core.file_mappings import FileKind
-from perfgate.mappings.proposal.fields import (
+from perfgate.mappings.suggested_fields import (
     DraftMetric,
     FieldValues,
     MappingDraft,
