@@ -57,7 +57,7 @@ HOMES = {
     "jsonschema": {"rules.validate"},
     "junit_xml": {"reporters.junit"},
     "jinja2": {"reporters.html.page"},
-    "markupsafe": {"reporters.html.page", "reporters.html.bisect_page"},
+    "markupsafe": {"reporters.html.page"},
     "rich": {"reporters"},
     "msgspec": {"documents.structs", "baselines", "readers", "reporters", "history"},
     #: The base class of types. A recorded program, the sampler and `--help` do without.

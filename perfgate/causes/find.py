@@ -20,14 +20,23 @@ from perfgate.causes.align import (
     source_of,
 )
 from perfgate.causes.consequences import Explanation
-from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
 from perfgate.causes.grouping import grouped
+from perfgate.causes.kinds import (
+    Edit,
+    find_edits,
+    find_machine,
+    find_memory,
+    find_slowdowns,
+    kind_of,
+    many_swaps,
+    subtree,
+    sync_nodes,
+)
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, SeriesNoise, measure_noise
 from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
 from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
 from perfgate.causes.series_findings import find_in_series
-from perfgate.causes.slowdowns import find_machine, find_memory, find_slowdowns, many_swaps
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 

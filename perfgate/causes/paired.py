@@ -21,8 +21,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding, TreeSide
+from perfgate.causes.kinds import slowdown_kind
 from perfgate.causes.merged import Floats
-from perfgate.causes.slowdowns import slowdown_kind
 from perfgate.stats.distributions import t_quantile
 
 #: With fewer pairs a change of time cannot be told from noise; calls that came or went can.

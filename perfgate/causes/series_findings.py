@@ -12,7 +12,7 @@ from collections.abc import Collection
 import numpy as np
 
 from perfgate.causes.align import Alignment, Finding
-from perfgate.causes.edits import is_sync
+from perfgate.causes.kinds import is_sync
 from perfgate.causes.noise import SeriesNoise
 from perfgate.causes.series_ranks import find_slow_rank
 from perfgate.core.causes import CauseKind

@@ -143,9 +143,9 @@ def _publish(report: BisectReport, outputs: dict[str, str]) -> int:
             "markdown": bisect_text.markdown,
         }
         if name == "html":
-            from perfgate.reporters.html.bisect_page import render
+            from perfgate.reporters.html.page import render_bisect
 
-            return render(report)
+            return render_bisect(report)
         return renderers[name](report)
 
     failures = write_reports(outputs, rendered)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from perfgate.analysis.proposals import ranked, shared_metrics
 from perfgate.cli.printing import USAGE, screen, tell, write_document
 from perfgate.cli.shared import command_options, duration, output_option, rules_option, suite_option
-from perfgate.core.examination import Examination, MeasuredLoad, RuleNeed
+from perfgate.core.summaries import Examination, MeasuredLoad, RuleNeed
 from perfgate.core.wording import one_line, shell_text
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command, needs_of_command, needs_of_loads
 from perfgate.doctor.disturbances import disturbances, examine_cards, quietest_cpu, snapshot

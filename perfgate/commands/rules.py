@@ -23,8 +23,8 @@ from perfgate.reporters.init import render_difference, render_next_run
 from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
+from perfgate.rules.repair import absent_metrics
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.stored_names import absent_metrics
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import full_names
 from perfgate.workspace.options import CommandOptions, Refused

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from perfgate.cli.printing import publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
-from perfgate.commands.judging import judged
+from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
 from perfgate.core import Fact, MissingBaseline, Report
 from perfgate.measuring.paired_run import PairRequest, run_pairs

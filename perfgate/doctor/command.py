@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from perfgate.analysis.plan import plans
 from perfgate.core import Baseline, Run, Series
-from perfgate.core.examination import MeasuredLoad, RuleNeed
+from perfgate.core.summaries import MeasuredLoad, RuleNeed
 from perfgate.core.wording import COMMAND
 from perfgate.doctor.loads import FEWEST, floors_of, needed_floor
 from perfgate.judge.case import Case

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from perfgate.core.examination import Disturbance
+from perfgate.core.summaries import Disturbance
 from perfgate.core.wording import listed, plural
 from perfgate.machine.gpus import load_nvml
 from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure

@@ -16,7 +16,7 @@ from statistics import median, stdev
 
 from msgspec import Struct, field
 
-from perfgate.core.examination import Floor, MeasuredLoad, Way
+from perfgate.core.summaries import Floor, MeasuredLoad, Way
 from perfgate.measuring.pinning import pinned
 from perfgate.stats.distributions import t_quantile
 

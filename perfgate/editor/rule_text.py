@@ -22,7 +22,7 @@ from perfgate.documents.yaml import YamlSpan, load_document
 from perfgate.mappings.document import load_mappings
 from perfgate.rules.explain import RANKS, explain
 from perfgate.rules.load import check_rules, readable_rulesets
-from perfgate.rules.stored_names import absent_metrics
+from perfgate.rules.repair import absent_metrics
 from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 

@@ -2,16 +2,16 @@
 
 | module | contains |
 |---|---|
-| `records` | what is remembered of one run: the numbers of its metrics, without samples |
+| `records` | what is remembered of one run: the numbers of its metrics, without samples, and its file |
 | `remember` | measured runs as records |
-| `run_files`, `files` | the files of one run and of one month |
+| `files` | the files of runs and months |
 | `store` | add, read and compact these files, below `_history` of the baselines |
 | `series` | one metric in order, with its change points |
 | `load` | the whole history of a store, with commits, approvals and renames: `perfgate.load_history` |
 | `noise` | the noise between runs, and the runs of a branch since its baseline, for the judge |
 | `false_alarms` | how often a rule was red although nothing changed |
 | `backfill` | which commits to measure, so that a change point has one commit |
-| `imports`, `exports`, `openmetrics`, `export_services` | the formats and services of other tools |
+| `imports`, `exports`, `export_services` | the formats and services of other tools |
 
 The types are in `perfgate.core.remembered_runs` and `run_history`. A check without history never comes here.
 """

@@ -20,8 +20,9 @@ _BATCH = 1000
 def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
     """Write an experiment for each suite and environment, with a run for each remembered run.
 
-    Returns the lines to print. Metrics are in base units; their names are those of series, with the letters that MLflow allows. A run that is there
-    already, by the tag `perfgate.run`, is not written again. Raises ImportError without mlflow.
+    Returns the lines to print. Metrics are in base units; their names are those of series, with the letters that MLflow
+    allows. A run that is there already, by the tag `perfgate.run`, is not written again. Raises ImportError without
+    mlflow.
 
     Parameters
     ----------

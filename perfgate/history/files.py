@@ -17,7 +17,7 @@ from msgspec import Struct
 from perfgate.core import Better, Fact, Key, Kind, Location, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.core.units import BASE_UNITS
-from perfgate.history.run_files import (
+from perfgate.history.records import (
     DIGITS,
     RUN_FILE,
     RUN_SCHEMA,

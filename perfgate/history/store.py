@@ -22,7 +22,7 @@ from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.history.files import REMEDY, HistoryFile, decode, name_of
-from perfgate.history.run_files import MetricFilter, run_file
+from perfgate.history.records import MetricFilter, run_file
 from perfgate.stats.change_point_values import IntArray
 from perfgate.stats.distributions import FloatArray
 from perfgate.version import __version__

@@ -30,7 +30,7 @@ from perfgate.core.resource_limits import OverLimit
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.outside_formats import find_format, format_names, plugins, read_outside
+from perfgate.readers.not_recognised import find_format, format_names, not_recognised, plugins, read_outside
 from perfgate.readers.registry import FORMATS
 from perfgate.readers.text import InputFile, Source, clean, is_json
 
@@ -158,7 +158,7 @@ def recognise(source: Source | InputFile, format: str | None = None) -> Recognit
         others = plugins().formats
         found = _detect(file, [one for one in others if one.magic] if kind else others)
     if found is None:
-        why, searched = (kind, None) if kind else _unknown(file)
+        why, searched = (kind, None) if kind else not_recognised(file, _WINDOWS[-1])
         return Recognition(None, why, file, searched)
     return Recognition(*found, file)
 
@@ -228,12 +228,6 @@ def _earliest(text: str, marked: Iterable[tuple[Format, Mapping[str, str]]]) -> 
     if best is None:
         return None
     return best[1], f"found {best[2]!r} on line {text.count(chr(10), 0, best[0]) + 1}"
-
-
-def _unknown(file: InputFile) -> tuple[str, str | None]:
-    from perfgate.readers.not_recognised import not_recognised
-
-    return not_recognised(file, _WINDOWS[-1])
 
 
 _FAILED = re.compile(

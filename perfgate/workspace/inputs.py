@@ -19,7 +19,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
 from perfgate.readers.file_parts import FileParts, NotInParts
-from perfgate.readers.outside_formats import find_format, format_names, plugins
+from perfgate.readers.not_recognised import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import (

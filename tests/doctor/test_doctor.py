@@ -14,7 +14,7 @@ from conftest import Done, steady, write_results, write_rules
 from machines import BARE, BUSY, QUIET, TIMES, written
 
 from perfgate.commands import doctor as command
-from perfgate.core.examination import Floor, MeasuredLoad, RuleNeed
+from perfgate.core.summaries import Floor, MeasuredLoad, RuleNeed
 from perfgate.doctor import loads as known_loads
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
 from perfgate.doctor.disturbances import examine_cards, quietest_cpu, snapshot

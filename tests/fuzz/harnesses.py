@@ -22,7 +22,7 @@ from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValu
 from perfgate.history.files import decode, month_file, records_of
 from perfgate.history.imports import IMPORTERS
 from perfgate.history.imports.imported_runs import ImportFile, utc_time
-from perfgate.history.run_files import run_file
+from perfgate.history.records import run_file
 from perfgate.readers import Source, read
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset

@@ -16,7 +16,7 @@ from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.trackers.scalars import Scalars
+from perfgate.readers.trackers.logged_values import Scalars
 
 NAME = "mlflow"
 TITLE = "a metric of MLflow's file store, or the folder `metrics` of a run"

@@ -24,10 +24,10 @@ from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.trackers.scalars import Scalars
-from perfgate.readers.trackers.wire import (
+from perfgate.readers.trackers.logged_values import (
     ByteStream,
     DamagedError,
+    Scalars,
     fields,
     masked_crc32c,
     message_of,

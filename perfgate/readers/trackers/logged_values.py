@@ -1,4 +1,4 @@
-"""Bytes of binary logs: a stream that is read piece by piece, the wire format of protocol buffers, and CRC32C.
+"""Logged values: bytes of binary logs, and numbers that a program logged under names, with steps.
 
 Sources: protobuf.dev/programming-guides/encoding (wire types 0, 1, 2 and 5; 3 and 4 are of groups, which nobody writes
 here); RFC 3720, B.4 (CRC32C), with the mask of TensorFlow's `tensorflow/core/lib/hash/crc32c.h`.
@@ -9,8 +9,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from perfgate.core import Key
 from perfgate.core.resource_limits import OverLimit
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked, unit_of_name
 
 _POLYNOMIAL = 0x82F63B78
 
@@ -117,3 +120,38 @@ def masked_crc32c(data: bytes) -> int:
         crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+class Scalars:
+    """Logged numbers of one run.
+
+    The unit is what the end of the name tells: `time(ms)`, `tokens_per_second`, `memory/max_active(GiB)`; otherwise 1.
+    """
+
+    def __init__(self, run: RunBuilder) -> None:
+        self.run = run
+        self._last: dict[str, int] = {}
+
+    def add(self, name: str, value: object, step: int, where: str | int) -> None:
+        """Add a number, or a problem.
+
+        Parameters:
+            name: the name that it was logged under.
+            value: the number.
+            step: the step that it was logged with.
+            where: the record or the line that contains it.
+        """
+        place = where if isinstance(where, int) else None
+        detail = f" ({where})" if isinstance(where, str) else ""
+        unit, per = unit_of_name(name)
+        key = Key(name)
+        parsed, fault = checked(value, unit)
+        if step < self._last.get(name, step):
+            fault = f"the step goes back from {self._last[name]} to {step}: a file with several runs is not read"
+        if fault:
+            self.run.refuse(key, f"{fault}{detail}", place)
+            return
+        self._last[name] = step
+        column = self.run.column(key, unit, per)
+        column.values.append(parsed)
+        column.steps.append(max(step, 0))

@@ -1,4 +1,4 @@
-"""JSON of Bencher: the answer of `bencher perf`, or one report in the Bencher Metric Format.
+"""Histories of benchmark services: Bencher's JSON, and `data.js` of github-action-benchmark.
 
     {"results": [{"branch": {"name": ...}, "testbed": {"name": ...}, "benchmark": {"name": ...},
       "measure": {"slug": "latency", "units": "nanoseconds (ns)"},
@@ -6,8 +6,15 @@
     {"BENCHMARK": {"latency": {"value": 88.0, "lower_value": 87.42, "upper_value": 88.88}}}
 
 Source: bencherdev/bencher `lib/bencher_json/src/project/perf.rs`, and https://bencher.dev/docs/reference. The metric is
-`BENCHMARK.MEASURE`. `lower_value` and `upper_value` have no fixed meaning, so they are not read as an error. A report
-has no time and no commit: give them with `--time` and `--head`.
+`BENCHMARK.MEASURE`. `lower_value` and `upper_value` have no fixed meaning, so they are not read as an error. A
+report has no time and no commit: give them with `--time` and `--head`.
+
+    window.BENCHMARK_DATA = {"entries": {"SUITE": [{"commit": {"id": ...}, "date": 1573312140323, "tool": "cargo",
+      "benches": [{"name": "bench_fib_10", "value": 254, "range": "+/- 35", "unit": "ns/iter"}]}]}}
+
+Source: benchmark-action/github-action-benchmark `src/extract.ts` and `src/write.ts`. `date` is when it was measured, in
+milliseconds. If there are several suites, each is a label of its metrics. `range` has another meaning for each tool, so
+it is not read as an error.
 """
 
 from __future__ import annotations
@@ -16,9 +23,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from perfgate.core import Fact, Location, Problem
+from perfgate.core import Better, Fact, Location, Problem
 from perfgate.core.remembered_runs import HistoryValue
-from perfgate.documents.json import JsonDocument, load_json
+from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.history.imports.imported_runs import (
     AboutRun,
     Faults,
@@ -33,26 +40,24 @@ from perfgate.history.imports.imported_runs import (
     values_by_run,
 )
 
-NAME = "bencher"
-TITLE = "JSON of bencher perf, or a report in the Bencher Metric Format"
 #: The units of Bencher's own measures.
 _UNITS = {"latency": "ns", "throughput": "/s", "file-size": "B", "build-time": "s", "instructions": "1"}
 
 
-def claims(name: str, head: str) -> bool:
+def claims_bencher(name: str, head: str) -> bool:
     """Return whether a file is of Bencher."""
     is_perf = '"results"' in head and '"testbed"' in head and '"benchmark"' in head
     return is_perf or (head.lstrip().startswith("{") and '"value"' in head and '"latency"' in head)
 
 
-def read(file: ImportFile) -> Imported:
+def read_bencher(file: ImportFile) -> Imported:
     """Return the runs of a file."""
     document = load_json(file.text, file.name, file.limits, finite=False)
     faults = Faults(file.name)
     if not isinstance(document.data, dict):
         return Imported((), document.problems or (Problem("error", "is not an object", Location(file.name)),))
     if "results" not in document.data:
-        return of_results(file, NAME)
+        return of_results(file, "bencher")
     runs = tuple(_of_perf(document, document.data, faults))
     return Imported(runs, (*document.problems, *faults.problems))
 
@@ -95,3 +100,55 @@ def _value(point: Mapping[str, Any]) -> float | None:
         return finite(metric["value"])
     value = metrics.get("value") if isinstance(metrics, dict) else None
     return finite(value.get("value") if isinstance(value, dict) else value)
+
+
+_PREFIX = "window.BENCHMARK_DATA ="
+_BETTER: dict[str, Better] = {"customBiggerIsBetter": "higher", "customSmallerIsBetter": "lower"}
+
+
+def claims_data_js(name: str, head: str) -> bool:
+    """Return whether a file is data.js, or JSON with its fields."""
+    return head.lstrip().startswith(_PREFIX) or ('"entries"' in head and '"benches"' in head)
+
+
+def read_data_js(file: ImportFile) -> Imported:
+    """Return the runs of a file."""
+    start = file.text.find(_PREFIX)
+    # Blanks, so that lines and columns stay.
+    text = file.text if start < 0 else " " * (start + len(_PREFIX)) + file.text[start + len(_PREFIX) :]
+    text = text.rstrip().removesuffix(";")
+    document = load_json(text, file.name, file.limits, finite=False)
+    faults = Faults(file.name)
+    entries = document.data.get("entries") if isinstance(document.data, dict) else None
+    if not isinstance(entries, dict):
+        why = () if document.problems else (Problem("error", "has no object 'entries'", Location(file.name)),)
+        return Imported((), (*document.problems, *why))
+    runs = []
+    for suite, rows in entries.items():
+        labels = {"suite": suite} if len(entries) > 1 else {}
+        for path, row in objects(document, rows, ("entries", suite), faults):
+            time = time_at(document, (*path, "date"), row.get("date"), faults)
+            if time is not None:
+                commit = row.get("commit")
+                sha = commit.get("id") if isinstance(commit, dict) else None
+                values = tuple(_values(document, path, row, labels, faults))
+                if values:
+                    runs.append(ImportedRun(time, sha if isinstance(sha, str) else None, values))
+    return Imported(tuple(runs), (*document.problems, *faults.problems))
+
+
+def _values(
+    document: JsonDocument, path: Path, row: Mapping[str, Any], labels: dict[str, str], faults: Faults
+) -> Iterator[HistoryValue]:
+    better = _BETTER.get(str(row.get("tool")))
+    seen: set[str] = set()
+    for place, bench in objects(document, row.get("benches"), (*path, "benches"), faults):
+        name, number, unit = bench.get("name"), finite(bench.get("value")), bench.get("unit")
+        if not isinstance(name, str) or not name or number is None:
+            faults.say("a benchmark needs a name and a finite value; left out", document.locate(place))
+        elif name in seen:
+            faults.say(f"{name} is in this run twice; the first one counts", document.locate(place))
+        else:
+            seen.add(name)
+            text, at = unit if isinstance(unit, str) else "", partial(document.locate, (*place, "unit"))
+            yield numbered(name, *faults.in_base_unit(number, text, at), better, labels)
