@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from conftest import Done, write_log, write_rules
 
-from perfgate.analysis.needed_values import PackedTrees
 from perfgate.commands import preparing
 from perfgate.core import Run
+from perfgate.core.packed_trees import PackedTrees
 from perfgate.workspace import inputs
 
 Command = Callable[..., Done]

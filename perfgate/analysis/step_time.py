@@ -1,7 +1,7 @@
 """The time of a step among the metrics of some runs, and the steadier metric in its place.
 
-They replace it only if the program computes nearly all of the time: where it waits, for a GPU or a disk, they do not
-see what makes it slower.
+CPU time or instructions replace a wall time only if the program computes nearly all of the time: where it waits, for a
+GPU or a disk, they do not see what makes it slower.
 """
 
 from __future__ import annotations

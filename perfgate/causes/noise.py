@@ -5,9 +5,9 @@ what differs from run to run: where memory lies, clocks, neighbours. One run a s
 estimated from the other nodes: their log ratios new / base scatter around a common shift, and as most of them did not
 change, the scatter (a robust one) is that noise. A floor stands in for programs with few nodes.
 
-The runs of a side show it. Few runs estimate a variance badly, so it is moderated: the variance of a node is averaged
-with that of all nodes, and that with a prior (Smyth 2004, as in `stats.moderated`). One run a side shows no noise
-between runs: then the prior is used, or the scatter of the other nodes between the sides if that is larger.
+The noise of trees from metrics: few runs estimate a variance badly, so it is moderated: the variance of a node is
+averaged with that of all nodes, and that with a prior (Smyth 2004, as in `stats.moderated`). One run a side shows no
+noise between runs: then the prior is used, or the scatter of the other nodes between the sides if that is larger.
 
 The time that the inner timers of a node leave is a difference of large numbers. Its noise is as large as that of the
 whole node, so it is measured alone, or taken from the whole node.

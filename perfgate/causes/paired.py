@@ -6,7 +6,7 @@ pair gives one number for a node. The spread of these numbers between pairs is t
 shift of the machine, so it is not taken out, and with it the change of a node that takes most of the step.
 
 The variance of a node between few pairs is moderated with that of all nodes, and that with a prior (Smyth 2004, as in
-`series_noise`). A noisy node keeps its own variance. All nodes together have one chance in `_CHANCE` of a false cause
+`noise`). A noisy node keeps its own variance. All nodes together have one chance in `_CHANCE` of a false cause
 (Bonferroni).
 """
 

@@ -1,4 +1,4 @@
-"""The results that `inspect`, `baseline`, `plan` and `selftest` show."""
+"""The results that `inspect`, `baseline`, `plan`, `selftest` and `doctor` show."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 msgspec's messages look like "Expected `float`, got `str` - at `$.series[0].values[3]`". An unknown one is not changed.
 
-The bytes are deterministic: fields in a fixed order, the shortest text of every number. `content_sha256` is the SHA-256
-of the file's own JSON in which that field is empty.
+The bytes of a signed file are deterministic: fields in a fixed order, the shortest text of every number.
+`content_sha256` is the SHA-256 of the file's own JSON in which that field is empty.
 """
 
 from __future__ import annotations

@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
 from perfgate.core import Location
 from perfgate.core.file_mappings import FieldPath, FileMapping
-from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.documents.json_plain import plain_json
+from perfgate.core.resource_limits import Limits
+from perfgate.documents.json import HUGE, JsonDocument, Path, load_json
 from perfgate.mappings.line_patterns import mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.records import cells_of, csv_rows
 from perfgate.readers.text import InputFile
+
+#: A longer text gains nothing.
+_LONGEST = 1 << 16
+
+
+def plain_json(text: str, limits: Limits) -> Any:
+    """Return the data of a JSON text; None if it may have a fault, which `load_json` then reports with its place."""
+    opened = text.count("{") + text.count("[")
+    if len(text) > _LONGEST or opened > min(limits.depth, limits.containers) or "\\u" in text or HUGE.search(text):
+        return None
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError
+    return members
+
+
+def _not_finite(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_finite)
+
 
 #: The most names that a message lists.
 _NAMES_SHOWN = 8

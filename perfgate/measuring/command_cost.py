@@ -1,7 +1,8 @@
 """The cost of a whole command, and the metrics of the machine, beside the results that it writes.
 
-The counters are opened here, disabled, for the thread that starts the command. The command inherits them and they begin
-when it replaces this program (`enable_on_exec`), so that only the command is counted, with all that it starts.
+The counters of the CPU are opened here, disabled, for the thread that starts the command. The command inherits them and
+they begin when it replaces this program (`enable_on_exec`), so that only the command is counted, with all that it
+starts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """From bytes to runs: find the reader of a file by the content of the file, and call it.
 
+A log whose job did not end by itself gets a warning:
+
     slurmstepd: error: *** JOB 123 ON node1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***          Slurm
     srun: error: node1: task 3: Out Of Memory
     [launch.py:315:sigkill_handler] Killing subprocess 41                                                   DeepSpeed

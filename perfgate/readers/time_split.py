@@ -7,6 +7,8 @@ Several runs in one log are one job if the later ones continue it: their steps b
 has the numbers of the whole job. A run that begins at the first step is a job of its own. If dates go back, or the
 parts are longer than the whole, nothing is said.
 
+A report of Lightning's SimpleProfiler has these times:
+
 | metric | time |
 |---|---|
 | `time.total` | the row `Total`: since the profiler was made |

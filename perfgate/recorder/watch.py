@@ -4,8 +4,8 @@ One process of a host starts the sampler, unless `perfgate run` or `perfgate rec
 records `machine.elapsed`, the time at which some of its steps began, so that what the machine did can be put beside the
 steps.
 
-It lies beside the results, and has their name with `.machine` at the end: `results.json.machine` for `results.json`.
-Globs for results do not match it, and perfgate reads it together with the results.
+The recording lies beside the results, and has their name with `.machine` at the end: `results.json.machine` for
+`results.json`. Globs for results do not match it, and perfgate reads it together with the results.
 """
 
 from __future__ import annotations

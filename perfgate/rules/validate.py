@@ -1,6 +1,7 @@
 """Put each violation of `rules.schema.json` by a rule file into words, as a problem at its place.
 
-It only recognises values that are surely valid. For all others jsonschema has the last word and finds the violations.
+`fits` only recognises values that are surely valid. For all others jsonschema has the last word and finds the
+violations.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from made_traces import Job, Op, write
 
-from perfgate.analysis.needed_values import PackedTrees
 from perfgate.causes.find import find_causes
 from perfgate.causes.ranks import _median_of_others
 from perfgate.core.call_trees import CallTree, joined_trees
+from perfgate.core.packed_trees import PackedTrees
 from perfgate.workspace.inputs import read_runs
 
 JOB = Job(
