@@ -323,10 +323,8 @@ LONG_FILES = {
     "readers.builder": 354,
     "reporters.terminal_table": 339,
     "baselines.files": 332,
-    "causes.series_trees": 319,
+    "causes.series_trees": 315,
     "rules.syntax.grammar": 318,
-    "recorder.recorder": 304,
-    "large_values.array": 302,
 }
 
 

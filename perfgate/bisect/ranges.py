@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Baseline, Better, Fact, Run
-from perfgate.core.bisection import SearchedItem
+from perfgate.core.causes import SearchedItem
 from perfgate.core.wording import listed, plural
 from perfgate.judge.case import Case
 from perfgate.judge.evidence import CannotJudge, Evidence, direction

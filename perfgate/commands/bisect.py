@@ -27,7 +27,7 @@ from perfgate.cli.shared import (
 from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
 from perfgate.commands.bisect_request import BisectRequest, from_history, ruleset_of
-from perfgate.core.bisection import BisectReport
+from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
 from perfgate.measuring.items import clock, item_runner
 from perfgate.measuring.programs import Stopped, stopped_by_signals

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 from msgspec import Struct
 
-from perfgate.analysis.calibrate import calibrate
+from perfgate.analysis.stored_runs import calibrate
 from perfgate.baselines.candidates import read_candidates
 from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource
 from perfgate.baselines.levels import History, StoredRun

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import click
 from msgspec.structs import replace
 
-from perfgate.analysis.drift import FEWEST_RUNS, drifts
+from perfgate.analysis.stored_runs import FEWEST_FOR_DRIFT, drifts
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.repository import LoadedBaseline, joined_sha256
 from perfgate.cli.completion import files
@@ -194,7 +194,7 @@ def _judged(
 
         since, ref = max(times, default=None), prepared.source.ref
         case, noticed = with_remembered(case, runs, read_history, ref, prepared.head(), since)
-    if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_RUNS:
+    if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_FOR_DRIFT:
         noticed += drifts(case, runs)
     if not with_details:
         return case, judge(case, runs), noticed, ReportDetails()

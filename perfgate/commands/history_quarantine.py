@@ -14,8 +14,7 @@ from perfgate.commands.history import PLACE
 from perfgate.core import Problem
 from perfgate.core.remembered_runs import FalseAlarms
 from perfgate.history.false_alarms import MOST_FALSE, false_alarms, interval
-from perfgate.history.noise import branch_of
-from perfgate.history.store import HistoryColumn, StoredHistory, places, read
+from perfgate.history.store import HistoryColumn, StoredHistory, branch_of, places, read
 from perfgate.judge.subjects import name_of
 from perfgate.reporters.history_table import false_alarms_text
 from perfgate.rules.load import readable_rulesets

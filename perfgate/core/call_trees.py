@@ -89,14 +89,6 @@ class CallTree(Struct, frozen=True):
         times: Amounts = self.wall.sum(axis=0)
         return times
 
-    def path(self, index: int) -> tuple[str, ...]:
-        """The names from the step to a node, without the step."""
-        names: list[str] = []
-        while index > 0:
-            names.append(self.nodes[index].name)
-            index = self.nodes[index].parent
-        return tuple(reversed(names))
-
 
 class LazyTrees(Sequence[CallTree], ABC):
     """Call trees that are decoded when the first of them is used."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from datetime import datetime
 
 from perfgate.core import fact_text
 from perfgate.core.remembered_runs import HistoryRun
 from perfgate.core.run_history import EnvironmentHistory, LoadedHistory
+from perfgate.history.exports import milliseconds
 
 _TAG = "perfgate.run"
 _NOT_ALLOWED = re.compile(r"[^\w\-. :/]")
@@ -45,7 +45,7 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
         for step, run in enumerate(place.runs):
             if run.id in there or run.id not in numbers:
                 continue
-            time = _milliseconds(run.time)
+            time = milliseconds(run.time)
             tags = [RunTag(key, value) for key, value in _tags(run).items()]
             begun = client.create_run(experiment, start_time=time, run_name=run.label)
             metrics = [Metric(key, value, time, step) for key, value in numbers[run.id].items()]
@@ -87,10 +87,6 @@ def _tags(run: HistoryRun) -> dict[str, str]:
     about = {_TAG: run.id, "mlflow.source.git.commit": run.commit, "mlflow.source.git.branch": run.ref}
     facts = {f"machine.{name}": fact_text(fact) for name, fact in run.context.items()}
     return {name: value for name, value in {**about, **facts}.items() if value}
-
-
-def _milliseconds(time: str) -> int:
-    return round(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() * 1000)
 
 
 def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:

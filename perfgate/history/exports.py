@@ -69,7 +69,7 @@ def render_benchmark_data(found: LoadedHistory) -> bytes:
                 name = f"{place.suite} {place.environment}{tail}"
                 entries[name] = _entries(own, place.runs, _TOOLS.get(better, "customSmallerIsBetter"), found.line)
     newest = max((run.time for place in found.environments for run in place.runs), default="1970-01-01T00:00:00Z")
-    document = {"lastUpdate": _milliseconds(newest), "repoUrl": "", "entries": entries}
+    document = {"lastUpdate": milliseconds(newest), "repoUrl": "", "entries": entries}
     return f"window.BENCHMARK_DATA = {json.dumps(document, indent=2)}\n".encode()
 
 
@@ -86,7 +86,7 @@ def _entries(
                 bench["range"] = f"± {format_value(error, one.unit, unit.symbol)}"
             benches[run.id].append(bench)
     return [
-        {"commit": _commit(run, line), "date": _milliseconds(run.time), "tool": tool, "benches": benches[run.id]}
+        {"commit": _commit(run, line), "date": milliseconds(run.time), "tool": tool, "benches": benches[run.id]}
         for run in runs
         if benches[run.id]
     ]
@@ -101,7 +101,8 @@ def _commit(run: HistoryRun, line: CommitLine | None) -> dict[str, object]:
     return {**about, "author": who, "committer": who}
 
 
-def _milliseconds(time: str) -> int:
+def milliseconds(time: str) -> int:
+    """Return a time of a run as milliseconds since 1970."""
     return round(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() * 1000)
 
 
@@ -145,7 +146,7 @@ def render_openmetrics(found: LoadedHistory, *, newest_alone: bool = False) -> b
         lines += _head("perfgate_change_ratio", "The newest lasting change: 0.05 is +5 %.", "ratio")
         lines += (_sample("perfgate_change_ratio", one, one.changes[-1].point.change) for one in changed)
         lines += _head("perfgate_change_seconds", "When the newest lasting change began, since 1970.", "seconds")
-        times = ((one, _seconds(one.changes[-1].likely.time)) for one in changed)
+        times = ((one, milliseconds(one.changes[-1].likely.time) // 1000) for one in changed)
         lines += (_sample("perfgate_change_seconds", one, time) for one, time in times)
     return "".join(f"{line}\n" for line in [*lines, "# EOF"]).encode("utf-8", "backslashreplace")
 
@@ -164,7 +165,7 @@ def _samples(family: str, one: HistorySeries, newest_alone: bool) -> Iterator[st
         yield from [_sample(family, one, float(one.values[-1]))] if one.runs else []
         return
     for time in sorted(by_time):
-        yield f"{_sample(family, one, by_time[time])} {_seconds(time)}"
+        yield f"{_sample(family, one, by_time[time])} {milliseconds(time) // 1000}"
 
 
 def _sample(family: str, one: HistorySeries, value: float) -> str:
@@ -187,10 +188,6 @@ def _plain_name(name: str) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
-
-
-def _seconds(time: str) -> int:
-    return int(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp())
 
 
 FILES: dict[str, Callable[[LoadedHistory], bytes]] = {

@@ -16,8 +16,6 @@ The judge believes the result only as long as the runs that it compares do not c
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 
@@ -27,9 +25,9 @@ from msgspec import Struct
 from perfgate.baselines.places import NEWEST_RUNS
 from perfgate.core import Better, CalibratedPrior, RememberedRuns
 from perfgate.core.remembered_runs import HistoryRun, SeriesName
-from perfgate.history.store import HistoryColumn, StoredHistory
+from perfgate.history.store import StoredHistory, branch_of, is_exact, usable_runs
 from perfgate.stats.change_points import find_change_points
-from perfgate.stats.distributions import BoolArray, FloatArray
+from perfgate.stats.distributions import FloatArray
 from perfgate.stats.history import DEFAULT, Prior, learned_prior
 
 #: Nobody promised that these runs are of the same code, so a change among them has to be visible: a change point needs
@@ -140,7 +138,7 @@ def learned_priors(
         rows = usable[column.at]
         values, errors, taken = column.values[rows], column.errors[rows], 0
         if hosts and len({of_each[int(at)] for at in column.at[rows]}) > 1 and (values > 0).all():
-            from perfgate.history.host_levels import without_hosts
+            from perfgate.history.hosts import without_hosts
 
             logs, taken = without_hosts(np.log(values), [of_each[int(at)] for at in column.at[rows]], hosts)
             values, errors = np.exp(logs), errors * np.exp(logs) / values
@@ -160,32 +158,6 @@ def learned_priors(
                 )
             )
     return tuple(found)
-
-
-def usable_runs(runs: Sequence[HistoryRun], branch: str, is_judged: Callable[[HistoryRun], bool]) -> BoolArray:
-    """Return for each run whether it is of the branch (`""`: of none) and not judged now."""
-    return np.array([run.ref == (branch or None) and not is_judged(run) for run in runs], dtype=np.bool_)
-
-
-def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
-    """Return the branch that a ref means among the branches of runs; None if no run is of it.
-
-    `main`, `origin/main` and `refs/remotes/origin/main~1` mean `main`. The hash of a commit, HEAD and None mean the
-    branch of most runs; it is `""` if no run tells its branch.
-    """
-    known = Counter(run.ref for run in runs if run.ref) or Counter("" for _ in runs)
-    name = re.split(r"[~^]|@\{", ref or "")[0]
-    if set(known) <= {""} or name in ("", "@", "HEAD") or re.fullmatch("[0-9a-f]{7,64}", name):
-        return known.most_common(1)[0][0] if known else None
-    short = re.sub(r"^(refs/heads/|refs/remotes/[^/]+/|refs/)", "", name)
-    return next((one for one in (short, re.sub("^(origin|upstream)/", "", short)) if one in known), None)
-
-
-def is_exact(column: HistoryColumn) -> bool:
-    """Return whether the judge compares these numbers without noise: bytes, operations and counts."""
-    if column.unit in ("B", "FLOP") or column.name.statistic == "count":
-        return True
-    return column.unit == "1" and bool((column.values == np.floor(column.values)).all())
 
 
 def runs_since(

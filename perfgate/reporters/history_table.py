@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from perfgate.core.remembered_runs import CommitLine, FalseAlarms
@@ -19,7 +18,7 @@ from perfgate.core.run_history import (
 )
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
-from perfgate.reporters.plain_json import encode, problem, stable
+from perfgate.reporters.plain_json import encode, problem
 from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.words import history_words
 
@@ -171,18 +170,14 @@ def _series(one: HistorySeries) -> dict[str, Any]:
         "unit": one.unit,
         "better": one.better,
         "kind": one.kind,
-        "noise": _number(one.noise),
+        "noise": one.noise,
         "missing_since": one.missing_since,
         "commits": [run.commit for run in one.runs],
         "times": [run.time for run in one.runs],
         "tags": {run.commit or run.time: list(run.tags) for run in one.runs if run.tags},
-        **{name: [_number(value) for value in column.tolist()] for name, column in columns.items()},
+        **{name: column.tolist() for name, column in columns.items()},
         "changes": [_change(change) for change in one.changes],
     }
-
-
-def _number(value: float) -> float | None:
-    return None if isnan(value) else stable(value)
 
 
 def _change(change: HistoryChange) -> dict[str, Any]:
@@ -258,7 +253,7 @@ def backfill_json(plan: BackfillPlan) -> str:
             "most_likely": plan.most_likely.commit.sha,
             "measure": [one.commit.sha for one in plan.wanted],
             "suspects": [
-                {"commit": one.commit.sha, "probability": stable(one.here), "bits": stable(one.bits), "runs": one.runs}
+                {"commit": one.commit.sha, "probability": one.here, "bits": one.bits, "runs": one.runs}
                 for one in plan.suspects
             ],
         }

@@ -246,17 +246,16 @@ def grid(ticks: Iterable[AxisTick], scale: PictureScale, width: str | float = "1
     return joined(found, "")
 
 
-def labels_below(places: Sequence[tuple[float, str]], y: float, unit: str = "%") -> SafeText:
-    """Return labels at places of the x axis. Those at the ends stay within the picture.
+def labels_below(places: Sequence[tuple[float, str]], y: float) -> SafeText:
+    """Return labels at places of the x axis, in % of the width. Those at the ends stay within the picture.
 
     Parameters
     ----------
     places : the place of each label, and its text.
     y : the baseline of the text.
-    unit : the unit of the places: `%` of the width, or an empty text for pixels.
     """
     found = []
     for x, label in places:
-        anchor = ("start" if x < 8 else "end" if x > 92 else None) if unit == "%" else None
-        found.append(element("text", label, x=f"{x:.2f}{unit}", y=y, class_="place", text_anchor=anchor))
+        anchor = "start" if x < 8 else "end" if x > 92 else None
+        found.append(element("text", label, x=f"{x:.2f}%", y=y, class_="place", text_anchor=anchor))
     return joined(found, "")

@@ -90,9 +90,9 @@ def readable_rulesets(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAU
     return [_merge([loader for loader in loaders if loader.suite == suite])[0] for suite in suites]
 
 
-def readable_suite(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> str:
+def readable_suite(files: Iterable[tuple[str, bytes]]) -> str:
     """Return the suite of rule files with mistakes; empty if they have several, or if none can be read."""
-    found = [load_document(name, data, limits).data for name, data in files]
+    found = [load_document(name, data).data for name, data in files]
     suites = [data.get("suite", "default") for data in found if isinstance(data, dict)]
     first = suites[0] if suites else ""
     return first if isinstance(first, str) and suites.count(first) == len(suites) else ""

@@ -12,7 +12,7 @@ from perfgate.bisect.ranges import MetricValue, SearchedRange
 from perfgate.bisect.search import NotMeasurable, Terms, search
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_answer import AnswerParts, answer
-from perfgate.core.bisection import BisectReport
+from perfgate.core.causes import BisectReport
 
 
 class Versions:

@@ -14,7 +14,7 @@ import pytest
 from answers import ANSWERS, TwoChanges
 from jsonschema import Draft7Validator
 
-from perfgate.core.bisection import BisectReport
+from perfgate.core.causes import BisectReport
 from perfgate.reporters import bisect_text
 from perfgate.reporters.html.page import render_bisect
 from perfgate.schemas import schema

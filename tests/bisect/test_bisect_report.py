@@ -6,8 +6,7 @@ import json
 
 from msgspec.structs import replace
 
-from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect, SearchedItem
-from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.causes import BisectReport, Cause, CauseReport, ItemEstimate, ItemSuspect, SearchedItem
 from perfgate.reporters import bisect_text
 from perfgate.reporters.html.page import render_bisect
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from perfgate.core import Report
-from perfgate.core.bisection import BisectReport
+from perfgate.core.causes import BisectReport
 from perfgate.core.units import display_unit, format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import clip, one_line, plural
 from perfgate.reporters.bisect_text import estimate, notes, percent, short, summary
