@@ -24,7 +24,7 @@ from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import BackfillPlan, HistoryChange, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.backfill import backfill_plan
-from perfgate.history.remember import Measured, remember
+from perfgate.history.writing import Measured, remember
 from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, finish, new_run, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, Tell
 from perfgate.measuring.worktrees import checked_out

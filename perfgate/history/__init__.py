@@ -3,9 +3,9 @@
 | module | contains |
 |---|---|
 | `records` | what is remembered of one run: the numbers of its metrics, without samples, and its file |
-| `remember` | measured runs as records |
+| `writing` | measured runs as records, and the files of a month as one |
 | `files` | the files of runs and months |
-| `store` | add, read and compact these files, below `_history` of the baselines |
+| `store` | add and read these files, below `_history` of the baselines |
 | `series` | one metric in order, with its change points |
 | `load` | the whole history of a store, with commits, approvals and renames: `perfgate.load_history` |
 | `noise` | the noise between runs, and the runs of a branch since its baseline, for the judge |

@@ -3,7 +3,7 @@
     _history/SUITE/ENVIRONMENT/2026-11/20261122T141500Z-COMMIT-ID.json    one run
     _history/SUITE/ENVIRONMENT/2026-11-HASH.json                         the runs of a month, or a part of them
 
-A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `compaction` writes the
+A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `writing` makes the
 files of a month as one and then removes them. A file is removed only after all of its runs were read in another one, so
 a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read once,
 because its id is a hash of what was measured.
