@@ -50,7 +50,7 @@ MODULES = (
     "torch_text.op_table",
     "megatron",
     "torch_trace",
-    "torch_snapshot.snapshot",
+    "torch_snapshot",
     "benchmarks.timeit",
     "torch_text.measurements",
     "benchmarks.pytest_benchmark",

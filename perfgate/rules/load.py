@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.yaml import Path, YamlDocument, load_document
-from perfgate.rules.model_section import TrainedModel
 from perfgate.rules.ruleset import (
     DEFAULT_IDENTITY,
     AtWorst,
@@ -35,6 +34,9 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
+
+if TYPE_CHECKING:
+    from perfgate.rules.model_section import TrainedModel
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")

@@ -13,17 +13,19 @@ from difflib import get_close_matches
 from errno import EMFILE, ENFILE
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.wording import MACHINE_FILE
-from perfgate.large_values.array import ScratchFile
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import PATIENCE_S
+
+if TYPE_CHECKING:
+    from perfgate.large_values.array import ScratchFile
 
 #: The bytes of a file that are read together.
 CHUNK = 1 << 18
@@ -74,11 +76,6 @@ def opened(path: str) -> tuple[BinaryIO, bytes]:
         pass
     os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "rb"), first
-
-
-def scratch_file() -> ScratchFile:
-    """Return a file without a name in the folder for temporary files; writing raises Refused if that is full."""
-    return open_scratch()
 
 
 def nearest_file(path: str) -> str:

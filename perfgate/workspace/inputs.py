@@ -28,9 +28,9 @@ from perfgate.workspace.input_files import (
     Unusable,
     machine_files,
     nearest_file,
+    open_scratch,
     opened_input,
     parts_of,
-    scratch_file,
     unreadable,
 )
 from perfgate.workspace.options import Refused, shown_path
@@ -248,7 +248,7 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
         with file:
             rest = chunks(file, first)
             how = (options.limits, options.trace_mode, options.conditions, options.with_calls)
-            source = Source(name, rest, *how, parts, scratch_file)
+            source = Source(name, rest, *how, parts, open_scratch)
             runs = _read_source(options, source)
             if "://" in path and all(run.format == "unknown" for run in runs):
                 return runs  # without a hash: the rest of a file that is not read is not fetched

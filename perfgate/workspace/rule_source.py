@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Problem
-from perfgate.core.file_mappings import FileMapping
 from perfgate.core.wording import MAPPING_FILE
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Rule, Ruleset
@@ -22,6 +21,7 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 
 if TYPE_CHECKING:
+    from perfgate.core.file_mappings import FileMapping
     from perfgate.workspace.commit_files import Commit
 
 
