@@ -29,9 +29,9 @@ from timer_pairs import pairs, write
 
 from perfgate.baselines.approvals import Approval, approve
 from perfgate.causes.find import find_causes
-from perfgate.commands.causes import causes_of
 from perfgate.commands.check import check
 from perfgate.commands.preparing import CheckRequest
+from perfgate.commands.report_details import causes_of
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import CommandOptions

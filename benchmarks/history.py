@@ -213,9 +213,9 @@ def fill(baselines: Path, runs: int, metrics: int, loose: int) -> float:
     from perfgate.baselines.stores import open_store
     from perfgate.core import Key
     from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
-    from perfgate.history.compaction import write_months
     from perfgate.history.records import id_of_values
     from perfgate.history.store import add
+    from perfgate.history.writing import write_months
 
     rng, identity = np.random.default_rng(1), {"gpu": None, "gpu_count": None, "world_size": 2}
     numbers = np.exp(0.01 * rng.standard_normal((runs, metrics)))

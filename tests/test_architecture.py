@@ -57,30 +57,30 @@ HOMES = {
     "jsonschema": {"rules.validate"},
     "junit_xml": {"reporters.junit"},
     "jinja2": {"reporters.html.page"},
-    "markupsafe": {"reporters.html.page", "reporters.html.bisect_page"},
+    "markupsafe": {"reporters.html.page"},
     "rich": {"reporters"},
-    "msgspec": {"documents.signed_files", "baselines", "readers", "reporters", "history"},
+    "msgspec": {"documents.structs", "baselines", "readers", "reporters", "history"},
     #: The base class of types. A recorded program, the sampler and `--help` do without.
     "msgspec.structs": {
         *("analysis", "baselines", "bisect", "causes", "cli", "commands", "core", "doctor", "documents", "editor"),
         *("history", "judge", "mappings", "measuring", "readers", "reporters", "rules", "stats", "words", "workspace"),
     },
     "pandas": {"core.run_history"},
-    "pyarrow": {"history.exports.parquet"},
-    "mlflow": {"history.exports.mlflow"},
-    "wandb": {"history.exports.wandb"},
+    "pyarrow": {"history.exports"},
+    "mlflow": {"history.export_services"},
+    "wandb": {"history.export_services"},
     "dask": {"workspace.cluster"},
     "distributed": {"workspace.cluster"},
     "fsspec": {"workspace.remote"},
     "pygls": {"editor.server"},
     "lsprotocol": {"editor.server"},
-    "pynvml": {"workspace.surroundings", "machine.nvml"},
-    "amdsmi": {"machine.amd"},
+    "pynvml": {"workspace.surroundings", "machine.gpus"},
+    "amdsmi": {"machine.gpus"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
     "numpy": {
         *("core", "large_values", "stats", "readers", "judge", "analysis", "baselines", "causes", "history", "bisect"),
-        *("workspace.sidecars", "commands"),
+        *("workspace.env_facts", "commands"),
     },
 }
 
@@ -323,10 +323,8 @@ LONG_FILES = {
     "readers.builder": 354,
     "reporters.terminal_table": 339,
     "baselines.files": 332,
-    "causes.series_trees": 319,
+    "causes.series_trees": 315,
     "rules.syntax.grammar": 318,
-    "recorder.recorder": 304,
-    "large_values.array": 302,
 }
 
 

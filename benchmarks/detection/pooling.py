@@ -48,7 +48,7 @@ def first_red(base: Sequence[float], new: Sequence[float], noise: float, *, pool
 
 
 def remembered(values: Sequence[float]) -> RememberedRuns:
-    """Return the runs since the last change point, as `perfgate.history.since` finds them."""
+    """Return the runs since the last change point, as `perfgate.history.noise` finds them."""
     points = find_change_points(values)
     kept = tuple(map(float, values[points[-1].index if points else 0 :]))
     name = gate.METRIC, gate.STATISTIC, gate.RANK

@@ -14,7 +14,7 @@ import peers
 from gate import ask
 from msgspec.structs import replace
 
-from perfgate.analysis.drift import drifts
+from perfgate.analysis.stored_runs import drifts
 from perfgate.core import Baseline
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.stats.history import calibrate_prior

@@ -20,8 +20,7 @@ from perfgate.analysis.proposals import (
     shared_metrics,
     sums_of,
 )
-from perfgate.analysis.steadier import use_steadier
-from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, whole_step
+from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
 from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of
 from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
 from perfgate.core import Better, Run

@@ -166,8 +166,8 @@ def _fails_from(
     return margin.detectable(noise.reach(LOOKS, terms.confidence, power))
 
 
-def pairs_fail_from(tolerance: float, pairs: int, better: Better, confidence: float = 0.95) -> float | None:
-    """Return the smallest change that pairs fail in 8 of 10 cases, if pairs differ by `SPREAD_OF_PAIRS`.
+def pairs_fail_from(tolerance: float, pairs: int, better: Better) -> float | None:
+    """Return the smallest change that pairs fail in 8 of 10 cases, if they differ by `SPREAD_OF_PAIRS`.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def pairs_fail_from(tolerance: float, pairs: int, better: Better, confidence: fl
     df = PRIORS["in-turn"][1] + pairs - 1
     error = SPREAD_OF_PAIRS / math.sqrt(pairs)
     margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")
-    return margin.detectable((t_quantile(df, confidence) + t_quantile(df, _FAILING_POWER[0])) * error)
+    return margin.detectable((t_quantile(df, 0.95) + t_quantile(df, _FAILING_POWER[0])) * error)
 
 
 def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[PlanPoint]:

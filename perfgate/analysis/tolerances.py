@@ -1,4 +1,4 @@
-"""The tolerance and the limit that fit a metric of some runs, found by judging these runs.
+"""The tolerance and the limit that fit a metric of some runs, and those that no share reaches.
 
 A tolerance is the smallest of `TOLERANCES` with which one new run of an unchanged program ends in exit 0 with 80 %
 probability (`plans`), and with which these runs do, each alone and all together.
@@ -14,15 +14,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.analysis.plan import plans
-from perfgate.core import Baseline, Better, Location, Run, Series, Verdict
+from perfgate.core import Baseline, Better, Location, Problem, Run, Series, Verdict
 from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.summaries import Plan
 from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
+from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Method, NotAvailable
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector
 
 #: Usual tolerances, in percent. From 3 % on, rules need no correction for multiple comparisons.
 TOLERANCES = (3, 5, 8, 10, 15, 20, 25, 30, 40, 50)
@@ -165,3 +167,35 @@ def _values(series: Sequence[Series], statistic: str, better: Better) -> list[fl
     except NotAvailable:
         return []
     return [value for value in values if value is not None and math.isfinite(value) and value > 0]
+
+
+#: A smaller limit without a unit is probably meant: a scaling efficiency may be 1.05.
+_LEAST_LIMIT = 2
+
+
+def impossible_shares(ruleset: Ruleset) -> list[Problem]:
+    """Return a warning for each tolerance of 100 points or more, and each limit of 200 % or more without a unit.
+
+    Only metrics that are shares by their names are looked at.
+    """
+    found = []
+    for rule in ruleset.rules:
+        subject = rule.sentence.subject
+        if isinstance(subject, Selector) and direction(subject.pattern, "1", None) == "higher":
+            texts = filter(None, map(_impossible, rule.sentence.clauses))
+            found += [Problem("warning", text, rule.at) for text in texts]
+    return found
+
+
+def _impossible(clause: Clause) -> str | None:
+    """Return why a clause about a share always has the same answer; None of any other."""
+    asks, size = clause.asks, clause.quantity
+    if size is None or size.base != "1":
+        return None
+    percent = f"{100 * size.value:g}"
+    if isinstance(asks, ChangeClause) and size.value >= 1:
+        step = f"write {size} pp or {size}%" if size.unit is None else "write fewer"
+        return f"`{clause.text}` never fails: {percent} percentage points of a share; {step}"
+    if not isinstance(asks, ChangeClause) and size.unit is None and size.value >= _LEAST_LIMIT:
+        return f"`{clause.text}` is a limit of {percent} % for a share: write {size}%"
+    return None

@@ -10,8 +10,7 @@ from perfgate.baselines.candidates import Candidates, read_candidates
 from perfgate.baselines.files import StoredLevel
 from perfgate.baselines.fill_in import fill_in
 from perfgate.baselines.levels import RUNS_KEPT, History
-from perfgate.baselines.stores import open_store
-from perfgate.baselines.writing import locked
+from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.core.runs import unhealthy

@@ -17,8 +17,7 @@ from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.policy_stores import store_of
 from perfgate.baselines.repository import LoadedBaseline, StoredBaselines, find_environment
-from perfgate.baselines.stores import Store, WritableStore, open_store
-from perfgate.baselines.writing import write_file
+from perfgate.baselines.stores import Store, WritableStore, open_store, write_file
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural, utf8_text

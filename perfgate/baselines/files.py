@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Allowance, CalibratedPrior, Fact, Key, Run, Series, SourceFile, Summary, read_only
 from perfgate.core.units import BASE_UNITS
-from perfgate.documents.signed_files import SignedFile
+from perfgate.documents.structs import SignedFile
 
 KEEP_WHOLE = 8192
 #: The statistics of a summary, in the order of its rows. Files rely on it: another list needs a field of its own.

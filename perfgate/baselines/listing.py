@@ -11,8 +11,7 @@ from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.levels import ComparedRun, History, StoredRun
 from perfgate.baselines.places import UnsafeName, environment_name, folder_of, kind_of
 from perfgate.baselines.repository import environments, read_allowances, read_priors, read_stored_runs
-from perfgate.baselines.stores import Store, open_store
-from perfgate.baselines.writing import locked
+from perfgate.baselines.stores import Store, locked, open_store
 from perfgate.core import Key, Problem, Run
 from perfgate.core.summaries import LevelSummary, PriorSummary, RunSummary, StoredRunSummary
 from perfgate.core.wording import plural

@@ -27,7 +27,7 @@ from perfgate.baselines.policy_stores import ListedStore
 from perfgate.baselines.stores import Store, each_file
 from perfgate.core import Acceptance, Baseline, Fact, NextStep, Problem
 from perfgate.core.wording import listed
-from perfgate.documents.signed_files import END_BYTES
+from perfgate.documents.structs import END_BYTES
 from perfgate.judge.subjects import naming
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS

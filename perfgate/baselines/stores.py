@@ -16,7 +16,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from perfgate.baselines.places import FileOrError, check_path, kind_of, one_by_one
+from perfgate.baselines.places import FileOrError, UnsafeName, check_path, kind_of, one_by_one
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
@@ -220,3 +220,22 @@ def each_file(store: Store, paths: Iterable[str], kind: str, problems: list[Prob
             continue
         why = (data.strerror if isinstance(data, OSError) else None) or data
         problems.append(Problem("error", f"cannot be read: {why}", store.location(path)))
+
+
+@contextmanager
+def locked(store: WritableStore) -> Iterator[None]:
+    """Let one writer work at a time. Raises Refused if the store cannot be written to."""
+    try:
+        with store.lock():
+            yield
+    except OSError as error:
+        raise Refused(f"{store.shown} cannot be written: {error.strerror or error}") from None
+
+
+def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = False) -> None:
+    """Write a file. Raises Refused with the reason if that is not possible, also if the file exists."""
+    try:
+        store.write(path, data, replace=replace)
+    except (OSError, UnsafeName) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise Refused(f"{store.location(path)}: cannot be written: {why}") from None

@@ -27,8 +27,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.bisect.design import Design, Hypotheses, Prediction
-from perfgate.bisect.measurements import IntArray, Measurement, Model
+from perfgate.bisect.measurements import Design, Hypotheses, IntArray, Measurement, Model, Prediction
 from perfgate.stats.distributions import FloatArray, normal_tail
 
 #: The ratio of two sizes of a change that are tried, and the spread around each, relative to it: they overlap. The

@@ -1,15 +1,32 @@
-"""The ordered things that are searched: the commits between two refs, or a list that the user gives."""
+"""What is searched: the metric, and the commits between two refs or a list that the user gives."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import log
 
+import numpy as np
 from msgspec import Struct
 
-from perfgate.core.bisection import SearchedItem
+from perfgate.core import Baseline, Better, Fact, Run
+from perfgate.core.causes import SearchedItem
+from perfgate.core.wording import listed, plural
+from perfgate.judge.case import Case
+from perfgate.judge.evidence import CannotJudge, Evidence, direction
+from perfgate.judge.measure import NotAvailable
+from perfgate.judge.pairs import Pairs, paired_ratios
+from perfgate.judge.question import MeasuredSide
+from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.judge.utilization import with_utilization
+from perfgate.judge.verdicts import COMPUTED
+from perfgate.rules.model_section import HFU, MFU
+from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.stats.moderated import has_logarithm
+from perfgate.stats.statistics import RunMeasure
 from perfgate.workspace.commit_files import Commit
+from perfgate.workspace.env_facts import merge_facts
 from perfgate.workspace.options import Refused
-from perfgate.workspace.surroundings import git
+from perfgate.workspace.surroundings import git, today
 
 
 class SearchedRange(Struct, frozen=True):
@@ -62,3 +79,103 @@ def item_range(items: Sequence[str]) -> SearchedRange:
     if twice := [item for number, item in enumerate(items) if item in items[:number]]:
         raise Refused(f"--over has {twice[0]} twice")
     return SearchedRange(tuple(items))
+
+
+class NoMetric(Exception):
+    """A run does not have the metric as a positive number; the message says why."""
+
+
+class MetricValue(Struct, frozen=True):
+    """The metric in one run, in base units, or the ratio of a pair.
+
+    `within` is the variance of its logarithm as estimated within the run.
+    """
+
+    metric: str
+    statistic: str | None
+    unit: str
+    better: Better | None
+    value: float
+    within: float
+    #: The unit in a run; that of a pair is `1`.
+    run_unit: str = ""
+
+    @property
+    def log_value(self) -> float:
+        """The logarithm of the value."""
+        return log(self.value)
+
+
+def with_computed(ruleset: Ruleset, runs: Sequence[Run], given: Mapping[str, Fact]) -> tuple[Run, ...]:
+    """Return runs with the `mfu` and `hfu` that follow from the model of the rule files.
+
+    Parameters
+    ----------
+    given: the facts of `--env`.
+    """
+    if ruleset.model is None:
+        return tuple(runs)
+    facts, _ = merge_facts(runs, given, ruleset.identity)
+    return with_utilization(runs, ruleset.model, facts)
+
+
+def value_in_run(ruleset: Ruleset, run: Run) -> MetricValue:
+    """Return the metric of the one rule of a ruleset in a run. Raises NoMetric."""
+    evidence, side = _measured(ruleset, run)
+    return _value(evidence, side.measures[0], evidence.unit)
+
+
+def value_in_pair(ruleset: Ruleset, pairs: Pairs) -> MetricValue:
+    """Return the ratio of new to base in a pair. Raises NoMetric."""
+    if len(pairs.new) != 1:
+        raise NoMetric("one of the two programs wrote no metric")
+    (_, base), (evidence, new) = (_measured(ruleset, side[0]) for side in (pairs.base, pairs.new))
+    ratio = paired_ratios(base, new, evidence.method.statistic, pairs.pairing)[0]
+    return _value(evidence, ratio, "1")
+
+
+def prior_of(ruleset: Ruleset, run: Run, baseline: Baseline, pairing: str | None) -> tuple[float, float]:
+    """Return the prior (s0, d0) of the noise of the metric: that of the stored baseline, or the default."""
+    evidence, _ = _measured(ruleset, run, baseline)
+    return evidence.prior(pairing)
+
+
+def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> tuple[Evidence, MeasuredSide]:
+    """Return the metric of a run. Raises NoMetric."""
+    rule: Rule = ruleset.rules[0]
+    case = Case(ruleset, (run,), baseline or Baseline(), today(), {})
+    runs = JudgedRuns.of((run,), Baseline(), ruleset.metrics, ruleset.conditions)
+    subjects = [one for one in find_subjects(rule.sentence, runs) if one.new and one.new[0]]
+    name = rule.sentence.subject_text
+    if not subjects:
+        raise NoMetric(f"wrote no metric {name}: {_why_absent(name, run)}")
+    if len(subjects) > 1:
+        names = sorted(str(one.key) for one in subjects)
+        raise NoMetric(f"{name} is {plural(len(subjects), 'metric')}: {listed(names)}; name one of them")
+    evidence = Evidence.of(rule, rule.clauses[0], subjects[0], case, runs)
+    try:
+        if not all(np.isfinite(series.values).all() for series in evidence.new[0].values()):
+            raise NoMetric(f"{name} has values that are not finite numbers")
+        return evidence, evidence.measured(evidence.new)
+    except (CannotJudge, NotAvailable) as error:
+        raise NoMetric(str(error)) from None
+
+
+def _why_absent(name: str, run: Run) -> str:
+    errors = [problem.message for problem in run.problems if problem.severity == "error"]
+    if name in (MFU, HFU):
+        errors.reverse()  # the reason why they cannot be computed is the last one
+    if errors:
+        return errors[0]
+    names = sorted({series.key.metric for series in run.series})
+    has = f"it has {listed(names)}" if names else "it has no metrics"
+    return f"{has}; {COMPUTED[name]}" if name in COMPUTED else has
+
+
+def _value(evidence: Evidence, found: RunMeasure, unit: str) -> MetricValue:
+    key = evidence.subject.key
+    if found.value is None or not has_logarithm(found):
+        raise NoMetric(f"{key} is not a positive number, so a relative change does not exist")
+    better = direction(key.metric, evidence.unit, evidence.rule.better)
+    statistic = evidence.shown_statistic
+    return MetricValue(str(key), statistic, unit, better, found.value, found.within_variance or 0.0, evidence.unit)

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from perfgate.bisect.choose import best, candidates, entropy
 from perfgate.bisect.measurements import Measurement, Model
 from perfgate.bisect.posterior import Posterior, agreed_posterior
-from perfgate.core.bisection import BisectOutcome
+from perfgate.core.causes import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 
 #: The ends are measured until a change of them is this probable, at most for `_FIRST` runs. Then the most informative

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment
 from perfgate.causes.merged import Floats, Masks
-from perfgate.core.call_names import stable_name
-from perfgate.core.call_trees import DEVICE_KINDS
+from perfgate.core.call_trees import DEVICE_KINDS, stable_name
 from perfgate.core.causes import Cause
 from perfgate.core.verdicts import Verdict, verdict_ids
 

@@ -8,21 +8,35 @@ from typing import TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
-from perfgate.causes.align import Alignment, align, incomparable, is_of_metrics, obstacle_to_causes, same_ranks
+from perfgate.causes.align import (
+    Alignment,
+    Finding,
+    align,
+    busy_change,
+    incomparable,
+    is_of_metrics,
+    obstacle_to_causes,
+    same_ranks,
+    source_of,
+)
 from perfgate.causes.consequences import Explanation
-from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
-from perfgate.causes.findings import Finding, busy_change, source_of
 from perfgate.causes.grouping import grouped
-from perfgate.causes.machine import find_machine, many_swaps
-from perfgate.causes.memory import find_memory
+from perfgate.causes.kinds import (
+    Edit,
+    find_edits,
+    find_machine,
+    find_memory,
+    find_slowdowns,
+    kind_of,
+    many_swaps,
+    subtree,
+    sync_nodes,
+)
 from perfgate.causes.merged import RunTrees
-from perfgate.causes.noise import Noise, measure_noise
+from perfgate.causes.noise import Noise, SeriesNoise, measure_noise
 from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
-from perfgate.causes.ranks import find_slow_ranks
+from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
 from perfgate.causes.series_findings import find_in_series
-from perfgate.causes.series_noise import SeriesNoise
-from perfgate.causes.slowdowns import find_slowdowns
-from perfgate.causes.tree_difference import not_timed, place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 

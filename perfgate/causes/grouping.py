@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from perfgate.causes.align import Alignment
-from perfgate.causes.findings import Finding, names_of
+from perfgate.causes.align import Alignment, Finding, names_of
 from perfgate.causes.noise import Noise
 from perfgate.causes.paired import PairNoise
 from perfgate.core.causes import CauseKind

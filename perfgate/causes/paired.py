@@ -6,7 +6,7 @@ pair gives one number for a node. The spread of these numbers between pairs is t
 shift of the machine, so it is not taken out, and with it the change of a node that takes most of the step.
 
 The variance of a node between few pairs is moderated with that of all nodes, and that with a prior (Smyth 2004, as in
-`series_noise`). A noisy node keeps its own variance. All nodes together have one chance in `_CHANCE` of a false cause
+`noise`). A noisy node keeps its own variance. All nodes together have one chance in `_CHANCE` of a false cause
 (Bonferroni).
 """
 
@@ -20,10 +20,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.causes.align import Alignment, TreeSide
-from perfgate.causes.findings import Finding
+from perfgate.causes.align import Alignment, Finding, TreeSide
+from perfgate.causes.kinds import slowdown_kind
 from perfgate.causes.merged import Floats
-from perfgate.causes.slowdowns import slowdown_kind
 from perfgate.stats.distributions import t_quantile
 
 #: With fewer pairs a change of time cannot be told from noise; calls that came or went can.

@@ -11,10 +11,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from perfgate.causes.align import Alignment
-from perfgate.causes.edits import is_sync
-from perfgate.causes.findings import Finding
-from perfgate.causes.series_noise import SeriesNoise
+from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.kinds import is_sync
+from perfgate.causes.noise import SeriesNoise
 from perfgate.causes.series_ranks import find_slow_rank
 from perfgate.core.causes import CauseKind
 from perfgate.stats.distributions import t_quantile

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from perfgate.causes.align import Alignment
 from perfgate.causes.merged import Floats
-from perfgate.causes.series_noise import SeriesNoise
+from perfgate.causes.noise import SeriesNoise
 from perfgate.stats.distributions import t_quantile
 
 #: The probability that noise makes a culprit.

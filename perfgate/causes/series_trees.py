@@ -52,7 +52,6 @@ _OF_STEPS = frozenset(
         *("nanogpt", "torchtitan", "nemo", "maxtext", "levanter", "hf-trainer"),
     )
 )
-#: Formats whose `step` is the update of the optimizer, never a whole step.
 #: A metric of another tool in the same run, which times something else.
 _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.", "api.", "os.", "memcpy.", "warmup.")
 
@@ -247,7 +246,8 @@ class _TreeBuilder:
         if self.whole is None:
             return
         tops = self._below(None)
-        self.outside = [name for name in tops if self._is_outside(name)]
+        # Between the steps, perfgate's callbacks record the wait for data beside `step.time`.
+        self.outside = [name for name in tops if self.whole == "step.time" and name == "data_time"]
         inside = [name for name in tops if name not in self.outside]
         if self._fits(inside):
             return
@@ -260,10 +260,6 @@ class _TreeBuilder:
         self.left_out = [name for name in inside if not is_known(name, self.nesting)]
         for name in self.left_out:
             del self.timers[name]
-
-    def _is_outside(self, name: str) -> bool:
-        """True for the wait between steps that perfgate's callbacks record beside `step.time`."""
-        return self.whole == "step.time" and name == "data_time"
 
     def _fits(self, names: Sequence[str]) -> bool:
         whole = self.timers[self.whole] if self.whole else None

@@ -6,15 +6,17 @@ One stalled step of twelve moves the mean of a step by more than most changes do
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from perfgate.causes.merged import Floats, RunTrees
-from perfgate.core.call_trees import CallTree
 from perfgate.core.units import format_value
 from perfgate.core.wording import listed, plural
 
+_Marks: TypeAlias = npt.NDArray[np.bool_]
 #: A stalled step is longer than the median of its side by this share, and by this many robust standard deviations.
 _LONGER, _CLEAR = 0.25, 10.0
 #: More calls than the median step, as a share: then it is other work, not a stall.
@@ -23,27 +25,21 @@ _MORE_CALLS = 0.001
 _FEWEST_STEPS = 3
 
 
-def without_stalls(runs: Sequence[RunTrees]) -> tuple[list[RunTrees], list[float]]:
-    """Return the trees of the runs of one side without their stalled steps, and the times of those steps, in s."""
-    marks = [_stalled(run, runs) for run in runs]
-    times = [float(time) for run, mark in zip(runs, marks, strict=True) for time in _times(run)[mark]]
-    if not times:
-        return list(runs), []
-    return [
-        run if not mark.any() else tuple(_without(tree, ~mark) for tree in run)
-        for run, mark in zip(runs, marks, strict=True)
-    ], times
+def without_stalls(sides: Sequence[Sequence[RunTrees]]) -> tuple[list[list[RunTrees]], list[str]]:
+    """Return the trees of both sides without stalled steps, and a note about those of each side.
 
-
-def stall_note(side: str, times: Sequence[float], steps: int) -> str:
-    """Return a note about stalled steps: `2 of 12 base steps stalled: 93 and 43 ms`."""
-    shown = listed([format_value(time, "s", "ms") for time in sorted(times, reverse=True)])
-    return f"{len(times)} of {plural(steps, f'{side} step')} stalled, and are not counted: {shown}"
-
-
-def step_count(runs: Sequence[RunTrees]) -> int:
-    """Return how many steps the runs have."""
-    return sum(len(_times(run)) for run in runs)
+    A note is `2 of 12 base steps stalled, and are not counted: 93 ms and 43 ms`.
+    """
+    kept, notes = [], []
+    for name, runs in zip(("base", "new"), sides, strict=True):
+        marks = [_stalled(run, runs) for run in runs]
+        times = [float(time) for run, mark in zip(runs, marks, strict=True) for time in _times(run)[mark]]
+        kept.append([_without(run, mark) for run, mark in zip(runs, marks, strict=True)] if times else list(runs))
+        if times:
+            steps = plural(sum(len(_times(run)) for run in runs), f"{name} step")
+            shown = listed([format_value(time, "s", "ms") for time in sorted(times, reverse=True)])
+            notes.append(f"{len(times)} of {steps} stalled, and are not counted: {shown}")
+    return kept, notes
 
 
 def _times(run: RunTrees) -> Floats:
@@ -51,7 +47,7 @@ def _times(run: RunTrees) -> Floats:
     return np.asarray(np.max([tree.step_times for tree in run], axis=0))
 
 
-def _stalled(run: RunTrees, side: Sequence[RunTrees]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _stalled(run: RunTrees, side: Sequence[RunTrees]) -> _Marks:
     """Return which steps of a run stalled; none if its columns are not steps."""
     times = _times(run) if len({tree.wall.shape[1] for tree in run}) == 1 else np.zeros(0)
     none = np.zeros(len(times), dtype=np.bool_)
@@ -69,5 +65,10 @@ def _stalled(run: RunTrees, side: Sequence[RunTrees]) -> np.ndarray[tuple[int], 
     return none if bool(found.all()) else np.asarray(found)
 
 
-def _without(tree: CallTree, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> CallTree:
-    return replace(tree, counts=tree.counts[:, kept], busy=tree.busy[:, kept], wall=tree.wall[:, kept])
+def _without(run: RunTrees, stalled: _Marks) -> RunTrees:
+    if not stalled.any():
+        return run
+    return tuple(
+        replace(tree, counts=tree.counts[:, ~stalled], busy=tree.busy[:, ~stalled], wall=tree.wall[:, ~stalled])
+        for tree in run
+    )

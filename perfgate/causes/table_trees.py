@@ -1,4 +1,4 @@
-"""Trees from tables of kernels, operators and calls: a node for each row, with its own time in a step.
+"""Trees of runs: those of their traces, or made from tables of kernels, operators and calls, or from timers.
 
 Rows do not say who calls them, so all are below the step. Devices and the host work at the same time, so their times do
 not sum to anything: a table gives one tree of the device and one of the host. What waits for the device is in the
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -25,9 +25,9 @@ from msgspec.structs import replace
 
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.nesting import PERHAPS_WHOLE
+from perfgate.causes.series_trees import range_trees, timer_trees
 from perfgate.core import Run, Series
-from perfgate.core.call_names import stable_name
-from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
 
 _REPEATED = re.compile(r"#\d+$")
 #: The families of metrics of each tree, and the kinds of their nodes.
@@ -199,3 +199,38 @@ def _multiple(base: Mapping[str, float], new: Mapping[str, float]) -> float | No
     if abs(usual - 1) < 0.01 or weights[near].sum() < _NEARLY_ALL * weights.sum():
         return None
     return usual
+
+
+#: Make the trees of a run from its metrics, the best first.
+_MAKERS: tuple[Callable[[Run], RunTrees], ...] = (timer_trees, device_trees, host_trees, range_trees)
+
+
+def trees_of_runs(
+    base: Sequence[Run], new: Sequence[Run], *, paired: bool = False
+) -> Iterator[tuple[list[RunTrees], list[RunTrees]]]:
+    """Yield the trees of the runs of both sides that have any, one for each rank of a run, the best trees first.
+
+    Both sides have trees of the same kind: a trace is never compared with a log, or with a trace without calls. With
+    `paired`, run i of both sides is a pair: one without trees takes the other with it.
+    """
+    traced = [[run.call_trees for run in side] for side in (base, new)]
+    if any(any(side) for side in traced):
+        sides = _with_trees(*traced, paired=paired)
+        if all(sides):
+            yield sides
+        return
+    for make in _MAKERS:
+        with np.errstate(over="ignore", invalid="ignore"):  # a time near the largest float has an infinite variance
+            sides = _with_trees(*([make(run) for run in side] for side in (base, new)), paired=paired)
+        if all(sides):
+            yield sides[0], same_steps(*sides)
+
+
+def _with_trees(
+    base: Sequence[RunTrees], new: Sequence[RunTrees], *, paired: bool
+) -> tuple[list[RunTrees], list[RunTrees]]:
+    """Return the runs that have trees; of pairs, those where both runs have some."""
+    if not paired:
+        return [run for run in base if run], [run for run in new if run]
+    kept = [(one, other) for one, other in zip(base, new, strict=False) if one and other]
+    return [one for one, _ in kept], [other for _, other in kept]

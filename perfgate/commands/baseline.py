@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
 from perfgate.baselines.places import ALLOWANCES
-from perfgate.baselines.stores import open_store
-from perfgate.baselines.writing import locked, write_file
+from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen
 from perfgate.cli.shared import (

@@ -27,12 +27,11 @@ from perfgate.cli.shared import (
 from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
 from perfgate.commands.bisect_request import BisectRequest, from_history, ruleset_of
-from perfgate.core.bisection import BisectReport
+from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
 from perfgate.measuring.items import clock, item_runner
-from perfgate.measuring.keeping import claim
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.until_settled import Tell
+from perfgate.measuring.until_settled import Tell, claim
 from perfgate.reporters import bisect_text
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.output_files import output_faults, write_reports
@@ -144,9 +143,9 @@ def _publish(report: BisectReport, outputs: dict[str, str]) -> int:
             "markdown": bisect_text.markdown,
         }
         if name == "html":
-            from perfgate.reporters.html.bisect_page import render
+            from perfgate.reporters.html.page import render_bisect
 
-            return render(report)
+            return render_bisect(report)
         return renderers[name](report)
 
     failures = write_reports(outputs, rendered)

@@ -9,14 +9,12 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from perfgate.bisect.metric import MetricValue
 from perfgate.bisect.posterior import Posterior
-from perfgate.bisect.ranges import SearchedRange
+from perfgate.bisect.ranges import MetricValue, SearchedRange
 from perfgate.bisect.search import USED_UP, SearchResult, Suspect
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_causes import ANOTHER, Neighbours
-from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect
-from perfgate.core.causes import CauseReport
+from perfgate.core.causes import BisectReport, CauseReport, ItemEstimate, ItemSuspect
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
 from perfgate.stats.distributions import t_quantile

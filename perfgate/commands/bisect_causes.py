@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from perfgate.bisect.metric import MetricValue
+from perfgate.bisect.ranges import MetricValue
 from perfgate.bisect.search import SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.causes.paired import FEWEST_PAIRS
-from perfgate.commands.causes import causes_of
+from perfgate.commands.report_details import causes_of
 from perfgate.core import Run
 from perfgate.core.causes import CauseReport
 from perfgate.workspace import inputs

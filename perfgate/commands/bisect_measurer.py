@@ -9,9 +9,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.bisect.measurements import Measurement, Model
-from perfgate.bisect.metric import MetricValue, NoMetric, value_in_pair, value_in_run, with_computed
 from perfgate.bisect.posterior import Posterior
-from perfgate.bisect.ranges import SearchedRange
+from perfgate.bisect.ranges import MetricValue, NoMetric, SearchedRange, value_in_pair, value_in_run, with_computed
 from perfgate.bisect.search import NotMeasurable, SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_causes import MOST_PAIRS, Neighbours

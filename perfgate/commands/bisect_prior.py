@@ -12,14 +12,12 @@ from perfgate.baselines.places import differences, identity_of
 from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import open_store
 from perfgate.bisect.measurements import Model, StoredEnds, ends_of_history, stored_ends
-from perfgate.bisect.metric import MetricValue, NoMetric, prior_of, value_in_run
-from perfgate.bisect.ranges import SearchedRange
+from perfgate.bisect.ranges import MetricValue, NoMetric, SearchedRange, prior_of, value_in_run
 from perfgate.core import Baseline, Fact, Run
-from perfgate.core.branch import CommitLine
+from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import HistorySeries
 from perfgate.core.wording import plural
-from perfgate.history.commits import commit_line
-from perfgate.history.load import load
+from perfgate.history.load import commit_line, load
 from perfgate.judge.pairs import PRIORS, split_pairs
 from perfgate.measuring.until_settled import Tell
 from perfgate.rules.ruleset import Ruleset

@@ -11,18 +11,17 @@ from msgspec.structs import replace
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.commands.history import show
 from perfgate.core.run_history import HistoryChange, HistorySeries
-from perfgate.core.trained_model import HFU, MFU
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
 from perfgate.measuring.items import ItemProgram
 from perfgate.measuring.until_settled import Tell
+from perfgate.rules.model_section import HFU, MFU
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_expression
 from perfgate.rules.syntax.sentence import ChangeClause, Selector
-from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
-from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_ruleset
 
 #: The smallest change that is searched for, if neither the user nor the rule says it, and the same as a part of the
 #: change that the history has.

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 import click
 from msgspec import Struct
 
-from perfgate.analysis.calibrate import calibrate
+from perfgate.analysis.stored_runs import calibrate
 from perfgate.baselines.candidates import read_candidates
 from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource
 from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.places import identity_of, prior_path
 from perfgate.baselines.repository import environments, find_environment, read_stored_runs
-from perfgate.baselines.stores import WritableStore, open_store
-from perfgate.baselines.writing import locked, write_file
+from perfgate.baselines.stores import WritableStore, locked, open_store, write_file
 from perfgate.cli.printing import say
 from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
 from perfgate.commands.preparing import with_pairs

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
-import click
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from difflib import get_close_matches
 
+import click
+from msgspec.structs import replace
+
+from perfgate.analysis.stored_runs import FEWEST_FOR_DRIFT, drifts
+from perfgate.baselines.files import FULL_SHA
+from perfgate.baselines.repository import LoadedBaseline, joined_sha256
 from perfgate.cli.completion import files
 from perfgate.cli.printing import progress, publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, report_options, runs_argument
-from perfgate.commands.judging import judged
-from perfgate.commands.preparing import CheckRequest, prepare, read_new
-from perfgate.core import MissingBaseline, Report
-from perfgate.workspace.options import CommandOptions
+from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new, refusal_of_pairs, with_pairs
+from perfgate.core import (
+    NO_STEP,
+    Acceptance,
+    Baseline,
+    Fact,
+    Key,
+    Location,
+    MissingBaseline,
+    NextStep,
+    Policy,
+    Problem,
+    Report,
+    Run,
+    UnruledChange,
+    Verdict,
+)
+from perfgate.core.causes import CauseReport
+from perfgate.core.details import ReportDetails
+from perfgate.core.wording import plural
+from perfgate.judge.case import Case
+from perfgate.judge.derived import component_names
+from perfgate.judge.doubts.copies import measured_twice
+from perfgate.judge.report import with_outcome
+from perfgate.judge.subjects import JudgedRuns, naming
+from perfgate.judge.verdicts import judge, judge_with_details
+from perfgate.rules.syntax.sentence import glob_matches
+from perfgate.workspace import surroundings
+from perfgate.workspace.env_facts import merge_facts
+from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
 from perfgate.workspace.rule_source import with_commit
 
 
@@ -60,3 +94,181 @@ def check(request: CheckRequest) -> Report:
     if isinstance(prepared, Report):
         return prepared
     return judged(prepared, read_new(prepared, request.options.runs))
+
+
+def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
+    """Judge new runs by the rules. Raises Refused for usage errors."""
+    request, ruleset, source, head = prepared.request, prepared.ruleset, prepared.source, prepared.head
+    facts, clashes = merge_facts(runs, prepared.facts(), ruleset.identity)
+    if ruleset.model is not None:
+        from perfgate.judge.utilization import with_utilization
+
+        runs = with_utilization(runs, ruleset.model, facts)
+    accept = acceptance(request.options) if source.ref is None else _acceptance(prepared, source.ref)
+    loaded = prepared.baselines.load(facts, accept, head)
+    case, unpaired = _case(prepared, runs, facts, loaded.baseline, accept)
+    case, verdicts, noticed, details = _judged(prepared, case, loaded)
+    is_named = naming(ruleset)
+    problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
+    problems += measured_twice(case, verdicts, loaded.baseline.runs)
+    problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
+    unruled, count = _unruled(case, is_named)
+    causes, verdicts, unexplained = _explained(case, verdicts)
+    baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
+    policy = Policy(source.ref, prepared.rules_sha256, baselines_sha256, commit=source.sha)
+    if source.ref is not None:
+        from perfgate.commands.rule_changes import policy_changes
+
+        changes, own = policy_changes(prepared.own_policy(), request.options, case, verdicts)
+        policy = replace(policy, changes=changes, own_outcome=own)
+    found = Report(
+        verdicts=verdicts,
+        problems=(*problems, *unexplained),
+        inputs=tuple(dict.fromkeys(file for run in runs for file in run.files)),
+        environment=facts,
+        policy=policy,
+        suite=ruleset.suite,
+        baseline=case.baseline.place,
+        accept=_to_accept(case, verdicts),
+        details=details,
+        unruled=unruled,
+        unruled_count=count,
+        unknown_facts=case.baseline.unknown_facts if case.baseline.runs else (),
+        causes=causes,
+    )
+    return with_outcome(found)
+
+
+def _acceptance(prepared: Prepared, ref: str) -> Acceptance:
+    """Return how these runs can be accepted under a ref: only a whole commit can be allowed, for 30 days."""
+    head = prepared.head()
+    whole = head if head and FULL_SHA.fullmatch(head) else None
+    expires = surroundings.today() + timedelta(days=30)
+    return replace(acceptance(prepared.request.options), ref=ref, head=whole, expires=expires)
+
+
+def _case(
+    prepared: Prepared, runs: tuple[Run, ...], facts: Mapping[str, Fact], stored: Baseline, accept: Acceptance
+) -> tuple[Case, list[Problem]]:
+    """Return everything that is judged, and the problems of pairs. Raises Refused for more runs than planned looks."""
+    request, ruleset = prepared.request, prepared.ruleset
+    new, baseline, unpaired = runs, stored, list[Problem]()
+    if any(series.key.label("pairing") for run in runs for series in run.series):
+        refusal = None if request.own_pairs else refusal_of_pairs(ruleset, prepared.source.ref)
+        new, baseline, unpaired = with_pairs(runs, stored, refusal)
+    if request.looks and len(new) > request.looks[-1]:
+        given = plural(len(new), "run")
+        raise Refused(f"--looks {request.looks[-1]}: {given} given, more than planned: give fewer runs, or plan more")
+    case = Case(
+        ruleset,
+        new,
+        baseline,
+        surroundings.today(),
+        facts,
+        strict=request.strict,
+        missing_baseline=request.missing_baseline,
+        only=request.only,
+        accept=accept,
+        limits=surroundings.limits(),
+        looks=request.looks,
+    )
+    return case, unpaired
+
+
+def _judged(
+    prepared: Prepared, case: Case, loaded: LoadedBaseline
+) -> tuple[Case, tuple[Verdict, ...], list[Problem], ReportDetails]:
+    """Return the case with what its history teaches, its verdicts, warnings, and the runs behind the verdicts."""
+    with_details = prepared.request.with_details
+    if with_details:
+        from perfgate.commands.report_details import collected, levels, past_runs
+
+        case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
+    runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
+    base = case.baseline
+    compared = {run.source for run in base.runs}
+    times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
+    noticed: list[Problem] = []
+    if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
+        from perfgate.commands.remembered import with_remembered
+
+        since, ref = max(times, default=None), prepared.source.ref
+        case, noticed = with_remembered(case, runs, read_history, ref, prepared.head(), since)
+    if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_FOR_DRIFT:
+        noticed += drifts(case, runs)
+    if not with_details:
+        return case, judge(case, runs), noticed, ReportDetails()
+    verdicts, found = judge_with_details(case, runs)
+    metrics = {name for rule in case.ruleset.rules for name in component_names(rule.sentence.subject, runs.metrics)}
+    lost_time = min((rule.settings.lost_time for rule in case.ruleset.rules), default=1.0)
+    shown = collected(verdicts, found, base.runs, case.new, levels(loaded), metrics, lost_time)
+    return case, verdicts, noticed, shown
+
+
+def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[UnruledChange, ...], int]:
+    """Return the changes of metrics that no rule reads, as far as they are shown, and their number."""
+    if all(is_named(series.key) for run in case.baseline.runs for series in run.series):
+        return (), 0
+    from perfgate.analysis.unruled import unruled_changes
+
+    return unruled_changes(case.baseline.runs, case.new, is_named)
+
+
+def _explained(
+    case: Case, verdicts: tuple[Verdict, ...]
+) -> tuple[CauseReport | None, tuple[Verdict, ...], list[Problem]]:
+    """Return the causes, the verdicts with the causes that explain them, and a warning if the base has no trees."""
+    if not any(one.exit_code or one.outcome == "fail" for one in verdicts):
+        return None, verdicts, []
+    from perfgate.commands.report_details import explained
+
+    return explained(case, verdicts)
+
+
+def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
+    """Return how the result can be accepted. Pairs have a base of their own, which no command changes."""
+    if case.baseline.pairing is not None or not any(verdict.next_step.command for verdict in verdicts):
+        return NO_STEP
+    from perfgate.words.steps import to_accept
+
+    return to_accept(case.accept, verdicts)
+
+
+def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
+    """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
+
+    A warning that several runs of one file have is said once for the file.
+    """
+    groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
+    several = {file.path for run in runs if run.part is not None for file in run.files}
+    for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
+        is_of_file = problem.severity == "warning" and problem.at.file in several
+        about = "" if problem.key else problem.message if is_of_file else problem.message + str(problem.at)
+        groups.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
+    found = []
+    for first, *more in groups.values():
+        others = f"of {first.key}" if first.key else "in this file"
+        message = first.message + (f" (and {len(more)} more {others})" if more else "")
+        is_unread = first.key is not None and not is_named(first.key)
+        found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
+    return found
+
+
+def _only_problems(only: Sequence[str], rules: str, case: Case, verdicts: tuple[Verdict, ...]) -> list[Problem]:
+    """Return an error if nothing was judged, and a warning for each `--only` that matches nothing."""
+    if verdicts and not only:
+        return []
+    at = Location(shown_path(rules))
+    found = []
+    if not verdicts:
+        why = f"--only {' '.join(only)} matches no rule" if only else "no rule gave a verdict"
+        found.append(Problem("error", f"nothing was judged: {why}", at))
+    known = {name for rule in case.ruleset.rules for name in (rule.name, rule.sentence.subject_text)}
+    # A glob in a rule may match any metric of the runs.
+    known |= {name for run in case.new for name in run.metrics}
+    for glob in dict.fromkeys(only):
+        if not any(glob_matches(glob, name) for name in known):
+            near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
+            found.append(Problem("warning", f"--only {glob} matches no rule and no metric: {hint}", at))
+    return found

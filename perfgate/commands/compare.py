@@ -21,9 +21,8 @@ from perfgate.cli.shared import (
     trace_mode_option,
     workers_option,
 )
-from perfgate.commands.causes import advised, causes_of
 from perfgate.commands.preparing import with_pairs
-from perfgate.commands.report_details import collected
+from perfgate.commands.report_details import advised, causes_of, collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
 from perfgate.core.next_steps import Acceptance
@@ -37,8 +36,8 @@ from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts
-from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.rule_source import no_rules
 
 #: The place of the rules of a comparison, which are in no file.
 _HERE = Location("compare")

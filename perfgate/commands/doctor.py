@@ -15,13 +15,11 @@ from msgspec import Struct
 from perfgate.analysis.proposals import ranked, shared_metrics
 from perfgate.cli.printing import USAGE, screen, tell, write_document
 from perfgate.cli.shared import command_options, duration, output_option, rules_option, suite_option
-from perfgate.core.examination import Examination, MeasuredLoad, RuleNeed
+from perfgate.core.summaries import Examination, MeasuredLoad, RuleNeed
 from perfgate.core.wording import one_line, shell_text
-from perfgate.doctor.cards import examine_cards
-from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
-from perfgate.doctor.disturbances import disturbances, quietest_cpu, snapshot
+from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command, needs_of_command, needs_of_loads
+from perfgate.doctor.disturbances import disturbances, examine_cards, quietest_cpu, snapshot
 from perfgate.doctor.loads import measure_loads
-from perfgate.doctor.rule_needs import needs_of_command, needs_of_loads
 from perfgate.measuring.pinning import allowed_cpus
 from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
 from perfgate.reporters.doctor import render_json, render_text

@@ -16,11 +16,10 @@ from perfgate.cli.shared import JUDGING, baselines_option, command_options, outp
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
-from perfgate.history.commits import commit_line
-from perfgate.history.compaction import compact
-from perfgate.history.load import load
+from perfgate.history.imports.imported_runs import utc_time
+from perfgate.history.load import commit_line, load
 from perfgate.history.store import places, verify
-from perfgate.history.times import utc_time
+from perfgate.history.writing import compact
 from perfgate.reporters.history_table import render_json, render_text
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
@@ -85,7 +84,7 @@ def add(options: CommandOptions, time: str | None, ref: str | None, tags: tuple[
     \b
     Example: perfgate history add train.log
     """
-    from perfgate.history.remember import Measured, remember
+    from perfgate.history.writing import Measured, remember
 
     return say(remember(options, Measured(utc(time), ref, tags)))
 
@@ -221,7 +220,7 @@ def _renames(rules: Sequence[str]) -> dict[str, str]:
 
 
 def compact_store(baselines: str, *, is_all: bool = False) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file; see `perfgate.history.compaction.compact`. Raises Refused.
+    """Write the runs of each month as one file; see `perfgate.history.writing.compact`. Raises Refused.
 
     Without `is_all`, the month that is not over is left alone.
     """

@@ -20,16 +20,15 @@ from perfgate.cli.shared import (
     words,
 )
 from perfgate.commands.history import show
-from perfgate.core.backfill import BackfillPlan
-from perfgate.core.branch import CommitLine
-from perfgate.core.run_history import HistoryChange, HistorySeries
+from perfgate.core.remembered_runs import CommitLine
+from perfgate.core.run_history import BackfillPlan, HistoryChange, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.backfill import backfill_plan
-from perfgate.history.remember import Measured, remember
+from perfgate.history.writing import Measured, remember
 from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, finish, new_run, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, Tell
 from perfgate.measuring.worktrees import checked_out
-from perfgate.reporters.history_backfill import render_json, render_text
+from perfgate.reporters.history_table import backfill_json, backfill_text
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 
 
@@ -70,10 +69,10 @@ def command(
     else:
         found = plan(request)
     if as_json:
-        write_document(render_json(found))
+        write_document(backfill_json(found))
     else:
         seen = screen()
-        click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+        click.echo(backfill_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
     return 0 if found.is_settled or not command else NOT_JUDGED
 
 

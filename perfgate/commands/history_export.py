@@ -8,7 +8,8 @@ from perfgate.cli.printing import complain, say
 from perfgate.cli.shared import command_options, output_option
 from perfgate.commands.history import PLACE, show
 from perfgate.core.run_history import LoadedHistory
-from perfgate.history.exports import FILES, SERVICES, openmetrics
+from perfgate.history.export_services import SERVICES
+from perfgate.history.exports import FILES, OPENMETRICS, render_openmetrics
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.output_files import output_faults, replace_file
 
@@ -51,10 +52,10 @@ def command(metric: str | None, tool: str, target: str | None, newest: bool, pla
 
 def export(found: LoadedHistory, format: str, *, newest_alone: bool = False) -> bytes:
     """Return a history in the format of a file. Raises Refused if its package is not installed."""
-    if newest_alone and format == openmetrics.NAME:
-        return openmetrics.render(found, newest_alone=True)
+    if newest_alone and format == OPENMETRICS:
+        return render_openmetrics(found, newest_alone=True)
     if newest_alone:
-        raise Refused(f"--newest is for {openmetrics.NAME}; {format} has every number")
+        raise Refused(f"--newest is for {OPENMETRICS}; {format} has every number")
     try:
         return FILES[format](found)
     except ImportError as error:

@@ -21,13 +21,11 @@ from perfgate.core import Fact, Location, Problem
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun
 from perfgate.core.wording import listed, plural
-from perfgate.history.compaction import write_months
 from perfgate.history.imports import HEAD, IMPORTERS, Importer, csv, importer_of
-from perfgate.history.imports.imported_runs import Imported, ImportedRun, ImportFile, of_runs
+from perfgate.history.imports.imported_runs import Imported, ImportedRun, ImportFile, of_runs, utc_time
 from perfgate.history.records import id_of_values, refuse_line_breaks
-from perfgate.history.remember import rules_or_none
 from perfgate.history.store import known_ids
-from perfgate.history.times import utc_time
+from perfgate.history.writing import rules_or_none, write_months
 from perfgate.mappings.choose import fitting, names_file, read_with_mappings
 from perfgate.readers import Source
 from perfgate.rules.ruleset import Ruleset

@@ -12,12 +12,11 @@ from perfgate.cli.printing import complain, screen
 from perfgate.cli.shared import command_options
 from perfgate.commands.history import PLACE
 from perfgate.core import Problem
-from perfgate.core.false_alarms import FalseAlarms
+from perfgate.core.remembered_runs import FalseAlarms
 from perfgate.history.false_alarms import MOST_FALSE, false_alarms, interval
-from perfgate.history.noise import branch_of
-from perfgate.history.store import HistoryColumn, StoredHistory, places, read
+from perfgate.history.store import HistoryColumn, StoredHistory, branch_of, places, read
 from perfgate.judge.subjects import name_of
-from perfgate.reporters.history_quarantine import render_text
+from perfgate.reporters.history_table import false_alarms_text
 from perfgate.rules.load import readable_rulesets
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Selector
@@ -43,7 +42,7 @@ def command(place: HistoryPlace) -> int:
     found, problems = quarantine(place)
     seen = screen()
     if found:
-        click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+        click.echo(false_alarms_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
     return complain(problems)
 
 

@@ -30,10 +30,9 @@ from perfgate.judge.verdicts import judge
 from perfgate.reporters.init import render
 from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.workspace import surroundings
-from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import create_files
-from perfgate.workspace.rule_source import WORKING_TREE, is_mapping_file, sound_rules
+from perfgate.workspace.rule_source import WORKING_TREE, is_mapping_file, no_rules, sound_rules
 from perfgate.workspace.starter_files import rule_file, starter, workflow
 
 SUITE = "training"

@@ -19,10 +19,9 @@ from perfgate.core.wording import listed
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.write import rule_lines, with_rules
 from perfgate.workspace import surroundings
-from perfgate.workspace.mapping_source import read_mappings
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import replace_file
-from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset, sound_rules
+from perfgate.workspace.rule_source import WORKING_TREE, read_mappings, read_ruleset, sound_rules
 from perfgate.workspace.starter_files import written
 
 #: The largest number of names that are compared with a misspelt one.

@@ -22,9 +22,8 @@ from perfgate.reporters.inspection import render_json, render_text
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import nearest_file, opened
 from perfgate.workspace.inputs import read_runs
-from perfgate.workspace.mapping_source import read_mappings
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
-from perfgate.workspace.rule_source import WORKING_TREE
+from perfgate.workspace.rule_source import WORKING_TREE, read_mappings
 
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 _FAMILIES = ("kernel", "op", "range")
@@ -49,7 +48,7 @@ def command(options: CommandOptions, as_json: bool, values: bool, each_rank: boo
     Example: perfgate inspect train.log
     """
     if suggest:
-        from perfgate.reporters.suggestions import render_suggestions
+        from perfgate.reporters.inspection import render_suggestions
 
         proposed, code = suggestions(options)
         write_document(render_suggestions(proposed))
@@ -176,7 +175,7 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
 
     Raises Refused for a file that perfgate reads already, and for one without numbers.
     """
-    from perfgate.mappings.proposal.suggest import suggest
+    from perfgate.mappings.suggest import suggest
 
     limits = surroundings.limits()
     found: list[MappingSuggestion] = []

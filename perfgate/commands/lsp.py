@@ -9,7 +9,7 @@ import click
 
 from perfgate.cli.shared import baselines_option
 from perfgate.commands.rules import stored_metrics
-from perfgate.editor.marks import StoredMetrics
+from perfgate.editor.rule_text import StoredMetrics
 from perfgate.workspace.options import Refused
 
 

@@ -18,7 +18,7 @@ from perfgate.core import Baseline, Fact, Problem, fact_text
 from perfgate.core.summaries import Plan
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import JudgedRuns
-from perfgate.reporters.plan import render_json, render_text
+from perfgate.reporters.rule_power import plan_json, plan_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import read_facts
@@ -37,10 +37,10 @@ def command(options: CommandOptions, as_json: bool) -> int:
     """
     found, problems = plan(options)
     if as_json:
-        write_document(render_json(found, problems))
+        write_document(plan_json(found, problems))
     else:
         seen = screen()
-        click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+        click.echo(plan_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
     return complain(problems)
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 
 from perfgate.cli.printing import tell
-from perfgate.machine.sidecar import sampled
 from perfgate.measuring.command_cost import command_cost
 from perfgate.measuring.programs import Program, RunFailed, Stopped, end_all, stopped_by_signals
-from perfgate.recorder.sampler_process import sidecar_of, watched_since
+from perfgate.recorder.watch import sampled, sidecar_of, watched_since
 from perfgate.workspace.options import Refused, shown_path
 
 

@@ -12,9 +12,8 @@ from perfgate.baselines.places import NEWEST_RUNS
 from perfgate.baselines.stores import Store
 from perfgate.core import HostDifference, Problem
 from perfgate.core.remembered_runs import HistoryRun, SeriesName
-from perfgate.history.noise import learned_priors
+from perfgate.history.noise import learned_priors, runs_since
 from perfgate.history.records import id_of_files
-from perfgate.history.since import runs_since
 from perfgate.history.store import StoredHistory, read
 from perfgate.judge.case import Case
 from perfgate.judge.doubts.machine import hosts_of

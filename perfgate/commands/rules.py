@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import click
 from msgspec.structs import replace
 
-from perfgate.analysis.impossible_shares import impossible_shares
+from perfgate.analysis.tolerances import impossible_shares
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import each_file, open_store
@@ -19,17 +19,16 @@ from perfgate.cli.printing import USAGE, complain, say
 from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.wording import plural
-from perfgate.reporters.rule_texts import render_difference, render_next_run
+from perfgate.reporters.init import render_difference, render_next_run
 from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
+from perfgate.rules.repair import absent_metrics
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.stored_names import absent_metrics
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import full_names
-from perfgate.workspace.mapping_source import check_mappings
 from perfgate.workspace.options import CommandOptions, Refused
-from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, check_mappings, policy_source, read_ruleset
 
 #: The number of the newest runs of an environment that are read.
 _NEWEST = 10

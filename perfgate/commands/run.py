@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
 
 import click
 from msgspec import Struct
@@ -14,7 +17,7 @@ from msgspec.structs import replace
 
 from perfgate.cli.printing import publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
-from perfgate.commands.judging import judged
+from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
 from perfgate.core import Fact, MissingBaseline, Report
 from perfgate.measuring.paired_run import PairRequest, run_pairs
@@ -93,7 +96,6 @@ def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
     is_watched = sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
     if measuring.stop == "unless-suspect" or not is_watched:
         return measuring
-    from perfgate.cli.run_progress import shown
 
     return replace(measuring, watch=shown)
 
@@ -246,3 +248,47 @@ def _judged(
     )
     report = judged(look, read_new(look, names, earlier))
     return report if paths else replace(report, verdicts=(), problems=())
+
+
+#: The time between two writes of the line, in seconds.
+EVERY_S = 1.0
+
+
+def line(head: str, spent: float, left: float | None) -> str:
+    """Return the words of the line: `run 2 of at most 5: 12 s so far, at most 3 min left`.
+
+    Parameters:
+        head: what is being made.
+        spent: for how long it has been made, in seconds.
+        left: how long it and all later ones take at most, from its beginning, in seconds; None if unknown.
+    """
+    rest = "" if left is None else f", at most {_time(max(left - spent, 0.0))} left"
+    return f"{head}: {_time(spent)} so far{rest}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def shown(head: str, left: float | None) -> Iterator[None]:
+    """Show the line while the block runs, and remove it at the end."""
+    began, ended = monotonic(), Event()
+
+    def show() -> None:
+        while True:
+            click.echo(f"\r{line(head, monotonic() - began, left)}\x1b[K", err=True, nl=False, color=True)
+            if ended.wait(EVERY_S):
+                return
+
+    thread = Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        click.echo("\r\x1b[K", err=True, nl=False, color=True)

@@ -17,7 +17,7 @@ from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import naming
 from perfgate.judge.utilization import with_utilization
-from perfgate.reporters.selftest import render_json, render_text
+from perfgate.reporters.rule_power import selftest_json, selftest_text
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
@@ -36,10 +36,10 @@ def command(options: CommandOptions, as_json: bool) -> int:
     done = selftest(options)
     shown = (done.proofs, done.against, done.exit_code, done.time_seen)
     if as_json:
-        write_document(render_json(*shown))
+        write_document(selftest_json(*shown))
     else:
         seen = screen()
-        text = render_text(*shown, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only)
+        text = selftest_text(*shown, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only)
         click.echo(text, nl=False, color=True)
     complain(done.problems)
     return done.exit_code

@@ -6,10 +6,10 @@
 | `baseline` | the stored runs that new runs are compared with |
 | `verdicts` | verdicts, and the report that contains them |
 | `next_steps` | what to do after a verdict, and the commands for it |
-| `call_trees`, `call_names`, `causes` | the calls of a trace, and what changed between two sides of traces |
-| `remembered_runs`, `run_history`, `changed_facts` | the remembered runs of main, and where levels and facts changed |
+| `call_trees`, `causes` | the calls of a trace, and what changed between two sides of traces |
+| `remembered_runs`, `run_history` | the remembered runs of main, and where levels and facts changed |
 | `details` | the runs behind the verdicts, as reports draw them |
-| `summaries` | what `inspect`, `baseline`, `plan` and `selftest` show |
+| `summaries` | what `inspect`, `baseline`, `plan`, `selftest` and `doctor` show |
 | `units`, `wording`, `resource_limits` | quantities, names and words, limits on input |
 
 Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). The types of the

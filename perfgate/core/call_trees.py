@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Amounts = npt.NDArray[np.float64]
+
 
 #: The kind of a node. A `thread` is the root of calls on a thread that does not run the steps.
 NodeKind = Literal[
@@ -86,14 +88,6 @@ class CallTree(Struct, frozen=True):
         """The time of each step in s, (s,)."""
         times: Amounts = self.wall.sum(axis=0)
         return times
-
-    def path(self, index: int) -> tuple[str, ...]:
-        """The names from the step to a node, without the step."""
-        names: list[str] = []
-        while index > 0:
-            names.append(self.nodes[index].name)
-            index = self.nodes[index].parent
-        return tuple(reversed(names))
 
 
 class LazyTrees(Sequence[CallTree], ABC):
@@ -170,3 +164,22 @@ def joined_trees(parts: Sequence[Sequence[CallTree]]) -> Sequence[CallTree]:
     if all(isinstance(part, tuple) for part in parts):
         return tuple(chain.from_iterable(parts))
     return JoinedTrees(tuple(part for part in parts if len(part)))
+
+
+#: Parts of names that differ between runs of a program: sequence numbers, addresses, hashes, and process ids in names.
+_CHANGING = (
+    (re.compile(r", seq = \d+"), ""),
+    (re.compile(r"0x[0-9a-fA-F]{4,}"), "0x"),
+    (re.compile(r"(?<![0-9a-zA-Z])[a-z]?[0-9a-z]{32,}(?![0-9a-zA-Z])"), "*"),
+    (re.compile(r"\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::"), ""),
+    (re.compile(r"(?<=\d)ul\b"), ""),
+    (re.compile(r"(triton_\w*?)_\d+$"), r"\1"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def stable_name(name: str) -> str:
+    """The name without what differs between runs of one program, such as addresses and sequence numbers."""
+    for pattern, replacement in _CHANGING:
+        name = pattern.sub(replacement, name)
+    return name.strip()

@@ -1,17 +1,62 @@
-"""The remembered runs of main as they are stored: one number of each metric for each run.
+"""Remembered runs of main as they are stored, where their facts changed, and the commits of their branch.
 
 `run_history` has them in order, with the changes of each metric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from datetime import date
 
 from msgspec import Struct, field
 
-from perfgate.core.runs import Fact, Key, Kind
+from perfgate.core.runs import Fact, Key, Kind, fact_text
 from perfgate.core.verdicts import Better
 from perfgate.core.wording import series_name
+
+#: The fewest letters of an abbreviated commit.
+_FEWEST_LETTERS = 7
+
+
+class CommitNote(Struct, frozen=True):
+    """A commit of the branch: who made it, when, and its tags."""
+
+    sha: str
+    time: str
+    author: str
+    subject: str
+    tags: tuple[str, ...] = ()
+
+
+class CommitLine(Struct, frozen=True):
+    """The first parents of a branch, oldest first."""
+
+    ref: str
+    commits: tuple[CommitNote, ...]
+    _places: dict[str, int] = field(default_factory=dict)
+    _sorted: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, ref: str, commits: Sequence[CommitNote]) -> CommitLine:
+        """Return the line of these commits, oldest first."""
+        places = {commit.sha: place for place, commit in enumerate(commits)}
+        return cls(ref, tuple(commits), places, sorted(places))
+
+    def place(self, commit: str | None) -> int | None:
+        """Return the position of a commit, which may be abbreviated; None if it is not on the line."""
+        if commit is None:
+            return None
+        if commit in self._places or len(commit) < _FEWEST_LETTERS:
+            return self._places.get(commit)
+        at = bisect_left(self._sorted, commit)
+        near = [sha for sha in self._sorted[at : at + 2] if sha.startswith(commit)]
+        return self._places[near[0]] if len(near) == 1 else None
+
+    def between(self, good: str | None, bad: str | None) -> tuple[CommitNote, ...]:
+        """Return the commits after `good` up to `bad`; empty if one of them is not on the line."""
+        first, last = self.place(good), self.place(bad)
+        return () if first is None or last is None else self.commits[first + 1 : last + 1]
 
 
 class SeriesName(Struct, frozen=True, order=True):
@@ -79,3 +124,70 @@ class HistoryRecord(Struct, frozen=True):
     identity: Mapping[str, Fact | None]
     run: HistoryRun
     values: tuple[HistoryValue, ...]
+
+
+#: A fact that changes more often than this, as a share of the runs, explains no change: a host of a pool, a clock.
+_OFTEN = 0.05
+_FEW = 3
+
+
+class ChangedFact(Struct, frozen=True):
+    """A fact that a run has with another value than the run before it; `at` is the position of the run."""
+
+    at: int
+    name: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.name} from {self.before} to {self.after}"
+
+
+class ChangedFacts(Struct, frozen=True):
+    """The changes of facts, by name and then in the order of the runs."""
+
+    #: Those that may explain a change of a metric.
+    steady: tuple[ChangedFact, ...]
+    #: The names of facts that change often, with the number of their changes.
+    often: tuple[tuple[str, int], ...]
+
+
+def changed_facts(runs: Sequence[HistoryRun]) -> ChangedFacts:
+    """Return where facts changed between runs. A run that lacks a fact changes nothing."""
+    found: dict[str, list[ChangedFact]] = {}
+    known: dict[str, str] = {}
+    for at, run in enumerate(runs):
+        for name, fact in run.context.items():
+            text = fact_text(fact)
+            before = known.get(name)
+            known[name] = text
+            if before is not None and before != text:
+                found.setdefault(name, []).append(ChangedFact(at, name, before, text))
+    most = max(_FEW, _OFTEN * len(runs))
+    steady = tuple(one for name in sorted(found) if len(found[name]) <= most for one in found[name])
+    return ChangedFacts(steady, tuple((name, len(found[name])) for name in sorted(found) if len(found[name]) > most))
+
+
+class FalseAlarms(Struct, frozen=True):
+    """The false alarms of a rule about one metric, as a replay over remembered runs counts them.
+
+    `low` and `high` are the one-sided 95 % bounds of their rate (Clopper and Pearson 1934).
+    """
+
+    rule: str
+    #: The metric with its labels and statistic.
+    series: str
+    #: `SUITE/ENVIRONMENT` of the runs, and their branch (`""` if they do not tell it).
+    place: str
+    branch: str
+    alarms: int
+    runs: int
+    low: float
+    high: float
+    #: The last day of the proposed quarantine; None if the alarms are too few for one.
+    quarantine_until: date | None = None
+
+    @property
+    def reason(self) -> str:
+        """The reason of the proposed quarantine."""
+        return f"{self.alarms} of {self.runs} unchanged runs of {self.branch or 'the history'} were red"

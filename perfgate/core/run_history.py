@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from perfgate.core.branch import CommitLine
-from perfgate.core.remembered_runs import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.runs import Fact, Kind, Problem, fact_text
 from perfgate.core.verdicts import Better
 from perfgate.core.wording import synonyms
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perfgate.core.runs import Values
+
 
 #: A cell of the table of a history.
 Cell: TypeAlias = str | int | float | None
@@ -245,3 +245,40 @@ class LoadedHistory(Struct, frozen=True):
         """Return the columns of `to_pandas` as lists: a table with a row for each number."""
         rows = [row for one in self.series for row in one.rows()]
         return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
+
+
+#: A change has a commit if it is that one with this probability.
+SETTLED = 0.95
+
+
+class BackfillCommit(Struct, frozen=True):
+    """A commit that may be measured.
+
+    `before` is the probability that the change is in this commit or an older one, `here` that it is in this one.
+    `bits` is what a measurement adds to those of the commits that are listed before this one. `runs` were made already.
+    """
+
+    commit: CommitNote
+    before: float
+    here: float
+    bits: float
+    runs: int
+
+
+class BackfillPlan(Struct, frozen=True):
+    """The commits that may contain a change, and those to measure, the most informative first."""
+
+    series: HistorySeries
+    change: HistoryChange
+    suspects: tuple[BackfillCommit, ...]
+    wanted: tuple[BackfillCommit, ...]
+
+    @property
+    def most_likely(self) -> BackfillCommit:
+        """The commit that the change is in most likely."""
+        return max(self.suspects, key=lambda one: one.here)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the change is in one commit for all practical purposes."""
+        return self.most_likely.here >= SETTLED

@@ -12,9 +12,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument
 
-from perfgate.editor.hints import hint
-from perfgate.editor.marks import Mark, StoredMetrics, is_mapping_file, is_rule_file, marks
-from perfgate.editor.offers import OfferKind, offers
+from perfgate.editor.rule_text import Mark, OfferKind, StoredMetrics, hint, is_mapping_file, is_rule_file, marks, offers
 from perfgate.version import __version__
 
 _SEVERITIES = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfgate.core.backfill import BackfillCommit, BackfillPlan
-from perfgate.core.branch import CommitLine
-from perfgate.core.run_history import HistoryChange, HistorySeries
+from perfgate.core.remembered_runs import CommitLine
+from perfgate.core.run_history import BackfillCommit, BackfillPlan, HistoryChange, HistorySeries
 from perfgate.stats.distributions import FloatArray
 
 #: A run further from both levels than this many standard deviations tells as much as one at this distance.

@@ -15,8 +15,8 @@ import numpy as np
 
 from perfgate.core import Better
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
-from perfgate.history.noise import is_exact, noise_between_runs
-from perfgate.history.store import HistoryColumn
+from perfgate.history.noise import noise_between_runs
+from perfgate.history.store import HistoryColumn, is_exact
 from perfgate.judge.decide.change import judge_runs
 from perfgate.judge.question import ChangeTerms
 from perfgate.rules.ruleset import Rule

@@ -1,18 +1,194 @@
-"""Read the files of a history, of a run or of a month. Each contains its own hash and has its runs whole."""
+"""The files of a history: the runs of a month as one file, and how files of runs and months are read.
+
+A reader decodes only the metrics that it is asked for. The file has each run whole, so the files of single runs are
+not needed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from perfgate.core import Fact, Location, Problem
-from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue
-from perfgate.history.month_files import MONTH_SCHEMA, MonthColumn, MonthFile, columns_of, places_of, runs_of, values_of
-from perfgate.history.run_files import RUN_FILE, RUN_SCHEMA, MetricFilter, RunFile, run_of, value_of
+from perfgate.core import Better, Fact, Key, Kind, Location, Problem
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+from perfgate.core.units import BASE_UNITS
+from perfgate.history.records import (
+    DIGITS,
+    RUN_FILE,
+    RUN_SCHEMA,
+    TIME,
+    MetricFilter,
+    RunFile,
+    digits_of,
+    run_of,
+    value_of,
+)
+
+T = TypeVar("T", int, float)
+
+MONTH_SCHEMA = "perfgate.history-month/1"
+
+
+class MonthRun(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One run of a month; `context` is a position in the contexts of the file."""
+
+    id: str
+    time: str
+    commit: str | None
+    ref: str | None
+    tags: list[str]
+    context: int
+    imported_from: str | None
+
+
+class MonthColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A series of a month: `at` are positions in the runs of the file; None means all of them."""
+
+    labels: dict[str, str]
+    statistic: str
+    rank: str
+    unit: str
+    better: Better
+    kind: Kind
+    values: list[float]
+    at: list[int] | None = None
+    errors: list[float | None] | None = None
+    n: list[int | None] | None = None
+    n_effective: list[float | None] | None = None
+
+    def is_sound(self, runs: int) -> bool:
+        """Return whether the columns have one length, and their positions and units exist."""
+        size = len(self.values)
+        lists = (self.at, self.errors, self.n, self.n_effective)
+        whole = all(one is None or len(one) == size for one in lists)
+        is_placed = size == runs if self.at is None else all(0 <= place < runs for place in self.at)
+        return whole and is_placed and self.unit in BASE_UNITS
+
+
+class MonthFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of the file of a month; `metrics` has a list of `MonthColumn` for each name, still as JSON."""
+
+    schema: str
+    tool: str
+    suite: str
+    identity: dict[str, str | int | float | bool | None]
+    contexts: list[dict[str, str | int | float | bool]]
+    runs: list[MonthRun]
+    metrics: dict[str, msgspec.Raw]
+    content_sha256: str
+
+
+_COLUMNS = msgspec.json.Decoder(list[MonthColumn])
+
+
+def month_file(records: Sequence[HistoryRecord], tool: str) -> bytes:
+    """Return the file of runs of one suite and environment, in this order."""
+    contexts: dict[str, tuple[int, Mapping[str, Fact]]] = {}
+    runs = []
+    columns: dict[tuple[SeriesName, str, str, str], list[tuple[int, HistoryValue]]] = {}
+    for at, record in enumerate(records):
+        run, facts = record.run, dict(sorted(record.run.context.items()))
+        known = contexts.setdefault(msgspec.json.encode(facts).decode(), (len(contexts), facts))
+        runs.append(MonthRun(run.id, run.time, run.commit, run.ref, list(run.tags), known[0], run.imported_from))
+        for one in record.values:
+            columns.setdefault((one.name, one.unit, one.better, one.kind), []).append((at, one))
+    by_metric: dict[str, list[MonthColumn]] = {}
+    for (name, *_), rows in sorted(columns.items()):
+        by_metric.setdefault(name.key.metric, []).append(_column(rows, len(records)))
+    first = records[0]
+    fields = {
+        "schema": MONTH_SCHEMA,
+        "tool": tool,
+        "suite": first.suite,
+        "identity": dict(first.identity),
+        "contexts": [facts for _, facts in contexts.values()],
+        "runs": runs,
+        "metrics": by_metric,
+    }
+    body = b",\n".join(b"%b: %b" % (msgspec.json.encode(k), _lines(v)) for k, v in fields.items())
+    unsigned = b'{%b,\n"content_sha256": "%%b"}\n' % body.replace(b"%", b"%%")
+    return unsigned % hashlib.sha256(unsigned % b"").hexdigest().encode()
+
+
+def _lines(value: object) -> bytes:
+    """Return JSON with one line for each metric, so that git stores a new month as a small difference."""
+    if isinstance(value, dict) and value and isinstance(next(iter(value.values())), list):
+        rows = (b"%b: %b" % (msgspec.json.encode(k), msgspec.json.encode(v)) for k, v in value.items())
+        return b"{\n%b}" % b",\n".join(rows)
+    return msgspec.json.encode(value)
+
+
+def _column(rows: Sequence[tuple[int, HistoryValue]], runs: int) -> MonthColumn:
+    first = rows[0][1]
+    numbers = [one for _, one in rows]
+    return MonthColumn(
+        labels=dict(first.name.key.labels),
+        statistic=first.name.statistic,
+        rank=first.name.rank,
+        unit=first.unit,
+        better=first.better,
+        kind=first.kind,
+        values=[digits_of(one.value, DIGITS[0]) or 0.0 for one in numbers],
+        at=None if len(rows) == runs else [at for at, _ in rows],
+        errors=_known([digits_of(one.error, DIGITS[1]) for one in numbers]),
+        n=_known([one.n for one in numbers]),
+        n_effective=_known([digits_of(one.n_effective, DIGITS[2]) for one in numbers]),
+    )
+
+
+def _known(numbers: list[T | None]) -> list[T | None] | None:
+    """Return the numbers, or None if there is none."""
+    return None if all(one is None for one in numbers) else numbers
+
+
+def runs_of(file: MonthFile) -> tuple[HistoryRun, ...]:
+    """Return the runs of a month; raises ValueError for content that contradicts itself."""
+    if file.schema != MONTH_SCHEMA or not all(TIME.fullmatch(run.time) for run in file.runs):
+        raise ValueError("an impossible time")
+    if not all(0 <= run.context < len(file.contexts) for run in file.runs):
+        raise ValueError("a run without its facts")
+    return tuple(
+        HistoryRun(
+            one.id, one.time, one.commit, one.ref, tuple(one.tags), file.contexts[one.context], one.imported_from
+        )
+        for one in file.runs
+    )
+
+
+def columns_of(file: MonthFile, wanted: MetricFilter | None) -> tuple[tuple[str, MonthColumn], ...]:
+    """Return the columns of the wanted metrics; raises ValueError for columns that contradict each other."""
+    columns = []
+    for metric, raw in file.metrics.items():
+        if wanted is None or wanted(metric):
+            found = _COLUMNS.decode(raw)
+            if not all(one.is_sound(len(file.runs)) for one in found):
+                raise ValueError(f"the numbers of {metric} contradict each other")
+            columns += [(metric, one) for one in found]
+    return tuple(columns)
+
+
+def places_of(column: MonthColumn) -> Iterable[int]:
+    """Return the positions of the runs of a column."""
+    return range(len(column.values)) if column.at is None else column.at
+
+
+def name_of(metric: str, column: MonthColumn) -> SeriesName:
+    """Return the series that a column belongs to."""
+    return SeriesName(Key(metric, tuple(sorted(column.labels.items()))), column.statistic, column.rank)
+
+
+def values_of(metric: str, column: MonthColumn) -> Iterable[HistoryValue]:
+    """Return the numbers of a column, in its order."""
+    name, nothing = name_of(metric, column), [None] * len(column.values)
+    rows = zip(column.values, column.errors or nothing, column.n or nothing, column.n_effective or nothing, strict=True)
+    for value, error, n, n_effective in rows:
+        yield HistoryValue(name, column.unit, column.better, column.kind, value, error, n, n_effective)
+
 
 _HASH = re.compile(rb'"content_sha256": ?"([0-9a-f]{64})"\n?\}\n?\Z')
 REMEDY = "restore it from git, or remove it: its runs are then forgotten"

@@ -1,18 +1,103 @@
-"""The differences between the hosts of an environment, from its remembered runs; see `host_levels`."""
+"""The differences between the hosts of an environment, in one series or in all its remembered runs.
+
+Only neighbouring runs of the hosts are compared. The runs are cut into short blocks with both hosts in each, and every
+block has a level of its own, so a change of the code lies within one block at most: it makes the interval wider, and
+invents no difference. This is the design of randomized blocks (Fisher 1935): log value = block + host + noise, by least
+squares, with the interval of Student's t.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.core import HostDifference, HostLevel
 from perfgate.core.remembered_runs import HistoryRun, SeriesName
-from perfgate.history.host_levels import contrast
-from perfgate.history.noise import branch_of, is_exact, usable_runs
-from perfgate.history.store import HistoryColumn, StoredHistory
-from perfgate.stats.distributions import FloatArray
+from perfgate.history.store import HistoryColumn, StoredHistory, branch_of, is_exact, usable_runs
+from perfgate.stats.distributions import FloatArray, t_quantile
+
+#: Each host needs this many runs, and both together this many blocks. Of a single one, nobody can say whether the host
+#: or the code changed.
+FEWEST_RUNS, FEWEST_BLOCKS = 3, 2
+#: The most runs of a block before the run of the other host: earlier ones are left out, because they may be older code.
+_BEFORE = 2
+#: The confidence of the interval.
+_CONFIDENCE = 0.95
+
+
+class HostContrast(Struct, frozen=True):
+    """The ratio of one group of runs to another, as a logarithm with its interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
+    """Return the difference of two hosts from neighbouring runs, or None for too few runs or blocks.
+
+    Parameters
+    ----------
+    logs : (n,) the logarithm of a metric in each run of either host, oldest first.
+    is_new : (n,) True for a run of the host whose excess is wanted.
+    """
+    blocks = _blocks(is_new)
+    if min(sum(is_new), len(is_new) - sum(is_new)) < FEWEST_RUNS or len(blocks) < FEWEST_BLOCKS:
+        return None
+    marks = np.array(is_new, dtype=np.float64)
+    x = np.concatenate([marks[block] - marks[block].mean() for block in blocks])
+    y = np.concatenate([logs[block] - logs[block].mean() for block in blocks])
+    freedom = len(y) - len(blocks) - 1
+    if freedom < 1:
+        return None
+    weight = float((x * x).sum())
+    estimate = float((x * y).sum()) / weight
+    variance = float(np.square(y - estimate * x).sum()) / freedom
+    reach = t_quantile(freedom, (1 + _CONFIDENCE) / 2) * math.sqrt(variance / weight)
+    return HostContrast(estimate, estimate - reach, estimate + reach)
+
+
+def _blocks(is_new: Sequence[bool]) -> list[slice]:
+    """Return disjoint blocks of neighbouring runs: some of one host and the next run of the other.
+
+    The last block has one more run, if the history goes on after it.
+    """
+    found, start = list[slice](), 0
+    for at in range(1, len(is_new)):
+        if at > start and is_new[at] != is_new[at - 1]:
+            found.append(slice(max(start, at - _BEFORE), at + 1))
+            start = at + 1
+    if found and start < len(is_new):
+        found[-1] = slice(found[-1].start, min(start + _BEFORE - 1, len(is_new)))
+    return found
+
+
+def without_hosts(logs: FloatArray, hosts: Sequence[str], judged: Collection[str]) -> tuple[FloatArray, int]:
+    """Return the logarithms (n,) as if the usual host had measured all of them, and the number of hosts taken out.
+
+    Parameters
+    ----------
+    logs, hosts : (n,) the logarithm of a metric in each run, oldest first, and its host; `""` is unknown.
+    judged : the hosts of the runs that are compared now. Nothing is taken out unless the level of each is known: the
+        difference to a host that the history does not know is part of the doubt.
+    """
+    counts = Counter(host for host in hosts if host)
+    usual = min(counts, key=lambda host: (-counts[host], host), default="")
+    seen = {}
+    for host in counts.keys() - {usual}:
+        pair = [i for i, one in enumerate(hosts) if one in (usual, host)]
+        found = contrast(logs[pair], [hosts[i] == host for i in pair])
+        if found is not None:
+            seen[host] = found
+    differ = {host: one.estimate for host, one in seen.items() if not one.low <= 0 <= one.high}
+    if not judged or not set(judged) <= {usual, *seen}:
+        return logs, 0
+    return logs - np.array([differ.get(host, 0.0) for host in hosts]), len(differ)
+
 
 #: The mean square of the difference of two neighbours is twice their variance.
 _OF_DIFFERENCE = 2.0

@@ -1,22 +1,28 @@
-"""The whole history of a store, as programs and commands use it: `perfgate.load_history`."""
+"""The whole history of a store: its runs in the order of commits, with approved levels and renamed metrics."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from functools import cache
+from statistics import median
 
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from perfgate.baselines.files import StoredLevel
+from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import Store, open_store
-from perfgate.core.branch import CommitLine
-from perfgate.core.run_history import EnvironmentHistory, LoadedHistory
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
+from perfgate.core.run_history import ApprovedLevel, EnvironmentHistory, HistorySeries, LoadedHistory
 from perfgate.core.wording import synonyms
-from perfgate.history.approvals import approvals
-from perfgate.history.commits import commit_line
-from perfgate.history.renames import current_name, joined, proposals
 from perfgate.history.series import order_of, series_of
-from perfgate.history.store import StoredHistory, places, read
+from perfgate.history.store import HistoryColumn, StoredHistory, places, read
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace.options import Refused
+from perfgate.workspace.surroundings import git
 
 
 def load_history(
@@ -97,3 +103,130 @@ def _environment(store: Store, stored: StoredHistory, line: CommitLine | None, *
     return EnvironmentHistory(
         *(stored.suite, stored.environment, stored.identity, runs, tuple(series)), levels, stored.metrics, tuple(notes)
     )
+
+
+#: More commits than this are not looked at.
+_MOST_COMMITS = 100_000
+
+
+def commit_line(refs: Iterable[str]) -> CommitLine | None:
+    """Return the first parents of the first of these refs that git knows; None without a repository."""
+    form = "--format=%H%x1f%cI%x1f%an%x1f%s%x1f%D%x1e"
+    for ref in refs:
+        words = ("log", "--first-parent", f"--max-count={_MOST_COMMITS}", form, "--end-of-options", ref, "--")
+        try:
+            text = git(*words, what=f"{ref} cannot be read").decode("utf-8", "backslashreplace")
+        except Refused:
+            continue
+        rows = [row.strip("\n").split("\x1f") for row in text.split("\x1e") if row.strip()]
+        return CommitLine.of(
+            ref, [CommitNote(row[0], _utc(row[1]), row[2], row[3], _tags(row[4])) for row in reversed(rows)]
+        )
+    return None
+
+
+def _utc(time: str) -> str:
+    """Return a time of git as runs have it: UTC, in whole seconds."""
+    return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _tags(decoration: str) -> tuple[str, ...]:
+    names = (name.strip() for name in decoration.split(","))
+    return tuple(name.removeprefix("tag: ") for name in names if name.startswith("tag: "))
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The fields of a stored run that tell of its level."""
+
+    time: str
+    commit: str | None
+    level: StoredLevel
+
+
+def approvals(store: Store, suite: str, environment: str) -> tuple[ApprovedLevel, ...]:
+    """Return the levels of an environment, oldest first. A stored run that cannot be read is left out.
+
+    Each level is read from its first run. `perfgate baseline verify` finds files that were altered.
+    """
+    paths, _ = store.paths(f"{suite}/{environment}")
+    firsts: dict[str, str] = {}
+    for path in paths:
+        if kind_of(path) == "run":
+            firsts.setdefault(path.split("/")[2], path)
+    found = []
+    for path in firsts.values():
+        try:
+            head = msgspec.json.decode(store.read(path), type=_Head)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            continue
+        level, adopts = head.level, tuple(head.level.adopts)
+        found.append(
+            ApprovedLevel(
+                level.name, head.time, head.commit, level.by, level.reason, level.pr, adopts, level.parent is None
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (one.time, one.name)))
+
+
+#: A new metric may be an old one if it begins within this many runs after it, at this ratio of values or less.
+_SOON, _RATIO = 3, 1.25
+#: As many runs of each are compared.
+_COMPARED = 5
+
+
+def current_name(metric: str, renames: Mapping[str, str]) -> str:
+    """Return the newest name of a metric, after any number of renames; a circle ends where it began."""
+    seen = {metric}
+    while (newer := renames.get(metric)) is not None and newer not in seen:
+        metric = newer
+        seen.add(metric)
+    return metric
+
+
+def joined(history: StoredHistory, renames: Mapping[str, str]) -> StoredHistory:
+    """Return a history in which renamed metrics have one series. A run that has both names keeps the newer one."""
+    if not renames:
+        return history
+    columns: dict[tuple[SeriesName, str], HistoryColumn] = {}
+    # Series with a newer name come first, so that their numbers count.
+    for column in sorted(history.series, key=lambda one: one.name.key.metric in renames):
+        key = replace(column.name.key, metric=current_name(column.name.key.metric, renames))
+        moved = replace(column, name=replace(column.name, key=key))
+        known = columns.get((moved.name, moved.unit))
+        columns[moved.name, moved.unit] = moved if known is None else _joined(known, moved)
+    ordered = [columns[name] for name in sorted(columns)]
+    metrics = sorted({current_name(name, renames) for name in history.metrics})
+    return replace(history, series=tuple(ordered), metrics=tuple(metrics))
+
+
+def _joined(newer: HistoryColumn, older: HistoryColumn) -> HistoryColumn:
+    at, rows = np.unique(np.concatenate((newer.at, older.at)), return_index=True)
+    values, errors, n_effective, n = (
+        np.concatenate(pair)[rows]
+        for pair in zip(*((c.values, c.errors, c.n_effective, c.n) for c in (newer, older)), strict=True)
+    )
+    return replace(newer, at=at, values=values, errors=errors, n_effective=n_effective, n=n)
+
+
+def proposals(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> Iterator[str]:
+    """Yield a note for each metric that ended where a similar one began."""
+    place = {run.id: i for i, run in enumerate(runs)}
+    began = [one for one in series if one.runs and place[one.runs[0].id] > 0]
+    for ended in (one for one in series if one.runs and one.missing_since):
+        last = place[ended.runs[-1].id]
+        for new in began:
+            is_next = 0 < place[new.runs[0].id] - last <= _SOON
+            is_alike = (new.unit, new.name.statistic, new.name.rank) == (
+                *(ended.unit, ended.name.statistic, ended.name.rank),
+            )
+            if is_next and is_alike and _is_similar(ended, new):
+                old, now = ended.name.key.metric, new.name.key.metric
+                yield (
+                    f"{old} ended where {now} began, with a similar value: if it was renamed, "
+                    f"write `renames: {{{old}: {now}}}` in the rules"
+                )
+
+
+def _is_similar(ended: HistorySeries, new: HistorySeries) -> bool:
+    before, after = median(ended.values[-_COMPARED:].tolist()), median(new.values[:_COMPARED].tolist())
+    return bool(before > 0 and 1 / _RATIO <= after / before <= _RATIO)

@@ -1,4 +1,4 @@
-"""The noise between runs of a metric, from its remembered runs. `check` uses it if nothing was calibrated.
+"""The noise between runs of a metric, and its runs since the baseline, from its remembered runs.
 
 Remembered runs differ by changes of the code, by slow creep, by single stalls, and by noise. Only the noise is wanted:
 
@@ -16,19 +16,18 @@ The judge believes the result only as long as the runs that it compares do not c
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
 
-from perfgate.core import Better, CalibratedPrior
+from perfgate.baselines.places import NEWEST_RUNS
+from perfgate.core import Better, CalibratedPrior, RememberedRuns
 from perfgate.core.remembered_runs import HistoryRun, SeriesName
-from perfgate.history.store import HistoryColumn, StoredHistory
+from perfgate.history.store import StoredHistory, branch_of, is_exact, usable_runs
 from perfgate.stats.change_points import find_change_points
-from perfgate.stats.distributions import BoolArray, FloatArray
+from perfgate.stats.distributions import FloatArray
 from perfgate.stats.history import DEFAULT, Prior, learned_prior
 
 #: Nobody promised that these runs are of the same code, so a change among them has to be visible: a change point needs
@@ -139,7 +138,7 @@ def learned_priors(
         rows = usable[column.at]
         values, errors, taken = column.values[rows], column.errors[rows], 0
         if hosts and len({of_each[int(at)] for at in column.at[rows]}) > 1 and (values > 0).all():
-            from perfgate.history.host_levels import without_hosts
+            from perfgate.history.hosts import without_hosts
 
             logs, taken = without_hosts(np.log(values), [of_each[int(at)] for at in column.at[rows]], hosts)
             values, errors = np.exp(logs), errors * np.exp(logs) / values
@@ -161,27 +160,47 @@ def learned_priors(
     return tuple(found)
 
 
-def usable_runs(runs: Sequence[HistoryRun], branch: str, is_judged: Callable[[HistoryRun], bool]) -> BoolArray:
-    """Return for each run whether it is of the branch (`""`: of none) and not judged now."""
-    return np.array([run.ref == (branch or None) and not is_judged(run) for run in runs], dtype=np.bool_)
+def runs_since(
+    history: StoredHistory,
+    wanted: Collection[SeriesName],
+    ref: str | None,
+    time: str,
+    is_judged: Callable[[HistoryRun], bool],
+    is_measured: Callable[[str], bool],
+) -> tuple[RememberedRuns, ...]:
+    """Return the runs of the branch that are newer than a time and than the last change point of their series.
 
-
-def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
-    """Return the branch that a ref means among the branches of runs; None if no run is of it.
-
-    `main`, `origin/main` and `refs/remotes/origin/main~1` mean `main`. The hash of a commit, HEAD and None mean the
-    branch of most runs; it is `""` if no run tells its branch.
+    Parameters
+    ----------
+    ref : the branch of the baseline, see `branch_of`.
+    time : when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`.
+    is_judged : True for a remembered run that is judged now, on either side.
+    is_measured : returns whether the measured commit is one of a branch; asked at most once.
     """
-    known = Counter(run.ref for run in runs if run.ref) or Counter("" for _ in runs)
-    name = re.split(r"[~^]|@\{", ref or "")[0]
-    if set(known) <= {""} or name in ("", "@", "HEAD") or re.fullmatch("[0-9a-f]{7,64}", name):
-        return known.most_common(1)[0][0] if known else None
-    short = re.sub(r"^(refs/heads/|refs/remotes/[^/]+/|refs/)", "", name)
-    return next((one for one in (short, re.sub("^(origin|upstream)/", "", short)) if one in known), None)
-
-
-def is_exact(column: HistoryColumn) -> bool:
-    """Return whether the judge compares these numbers without noise: bytes, operations and counts."""
-    if column.unit in ("B", "FLOP") or column.name.statistic == "count":
-        return True
-    return column.unit == "1" and bool((column.values == np.floor(column.values)).all())
+    branch = branch_of(history.runs, ref)
+    if not branch:
+        return ()
+    usable = usable_runs(history.runs, branch, is_judged)
+    since = np.array([run.time > time for run in history.runs], dtype=bool)
+    if not (usable & since).any():
+        return ()
+    measured = is_measured(branch)
+    is_cut = len(history.runs) >= NEWEST_RUNS and bool(since.all())
+    found = []
+    for column in history.series:
+        rows = np.flatnonzero(usable[column.at])
+        values, errors = column.values[rows], column.errors[rows]
+        if column.name not in wanted or is_exact(column) or not len(rows) or values.min() <= 0:
+            continue
+        points = find_change_points(values, errors=errors, better=column.better)
+        if measured and is_cut and not points:  # a block of runs begins at a fixed run, and that one was not read
+            continue
+        first = points[-1].index if points else 0
+        kept = [i for i in range(first, len(rows)) if since[column.at[rows[i]]]]
+        if kept:
+            variances = np.square(np.nan_to_num(errors[kept] / values[kept]))
+            labels = tuple(history.runs[at].label for at in column.at[rows[kept]].tolist())
+            name = (column.name.key, column.name.statistic, column.name.rank)
+            numbers = tuple(values[kept].tolist()), tuple(variances.tolist())
+            found.append(RememberedRuns(*name, branch, *numbers, labels, measured))
+    return tuple(found)

@@ -17,9 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import fact_text
-from perfgate.core.branch import CommitLine
-from perfgate.core.changed_facts import changed_facts
-from perfgate.core.remembered_runs import HistoryRun
+from perfgate.core.remembered_runs import CommitLine, HistoryRun, changed_facts
 from perfgate.core.run_history import ApprovedLevel, ChangePoint, HistoryChange, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.store import HistoryColumn, StoredHistory

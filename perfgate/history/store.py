@@ -3,7 +3,7 @@
     _history/SUITE/ENVIRONMENT/2026-11/20261122T141500Z-COMMIT-ID.json    one run
     _history/SUITE/ENVIRONMENT/2026-11-HASH.json                         the runs of a month, or a part of them
 
-A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `compaction` writes the
+A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `writing` makes the
 files of a month as one and then removes them. A file is removed only after all of its runs were read in another one, so
 a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read once,
 because its id is a hash of what was measured.
@@ -12,7 +12,9 @@ because its id is a hash of what was measured.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct, field
@@ -21,11 +23,10 @@ from perfgate.baselines.places import HISTORY, MONTH_FILE, UnsafeName, environme
 from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
-from perfgate.history.files import REMEDY, HistoryFile, decode
-from perfgate.history.month_files import name_of
-from perfgate.history.run_files import MetricFilter, run_file
+from perfgate.history.files import REMEDY, HistoryFile, decode, name_of
+from perfgate.history.records import MetricFilter, run_file
 from perfgate.stats.change_point_values import IntArray
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.distributions import BoolArray, FloatArray
 from perfgate.version import __version__
 from perfgate.workspace.options import Refused
 
@@ -64,6 +65,32 @@ class StoredHistory(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     #: The hashes of the content of its files.
     sha256: str = ""
+
+
+def usable_runs(runs: Sequence[HistoryRun], branch: str, is_judged: Callable[[HistoryRun], bool]) -> BoolArray:
+    """Return for each run whether it is of the branch (`""`: of none) and not judged now."""
+    return np.array([run.ref == (branch or None) and not is_judged(run) for run in runs], dtype=np.bool_)
+
+
+def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
+    """Return the branch that a ref means among the branches of runs; None if no run is of it.
+
+    `main`, `origin/main` and `refs/remotes/origin/main~1` mean `main`. The hash of a commit, HEAD and None mean the
+    branch of most runs; it is `""` if no run tells its branch.
+    """
+    known = Counter(run.ref for run in runs if run.ref) or Counter("" for _ in runs)
+    name = re.split(r"[~^]|@\{", ref or "")[0]
+    if set(known) <= {""} or name in ("", "@", "HEAD") or re.fullmatch("[0-9a-f]{7,64}", name):
+        return known.most_common(1)[0][0] if known else None
+    short = re.sub(r"^(refs/heads/|refs/remotes/[^/]+/|refs/)", "", name)
+    return next((one for one in (short, re.sub("^(origin|upstream)/", "", short)) if one in known), None)
+
+
+def is_exact(column: HistoryColumn) -> bool:
+    """Return whether the judge compares these numbers without noise: bytes, operations and counts."""
+    if column.unit in ("B", "FLOP") or column.name.statistic == "count":
+        return True
+    return column.unit == "1" and bool((column.values == np.floor(column.values)).all())
 
 
 def places(store: Store, suite: str | None = None) -> tuple[list[tuple[str, str]], list[Problem]]:

@@ -13,9 +13,8 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from perfgate.integrations.measures import COMPILE_TIME, compile_seconds, record_peak_memory
+from perfgate.integrations.measures import COMPILE_TIME, IdleRecorder, compile_seconds, record_peak_memory
 from perfgate.recorder import RecorderError
-from perfgate.recorder.idle import IdleRecorder
 from perfgate.recorder.journal import add_reason
 from perfgate.recorder.process import path_of_rank
 from perfgate.recorder.recorded_series import check_facts

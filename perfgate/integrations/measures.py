@@ -1,13 +1,17 @@
-"""Measurements of the callbacks beside spans: peak memory, and the size of a batch."""
+"""What callbacks need beside spans: peak memory, the size of a batch, and a recorder without a file."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from perfgate.recorder.recorded_series import Entry, RecordedSeries, SeriesTable
 from perfgate.recorder.recorder import Recorder
+from perfgate.recorder.turns import Turns
+from perfgate.recorder.writer import Writer
 
 #: The time that torch.compile took in a step.
 COMPILE_TIME = "compile_time"
@@ -74,3 +78,60 @@ def _shapes(batch: Any, depth: int) -> Iterator[Any]:
         parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()
         for part in parts:
             yield from _shapes(part, depth - 1)
+
+
+class IdleRecorder(Recorder):
+    """Checks what it is given as a Recorder does, and keeps nothing. It is never closed and never refuses a value."""
+
+    def __init__(self) -> None:
+        self.rank = self.world_size = None
+        self.path = os.devnull
+        self._given, self._written = {}, {}
+        self._series = SeriesTable({})
+        self._times = self._series.times
+        self._doubted = set()
+        self._writer = _IdleWriter()
+        self._turns = Turns(None, None, join=False)
+        self._counters = None
+        self._watch = None
+        self._began = None
+
+
+class _IdleWriter(Writer):
+    """A writer that drops everything."""
+
+    def __init__(self) -> None:
+        self.path = os.devnull
+        self.step = 0
+        self.pending = _Nothing()
+        self.due = sys.maxsize
+
+    def add(self, series: RecordedSeries, number: float, step: int | None = None) -> None:
+        """Drop a value."""
+
+    def cuda_event(self) -> object:
+        """Return nothing: no time is measured."""
+        return None
+
+    def add_cuda(self, series: RecordedSeries, began: object) -> None:
+        """Drop a span."""
+
+    def mark_incomplete(self, reason: str) -> None:
+        """Drop a reason."""
+
+    def write(self, now: int) -> None:
+        """Do nothing."""
+
+    def finish(self, facts: Mapping[str, object]) -> None:
+        """Do nothing."""
+
+    def abort(self) -> None:
+        """Do nothing."""
+
+    def check_open(self) -> None:
+        """Accept everything."""
+
+
+class _Nothing(list[Entry]):
+    def append(self, entry: Entry) -> None:
+        """Drop it."""

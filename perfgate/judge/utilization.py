@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Problem, Run, Series, read_only
 from perfgate.core.peaks import UnknownPeak, peak_flops
-from perfgate.core.trained_model import HFU, MFU, TrainedModel
 from perfgate.core.units import format_number
 from perfgate.core.wording import listed
+from perfgate.rules.model_section import HFU, MFU, TrainedModel
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values

@@ -271,13 +271,8 @@ def elementwise(function: Callable[..., AnyArray], *inputs: Any) -> Any:
         raise ValueError(f"arrays of {', '.join(str(np.size(one)) for one in taken)} values do not fit together")
 
     def read(start: int, stop: int) -> AnyArray:
-        parts = []
-        for one in taken:
-            if isinstance(one, LargeArray):
-                parts.append(one.read(start, stop))
-            else:
-                parts.append(one[start:stop] if isinstance(one, np.ndarray) and one.ndim else one)
-        return function(*parts)
+        arrays = [one[start:stop] if isinstance(one, np.ndarray) and one.ndim else one for one in taken]
+        return function(*(one.read(start, stop) if isinstance(one, LargeArray) else one for one in arrays))
 
     return LargeArray(read, 0, size, read(0, 0).dtype, large[0].scratch)
 

@@ -178,9 +178,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def every_sensor(pid: int) -> tuple[list[Sensor], list[str]]:
     """Return the sensors of this machine, and why some are missing."""
-    from perfgate.machine.amd import amd_sensors
+    from perfgate.machine.gpus import amd_sensors, nvml_sensors
     from perfgate.machine.linux import linux_sensors
-    from perfgate.machine.nvml import nvml_sensors
 
     (nvidia, wrong), (amd, other) = nvml_sensors(), amd_sensors()
     return [*linux_sensors(pid=pid), *nvidia, *amd], [reason for reason in (wrong, other) if reason]

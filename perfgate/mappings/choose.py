@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.file_mappings import EachMember, FieldPath, FileMapping
-from perfgate.mappings.printed_tables import PRINTED, printed_cells
 from perfgate.mappings.reading import read_mapped
+from perfgate.mappings.record_source import PRINTED, printed_cells
 from perfgate.readers import Recognition, Source, recognise
-from perfgate.readers.csv_rows import cells_of
 from perfgate.readers.detection import read_within_limits
 from perfgate.readers.formats import JsonOutline
+from perfgate.readers.records import cells_of
 from perfgate.readers.text import InputFile, clean
 from perfgate.rules.syntax.sentence import glob_matches
 

@@ -17,18 +17,16 @@ from msgspec.structs import replace
 from perfgate.core import Fact, Key, Run, fact_text
 from perfgate.core.file_mappings import EachMember, FileMapping
 from perfgate.documents.json import Path
-from perfgate.mappings.fingerprints import Fingerprints
 from perfgate.mappings.paths import FoundValue
 from perfgate.mappings.record_metrics import LONGEST, MissingField, RecordMetrics, flat, scalar_text
 from perfgate.mappings.record_source import FileRecords, Record
 from perfgate.mappings.units import IN_VALUE, split_value
-from perfgate.mappings.usual_records import UsualRecords
+from perfgate.mappings.usual_records import Fingerprints, UsualRecords
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.printed_units import Known
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import number, shown
+from perfgate.readers.values import Known, number, shown
 
 #: Steps are kept as int64.
 _MOST_STEPS = 1 << 62

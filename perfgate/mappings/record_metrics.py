@@ -18,8 +18,7 @@ from perfgate.mappings.paths import FoundValue
 from perfgate.mappings.record_source import Record
 from perfgate.mappings.units import FROM_NAME, IN_VALUE, split_value, unit_in_name, unit_of
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.printed_units import Known
-from perfgate.readers.values import shown
+from perfgate.readers.values import Known, shown
 
 #: The longest text of a label, and how many series are remembered.
 LONGEST = 200

@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
 from perfgate.core import Location
 from perfgate.core.file_mappings import FieldPath, FileMapping
-from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.documents.json_plain import plain_json
+from perfgate.core.resource_limits import Limits
+from perfgate.documents.json import HUGE, JsonDocument, Path, load_json
 from perfgate.mappings.line_patterns import mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
-from perfgate.mappings.printed_tables import PRINTED, printed_rows
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
-from perfgate.readers.csv_rows import cells_of, csv_rows
+from perfgate.readers.records import cells_of, csv_rows
 from perfgate.readers.text import InputFile
+
+#: A longer text gains nothing.
+_LONGEST = 1 << 16
+
+
+def plain_json(text: str, limits: Limits) -> Any:
+    """Return the data of a JSON text; None if it may have a fault, which `load_json` then reports with its place."""
+    opened = text.count("{") + text.count("[")
+    if len(text) > _LONGEST or opened > min(limits.depth, limits.containers) or "\\u" in text or HUGE.search(text):
+        return None
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError
+    return members
+
+
+def _not_finite(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_finite)
+
 
 #: The most names that a message lists.
 _NAMES_SHOWN = 8
@@ -226,3 +256,45 @@ def _names(data: Any, path: Path) -> str:
 def _names_here(names: list[str]) -> str:
     shown = ", ".join(name[:60] for name in names[:_NAMES_SHOWN])
     return shown + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "") or "no names"
+
+
+#: The signs between the cells of printed tables, which have no quotes.
+PRINTED = (" ", "|")
+#: A line between the header and the rows.
+_RULE = re.compile(r"[-=+|: \t]*")
+
+
+def printed_cells(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line; none of a line that only separates others."""
+    if _RULE.fullmatch(line):
+        return []
+    if delimiter == " ":
+        return line.split()
+    inner = line.strip().removeprefix("|").removesuffix("|")
+    return [cell.strip() for cell in inner.split("|")] if "|" in line else [line.strip()]
+
+
+def printed_rows(
+    run: RunBuilder, delimiter: str, is_header: Callable[[list[str]], bool]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each row below a header as its line and its cells by column; problems go to the run.
+
+    The table ends at an empty line, and may begin again with its header. A row with another number of cells is an
+    error.
+    """
+    header: list[str] = []
+    for number, line, _, ended in run.file.lines():
+        cells = printed_cells(line, delimiter)
+        if cells and is_header(cells):
+            header = cells
+        elif not line.strip():
+            header = []
+        elif not header or not cells or cells == header:
+            continue
+        elif not ended:
+            run.say("warning", "the last record is cut off; left out", number)
+        elif len(cells) == len(header):
+            yield number, dict(zip(header, cells, strict=True))
+        else:
+            message = f"a row has {len(cells)} cells, and its header has {len(header)} cells; left out"
+            run.say("error", message, number)

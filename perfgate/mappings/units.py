@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from perfgate.core.units import NUMBER
-from perfgate.readers.printed_units import Known, unit_of_name, unit_of_text
+from perfgate.readers.values import Known, unit_of_name, unit_of_text
 
 #: Words of `unit:` that are not units: the unit is in the name, it is in each value, there is none.
 FROM_NAME, IN_VALUE, NO_UNIT = "from-name", "in-value", "none"

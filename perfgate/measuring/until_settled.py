@@ -8,6 +8,9 @@ before the last look.
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -61,8 +64,6 @@ class MeasuringOptions(Struct, frozen=True):
 
     def new_folder(self, tell: Tell) -> Path:
         """Make the folder of the runs; earlier runs move into a numbered folder in it. Raises Refused if that fails."""
-        from perfgate.measuring.keeping import claim, make_folder, move_aside
-
         folder = Path(self.keep)
         try:
             make_folder(folder)
@@ -81,8 +82,8 @@ JudgeRuns = Callable[[Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
 def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run a command until every verdict is final. Raises Refused for usage errors."""
-    from perfgate.machine.sidecar import sampled
     from perfgate.measuring.command_cost import command_cost
+    from perfgate.recorder.watch import sampled
 
     side, folder = ProgramSide(words, cpus=options.cpus), options.new_folder(tell)
     made: list[Path] = []
@@ -111,7 +112,7 @@ def run_again_if_suspect(
     words : the command. PERFGATE_RUN is the number of the run.
     measured : the results of the first run, if it was made already.
     """
-    from perfgate.measuring.beside_results import move_results, sampled_into
+    from perfgate.measuring.command_cost import move_results, sampled_into
     from perfgate.measuring.pinning import pinned
 
     keep = Path(options.keep)
@@ -227,3 +228,60 @@ def _noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str,
     name = f"{options.keep}/machine-{when}.json"
     replace_file(name, text.encode())
     return {name: facts}
+
+
+#: The names that `perfgate run` gives to files and folders: nothing else is moved.
+_OWN = re.compile(
+    r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
+    r"|build-\w+(?:\.log|\.FAILED\.txt)?"
+    r"|machine-\w+\.json"
+    r"|\.machine-\w+\.json\.\w+\.tmp"  # a killed process leaves it
+)
+_IGNORE = ".gitignore"
+_EARLIER = re.compile(r"earlier-(\d{3,})")
+
+
+#: The folders that this process runs in, by their real path, each with its open descriptor, which has the lock.
+_CLAIMED: dict[str, int] = {}
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for runs if there is none; git leaves a new one out of `git add`. Raises OSError."""
+    if folder.exists():
+        folder.mkdir(exist_ok=True)
+        return
+    folder.mkdir(parents=True)
+    (folder / _IGNORE).write_text("*\n", encoding="utf-8")
+
+
+def claim(folder: Path, keep: str, command: str = "perfgate run") -> None:
+    """Keep other processes from running in a folder until this one ends. Raises Refused if one does, and OSError."""
+    if sys.platform == "win32" or os.path.realpath(folder) in _CLAIMED:  # no flock there
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Refused(f"--keep {keep}: another `{command}` is writing there: name another folder") from None
+    _CLAIMED[os.path.realpath(folder)] = descriptor
+
+
+def move_aside(folder: Path, keep: str, tell: Callable[[str], None]) -> None:
+    """Move earlier runs into `earlier-001` of their folder, later ones into `earlier-002` and so on, and tell it.
+
+    Raises Refused if the folder has files that `perfgate run` did not write, and OSError.
+    """
+    found = sorted(path for path in folder.iterdir() if not _EARLIER.fullmatch(path.name) and path.name != _IGNORE)
+    if others := [path.name for path in found if not _OWN.fullmatch(path.name)]:
+        why = f"is not empty: it has {others[0]}, which `perfgate run` did not write"
+        raise Refused(f"--keep {keep}: {why}; name another folder")
+    if found:
+        numbers = [int(name[1]) for path in folder.iterdir() if (name := _EARLIER.fullmatch(path.name))]
+        aside = folder / f"earlier-{max(numbers, default=0) + 1:03d}"
+        aside.mkdir()
+        for path in found:
+            path.rename(aside / path.name)
+        tell(f"the runs of an earlier `perfgate run` are now in {aside.as_posix()}")

@@ -1,4 +1,4 @@
-"""A large local file that several processes read in parts: the interface of readers and `workspace.file_parts`."""
+"""A large local file that several processes read in parts: the interface of readers and `workspace.parallel`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ It counts what it keeps, through `RunBuilder` or `file.count`, so that the limit
     from perfgate.readers import Format                  mytool_reader.py; a module with FORMAT is as good
     FORMAT = Format("mytool", "mytool_reader", markers={"mytool step": r"mytool step \d+: "})
 
-`outside_formats` loads it. These packages are only searched for when no format of perfgate matches, or when --format
+`not_recognised` loads it. These packages are only searched for when no format of perfgate matches, or when --format
 names an unknown format. A package that cannot be loaded, or whose reader fails, is reported in one line and harms no
 other file.
 """
@@ -50,7 +50,7 @@ MODULES = (
     "torch_text.op_table",
     "megatron",
     "torch_trace",
-    "torch_snapshot.snapshot",
+    "torch_snapshot",
     "benchmarks.timeit",
     "torch_text.measurements",
     "benchmarks.pytest_benchmark",

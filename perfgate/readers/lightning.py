@@ -12,7 +12,7 @@ SimpleProfiler without a title. The label `stage` is Lightning's own name of it 
 
 Names of actions may contain bars, so rows are split from the right. The numbers have 5 significant digits, and are
 nested: a batch is inside an epoch, so a sum of rows means nothing. Percentages are not read. The row of the total, the
-wall time since the profiler was made, is `time.total`; `profiler_times` splits it. Unit: s.
+wall time since the profiler was made, is `time.total`; `time_split` splits it. Unit: s.
 
 **AdvancedProfiler and PyTorchProfiler** print sections, `Profile stats for: ACTION[ rank: 0]`: text of Python's
 `pstats`, or a table of operators (`torch_text.op_table`). PyTorchProfiler before 1.3 has a section for each action: the
@@ -41,10 +41,9 @@ from msgspec import Struct
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
-from perfgate.readers.profiler_times import ProfilerTimes
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.time_split import add_times
+from perfgate.readers.time_split import ProfilerTimes, add_times
 from perfgate.readers.torch_text.op_columns import Amount, add_amounts
 from perfgate.readers.torch_text.op_table import Labels, OpTable
 from perfgate.readers.values import number as number_of

@@ -38,9 +38,9 @@ import numpy as np
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.documents.json import Path
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.csv_rows import cells_of
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import load
+from perfgate.readers.records import cells_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked, in_base, mapping, number_of
 

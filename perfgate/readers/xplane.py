@@ -38,7 +38,7 @@ from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.trackers.wire import DamagedError, fields, message_of, signed, text_of
+from perfgate.readers.trackers.logged_values import DamagedError, fields, message_of, signed, text_of
 
 NAME = "xplane"
 TITLE = "a profile of JAX or XLA (`*.xplane.pb`)"

@@ -252,9 +252,7 @@ class Recorder:
 
         If the document cannot be written, that is a warning, and the file stays as it is.
         """
-        self._turns.leave()
-        self._end_counters()
-        self._mark_last()
+        self._end_steps()
         try:
             if self._writer.is_open:
                 self._record_whole_time()
@@ -267,9 +265,7 @@ class Recorder:
 
     def abort(self) -> None:
         """End without closing: the file keeps all values, and readers warn that the program ended early."""
-        self._turns.leave()
-        self._end_counters()
-        self._mark_last()
+        self._end_steps()
         self._writer.abort()
         self._end_watch()
 
@@ -278,11 +274,10 @@ class Recorder:
         if self._began is not None and STEP_TIME in self._times and not self._turns.are_taken:
             self.value(WHOLE_TIME, perf_counter_ns() - self._began, unit=SPAN_UNIT)
 
-    def _end_counters(self) -> None:
+    def _end_steps(self) -> None:
+        self._turns.leave()
         if self._counters is not None:
             self._counters.close()
-
-    def _mark_last(self) -> None:
         if self._watch is not None and self._writer.is_open:
             self._watch.mark_last()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect
+from perfgate.core.causes import BisectReport, ItemEstimate, ItemSuspect
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural
-from perfgate.reporters import causes
+from perfgate.reporters import json_report
 from perfgate.reporters.markdown import code, prose
-from perfgate.reporters.plain_json import encode, stable
+from perfgate.reporters.plain_json import encode
 from perfgate.reporters.terminal_page import Page
 from perfgate.words import cause_words
 
@@ -180,14 +180,14 @@ def json(report: BisectReport) -> str:
         "positions": report.positions,
         "tolerance": report.tolerance,
         "confidence": report.confidence,
-        "change": _number(report.change),
-        "low": _number(report.low),
-        "high": _number(report.high),
+        "change": report.change,
+        "low": report.low,
+        "high": report.high,
         "runs": report.runs,
         "paired": report.paired,
-        "noise": _number(report.noise),
-        "drift_per_hour": _number(report.drift_per_hour),
-        "another": _number(report.another),
+        "noise": report.noise,
+        "drift_per_hour": report.drift_per_hour,
+        "another": report.another,
         "more_runs": report.more_runs,
         "commits": [_suspect(report, one) for one in report.suspects],
         "measured": [_estimate(one) for one in report.measured],
@@ -195,7 +195,7 @@ def json(report: BisectReport) -> str:
         "notes": list(report.notes),
     }
     if report.causes is not None:
-        document |= causes.documents(report.causes)
+        document |= json_report.documents(report.causes)
     return encode(document)
 
 
@@ -204,10 +204,10 @@ def _suspect(report: BisectReport, one: ItemSuspect) -> dict[str, Any]:
     return {
         "commit": item.name,
         "position": one.position,
-        "probability": _number(one.probability),
+        "probability": one.probability,
         "blamed": one.position in report.blamed,
         "runs": found.runs if found else 0,
-        "estimate": _number(found.value) if found else None,
+        "estimate": found.value if found else None,
         "author": item.author,
         "date": item.date,
         "subject": item.subject,
@@ -220,12 +220,8 @@ def _estimate(one: ItemEstimate) -> dict[str, Any]:
         "commit": one.name,
         "position": one.position,
         "runs": one.runs,
-        "estimate": _number(one.value),
-        "low": _number(one.low),
-        "high": _number(one.high),
+        "estimate": one.value,
+        "low": one.low,
+        "high": one.high,
         "skipped": one.skipped,
     }
-
-
-def _number(number: float | None) -> float | None:
-    return None if number is None else stable(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perfgate.core.examination import Disturbance, Examination, Floor, MeasuredLoad, RuleNeed, Way
+from perfgate.core.summaries import Disturbance, Examination, Floor, MeasuredLoad, RuleNeed, Way
 from perfgate.core.units import format_number
 from perfgate.core.wording import plural
 from perfgate.reporters.plain_json import encode

@@ -1,21 +1,30 @@
-"""The history of metrics for a terminal, and as JSON (`perfgate.history-series/1`)."""
+"""The history of metrics, the commits of a backfill, and the false alarms of rules: for a terminal, and as JSON."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from itertools import pairwise
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from perfgate.core.branch import CommitLine
-from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries, LoadedHistory
+from perfgate.core.remembered_runs import CommitLine, FalseAlarms
+from perfgate.core.run_history import (
+    BackfillCommit,
+    BackfillPlan,
+    EnvironmentHistory,
+    HistoryChange,
+    HistorySeries,
+    LoadedHistory,
+)
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
-from perfgate.reporters.plain_json import encode, problem, stable
+from perfgate.reporters.plain_json import encode, problem
 from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.words import history_words
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values
+
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.,-~=+#"
 _HEADS = ("metric", "runs", "now", "newest change", "")
@@ -161,18 +170,14 @@ def _series(one: HistorySeries) -> dict[str, Any]:
         "unit": one.unit,
         "better": one.better,
         "kind": one.kind,
-        "noise": _number(one.noise),
+        "noise": one.noise,
         "missing_since": one.missing_since,
         "commits": [run.commit for run in one.runs],
         "times": [run.time for run in one.runs],
         "tags": {run.commit or run.time: list(run.tags) for run in one.runs if run.tags},
-        **{name: [_number(value) for value in column.tolist()] for name, column in columns.items()},
+        **{name: column.tolist() for name, column in columns.items()},
         "changes": [_change(change) for change in one.changes],
     }
-
-
-def _number(value: float) -> float | None:
-    return None if isnan(value) else stable(value)
 
 
 def _change(change: HistoryChange) -> dict[str, Any]:
@@ -195,3 +200,93 @@ def _change(change: HistoryChange) -> dict[str, Any]:
         "approval": approval,
         "facts": [list(row) for row in change.facts],
     }
+
+
+_BACKFILL_HEADS = ("measure", "commit", "change in it", "in it or before", "tells", "runs", "subject")
+
+
+def backfill_text(plan: BackfillPlan, *, width: int = 100, ascii_only: bool = False) -> str:
+    """Return the range, the most likely commit, and the suspects in the order of their commits."""
+    page = Page(width, ascii_only=ascii_only)
+    change, likely = plan.change, plan.most_likely
+    good, bad = change.last_good.label, change.first_bad.label
+    size = format_change(change.point.change)
+    page.paragraph(f"{plan.series.name} changed by {size} in one of {plural(len(plan.suspects), 'commit')}", "bold")
+    page.paragraph(f"after {good}, up to {bad}; most likely {_named(likely)}, with {100 * likely.here:.0f}%", indent=2)
+    page.blank()
+    order = {one.commit.sha: number for number, one in enumerate(plan.wanted, 1)}
+    rows = [_backfill_cells(one, order.get(one.commit.sha)) for one in plan.suspects]
+    widths = [max(map(page.cells, column)) for column in zip(_BACKFILL_HEADS, *rows, strict=True)]
+    widths[-1] = max(12, page.width - sum(widths[:-1]) - GAP * (len(widths) - 1))
+    page.row([[head] for head in _BACKFILL_HEADS], widths, ["dim"] * len(_BACKFILL_HEADS))
+    for row in rows:
+        page.row([[cell] for cell in row], widths, [""] * len(_BACKFILL_HEADS))
+    page.blank()
+    if plan.is_settled:
+        page.paragraph(f"settled: the change is in {_named(likely)}", "bold")
+    elif plan.wanted:
+        metric = shlex.quote(plan.series.name.key.metric)
+        page.paragraph(f"measure them with: perfgate history backfill {metric} -- COMMAND")
+    return page.finished()
+
+
+def _named(one: BackfillCommit) -> str:
+    return f"{one.commit.sha[:10]} ({one.commit.author}: {one.commit.subject})"
+
+
+def _backfill_cells(one: BackfillCommit, order: int | None) -> list[str]:
+    shares = (f"{100 * one.here:.0f}%", f"{100 * one.before:.0f}%")
+    bits = f"{one.bits:.2f} bits" if order is not None else ""
+    return ["" if order is None else str(order), one.commit.sha[:10], *shares, bits, str(one.runs), one.commit.subject]
+
+
+def backfill_json(plan: BackfillPlan) -> str:
+    """Return the suspects in the order of their commits, and the commits to measure, the most telling first."""
+    return encode(
+        {
+            "schema": "perfgate.history-backfill/1",
+            "series": str(plan.series.name),
+            "last_good": plan.change.last_good.commit,
+            "first_bad": plan.change.first_bad.commit,
+            "change": plan.change.point.change,
+            "settled": plan.is_settled,
+            "most_likely": plan.most_likely.commit.sha,
+            "measure": [one.commit.sha for one in plan.wanted],
+            "suspects": [
+                {"commit": one.commit.sha, "probability": one.here, "bits": one.bits, "runs": one.runs}
+                for one in plan.suspects
+            ],
+        }
+    )
+
+
+_ALARM_HEADS = ("rule", "metric", "red", "unchanged runs", "rate")
+
+
+def false_alarms_text(found: Sequence[FalseAlarms], *, width: int = 100, ascii_only: bool = False) -> str:
+    """Return a table with a row for each rule and metric, and each proposed quarantine below its row."""
+    page = Page(width, ascii_only=ascii_only)
+    rows = [_alarm_cells(one) for one in found]
+    widths = [max(map(page.cells, column)) for column in zip(_ALARM_HEADS, *rows, strict=True)]
+    room = page.width - sum(widths[2:]) - GAP * (len(widths) - 1)
+    widths[1] = min(widths[1], max(room // 3, 12))
+    widths[0] = min(widths[0], max(room - widths[1], 12))
+    page.row([[head] for head in _ALARM_HEADS], widths, ["dim"] * len(_ALARM_HEADS))
+    for one, row in zip(found, rows, strict=True):
+        page.row([[cell] for cell in row], widths, [""] * len(_ALARM_HEADS))
+        if one.quarantine_until is not None:
+            page.paragraph(f'quarantine: {{until: {one.quarantine_until}, reason: "{one.reason}"}}', "bold", indent=4)
+    page.blank()
+    count = len({(one.place, one.rule) for one in found if one.quarantine_until is not None})
+    if count:
+        verb = "has" if count == 1 else "have"
+        page.paragraph(f"{plural(count, 'rule')} {verb} many false alarms: paste the line into the rule, and repair it")
+    else:
+        page.paragraph("no rule has many false alarms: more than 1 in 50 runs, at 95% confidence")
+    return page.finished()
+
+
+def _alarm_cells(one: FalseAlarms) -> list[str]:
+    share = 100 * one.alarms / one.runs
+    rate = f"{share:.2g}% [{100 * one.low:.2g}%, {100 * one.high:.2g}%]"
+    return [one.rule, one.series, str(one.alarms), str(one.runs), rate]

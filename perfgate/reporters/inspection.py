@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.runs import Location
 from perfgate.core.summaries import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
 from perfgate.core.units import format_number, format_value, printed_base
-from perfgate.core.wording import aligned, clip, listed, one_line, plural, series_name, synonyms, without_commands
+from perfgate.core.wording import (
+    MAPPING_FILE,
+    aligned,
+    clip,
+    listed,
+    one_line,
+    plural,
+    series_name,
+    synonyms,
+    without_commands,
+)
 from perfgate.reporters.plain_json import encode, problem
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -205,3 +216,23 @@ def _portion_rows(shares: Iterable[Portion], full: str) -> list[str]:
         name, drawn = one_line(clip(one.name, _LONGEST_NAME)), full * round(_LONGEST_BAR * one.share)
         rows.append([f"  {name}", *count, format_value(one.seconds, "s"), percent, drawn])
     return aligned(rows)
+
+
+#: The most problems that are shown.
+_MOST = 5
+
+
+def render_suggestions(found: Sequence[MappingSuggestion]) -> str:
+    """Return YAML with a comment for each file: how much the mapping reads of it, and with which problems."""
+    lines = [f"# Write this to rules/{MAPPING_FILE}, check names, units and labels, and try it: perfgate inspect FILE"]
+    lines.append("mappings:")
+    written: set[tuple[str, ...]] = set()
+    for one in found:
+        runs = f" in {plural(one.runs, 'run')}" if one.runs > 1 else ""
+        lines.append(one_line(f"  # {one.file}: {plural(one.metrics, 'metric')}, {plural(one.values, 'value')}{runs}"))
+        lines += [one_line(f"  #   {problem}") for problem in one.problems[:_MOST]]
+        if more := len(one.problems) - _MOST:
+            lines += [f"  #   and {plural(more, 'more problem')}"] if more > 0 else []
+        lines += [] if one.lines in written else one.lines
+        written.add(one.lines)
+    return "\n".join(lines) + "\n"

@@ -30,9 +30,9 @@ from perfgate.core import (
 from perfgate.core.details import ReportDetails
 from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.documents.struct_errors import violation
+from perfgate.documents.structs import violation
 from perfgate.reporters import json_report
-from perfgate.reporters.causes import CauseDocument, CauseSummary, from_documents
+from perfgate.reporters.json_report import CauseDocument, CauseSummary, from_documents
 from perfgate.reporters.plain_json import stable
 
 #: The largest report in bytes: about ten thousand verdicts.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import ChangeKind, Location, PolicyChange
-from perfgate.core.trained_model import TrainedModel
+from perfgate.rules.model_section import TrainedModel
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 

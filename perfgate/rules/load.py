@@ -7,14 +7,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.core.trained_model import TrainedModel
 from perfgate.documents.yaml import Path, YamlDocument, load_document
 from perfgate.rules.ruleset import (
     DEFAULT_IDENTITY,
@@ -35,6 +34,9 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, WorkClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
+
+if TYPE_CHECKING:
+    from perfgate.rules.model_section import TrainedModel
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")
@@ -59,12 +61,12 @@ def load_rules(
     if not problems and suite is None and len(suites) > 1:
         message = f"the rule files contain several suites ({', '.join(suites)}): choose one with --suite"
         problems.append(Problem("error", message, Location(loaders[0].document.name)))
-    chosen = [loader for loader in loaders if suite is None or loader.suite == suite]
-    if not problems and not chosen:
-        message = f"there are no rules for suite {suite!r}: the rule files contain {', '.join(suites)}"
-        problems.append(Problem("error", message, Location(loaders[0].document.name)))
     if problems:
         return None, problems
+    chosen = [loader for loader in loaders if suite is None or loader.suite == suite]
+    if not chosen:
+        message = f"there are no rules for suite {suite!r}: the rule files contain {', '.join(suites)}"
+        return None, [Problem("error", message, Location(loaders[0].document.name))]
     ruleset, clashes = _merge(chosen)
     return (None if any(clash.severity == "error" for clash in clashes) else ruleset), clashes
 
@@ -79,8 +81,7 @@ def check_rules(
     loaders, problems = _load_files(files, limits, metrics)
     for suite in sorted({loader.suite for loader in loaders}) if not problems else ():
         problems += _merge([loader for loader in loaders if loader.suite == suite])[1]
-    counts = {loader.document.name: len(loader.rules) for loader in loaders if not loader.problems}
-    return counts, problems
+    return {loader.document.name: len(loader.rules) for loader in loaders if not loader.problems}, problems
 
 
 def readable_rulesets(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> list[Ruleset]:
@@ -90,9 +91,9 @@ def readable_rulesets(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAU
     return [_merge([loader for loader in loaders if loader.suite == suite])[0] for suite in suites]
 
 
-def readable_suite(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> str:
+def readable_suite(files: Iterable[tuple[str, bytes]]) -> str:
     """Return the suite of rule files with mistakes; empty if they have several, or if none can be read."""
-    found = [load_document(name, data, limits).data for name, data in files]
+    found = [load_document(name, data).data for name, data in files]
     suites = [data.get("suite", "default") for data in found if isinstance(data, dict)]
     first = suites[0] if suites else ""
     return first if isinstance(first, str) and suites.count(first) == len(suites) else ""
@@ -260,7 +261,6 @@ class _FileLoader(Struct):
         when = item.get("when")
         conditions = self.conditions(when, path) if isinstance(when, dict) else ()
         dated = {name: self.until(item[name], (*path, name)) for name in ("expect_fail", "quarantine") if name in item}
-        expected, set_aside = dated.get("expect_fail"), dated.get("quarantine")
         if sentence is None:
             return
         better = item.get("better")
@@ -271,8 +271,8 @@ class _FileLoader(Struct):
                 message = f"`{clause.text}` limits an improvement, because of `better: {better}`"
                 self.fail(f"{message}: limit the other side", sentence_path, start, start + len(clause.text))
         at, tags = self.document.location(sentence_path), tuple(item.get("tags") or ())
-        expect_fail = None if expected is None else ExpectedFailure(*expected)
-        quarantine = None if set_aside is None else RuleQuarantine(*set_aside)
+        expect_fail = ExpectedFailure(*expected) if (expected := dated.get("expect_fail")) else None
+        quarantine = RuleQuarantine(*set_aside) if (set_aside := dated.get("quarantine")) else None
         about = item.get("id"), item.get("why"), conditions
         rule = Rule(sentence, at, settings, *about, better, expect_fail, tags, quarantine)
         self.check_at_worst(rule, (*path, "at_worst") if "at_worst" in item else sentence_path, own="at_worst" in item)

@@ -16,7 +16,7 @@ from perfgate.rules.syntax.sentence import ChangeClause, Clause, Expression, Lim
 
 if TYPE_CHECKING:
     from perfgate.core.file_mappings import FileMapping
-    from perfgate.core.trained_model import TrainedModel
+    from perfgate.rules.model_section import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]
 

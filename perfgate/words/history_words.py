@@ -8,9 +8,7 @@ from itertools import takewhile
 from math import isnan
 
 from perfgate.core import fact_text
-from perfgate.core.branch import CommitLine
-from perfgate.core.changed_facts import changed_facts
-from perfgate.core.remembered_runs import HistoryRun
+from perfgate.core.remembered_runs import CommitLine, HistoryRun, changed_facts
 from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries, LoadedHistory
 from perfgate.core.units import format_change, format_value, printed_base
 from perfgate.core.wording import plural

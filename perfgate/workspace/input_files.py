@@ -6,9 +6,12 @@ import os
 import re
 import stat
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from difflib import get_close_matches
+from errno import EMFILE, ENFILE
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,7 +21,7 @@ from msgspec.structs import replace
 from perfgate.core import Location, Problem, Run
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import shown_path
+from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -73,13 +76,6 @@ def opened(path: str) -> tuple[BinaryIO, bytes]:
         pass
     os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "rb"), first
-
-
-def scratch_file() -> ScratchFile:
-    """Return a file without a name in the folder for temporary files; writing raises Refused if that is full."""
-    from perfgate.workspace.scratch import open_scratch
-
-    return open_scratch()
 
 
 def nearest_file(path: str) -> str:
@@ -189,3 +185,38 @@ class RunsOfPath(Struct, frozen=True):
             for run in self.runs
         )
         return RunsOfPath(path, runs, self.content)
+
+
+def open_scratch() -> ScratchFile:
+    """Return a file without a name. Opening it, and writing to it, raise Refused if the folder is full."""
+    try:
+        return _Scratch(tempfile.TemporaryFile(buffering=0))
+    except OSError as error:
+        raise _no_room(error) from None
+
+
+class _Scratch:
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.seek, self.close = file.seek, file.close
+
+    def write(self, data: memoryview) -> int:
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            raise _no_room(error) from None
+
+    def readinto(self, data: memoryview) -> int:
+        return self._file.readinto(data)
+
+
+def _no_room(error: OSError) -> Refused:
+    if error.errno in (EMFILE, ENFILE):
+        return Refused("too many temporary files of very many values are open: raise the limit (ulimit -n)", 3)
+    folder = tempfile.gettempdir()
+    why = error.strerror or error
+    return Refused(
+        f"{folder} has no room for the temporary files of very many values ({why}): free some, or let TMPDIR name a"
+        " folder with more",
+        3,
+    )

@@ -19,7 +19,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
 from perfgate.readers.file_parts import FileParts, NotInParts
-from perfgate.readers.outside_formats import find_format, format_names, plugins
+from perfgate.readers.not_recognised import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import (
@@ -28,9 +28,9 @@ from perfgate.workspace.input_files import (
     Unusable,
     machine_files,
     nearest_file,
+    open_scratch,
     opened_input,
     parts_of,
-    scratch_file,
     unreadable,
 )
 from perfgate.workspace.options import Refused, shown_path
@@ -132,7 +132,7 @@ def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath
     own = [with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs]
     content = {file.sha256 for run in own for file in run.files} if any(run.series for run in own) else ()
     if beside := machine_files(path):
-        from perfgate.workspace.sidecars import merged, with_machine
+        from perfgate.workspace.env_facts import merged, with_machine
 
         reading = replace(options, format=None, mappings=())
         own = with_machine(own, merged([_read_file(reading, one, shown_path(one))[0] for one in beside]))
@@ -215,7 +215,7 @@ def _read_unwatched(options: ReadOptions, path: str, name: str) -> tuple[Run, ..
 
 def _read_in_parts(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
     """Read a large file, if possible with other processes."""
-    from perfgate.workspace.file_parts import file_parts
+    from perfgate.workspace.parallel import file_parts
 
     with file_parts(path) as parts, suppress(NotInParts):
         return _read_file(options, path, name, parts)
@@ -248,7 +248,7 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
         with file:
             rest = chunks(file, first)
             how = (options.limits, options.trace_mode, options.conditions, options.with_calls)
-            source = Source(name, rest, *how, parts, scratch_file)
+            source = Source(name, rest, *how, parts, open_scratch)
             runs = _read_source(options, source)
             if "://" in path and all(run.format == "unknown" for run in runs):
                 return runs  # without a hash: the rest of a file that is not read is not fetched

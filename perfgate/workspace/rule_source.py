@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfgate.core.file_mappings import FileMapping
     from perfgate.workspace.commit_files import Commit
 
+
 RuleFiles = list[tuple[str, bytes]]
 #: The field that only a rule file has.
 _RULES = re.compile(rb"^[\"']?rules[\"']?[ \t]*:", re.MULTILINE)
@@ -224,3 +225,29 @@ def _below(folder: Path) -> list[Path]:
         if path.is_symlink() and not path.resolve().is_relative_to(real):
             raise Refused(f"{shown_path(str(path))} is a link that leads out of {folder}: put the file itself there")
     return [path for path in found if path.suffix in (".yaml", ".yml")]
+
+
+def read_mappings(source: PolicySource, paths: Sequence[str], *, may_be_empty: bool = False) -> tuple[FileMapping, ...]:
+    """Load the mappings of rule folders, which need not exist. Raises Refused for any mistake in them.
+
+    `may_be_empty` allows an empty file: a shell makes one before a command writes to it.
+    """
+    there = [path for path in paths if source.commit is not None or os.path.exists(path)]
+    files = source.mapping_files(there)
+    mappings, problems = parse_mappings([file for file in files if file[1].strip() or not may_be_empty])
+    if problems:
+        raise Refused("\n".join(map(str, problems)))
+    return mappings
+
+
+def check_mappings(paths: Sequence[str]) -> tuple[dict[str, int], list[Problem]]:
+    """Validate the mappings of rule folders; return their number in each good file, and all problems."""
+    found = {file[0]: parse_mappings([file]) for file in WORKING_TREE.mapping_files(paths)}
+    good = {name: len(mappings) for name, (mappings, wrong) in found.items() if not wrong}
+    return good, [problem for _, wrong in found.values() for problem in wrong]
+
+
+def no_rules(suite: str, paths: Sequence[str]) -> Ruleset:
+    """Return a ruleset without rules, with the mappings of rule folders. Raises Refused for a mistake in them."""
+    mappings = read_mappings(WORKING_TREE, paths)
+    return Ruleset(suite, (), {}, conditions=label_names(mappings), mappings=mappings)

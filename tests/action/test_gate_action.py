@@ -60,7 +60,7 @@ def script(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.syspath_prepend(ROOT / "action")
     gate = importlib.import_module("gate")
     monkeypatch.setattr(gate.subprocess, "run", in_process(subprocess.run))
-    monkeypatch.setattr("perfgate.machine.sidecar.SamplerProcess", no_sampler)
+    monkeypatch.setattr("perfgate.recorder.watch.SamplerProcess", no_sampler)
     action = yaml.safe_load((ROOT / "action.yml").read_text())
 
     def run(**inputs: str) -> Result:

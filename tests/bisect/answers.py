@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from perfgate.bisect.measurements import Measurement, Model
-from perfgate.bisect.metric import MetricValue
-from perfgate.bisect.ranges import SearchedRange
+from perfgate.bisect.ranges import MetricValue, SearchedRange
 from perfgate.bisect.search import NotMeasurable, Terms, search
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_answer import AnswerParts, answer
-from perfgate.core.bisection import BisectReport
+from perfgate.core.causes import BisectReport
 
 
 class Versions:

@@ -14,9 +14,9 @@ import pytest
 from answers import ANSWERS, TwoChanges
 from jsonschema import Draft7Validator
 
-from perfgate.core.bisection import BisectReport
+from perfgate.core.causes import BisectReport
 from perfgate.reporters import bisect_text
-from perfgate.reporters.html.bisect_page import render
+from perfgate.reporters.html.page import render_bisect
 from perfgate.schemas import schema
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -44,7 +44,7 @@ def test_text_and_markdown(made: tuple[str, BisectReport]) -> None:
 
 def test_the_page(made: tuple[str, BisectReport]) -> None:
     name, report = made
-    page = re.sub(r"<style>.*?</style>", "<style>...</style>", render(report), flags=re.DOTALL)
+    page = re.sub(r"<style>.*?</style>", "<style>...</style>", render_bisect(report), flags=re.DOTALL)
     check_golden(f"{name}.html", re.sub(r"<svg.*?</svg>", "<svg>...</svg>", page, flags=re.DOTALL))
 
 

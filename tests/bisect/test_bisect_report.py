@@ -6,10 +6,9 @@ import json
 
 from msgspec.structs import replace
 
-from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect, SearchedItem
-from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.causes import BisectReport, Cause, CauseReport, ItemEstimate, ItemSuspect, SearchedItem
 from perfgate.reporters import bisect_text
-from perfgate.reporters.html.bisect_page import render
+from perfgate.reporters.html.page import render_bisect
 
 HOSTILE = "Add <script>alert(1)</script> | a cell\x1b[31m ##[error] @team"
 SHAS = [f"{number:040x}" for number in range(4)]
@@ -74,16 +73,16 @@ def test_json_has_base_units_and_every_field() -> None:
 def test_the_page_names_the_causes() -> None:
     place = ("mix", "aten::linear <b>")
     cause = Cause("slower", place, "time", 0.002, 0.001, 0.003, 0.4)
-    page = render(replace(REPORT, causes=CauseReport((cause,), 0.05, 0.055, 0.003, 0.001, 8, 8)))
+    page = render_bisect(replace(REPORT, causes=CauseReport((cause,), 0.05, 0.055, 0.003, 0.001, 8, 8)))
     assert "What changed: whole step 50 → 55 ms, +5 ms (+10.0%); 8 base runs, 8 new runs</h2>" in page
     assert "<td>slower</td><td>mix / aten::linear &lt;b&gt;</td><td>+2 ms [+1, +3] per step, 40% of the change" in page
-    assert "What changed" not in render(REPORT)
+    assert "What changed" not in render_bisect(REPORT)
 
 
 def test_the_page_runs_nothing_and_has_both_plots() -> None:
-    page = render(REPORT)
+    page = render_bisect(REPORT)
     assert page.count("<svg") == 2
     assert "<script" not in page
     assert "default-src 'none'" in page
-    assert page == render(REPORT)
-    assert "<svg" not in render(replace(REPORT, measured=(), suspects=()))
+    assert page == render_bisect(REPORT)
+    assert "<svg" not in render_bisect(replace(REPORT, measured=(), suspects=()))

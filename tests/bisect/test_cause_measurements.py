@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from perfgate.bisect.metric import MetricValue
+from perfgate.bisect.ranges import MetricValue
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_causes import MOST_PAIRS, Neighbours
 from perfgate.core import Run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from perfgate.bisect import design
+from perfgate.bisect import measurements
 from perfgate.bisect import posterior as module
 from perfgate.bisect.measurements import STORED, Measurement, Model
 from perfgate.bisect.posterior import posterior
@@ -30,13 +30,17 @@ def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tup
     places, sessions = np.array([one.position for one in values]), np.array([one.session for one in values])
     known = np.diag([one.within for one in values])
     if model.paired:
-        known = known + design._ORDER**2
+        known = known + measurements._ORDER**2
     else:
         y = y - y[places == 0].mean()
-        known = known + design._LEVEL**2 + design._DRIFT**2 * np.outer(hours - hours.mean(), hours - hours.mean())
-        known = known + design.MACHINE**2 * np.outer(sessions == STORED, sessions == STORED)
+        known = (
+            known
+            + measurements._LEVEL**2
+            + measurements._DRIFT**2 * np.outer(hours - hours.mean(), hours - hours.mean())
+        )
+        known = known + measurements.MACHINE**2 * np.outer(sessions == STORED, sessions == STORED)
         for session in np.unique(sessions[sessions >= 0])[1:]:
-            known = known + design._SESSION**2 * np.outer(sessions == session, sessions == session)
+            known = known + measurements._SESSION**2 * np.outer(sessions == session, sessions == session)
     gaps = range(1, model.positions)
     found: dict[tuple[int, ...], float] = {}
     noises = np.array([0.003, 0.01, 0.03])
@@ -62,7 +66,7 @@ def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tup
 
 @pytest.mark.parametrize("kind", ["runs", "pairs", "stored", "few"])
 def test_it_is_the_mixture_of_all_hypotheses(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(design, "noises_of", lambda model: np.array([0.003, 0.01, 0.03]))
+    monkeypatch.setattr(measurements, "noises_of", lambda model: np.array([0.003, 0.01, 0.03]))
     stored = (Measurement(0, 0.99, session=STORED, runs=5), Measurement(5, 1.06, session=STORED, runs=2))
     model = Model(6, 0.05, paired=kind == "pairs", tails=math.inf, stored=stored if kind == "stored" else ())
     values = [one for one in VALUES if kind != "few" or one.position in (0, 2, 5)]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from perfgate.causes.find import find_causes
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.paired import FEWEST_PAIRS
-from perfgate.causes.trees_of_runs import trees_of_runs
+from perfgate.causes.table_trees import trees_of_runs
 from perfgate.core import Run
 from perfgate.core.call_trees import CallTree
 from perfgate.core.causes import CauseReport

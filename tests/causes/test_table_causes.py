@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.commands.causes import causes_of
+from perfgate.commands.report_details import causes_of
 from perfgate.core import Run
 from perfgate.core.causes import CauseReport
 from perfgate.workspace.inputs import read_runs

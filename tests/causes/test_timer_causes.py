@@ -12,7 +12,7 @@ import pytest
 from conftest import Done
 
 from perfgate.causes.find import find_causes
-from perfgate.causes.trees_of_runs import trees_of_runs
+from perfgate.causes.table_trees import trees_of_runs
 from perfgate.commands.compare import compare, compare_stored
 from perfgate.core import Run
 from perfgate.core.causes import CauseReport

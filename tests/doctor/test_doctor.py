@@ -14,12 +14,11 @@ from conftest import Done, steady, write_results, write_rules
 from machines import BARE, BUSY, QUIET, TIMES, written
 
 from perfgate.commands import doctor as command
-from perfgate.core.examination import Floor, MeasuredLoad, RuleNeed
+from perfgate.core.summaries import Floor, MeasuredLoad, RuleNeed
 from perfgate.doctor import loads as known_loads
-from perfgate.doctor.cards import examine_cards
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
-from perfgate.doctor.disturbances import quietest_cpu, snapshot
-from perfgate.doctor.floors import floor_of_pairs, floor_of_runs, floors_of, needed_floor
+from perfgate.doctor.disturbances import examine_cards, quietest_cpu, snapshot
+from perfgate.doctor.loads import floor_of_pairs, floor_of_runs, floors_of, needed_floor
 from perfgate.reporters.doctor import _need
 from perfgate.workspace.inputs import read_runs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfgate.editor.hints import hint
+from perfgate.editor.rule_text import hint
 
 TEXT = """version: 1
 metrics:

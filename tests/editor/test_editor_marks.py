@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfgate.core import Location
-from perfgate.editor.marks import is_rule_file, marks
+from perfgate.editor.rule_text import is_rule_file, marks
 from perfgate.rules.load import load_rules
 
 STORED = {"default": {"forward": "s", "step_time": "s"}}

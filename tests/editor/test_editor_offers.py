@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfgate.editor.offers import offers
+from perfgate.editor.rule_text import offers
 
 STORED = {"default": {"forward": "s", "step.time": "s", "memory.allocated": "B", "odd name": "s"}}
 

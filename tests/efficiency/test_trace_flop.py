@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from perfgate.core import Location, Run
-from perfgate.core.trained_model import TrainedModel
 from perfgate.judge.utilization import with_utilization
 from perfgate.readers.torch_trace.event_fields import Args, Event
 from perfgate.readers.torch_trace.flops import flop_of
+from perfgate.rules.model_section import TrainedModel
 from perfgate.workspace.inputs import read_runs
 
 CONV = ["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]

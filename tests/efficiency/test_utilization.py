@@ -11,10 +11,10 @@ from conftest import Done, write_results, write_rules
 
 from perfgate.core import Key, Location, Run
 from perfgate.core.peaks import CARDS, UnknownPeak, canonical_dtype, peak_flops
-from perfgate.core.trained_model import Attention, TrainedModel
 from perfgate.judge.utilization import with_utilization
 from perfgate.rules.difference import differences
 from perfgate.rules.load import load_rules
+from perfgate.rules.model_section import Attention, TrainedModel
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.inputs import read_runs
 

@@ -19,12 +19,10 @@ from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, Stor
 from perfgate.cli.entry import run as command_line
 from perfgate.core import Key, Run
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
-from perfgate.history.files import decode, records_of
+from perfgate.history.files import decode, month_file, records_of
 from perfgate.history.imports import IMPORTERS
-from perfgate.history.imports.imported_runs import ImportFile
-from perfgate.history.month_files import month_file
-from perfgate.history.run_files import run_file
-from perfgate.history.times import utc_time
+from perfgate.history.imports.imported_runs import ImportFile, utc_time
+from perfgate.history.records import run_file
 from perfgate.readers import Source, read
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset

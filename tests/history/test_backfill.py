@@ -12,8 +12,8 @@ import pytest
 from conftest import Done
 from histories import at, record, sha, steps, store_at
 
-from perfgate.core.backfill import BackfillPlan
-from perfgate.core.branch import CommitLine, CommitNote
+from perfgate.core.remembered_runs import CommitLine, CommitNote
+from perfgate.core.run_history import BackfillPlan
 from perfgate.history.backfill import backfill_plan
 from perfgate.history.load import load
 from perfgate.history.series import series_of

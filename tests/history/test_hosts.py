@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, CalibratedPrior, HostDifference, HostLevel, Key, Run, Series
-from perfgate.history.host_levels import contrast, without_hosts
+from perfgate.history.hosts import contrast, without_hosts
 from perfgate.history.noise import noise_between_runs
 from perfgate.history.store import add
 from perfgate.judge.case import Case

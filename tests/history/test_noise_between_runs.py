@@ -19,8 +19,8 @@ from scipy import stats
 from perfgate.baselines.places import NEWEST_RUNS, newest_history
 from perfgate.baselines.stores import open_store
 from perfgate.core.remembered_runs import HistoryRun
-from perfgate.history.noise import branch_of, noise_between_runs, robust_variance, without_line
-from perfgate.history.store import add
+from perfgate.history.noise import noise_between_runs, robust_variance, without_line
+from perfgate.history.store import add, branch_of
 from perfgate.stats.moderated import moderated_t, runs_contradict
 from perfgate.stats.statistics import RunMeasure
 

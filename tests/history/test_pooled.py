@@ -16,7 +16,7 @@ from scipy import stats
 
 from perfgate.baselines.stores import open_store
 from perfgate.core.remembered_runs import HistoryRun, SeriesName
-from perfgate.history.since import runs_since
+from perfgate.history.noise import runs_since
 from perfgate.history.store import add, read
 
 Command = Callable[..., Done]

@@ -10,8 +10,7 @@ from conftest import Done
 from histories import at, filled, record, sha, steps, store_at
 from msgspec.structs import replace
 
-from perfgate.core.branch import CommitLine, CommitNote
-from perfgate.core.remembered_runs import HistoryRun
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun
 from perfgate.core.run_history import ApprovedLevel
 from perfgate.history.load import load
 from perfgate.history.series import _changes, order_of

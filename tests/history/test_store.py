@@ -12,11 +12,11 @@ from histories import filled, record, sha, steps, store_at
 
 from perfgate.baselines.policy_stores import store_of
 from perfgate.baselines.stores import DirectoryStore, WritableStore
-from perfgate.history import compaction
 from perfgate.history import store as module
-from perfgate.history.compaction import compact, write_months
+from perfgate.history import writing
 from perfgate.history.load import load
 from perfgate.history.store import add, read, verify
+from perfgate.history.writing import compact, write_months
 from perfgate.workspace.rule_source import policy_source
 
 NUMBERS = steps((10, 0.1), (10, 0.11))
@@ -202,7 +202,7 @@ def test_a_file_of_another_environment_is_named(folder: Path) -> None:
 
 
 def test_a_big_month_is_several_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "MOST_NUMBERS", 8)
+    monkeypatch.setattr(writing, "MOST_NUMBERS", 8)
     store = filled(folder, NUMBERS)
     compact(store)
     assert len(files(folder)) == 3
@@ -228,7 +228,7 @@ def hidden(store: DirectoryStore, path: str, data: bytes) -> None:
 def test_no_run_is_removed_whose_replacement_does_not_exist(
     folder: Path, monkeypatch: pytest.MonkeyPatch, perfgate: Callable[..., Done], wrong: Callable[..., None], most: int
 ) -> None:
-    monkeypatch.setattr(compaction, "MOST_NUMBERS", most)
+    monkeypatch.setattr(writing, "MOST_NUMBERS", most)
     filled(folder, NUMBERS)
     write, months = DirectoryStore.write, []
 

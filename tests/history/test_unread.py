@@ -14,7 +14,7 @@ from conftest import Done, Repository, write_rules
 from test_hosts import remember, results, slower_on_7
 
 from perfgate.baselines.stores import DirectoryStore, open_store
-from perfgate.history.compaction import compact
+from perfgate.history.writing import compact
 
 Command = Callable[..., Done]
 Check = Callable[..., tuple[int, list[tuple[str, str]]]]

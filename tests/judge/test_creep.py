@@ -13,7 +13,7 @@ import pytest
 from conftest import Done, steady, write_log, write_rules
 from msgspec.structs import replace
 
-from perfgate.analysis.drift import drifts
+from perfgate.analysis.stored_runs import drifts
 from perfgate.core import Baseline, Key, Location, Run, Series
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import JudgedRuns

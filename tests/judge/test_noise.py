@@ -10,7 +10,7 @@ from conftest import steady
 from stories import bare, run_of, series
 
 from perfgate import calibrate_prior
-from perfgate.analysis.calibrate import calibrate
+from perfgate.analysis.stored_runs import calibrate
 from perfgate.core import Run
 
 

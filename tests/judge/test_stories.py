@@ -10,8 +10,7 @@ from conftest import steady
 from msgspec.structs import replace
 from stories import CALIBRATED, FACTS, RULES, SHORT, TODAY, as_dict, case, check_golden, ruleset, run, series, verdicts
 
-from perfgate.analysis.calibrate import calibrate
-from perfgate.analysis.drift import drifts
+from perfgate.analysis.stored_runs import calibrate, drifts
 from perfgate.core import Baseline, NextStep, Run
 from perfgate.core.resource_limits import DEFAULT
 from perfgate.judge.case import Case

@@ -122,7 +122,7 @@ def test_counts_that_differ_between_base_runs_are_samples() -> None:
 
 def test_an_allowance_accepts_growth_up_to_its_size() -> None:
     def allowed(up_to: float) -> str:
-        one = Allowance("work.kernels", up_to, "me", "more heads", date(2026, 2, 1), "c" * 40)
+        one = Allowance("work.kernels", up_to, "me", "more heads", date(2026, 2, 1))
         return verdict(NO_MORE, [run_of()], [run_of(kernels=[259] * 4)], (one,)).outcome
 
     assert [allowed(0.05), allowed(0.01)] == ["pass", "fail"]

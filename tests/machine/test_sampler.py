@@ -10,12 +10,11 @@ import time
 import pytest
 from cards import Card, ReplayedNvml
 
+from perfgate.machine.gpus import NvmlDevice, nvml_sensors
 from perfgate.machine.linux import linux_sensors
-from perfgate.machine.nvml import NvmlDevice, nvml_sensors
 from perfgate.machine.sampler import WINDOWS, Sampler
-from perfgate.machine.sidecar import sampled
 from perfgate.recorder.recorder import Recorder
-from perfgate.recorder.sampler_process import sidecar_of
+from perfgate.recorder.watch import sampled, sidecar_of
 
 
 def recorded(path):
@@ -150,7 +149,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path):
 def test_a_parent_that_is_killed_leaves_whole_evidence(tmp_path):
     path = tmp_path / "results.json"
     program = (
-        "import sys, time\nfrom perfgate.machine.sidecar import sampled\n"
+        "import sys, time\nfrom perfgate.recorder.watch import sampled\n"
         "with sampled(sys.argv[1]):\n    print('on', flush=True)\n    time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE)

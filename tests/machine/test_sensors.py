@@ -6,8 +6,7 @@ import pytest
 from cards import Card, NVMLError, ReplayedNvml
 
 from perfgate.machine import linux
-from perfgate.machine.amd import amd_sensors
-from perfgate.machine.nvml import nvml_sensors
+from perfgate.machine.gpus import amd_sensors, nvml_sensors
 
 STAT = "cpu  400 10 90 9000 50 0 5 70 0 0\ncpu0 400 10 90 9000 50 0 5 70 0 0\nintr 1 2 3\nctxt 123456\nbtime 1\n"
 PSI = "some avg10=1.00 avg60=2.00 avg300=3.00 total=7500000\nfull avg10=0 avg60=0 avg300=0 total=5\n"

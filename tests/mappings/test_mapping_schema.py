@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from perfgate.editor.marks import is_rule_file, marks
+from perfgate.editor.rule_text import is_rule_file, marks
 from perfgate.mappings.mapping_item import DELIMITERS, KINDS
 from perfgate.schemas import schema
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from perfgate.core.wording import MAPPING_FILE
 from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
-from perfgate.mappings.proposal.suggest import glob_of, suggest
+from perfgate.mappings.suggest import glob_of, suggest
 from perfgate.readers import Source
-from perfgate.reporters.suggestions import render_suggestions
+from perfgate.reporters.inspection import render_suggestions
 
 Command = Callable[..., Done]
 FILES = sorted(path for path in (Path(__file__).parent / "suggested").iterdir() if path.suffix != ".expected")

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from perfgate.readers.decimals import Decimals, can_read, words_of
+from perfgate.readers.deepspeed.line_shapes import Decimals, can_read, words_of
 
 TEXTS = [
     "0.5",

@@ -17,7 +17,7 @@ from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.large_values.array import LargeArray
 from perfgate.readers import Source, read, text
 from perfgate.readers.recorded import large_lists, large_results, results
-from perfgate.workspace.scratch import open_scratch
+from perfgate.workspace.input_files import open_scratch
 
 
 def runs(document: str | bytes, limits: Limits = DEFAULT) -> tuple[Run, ...]:

@@ -17,7 +17,7 @@ from perfgate.causes.find import find_causes
 from perfgate.core import Run
 from perfgate.core.resource_limits import Limits
 from perfgate.readers import Source, read
-from perfgate.readers.torch_snapshot.plain_pickle import PickleFault, PlainPickle
+from perfgate.readers.plain_pickle import PickleFault, PlainPickle
 
 sys.path.insert(0, str(FIXTURES))
 from make_torch_snapshot import MIB, TorchPickler, job
@@ -57,7 +57,11 @@ def test_every_protocol_of_python(protocol: int) -> None:
 def test_the_tree_has_the_stacks_at_the_peak() -> None:
     (tree,) = run_of(PYTHON).call_trees
     assert tree.memory is not None
-    sizes = {" / ".join(tree.path(at)): int(size) for at, size in enumerate(tree.memory) if size}
+
+    def path(at: int) -> list[str]:
+        return [*path(tree.nodes[at].parent), tree.nodes[at].name] if at > 0 else []
+
+    sizes = {" / ".join(path(at)): int(size) for at, size in enumerate(tree.memory) if size}
     assert sizes == {
         "<module> (train.py) / build (model.py)": 40 * MIB,
         "<module> (train.py) / train (train.py) / forward (attention.py)": 24 * MIB,

@@ -13,8 +13,8 @@ from reading import FIXTURES, errors, run_of, runs_of, said, steps_of, values_of
 
 from perfgate.core.resource_limits import parse_limits
 from perfgate.readers import Source, read
-from perfgate.readers.printed_units import unit_of_name, unit_of_text
-from perfgate.readers.trackers.wire import masked_crc32c
+from perfgate.readers.trackers.logged_values import masked_crc32c
+from perfgate.readers.values import unit_of_name, unit_of_text
 
 FILES = FIXTURES / "trackers"
 LOSS = [2.5 / (step + 1) for step in range(5)]

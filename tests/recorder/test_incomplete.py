@@ -9,8 +9,8 @@ import pytest
 
 from perfgate import Recorder, RecorderError, RecorderWarning
 from perfgate.core import Run
+from perfgate.integrations.measures import IdleRecorder
 from perfgate.recorder import journal, writer
-from perfgate.recorder.idle import IdleRecorder
 from perfgate.workspace.inputs import read_runs
 
 pytestmark = pytest.mark.usefixtures("folder")

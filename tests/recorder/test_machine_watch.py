@@ -13,8 +13,7 @@ import pytest
 from perfgate.integrations.callback import RecordingCallback
 from perfgate.recorder import RecorderWarning
 from perfgate.recorder.recorder import Recorder
-from perfgate.recorder.sampler_process import WATCHED
-from perfgate.recorder.watch import is_first_of_host
+from perfgate.recorder.watch import WATCHED, is_first_of_host
 
 PLACES = ("LOCAL_RANK", "RANK", "WORLD_SIZE", "SLURM_LOCALID", "SLURM_PROCID", WATCHED)
 

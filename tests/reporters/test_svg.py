@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perfgate.core.units import UNITS
-from perfgate.reporters.svg import axes, paths
-from perfgate.reporters.svg.elements import SafeText, element
-from perfgate.reporters.svg.scales import ends, scale
-from perfgate.reporters.svg.ticks import round_numbers, value_ticks
+from perfgate.reporters import svg
+from perfgate.reporters.svg import SafeText, element, ends, round_numbers, scale, value_ticks
 
 
 @pytest.mark.parametrize(
@@ -62,18 +60,18 @@ def test_scales() -> None:
 
 
 def test_paths() -> None:
-    assert paths.polyline([(0, 1), (2.5, 3)]) == "M0 1L2.5 3"
-    assert paths.dots([(0, 512), (1, 489), (3, 493)]) == "M0 512h0m1-23h0m2 4h0"
-    assert paths.dots([]) == ""
-    assert paths.steps([(0, 5, 10), (5, 9, 7), (11, 12, 7)]) == "M0 10H5V7H9M11 7H12"
-    assert paths.verticals([1, 2.5], 0, 9) == "M1 0V9M2.5 0V9"
+    assert svg.polyline([(0, 1), (2.5, 3)]) == "M0 1L2.5 3"
+    assert svg.dots([(0, 512), (1, 489), (3, 493)]) == "M0 512h0m1-23h0m2 4h0"
+    assert svg.dots([]) == ""
+    assert svg.steps([(0, 5, 10), (5, 9, 7), (11, 12, 7)]) == "M0 10H5V7H9M11 7H12"
+    assert svg.verticals([1, 2.5], 0, 9) == "M1 0V9M2.5 0V9"
 
 
 def test_an_axis_has_a_line_and_a_label_for_each_tick() -> None:
     ticks = value_ticks(0.0, 2.0, UNITS["s"], 2)
-    drawn = axes.grid(ticks, scale(0.0, 2.0, 100, 0), 420)
+    drawn = svg.grid(ticks, scale(0.0, 2.0, 100, 0), 420)
     assert drawn.startswith('<line x2="420" y1="100" y2="100" class="grid"></line><text x="-8" y="104"')
-    below = axes.labels_below([(0.0, "a"), (50.0, "b"), (100.0, "c")], 20)
+    below = svg.labels_below([(0.0, "a"), (50.0, "b"), (100.0, "c")], 20)
     assert [word.split('"')[0] for word in below.split('text-anchor="')[1:]] == ["start", "end"]
 
 

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from trend_samples import APPROVAL, COMMITS, LINE, RUNS, SMALL, history, series
 
 from perfgate.core import Key, Location, Problem
-from perfgate.core.branch import CommitLine
-from perfgate.core.remembered_runs import SeriesName
+from perfgate.core.remembered_runs import CommitLine, SeriesName
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import one_line
 from perfgate.reporters.trends import trend_page

@@ -9,8 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfgate.core import Key, Location, Problem
-from perfgate.core.branch import CommitLine, CommitNote
-from perfgate.core.remembered_runs import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.run_history import (
     ApprovedLevel,
     ChangePoint,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Done
 
-from perfgate.analysis.impossible_shares import impossible_shares
+from perfgate.analysis.tolerances import impossible_shares
 from perfgate.rules.load import load_rules
 
 IMPOSSIBLE = {

@@ -7,9 +7,8 @@ import sys
 import pytest
 from jsonschema import Draft7Validator
 
-from perfgate.documents.schema_check import fits
 from perfgate.documents.yaml import load_document
-from perfgate.rules.validate import violation_problems
+from perfgate.rules.validate import fits, violation_problems
 from perfgate.schemas import schema
 
 SCHEMAS = {name: schema(name) for name in ("rules", "mappings")}

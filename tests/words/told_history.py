@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from said import Said, say
 
 from perfgate.core import Key, Location, Problem
-from perfgate.core.branch import CommitLine, CommitNote
-from perfgate.core.remembered_runs import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.run_history import (
     ApprovedLevel,
     ChangePoint,

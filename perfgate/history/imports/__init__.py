@@ -1,13 +1,8 @@
 """Histories of other tools: a row in IMPORTERS for each format.
 
 A format that a reader of perfgate reads needs no more: the reader says when and where a run was measured
-(`core.TimeAndPlace`). Any other is a module with these names:
-
-| name | meaning |
-|---|---|
-| `NAME`, `TITLE` | for `--format`, and in words |
-| `claims(name, head)` | whether a file with this name and these first characters has the format |
-| `read(file)` | its runs, and what is wrong with it; nothing is raised for bad data |
+(`core.TimeAndPlace`). Any other has a module here, which says whether it claims a file with this name and these first
+characters, and which returns the runs of a file, and what is wrong with it; nothing is raised for bad data.
 """
 
 from __future__ import annotations
@@ -16,7 +11,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from perfgate.history.imports import bencher, csv, github_action_benchmark
+from perfgate.history.imports import csv
+from perfgate.history.imports.benchmark_services import claims_bencher, claims_data_js, read_bencher, read_data_js
 from perfgate.history.imports.imported_runs import Imported, ImportFile, of_results
 
 #: The first characters of a file that tell its format.
@@ -53,10 +49,10 @@ def _of_reader(
 #: Every format; the first that claims a file reads it.
 IMPORTERS = (
     Importer(
-        github_action_benchmark.NAME,
-        github_action_benchmark.TITLE,
-        github_action_benchmark.claims,
-        github_action_benchmark.read,
+        "github-action-benchmark",
+        "data.js of github-action-benchmark, or its JSON",
+        claims_data_js,
+        read_data_js,
         is_history=True,
     ),
     # The results folder of asv: `RESULTS/MACHINE/COMMIT-ENVIRONMENT.json`, one file a run.
@@ -80,7 +76,7 @@ IMPORTERS = (
         lambda name, head: '"step_interval"' in head or name.rsplit("/", 1)[-1].startswith("golden_values"),
         of_versions=True,
     ),
-    Importer(bencher.NAME, bencher.TITLE, bencher.claims, bencher.read),
+    Importer("bencher", "JSON of bencher perf, or a report in the Bencher Metric Format", claims_bencher, read_bencher),
     Importer(csv.NAME, csv.TITLE, csv.claims, csv.read, is_history=True),
 )
 

@@ -26,9 +26,9 @@ from perfgate.history.imports.imported_runs import (
     ImportFile,
     in_base_unit,
     numbered,
+    utc_time,
     values_by_run,
 )
-from perfgate.history.times import utc_time
 
 NAME = "csv"
 TITLE = "CSV with the columns time, commit, metric, value and unit"

@@ -14,9 +14,8 @@ from __future__ import annotations
 from perfgate.core import Key, Run
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.json_files import Target, load
-from perfgate.readers.printed_units import unit_of_name
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import shown
+from perfgate.readers.values import shown, unit_of_name
 
 NAME = "bencher"
 TITLE = "Bencher Metric Format (BMF), the JSON of bencher.dev"

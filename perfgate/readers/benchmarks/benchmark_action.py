@@ -12,9 +12,8 @@ from __future__ import annotations
 from perfgate.core import Key, Run
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, load_rows, name_of
-from perfgate.readers.printed_units import unit_of_text
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import number
+from perfgate.readers.values import number, unit_of_text
 
 NAME = "benchmark-action"
 TITLE = "the array of github-action-benchmark (customSmallerIsBetter, customBiggerIsBetter)"

@@ -22,10 +22,9 @@ from perfgate.documents.json import Path
 from perfgate.readers.builder import JsonSource
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.json_files import Target, documents
-from perfgate.readers.printed_units import unit_of_name, unit_of_text
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, shown
+from perfgate.readers.values import mapping, shown, unit_of_name, unit_of_text
 
 NAME = "pytorch-hud"
 TITLE = "records of PyTorch's benchmark database (HUD, schema v3)"

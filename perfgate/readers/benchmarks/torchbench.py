@@ -20,12 +20,11 @@ from collections.abc import Mapping
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.csv_rows import csv_rows
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, commit_of, fact, load
-from perfgate.readers.printed_units import unit_of_name
+from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, number
+from perfgate.readers.values import mapping, number, unit_of_name
 
 NAME = "torchbench"
 TITLE = "TorchBench: the CSV of `benchmarks/dynamo`, or the JSON of a userbenchmark"

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.csv_rows import csv_rows
 from perfgate.readers.formats import Format
-from perfgate.readers.printed_units import unit_of_name
+from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import number
+from perfgate.readers.values import number, unit_of_name
 
 NAME = "tritonbench"
 TITLE = "TritonBench: the CSV of an operator"

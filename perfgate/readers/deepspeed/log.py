@@ -16,7 +16,7 @@ begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` re
 series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step n - 1.
 
 **Runs.** A launcher's banner after the first record, or a step counter that goes back, begins a new run. A restart that
-shows only in the counter has made steps before the counter's line: `restarts` finds them if that is possible, else the
+shows only in the counter has made steps before the counter's line: `Progress` finds them if that is possible, else the
 new run begins at that line.
 """
 
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed import blocks, lines
-from perfgate.readers.deepspeed.restarts import Progress
+from perfgate.readers.deepspeed.lines import Progress
 from perfgate.readers.deepspeed.timers import WORD, Timers
 from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from perfgate.core import Location
 from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.builder import Ints
-from perfgate.readers.decimals import Words
-from perfgate.readers.deepspeed.line_shapes import Form, LineShapes
+from perfgate.readers.deepspeed.line_shapes import Form, LineShapes, Words
 from perfgate.readers.deepspeed.timers import Rank, Table, Timers
 
 #: The number of lines whose values are read together.

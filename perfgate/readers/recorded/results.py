@@ -26,7 +26,7 @@ from perfgate.core import Key, Run
 from perfgate.core.units import BASE_UNITS, UNITS, Unit
 from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.documents.struct_errors import violation
+from perfgate.documents.structs import violation
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.recorded.number_lists import LARGEST_STEP, Numbers, without_lists

@@ -27,10 +27,9 @@ from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.json_files import Target, load, statistic_of
-from perfgate.readers.printed_units import unit_of_text
 from perfgate.readers.records import labels_of
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.values import mapping, unit_of_text
 
 NAME = "genai-perf"
 TITLE = "results of genai-perf or aiperf (JSON), or aiperf's records of requests (JSON lines)"

@@ -27,10 +27,9 @@ from perfgate.documents.json import Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target
-from perfgate.readers.printed_units import unit_of_name
 from perfgate.readers.records import RecordRuns, labels_of
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.values import mapping, unit_of_name
 
 NAME = "guidellm"
 TITLE = "the report of guidellm (`benchmarks.json`)"

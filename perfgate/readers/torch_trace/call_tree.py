@@ -12,8 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfgate.core import read_only
-from perfgate.core.call_names import stable_name
-from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import NOTHING, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes

@@ -12,8 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfgate.core.call_names import stable_name
-from perfgate.core.call_trees import NodeKind
+from perfgate.core.call_trees import NodeKind, stable_name
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import Intervals, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes

@@ -5,7 +5,7 @@
 
 Source: mlflow/mlflow 3.17 `mlflow/store/tracking/file_store.py`. The name of a metric is only in
 the name of its file, so it is taken from there; a folder in `metrics` begins the name: `system/cpu_percentage`. The
-unit is what the end of the name tells (see `scalars`), otherwise 1.
+unit is what the end of the name tells (see `logged_values`), otherwise 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.trackers.scalars import Scalars
+from perfgate.readers.trackers.logged_values import Scalars
 
 NAME = "mlflow"
 TITLE = "a metric of MLflow's file store, or the folder `metrics` of a run"

@@ -8,10 +8,11 @@ All numbers are little-endian. An `Event` is a protocol buffer:
     TensorProto: 1 dtype, 2 shape, 4 tensor_content, 5 float_val, 6 double_val, 7 int_val, 10 int64_val
 
 Source: tensorflow/tensorboard 2.21 `tensorboard/compat/proto/event.proto`, `summary.proto`, `tensor.proto`,
-`tensorboard/compat/tensorflow_stub/pywrap_tensorflow.py`. These few fields need no package: they are read by `wire`.
+`tensorboard/compat/tensorflow_stub/pywrap_tensorflow.py`. These few fields need no package: they are read by
+`logged_values`.
 
-Each scalar is a sample of the metric with its tag as name, at its step. The unit is what the end of the tag tells
-(see `scalars`), otherwise 1. Histograms, images, texts and graphs are not metrics. A record whose checksum is wrong is
+Each scalar is a sample of the metric with its tag as name, at its step. The unit is what the end of the tag tells (see
+`logged_values`), otherwise 1. Histograms, images, texts and graphs are not metrics. A record whose checksum is wrong is
 an error, and nothing behind a damaged length can be read. A last record that is cut off is a warning, because a program
 that was killed leaves one.
 """
@@ -24,10 +25,10 @@ from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.trackers.scalars import Scalars
-from perfgate.readers.trackers.wire import (
+from perfgate.readers.trackers.logged_values import (
     ByteStream,
     DamagedError,
+    Scalars,
     fields,
     masked_crc32c,
     message_of,

@@ -11,10 +11,7 @@ from collections.abc import Callable, Sequence
 from math import log2
 
 from perfgate.core.units import format_number
-from perfgate.reporters.svg.elements import SafeText, element, joined, short
-from perfgate.reporters.svg.paths import polyline
-from perfgate.reporters.svg.scales import LinearScale
-from perfgate.reporters.svg.ticks import round_numbers
+from perfgate.reporters.svg import LinearScale, SafeText, element, joined, polyline, round_numbers, short
 
 Point = tuple[float, float]
 #: A place on an axis and its label.

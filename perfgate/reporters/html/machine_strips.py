@@ -15,10 +15,8 @@ from msgspec.structs import replace
 
 from perfgate.core.details import MachineChannel, MachineTrace
 from perfgate.core.units import UNITS, Unit, display_unit, format_number
-from perfgate.reporters.svg import paths, scales, ticks
-from perfgate.reporters.svg.axes import grid
-from perfgate.reporters.svg.elements import SafeText, element, joined
-from perfgate.reporters.svg.scales import PictureScale
+from perfgate.reporters import svg
+from perfgate.reporters.svg import PictureScale, SafeText, element, grid, joined
 
 Range = tuple[float, float]
 
@@ -73,10 +71,10 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
         traces = [trace for one in channels for trace in one.runs if trace.values]
     drawn = [one for one in channels if any(trace.values for trace in one.runs)]
     x_of = _steps if by_step else _times
-    sides = steps if by_step else scales.ends([x for trace in traces for x in x_of(trace)], room=0.02)
+    sides = steps if by_step else svg.ends([x for trace in traces for x in x_of(trace)], room=0.02)
     if sides is None or not sides[1] > sides[0]:
         return None
-    x = scales.scale(*sides, _LEFT, _RIGHT)
+    x = svg.scale(*sides, _LEFT, _RIGHT)
     label = "step" if by_step else "seconds since the start"
     strips = []
     for one in drawn:
@@ -105,15 +103,15 @@ def _strip(
     """Return the plot of a quantity, or None if no axis can show its values."""
     values = [value for trace in one.runs for value in (*trace.values, trace.mean) if isfinite(value)]
     is_share = one.unit == "1"
-    ends = scales.ends(values, also=(0.0,) if is_share else ())
+    ends = svg.ends(values, also=(0.0,) if is_share else ())
     if ends is None:
         return None
     low, high = (0.0, max(ends[1], 0.01)) if is_share else ends
-    y = scales.scale(low, high, _BOTTOM, _TOP)
+    y = svg.scale(low, high, _BOTTOM, _TOP)
     unit = _unit(one, max(map(abs, values), default=0.0))
     name, device = _name(one.metric), _device(one)
     means = tuple(_means(one, unit))
-    rows = grid(ticks.value_ticks(low, high, _bare(unit), 3), y, _RIGHT - _LEFT)
+    rows = grid(svg.value_ticks(low, high, _bare(unit), 3), y, _RIGHT - _LEFT)
     shapes = [element("g", rows, transform=f"translate({_LEFT} 0)"), *_verticals(sides, x, label)]
     for side in _SIDES:
         for trace in one.runs:
@@ -121,7 +119,7 @@ def _strip(
             if trace.standing == side and points:
                 shapes += _line(points, side, is_share=is_share)
             elif trace.standing == side and isfinite(trace.mean):
-                level = paths.polyline([(_LEFT, y.place(trace.mean)), (_RIGHT, y.place(trace.mean))])
+                level = svg.polyline([(_LEFT, y.place(trace.mean)), (_RIGHT, y.place(trace.mean))])
                 shapes.append(element("path", d=level, class_=f"{side} level"))
     words = f"{one.metric}: " + ", ".join(f"{text} in the {side} runs" for side, text in means)
     height = _BOTTOM + (_BELOW + 14 if label else 4)
@@ -139,7 +137,7 @@ def _strip(
 
 def _line(points: Sequence[tuple[float, float]], side: str, *, is_share: bool) -> list[SafeText]:
     """Return a line; lost time has its area filled, too."""
-    shape = paths.polyline(points)
+    shape = svg.polyline(points)
     line = element("path", d=shape, class_=side)
     if not is_share:
         return [line]
@@ -149,8 +147,8 @@ def _line(points: Sequence[tuple[float, float]], side: str, *, is_share: bool) -
 
 def _verticals(sides: Range, x: PictureScale, label: str) -> list[SafeText]:
     """Return the grid of the x axis; below the last picture, its numbers and its label, too."""
-    places = [(x.place(number), number) for number in ticks.round_numbers(*sides, 7)]
-    found = [element("path", d=paths.verticals((at for at, _ in places), _TOP, _BOTTOM), class_="grid")]
+    places = [(x.place(number), number) for number in svg.round_numbers(*sides, 7)]
+    found = [element("path", d=svg.verticals((at for at, _ in places), _TOP, _BOTTOM), class_="grid")]
     if label:
         texts = [
             element("text", format_number(n, 6), x=at, y=_BOTTOM + 15, class_="place", text_anchor="middle")

@@ -4,8 +4,7 @@
 |---|---|
 | `trend_page` | the page: the conclusion, the metrics in order, the environments |
 | `trend_cards` | one metric: its plot and its changes in words |
-| `trend_plot` | the plot, as static SVG |
-| `trend_frame` | its numbers: axes, places of dots and changes |
+| `trend_plot` | the plot, as static SVG: axes, places of dots and changes |
 | `trend_runs` | the runs of an environment: releases, changes of the machine, and their data for the script |
 | `trends.css`, `trends.js` | the style, and the script for search and zoom |
 

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from perfgate.core.branch import CommitLine
+from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
-from perfgate.reporters.svg.elements import SafeText, element, joined, safe
-from perfgate.reporters.trends.trend_frame import frame, kind
-from perfgate.reporters.trends.trend_plot import plot
+from perfgate.reporters.svg import SafeText, element, joined, safe
+from perfgate.reporters.trends.trend_plot import frame, kind, plot
 from perfgate.reporters.trends.trend_runs import TrendRuns
 from perfgate.words import history_words
 

@@ -1,6 +1,6 @@
 """The page of trends: the conclusion first, then every metric, those with the newest changes first.
 
-Names, commits, tags and facts are untrusted. Every text is escaped (`svg.elements`), the data of the script is JSON
+Names, commits, tags and facts are untrusted. Every text is escaped (`svg.element`), the data of the script is JSON
 that cannot end its element, and the script writes text only as text. The content security policy of the page allows
 its own style and its own script, by their hashes, and nothing else.
 """
@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
-from perfgate.reporters.svg.elements import SafeText, element, joined
+from perfgate.reporters.svg import SafeText, element, joined
 from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
 from perfgate.words import history_words

@@ -9,12 +9,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from perfgate.core.branch import CommitLine
-from perfgate.core.changed_facts import ChangedFact, changed_facts
-from perfgate.core.remembered_runs import HistoryRun
+from perfgate.core.remembered_runs import ChangedFact, CommitLine, HistoryRun, changed_facts
 from perfgate.core.run_history import EnvironmentHistory
 from perfgate.core.wording import clip, listed, one_line
-from perfgate.reporters.svg.elements import SafeText
+from perfgate.reporters.svg import SafeText
 
 #: So many marks of a kind are drawn, the newest ones.
 _MOST_MARKS = 60

@@ -1,0 +1,256 @@
+"""The kinds of changes: calls that came or went, other times, all kernels at once, and the peak of the memory.
+
+The tree is walked from the step down. Below a node that is called as often on both sides, children with other counts
+are an edit of that node. What is below such a child follows from it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.merged import Floats
+from perfgate.causes.noise import Noise, classes, difference_errors, standard_errors
+from perfgate.core.call_trees import DEVICE_KINDS
+from perfgate.core.causes import Cause, CauseKind
+
+#: A difference of counts that differ between steps, in standard errors.
+_CLEAR_COUNT = 4.0
+#: Less than this part of the larger side does not make an edit a replacement.
+_PART = 0.05
+#: Calls that wait for the device, or read one number from it.
+is_sync = re.compile(
+    r"aten::(?:item|_local_scalar_dense|is_nonzero|equal)$|(?:cuda|hip|musa)\w*Synchronize(?:WithFlags)?$"
+    r"|cu(?:Stream|Ctx|Event)Synchronize$|cudaStreamWaitEvent$"
+).match
+_is_wait = re.compile(r"(?:cuda|hip|musa)\w*Synchronize|cu(?:Stream|Ctx|Event)Synchronize").match
+
+
+class Edit(Struct, frozen=True):
+    """The children of one node that are called less (`gone`) and more often (`come`)."""
+
+    parent: int
+    gone: tuple[int, ...]
+    come: tuple[int, ...]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """All of them."""
+        return (*self.gone, *self.come)
+
+
+def find_edits(alignment: Alignment) -> list[Edit]:
+    """Return the edits, from the step down."""
+    children = alignment.children()
+    less, more = _changed(alignment)
+    found: list[Edit] = []
+    waiting = [0]
+    while waiting:
+        parent = waiting.pop(0)
+        below = children.get(parent, [])
+        gone = tuple(node for node in below if less[node])
+        come = tuple(node for node in below if more[node])
+        if gone or come:
+            found.append(Edit(parent, gone, come))
+        waiting += [node for node in below if not less[node] and not more[node]]
+    return found
+
+
+def _changed(alignment: Alignment) -> tuple[Floats, Floats]:
+    base, new = alignment.base, alignment.new
+    change = new.counts.mean(axis=1) - base.counts.mean(axis=1)
+    error = np.hypot(standard_errors(base.counts, base), standard_errors(new.counts, new))
+    clear = np.abs(change) > np.maximum(_CLEAR_COUNT * error, 1e-6)
+    return clear & (change < 0), clear & (change > 0)
+
+
+def subtree(nodes: Iterable[int], children: dict[int, list[int]]) -> set[int]:
+    """The nodes and all below them."""
+    found: set[int] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += children.get(node, [])
+    return found
+
+
+def kind_of(edit: Edit, alignment: Alignment, children: dict[int, list[int]]) -> CauseKind:
+    """The kind of an edit, without its neighbours."""
+    base, new = alignment.base, alignment.new
+    lost = sum(max(float(base.busy[node].mean() - new.busy[node].mean()), 0.0) for node in edit.gone)
+    gained = sum(max(float(new.busy[node].mean() - base.busy[node].mean()), 0.0) for node in edit.come)
+    larger = max(lost, gained)
+    come = edit.come if gained > _PART * larger else ()
+    gone = edit.gone if lost > _PART * larger else ()
+    if come and not gone and _waits(come, alignment, children):
+        return "sync"
+    if come and gone:
+        return "replaced"
+    if come:
+        fresh = sum(float(new.busy[node].mean()) for node in come if not base.counts[node].any())
+        return "appeared" if fresh > gained / 2 else "more calls"
+    left = sum(float(base.busy[node].mean()) for node in gone if not new.counts[node].any())
+    return "vanished" if left > lost / 2 else "fewer calls"
+
+
+def _waits(come: tuple[int, ...], alignment: Alignment, children: dict[int, list[int]]) -> bool:
+    """True if what came waits for the device: calls of the runtime, or mostly reading single numbers."""
+    base, new, nodes = alignment.base, alignment.new, alignment.nodes
+    gained = {node: float(new.counts[node].mean() - base.counts[node].mean()) for node in subtree(come, children)}
+    if any(_is_wait(nodes[node].name) and count > 0 for node, count in gained.items()):
+        return True
+    reads = sum(gained[node] for node in come if is_sync(nodes[node].name))
+    return reads >= sum(gained[node] for node in come) / 2
+
+
+def sync_nodes(nodes: Iterable[int], alignment: Alignment) -> tuple[int, ...]:
+    """The nodes that wait for the device, or read one number from it."""
+    return tuple(sorted(node for node in nodes if is_sync(alignment.nodes[node].name)))
+
+
+#: The change of one node, in its standard errors, that noise does not explain among many nodes.
+_CLEAR = 5.0
+#: Smaller changes, as a share of the step, are not worth a line: on the host, and on a device.
+_WORTH = {True: 0.003, False: 0.012}
+#: Ranges in which a program gets its next batch.
+_is_input = re.compile(
+    r"enumerate\(Data|.*data_?loader|(?:\W|_)*(?:(?:get|load|next|fetch|read|prepare|wait)_?)*"
+    r"(?:data|dataset|batch|batches|input|inputs|samples?)(?:_?(?:load|loading|time|wait|fetch|next|prep|get))*\W*$"
+    r"|.*(?:prefetch|fetch_batch|load_batch|next_batch|data_iter|batch_generator)",
+    re.IGNORECASE | re.DOTALL,
+).match
+
+
+def find_slowdowns(alignment: Alignment, noise: Noise, claimed: AbstractSet[int]) -> list[tuple[int, CauseKind]]:
+    """The nodes whose own time of the step changed, and how, without the claimed ones."""
+    base, new = alignment.base, alignment.new
+    before, after = base.wall.mean(axis=1), new.wall.mean(axis=1)
+    middle = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
+    expected = before * np.exp(noise.shift)
+    error = difference_errors(base.wall, new.wall, base, new)
+    runs = min(base.runs, new.runs)
+    error = np.hypot(error, noise.relative * np.minimum(before, after) / np.sqrt(runs))
+    change = after - expected
+    step = max(before.sum(), after.sum())
+    found: list[tuple[int, CauseKind]] = []
+    for node in np.argsort(-np.abs(change), kind="stable").tolist():
+        worth = _WORTH[alignment.nodes[node].kind in DEVICE_KINDS] * step
+        steady = min(abs(change[node]), abs(middle[node])) if change[node] * middle[node] > 0 else 0.0
+        if steady < worth or abs(change[node]) < _CLEAR * error[node] or node in claimed:
+            continue
+        found.append((node, slowdown_kind(node, float(change[node]), alignment)))
+    return found
+
+
+def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:
+    """Return the kind of a change of time of calls that are made as often as before."""
+    kind = alignment.nodes[node].kind
+    if kind == "communication":
+        busy = float(alignment.new.busy[node].mean() - alignment.base.busy[node].mean())
+        if change > 0 and busy < change / 2:
+            return "exposed"
+    if is_input(node, alignment):
+        return "stall" if change > 0 else "faster"
+    return "slower" if change > 0 else "faster"
+
+
+def is_input(node: int, alignment: Alignment) -> bool:
+    """True for a range that gets the next batch, and for what is in it."""
+    chain = (node, *alignment.ancestors(node))
+    return any(
+        alignment.nodes[one].kind == "loader"
+        or (alignment.nodes[one].kind == "range" and _is_input(alignment.nodes[one].name))
+        for one in chain
+    )
+
+
+#: A common change of all kernels is noise if it is below this share, or below this many times their scatter.
+_LEAST_SHIFT = 0.03
+_CLEAR_SHIFT = 4.0
+#: Other kernels in this many operators, with this part of the device's time, show another library or device.
+_OPERATORS = 4
+_MOST_TIME = 0.5
+
+
+def find_machine(alignment: Alignment, noise: Noise, claimed: set[int], *, other_device: bool) -> Finding | None:
+    """Return the finding that the device became faster or slower as a whole, or is another one."""
+    device = np.flatnonzero(classes(alignment)["device"])
+    nodes = [node for node in device.tolist() if node not in claimed]
+    if not nodes:
+        return None
+    shift, scatter = float(noise.shift[nodes[0]]), float(noise.relative[nodes[0]])
+    if not other_device and abs(math.expm1(shift)) < max(_LEAST_SHIFT, _CLEAR_SHIFT * scatter):
+        return None
+    change, error = noise.change(nodes)
+    lead = max(nodes, key=lambda node: float(alignment.base.wall[node].mean()))
+    return Finding("machine", frozenset(nodes), lead, (alignment.nodes[lead].parent,), change=change, error=error)
+
+
+def is_swap(finding: Finding, alignment: Alignment) -> bool:
+    """True if an operator runs other kernels than before."""
+    kinds = {alignment.nodes[node].kind for node in (*finding.gone, *finding.come)}
+    is_operator = all(alignment.nodes[parent].kind == "operator" for parent in finding.parents)
+    return bool(finding.gone and finding.come) and is_operator and kinds <= {*DEVICE_KINDS, "runtime"}
+
+
+def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Finding]:
+    """The findings of operators with other kernels, if too many of them differ to compare kernel names."""
+    swaps = [finding for finding in findings if is_swap(finding, alignment)]
+    busy = [side.busy[classes(alignment)["device"]].mean(axis=1).sum() for side in (alignment.base, alignment.new)]
+    gone = sum(float(alignment.base.busy[node].mean()) for finding in swaps for node in finding.gone)
+    come = sum(float(alignment.new.busy[node].mean()) for finding in swaps for node in finding.come)
+    is_most = gone > _MOST_TIME * busy[0] and come > _MOST_TIME * busy[1]
+    return swaps if len(swaps) >= _OPERATORS and is_most else []
+
+
+#: A change of the peak below both is noise of the allocator.
+_LEAST_BYTES = 1 << 20
+_LEAST_SHARE = 0.05
+#: The least part of the change that the place explains; otherwise what is in use was allocated before the trace.
+_EXPLAINED = 0.5
+
+
+def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...]]:
+    """Return the cause of a change of the peak, if it is large: the place that uses more or less at the peak.
+
+    And what is to be said if no place explains it.
+    """
+    base, new = alignment.base, alignment.new
+    if base.memory is None or new.memory is None or base.peak is None or new.peak is None:
+        return (), ()
+    change = new.peak - base.peak
+    if abs(change) < max(_LEAST_BYTES, _LEAST_SHARE * max(base.peak, new.peak)):
+        return (), ()
+    grown = (new.memory - base.memory) * np.sign(change)
+    node = int(np.argmax(grown))
+    if grown[node] < _EXPLAINED * abs(change):
+        node = _around(grown, alignment, _EXPLAINED * abs(change))
+    if node == 0:
+        mebibytes = f"{change / (1 << 20):+.1f} MiB"
+        return (), (f"the peak of allocated memory changed by {mebibytes}, mostly before the traces begin",)
+    where = alignment.path(node)
+    noise = _LEAST_SHARE * min(base.peak, new.peak)
+    cause = Cause("memory", where, "memory", change, change - noise, change + noise, 1.0, places=(where,))
+    return (replace(cause, source=alignment.nodes[node].source),), ()
+
+
+def _around(grown: Floats, alignment: Alignment, least: float) -> int:
+    """The innermost node that grew by at least this with all that it calls; the step if there is none."""
+    whole = grown.copy()
+    for index in range(len(whole) - 1, 0, -1):
+        whole[alignment.nodes[index].parent] += whole[index]
+    node, children = 0, alignment.children()
+    while True:
+        below = [one for one in children.get(node, []) if whole[one] >= least]
+        if not below:
+            return node
+        node = max(below, key=lambda one: float(whole[one]))

@@ -1,0 +1,285 @@
+"""Rules in an editor, as text and a place: problems as marks, the words that can follow, and explanations.
+
+The grammar itself decides: a word is offered if the sentence so far with this word is the beginning of a valid one.
+A file that is being written is often no valid YAML, so a place is found by lines, not by the structure of the document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Literal
+
+from msgspec import Struct
+
+from perfgate.core import Problem, Severity
+from perfgate.core.conditions import CONDITIONS
+from perfgate.core.resource_limits import DEFAULT
+from perfgate.core.units import NUMBER, UNITS
+from perfgate.core.wording import MAPPING_FILE, STATISTICS
+from perfgate.documents.yaml import YamlSpan, load_document
+from perfgate.mappings.document import load_mappings
+from perfgate.rules.explain import RANKS, explain
+from perfgate.rules.load import check_rules, readable_rulesets
+from perfgate.rules.repair import absent_metrics
+from perfgate.rules.syntax.cursor import SentenceError
+from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
+
+#: Metrics of the stored runs of each suite: their names and base units.
+StoredMetrics = Mapping[str, Mapping[str, str]]
+
+_KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
+_FIELDS = frozenset({"version", "suite", "environment", "pairs", "defaults", "metrics", "rules"})
+
+
+class Mark(Struct, frozen=True):
+    """A problem of the text, in one line from `start` to before `end`."""
+
+    line: int
+    start: int
+    end: int
+    severity: Severity
+    message: str
+
+
+def is_mapping_file(path: str, text: str) -> bool:
+    """Return whether a file has mappings: by its name, unless it has rules."""
+    return PurePath(path).name == MAPPING_FILE and "rules" not in _KEY.findall(text)
+
+
+def is_rule_file(path: str, text: str) -> bool:
+    """Return whether a YAML text is a rule file: by its fields, or because it is in a folder `rules`."""
+    if is_mapping_file(path, text):
+        return False
+    keys = set(_KEY.findall(text))
+    return {"version", "rules"} <= keys or (PurePath(path).parent.name == "rules" and keys <= _FIELDS)
+
+
+def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mark]:
+    """Return the problems of a rule file, or of a file with mappings.
+
+    Parameters:
+        name: the file, as messages name it.
+        text: its text, which may be half written.
+        stored: the metrics of the stored runs; a rule without any of them gets a warning.
+    """
+    files = [(name, text.encode("utf-8", "replace"))]
+    lines = text.splitlines()
+    if is_mapping_file(name, text):
+        return [_mark(problem, lines) for problem in load_mappings(files)[1]]
+    known = {metric for metrics in (stored or {}).values() for metric in metrics}
+    _, problems = check_rules(files, metrics=known)
+    for ruleset in readable_rulesets(files) if stored else ():
+        problems += absent_metrics(ruleset, stored.get(ruleset.suite, {}) if stored else {})
+    return [_mark(problem, lines) for problem in problems]
+
+
+def _mark(problem: Problem, lines: list[str]) -> Mark:
+    line = min((problem.at.line or 1), len(lines)) - 1
+    if line < 0:
+        return Mark(0, 0, 1, problem.severity, problem.message)
+    length = len(lines[line])
+    is_behind = (problem.at.line or 1) > len(lines)  # YAML misses something at the end of the file
+    start = max(length - 1, 0) if is_behind else min((problem.at.column or 1) - 1, length)
+    # The excerpt underlines the wrong word; without one, the mark is the rest of the line.
+    width = problem.excerpt.splitlines()[-1].count("^") if problem.excerpt else length - start
+    return Mark(line, start, start + max(width, 1), problem.severity, problem.message)
+
+
+class Hint(Struct, frozen=True):
+    """A text about the part of a line from `start` to before `end`."""
+
+    text: str
+    line: int
+    start: int
+    end: int
+
+
+def hint(name: str, text: str, line: int, column: int) -> Hint | None:
+    """Return the explanation of the rule at a place; None if the sentence is wrong."""
+    document = load_document(name, text.encode("utf-8", "replace"), DEFAULT)
+    for ruleset in readable_rulesets([(name, text.encode("utf-8", "replace"))]):
+        for rule in ruleset.rules:
+            spans = [
+                span for span in document.values.values() if (span.line, span.column) == (rule.at.line, rule.at.column)
+            ]
+            if any(_includes(span, line, column) for span in spans):
+                own = document.lines[line]
+                start = spans[0].column - 1 if line == spans[0].line - 1 else len(own) - len(own.lstrip())
+                return Hint(explain(rule, ruleset), line, start, max(len(own.rstrip()), start + 1))
+    return None
+
+
+def _includes(span: YamlSpan, line: int, column: int) -> bool:
+    end_line, end_column = span.end
+    return (span.line - 1, span.column - 1) <= (line, column) <= (end_line - 1, end_column)
+
+
+OfferKind = Literal["metric", "statistic", "comparator", "unit", "reference", "rank", "word"]
+
+#: Stands for every metric; it must not be a unit or another word of the language.
+_ANY_METRIC = "metric"
+_PARTIAL = re.compile(r"""[^\s(){}<>=,"`']*$""")
+_PLAIN_NAME = re.compile(r"""[^\s(){}<>=,"`']+""")
+_MEANINGS = {**STATISTICS, **{f"p{n}": f"the {n}th percentile" for n in (50, 90, 95, 99)}, "p99.9": "a high percentile"}
+#: Words with their kind and meaning, the most used ones first.
+_WORDS: tuple[tuple[str, OfferKind, str], ...] = (
+    *(
+        (words, "comparator", meaning)
+        for words, meaning in (
+            ("under", "a limit: below this value"),
+            ("at most", "a limit: this value or less"),
+            ("over", "a limit: above this value"),
+            ("at least", "a limit: this value or more"),
+            ("within", "a tolerance, such as within 5% of baseline"),
+            ("most", "at most"),
+            ("least", "at least"),
+        )
+    ),
+    *(
+        (words, "reference", meaning)
+        for words, meaning in (
+            ("of baseline", "compare with the newest stored level"),
+            ("of anchor", "compare with the oldest stored level that still counts"),
+            ("above baseline", "compare with the newest stored level"),
+            ("below baseline", "compare with the newest stored level"),
+            ("of the median rank", "compare with another rank of the same run"),
+            ("baseline", "the newest stored level"),
+            ("anchor", "the oldest stored level that still counts"),
+            ("the median rank", "another rank of the same run"),
+        )
+    ),
+    *(
+        (words, "rank", meaning)
+        for name, meaning in RANKS.items()
+        for words in (
+            ("across ranks", "ranks")
+            if name == "across"
+            else (f"on {'each' if name == 'each' else f'the {name}'} rank", name)
+        )
+    ),
+    ("rank", "rank", "one of the ranks of a run"),
+    ("and", "word", "a second tolerance, or a second clause"),
+    ("largest", "word", "the largest load of a sweep that keeps a limit"),
+    ("with", "word", "limits that the largest load of a sweep has to keep"),
+)
+_SECTION = re.compile(r"([A-Za-z_]\w*):")
+#: The text before a sentence in its line: `- `, `assert: `, or both, and a quote.
+_BEFORE_SENTENCE = re.compile(r"""\s*(?:-\s+(?:\{?\s*assert:\s+)?|assert:\s+)(['"]?)""")
+_BEFORE_EXPRESSION = re.compile(r"""\s+[^\s:#][^:#]*:\s+(['"]?)""")
+_OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")
+
+
+class Written(Struct, frozen=True):
+    """The part of a sentence or expression before a place, and the column at which the sentence begins."""
+
+    kind: Literal["sentence", "expression"]
+    text: str
+    column: int
+
+
+def written_before(text: str, line: int, column: int) -> Written | None:
+    """Return what is written of the sentence at a place, up to the place; None for a place outside of one."""
+    lines = text.splitlines()
+    before = lines[line][:column] if line < len(lines) else ""
+    kinds: dict[str, Literal["sentence", "expression"]] = {"rules": "sentence", "metrics": "expression"}
+    kind = kinds.get(_section(lines, line))
+    found = (_BEFORE_SENTENCE if kind == "sentence" else _BEFORE_EXPRESSION).match(before) if kind else None
+    if kind is None or found is None:
+        return None
+    rest = before[found.end() :]
+    if kind == "sentence" and not found[1] and _OTHER_FIELD.match(rest):
+        return None  # `- id: ...`
+    return Written(kind, rest.replace("''", "'") if found[1] == "'" else rest, found.end())
+
+
+def _section(lines: list[str], line: int) -> str:
+    """Return the field of the file that a line belongs to."""
+    for above in range(min(line, len(lines) - 1), -1, -1):
+        if found := _SECTION.match(lines[above]):
+            return found[1]
+    return ""
+
+
+class Offer(Struct, frozen=True):
+    """One word that can be written at a place; it replaces the columns from `start` to the place."""
+
+    text: str
+    kind: OfferKind
+    meaning: str
+    start: int
+
+
+def offers(text: str, line: int, column: int, stored: StoredMetrics | None = None) -> list[Offer]:
+    """Return what can be written at a place of a rule file, the likeliest first; nothing outside of a sentence.
+
+    Parameters:
+        text: the whole file.
+        line, column: the place.
+        stored: the metrics of the stored runs of each suite.
+    """
+    written = written_before(text, line, column)
+    if written is None:
+        return []
+    partial = _PARTIAL.search(written.text)
+    begun = partial[0] if partial else ""
+    number = NUMBER.match(begun) if written.kind == "sentence" else None
+    begun = begun[number.end() :] if number else begun  # `50m`: the unit is begun
+    before = written.text[: len(written.text) - len(begun)]
+    start = column - len(begun)
+    metrics = _metrics(text, stored or {})
+    found = [Offer(*offer, start) for offer in _fitting(written, before, metrics)]
+    return [offer for offer in found if offer.text.startswith(begun)] or found
+
+
+def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[tuple[str, OfferKind, str]]:
+    """Yield the words that can follow."""
+    if before.split() == ["the", "largest"]:
+        yield from ((name, "word", "a condition of the sweep") for name in sorted(CONDITIONS))
+        return
+    if can_begin(written, f"{before}{_ANY_METRIC}"):
+        for name, meaning in metrics.items():
+            yield (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"'), "metric", meaning
+        if not before.strip():
+            yield "the largest", "word", "the largest load of a sweep that keeps a limit"
+            yield from ((f"{name} of", "statistic", meaning) for name, meaning in _MEANINGS.items())
+        return
+    if written.kind == "expression":
+        return
+    base = next((metrics[word] for word in _words(before) if word in metrics), None)
+    for symbol, unit in UNITS.items():
+        if (base in (None, unit.base) or symbol == "%") and can_begin(written, before + symbol):
+            yield symbol, "unit", f"a unit of {unit.base}" if unit.base != "1" else "a share or a factor"
+    for name, meaning in _MEANINGS.items():
+        if can_begin(written, before + name):
+            yield name, "statistic", meaning
+    for words, kind, meaning in _WORDS:
+        # `and` can join a second tolerance, which the grammar knows by its number.
+        if can_begin(written, before + words) or (words == "and" and can_begin(written, f"{before}and 1 s")):
+            yield words, kind, meaning
+
+
+def can_begin(written: Written, text: str) -> bool:
+    """Return whether a valid sentence (or expression) can begin with a text, as far as its last word is complete."""
+    try:
+        parse_sentence(text) if written.kind == "sentence" else parse_expression(text)
+    except SentenceError as error:
+        return error.start >= len(text)
+    return True
+
+
+def _words(text: str) -> list[str]:
+    return [quoted or word for quoted, word in re.findall(r"""["`]([^"`]+)["`]|([^\s(){}<>=,"`']+)""", text)]
+
+
+def _metrics(text: str, stored: StoredMetrics) -> dict[str, str]:
+    """Return the derived metrics of the file and the stored ones of its suites, with their unit or definition."""
+    found: dict[str, str] = {}
+    suites = []
+    for ruleset in readable_rulesets([("rules.yaml", text.encode("utf-8", "replace"))]):
+        suites.append(ruleset.suite)
+        found |= {name: metric.text for name, metric in ruleset.metrics.items()}
+    for suite in [suite for suite in suites if suite in stored] or stored:
+        found |= stored[suite]
+    return found

@@ -1,0 +1,154 @@
+"""Histories of benchmark services: Bencher's JSON, and `data.js` of github-action-benchmark.
+
+    {"results": [{"branch": {"name": ...}, "testbed": {"name": ...}, "benchmark": {"name": ...},
+      "measure": {"slug": "latency", "units": "nanoseconds (ns)"},
+      "metrics": [{"start_time": ..., "version": {"hash": ...}, "metric": {"value": 88.0}}]}]}
+    {"BENCHMARK": {"latency": {"value": 88.0, "lower_value": 87.42, "upper_value": 88.88}}}
+
+Source: bencherdev/bencher `lib/bencher_json/src/project/perf.rs`, and https://bencher.dev/docs/reference. The metric is
+`BENCHMARK.MEASURE`. `lower_value` and `upper_value` have no fixed meaning, so they are not read as an error. A
+report has no time and no commit: give them with `--time` and `--head`.
+
+    window.BENCHMARK_DATA = {"entries": {"SUITE": [{"commit": {"id": ...}, "date": 1573312140323, "tool": "cargo",
+      "benches": [{"name": "bench_fib_10", "value": 254, "range": "+/- 35", "unit": "ns/iter"}]}]}}
+
+Source: benchmark-action/github-action-benchmark `src/extract.ts` and `src/write.ts`. `date` is when it was measured, in
+milliseconds. If there are several suites, each is a label of its metrics. `range` has another meaning for each tool, so
+it is not read as an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from perfgate.core import Better, Fact, Location, Problem
+from perfgate.core.remembered_runs import HistoryValue
+from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.history.imports.imported_runs import (
+    AboutRun,
+    Faults,
+    Imported,
+    ImportedRun,
+    ImportFile,
+    finite,
+    numbered,
+    objects,
+    of_results,
+    time_at,
+    values_by_run,
+)
+
+#: The units of Bencher's own measures.
+_UNITS = {"latency": "ns", "throughput": "/s", "file-size": "B", "build-time": "s", "instructions": "1"}
+
+
+def claims_bencher(name: str, head: str) -> bool:
+    """Return whether a file is of Bencher."""
+    is_perf = '"results"' in head and '"testbed"' in head and '"benchmark"' in head
+    return is_perf or (head.lstrip().startswith("{") and '"value"' in head and '"latency"' in head)
+
+
+def read_bencher(file: ImportFile) -> Imported:
+    """Return the runs of a file."""
+    document = load_json(file.text, file.name, file.limits, finite=False)
+    faults = Faults(file.name)
+    if not isinstance(document.data, dict):
+        return Imported((), document.problems or (Problem("error", "is not an object", Location(file.name)),))
+    if "results" not in document.data:
+        return of_results(file, "bencher")
+    runs = tuple(_of_perf(document, document.data, faults))
+    return Imported(runs, (*document.problems, *faults.problems))
+
+
+def _of_perf(document: JsonDocument, data: Mapping[str, Any], faults: Faults) -> Iterator[ImportedRun]:
+    by_testbed: dict[str, list[tuple[AboutRun, HistoryValue]]] = {}
+    for path, line in objects(document, data.get("results"), ("results",), faults):
+        names = {part: _field(line.get(part), "name") for part in ("branch", "testbed", "benchmark")}
+        measure = line.get("measure") or line.get("metric_kind")
+        slug = _field(measure, "slug") or _field(measure, "name")
+        if names["benchmark"] is None or slug is None:
+            faults.say("a result needs a benchmark and a measure; left out", document.locate(path))
+            continue
+        unit = _field(measure, "units") or _UNITS.get(slug, "")
+        for place, point in objects(document, line.get("metrics"), (*path, "metrics"), faults):
+            number = _value(point)
+            time = time_at(document, (*place, "start_time"), point.get("start_time"), faults)
+            if number is None:
+                faults.say("a metric has no finite value; left out", document.locate(place))
+            elif time is not None:
+                based = faults.in_base_unit(number, unit, partial(document.locate, place))
+                value = numbered(f"{names['benchmark']}.{slug}", *based, None)
+                about = AboutRun(time, _field(point.get("version"), "hash"), names["branch"])
+                by_testbed.setdefault(names["testbed"] or "", []).append((about, value))
+    for testbed, rows in by_testbed.items():
+        place_facts: dict[str, Fact] = {"testbed": testbed} if testbed else {}
+        for run in values_by_run(rows):
+            yield ImportedRun(run.time, run.commit, run.values, run.ref, place=place_facts)
+
+
+def _field(value: object, name: str) -> str | None:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) and found else None
+
+
+def _value(point: Mapping[str, Any]) -> float | None:
+    """Return the value of a point: that of its metric, or in newer versions of its metrics."""
+    metric, metrics = point.get("metric"), point.get("metrics")
+    if isinstance(metric, dict) and "value" in metric:
+        return finite(metric["value"])
+    value = metrics.get("value") if isinstance(metrics, dict) else None
+    return finite(value.get("value") if isinstance(value, dict) else value)
+
+
+_PREFIX = "window.BENCHMARK_DATA ="
+_BETTER: dict[str, Better] = {"customBiggerIsBetter": "higher", "customSmallerIsBetter": "lower"}
+
+
+def claims_data_js(name: str, head: str) -> bool:
+    """Return whether a file is data.js, or JSON with its fields."""
+    return head.lstrip().startswith(_PREFIX) or ('"entries"' in head and '"benches"' in head)
+
+
+def read_data_js(file: ImportFile) -> Imported:
+    """Return the runs of a file."""
+    start = file.text.find(_PREFIX)
+    # Blanks, so that lines and columns stay.
+    text = file.text if start < 0 else " " * (start + len(_PREFIX)) + file.text[start + len(_PREFIX) :]
+    text = text.rstrip().removesuffix(";")
+    document = load_json(text, file.name, file.limits, finite=False)
+    faults = Faults(file.name)
+    entries = document.data.get("entries") if isinstance(document.data, dict) else None
+    if not isinstance(entries, dict):
+        why = () if document.problems else (Problem("error", "has no object 'entries'", Location(file.name)),)
+        return Imported((), (*document.problems, *why))
+    runs = []
+    for suite, rows in entries.items():
+        labels = {"suite": suite} if len(entries) > 1 else {}
+        for path, row in objects(document, rows, ("entries", suite), faults):
+            time = time_at(document, (*path, "date"), row.get("date"), faults)
+            if time is not None:
+                commit = row.get("commit")
+                sha = commit.get("id") if isinstance(commit, dict) else None
+                values = tuple(_values(document, path, row, labels, faults))
+                if values:
+                    runs.append(ImportedRun(time, sha if isinstance(sha, str) else None, values))
+    return Imported(tuple(runs), (*document.problems, *faults.problems))
+
+
+def _values(
+    document: JsonDocument, path: Path, row: Mapping[str, Any], labels: dict[str, str], faults: Faults
+) -> Iterator[HistoryValue]:
+    better = _BETTER.get(str(row.get("tool")))
+    seen: set[str] = set()
+    for place, bench in objects(document, row.get("benches"), (*path, "benches"), faults):
+        name, number, unit = bench.get("name"), finite(bench.get("value")), bench.get("unit")
+        if not isinstance(name, str) or not name or number is None:
+            faults.say("a benchmark needs a name and a finite value; left out", document.locate(place))
+        elif name in seen:
+            faults.say(f"{name} is in this run twice; the first one counts", document.locate(place))
+        else:
+            seen.add(name)
+            text, at = unit if isinstance(unit, str) else "", partial(document.locate, (*place, "unit"))
+            yield numbered(name, *faults.in_base_unit(number, text, at), better, labels)

@@ -1,0 +1,250 @@
+"""Write to a history: remember measured runs (`perfgate history add`), and make one file of the runs of a month.
+
+A file is removed only after its runs were read again, in a file of the month as the store then lists it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from perfgate.baselines.candidates import read_measured
+from perfgate.baselines.places import HISTORY, MONTH_FILE, environment_name, identity_of
+from perfgate.baselines.stores import Store, WritableStore, open_store
+from perfgate.core import Fact, Location, Problem, Run
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
+from perfgate.core.wording import plural, utf8_text
+from perfgate.history.files import month_file, records_of
+from perfgate.history.records import id_of_files, refuse_line_breaks, values_of
+from perfgate.history.store import add, listed, read_file, tool, write_new
+from perfgate.rules.ruleset import Ruleset
+from perfgate.workspace import surroundings
+from perfgate.workspace.input_files import opened
+from perfgate.workspace.options import CommandOptions, Refused, shown_path
+from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_ruleset
+from perfgate.workspace.surroundings import git
+
+#: A file of a month has at most this many numbers, some ten megabytes.
+MOST_NUMBERS = 250_000
+#: A suite, an environment, and a month as `YYYY-MM`.
+Month: TypeAlias = tuple[str, str, str]
+_INCOMPLETE = "the file of this month was written, but the store does not have all its runs"
+
+
+def write_months(store: WritableStore, records: Iterable[HistoryRecord]) -> list[str]:
+    """Write runs as files of months; returns the paths. Raises Refused."""
+    months: dict[Month, list[HistoryRecord]] = {}
+    for record in records:
+        months.setdefault((record.suite, environment_name(record.identity), record.run.time[:7]), []).append(record)
+    written = []
+    for month, own in sorted(months.items()):
+        written += _write(store, month, own)
+        if not _are_in(own, _numbers_of(store, month)):
+            raise Refused(f"{_place(store, month)}: {_INCOMPLETE}: import them again", 3)
+    return written
+
+
+def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
+    """Write the runs of each month as one file and remove theirs; returns a line a month, and what is wrong.
+
+    Parameters
+    ----------
+    before : the first month that is left alone, `YYYY-MM`; None for all months.
+    """
+    lines: list[str] = []
+    paths, problems = listed(store, HISTORY)
+    months: dict[Month, list[str]] = {}
+    for path in paths:
+        _, suite, environment, name, *_ = (*path.split("/"), "", "")
+        if name:
+            months.setdefault((suite, environment, name[:7]), []).append(path)
+    for month, own in sorted(months.items()):
+        if before is None or month[2] < before:
+            done, wrong = _compact(store, month, own)
+            lines += done
+            problems += wrong
+    return lines, problems
+
+
+def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
+    """Compact one month of one environment. Raises Refused if it cannot be written."""
+    if len(paths) == 1 and MONTH_FILE.search(paths[0]):
+        return [], []
+    records: dict[str, HistoryRecord] = {}
+    problems: list[Problem] = []
+    runs: dict[str, list[HistoryRecord]] = {}
+    for path in paths:
+        try:
+            file, wrong = read_file(store, path, None)
+        except FileNotFoundError:  # another compaction has written its runs elsewhere
+            continue
+        problems += wrong
+        if file is not None:
+            runs[path] = records_of(file)
+            for record in runs[path]:
+                known = records.get(record.run.id)
+                records[record.run.id] = record if known is None else _joined(known, record)
+    if not records:
+        return [], problems
+    written = _write(store, month, list(records.values()))
+    replaced = {path: own for path, own in runs.items() if path not in written}
+    kept = _numbers_of(store, month, replaced)
+    gone = [path for path, own in replaced.items() if _are_in(own, kept)]
+    for path in gone:
+        with suppress(OSError):  # another compaction was faster
+            store.remove(path)
+    if len(gone) < len(replaced):
+        message = f"{_INCOMPLETE}; the files of these runs stay: run the command again"
+        problems.append(Problem("error", message, _place(store, month)))
+    line = f"{'/'.join(month)}: {len(records)} runs in {plural(len(written), 'file')}, {len(gone)} removed"
+    return [line] if replaced else [], problems
+
+
+def _numbers_of(store: Store, month: Month, without: Collection[str] = ()) -> dict[str, set[SeriesName]]:
+    """Return the numbers in the files of a month, listed and read now: for each id of a run, their names."""
+    suite, environment, name = month
+    found: dict[str, set[SeriesName]] = {}
+    for path in listed(store, f"{HISTORY}/{suite}/{environment}")[0]:
+        known = MONTH_FILE.search(path)
+        if known and known[1] == name and path not in without:
+            with suppress(FileNotFoundError):  # another compaction has written its runs elsewhere
+                file, _ = read_file(store, path, None)
+                for record in records_of(file) if file else ():
+                    found.setdefault(record.run.id, set()).update(one.name for one in record.values)
+    return found
+
+
+def _are_in(records: Iterable[HistoryRecord], kept: Mapping[str, set[SeriesName]]) -> bool:
+    """Return whether each run is among the kept ones with all its numbers."""
+    return all(
+        one.run.id in kept and kept[one.run.id].issuperset(value.name for value in one.values) for one in records
+    )
+
+
+def _place(store: Store, month: Month) -> Location:
+    return store.location("/".join((HISTORY, *month)))
+
+
+def _joined(one: HistoryRecord, other: HistoryRecord) -> HistoryRecord:
+    """Return one run with the numbers of both records of it."""
+    first, second = sorted((one, other), key=lambda record: record.run.time)
+    values = {value.name: value for value in (*second.values, *first.values)}
+    return HistoryRecord(first.suite, first.identity, first.run, tuple(values.values()))
+
+
+def _write(store: WritableStore, month: Month, records: Sequence[HistoryRecord]) -> list[str]:
+    """Write the files of a month, named by their content; returns their paths. Raises Refused."""
+    ordered = sorted(records, key=lambda record: (record.run.time, record.run.id))
+    written = []
+    for part in _parts(ordered):
+        data = month_file(part, tool())
+        path = f"{HISTORY}/{'/'.join(month)}-{hashlib.sha256(data).hexdigest()[:16]}.json"
+        write_new(store, path, data)
+        written.append(path)
+    return written
+
+
+def _parts(records: Sequence[HistoryRecord]) -> Iterator[list[HistoryRecord]]:
+    """Yield runs in order, so that each part has at most MOST_NUMBERS numbers, or one run."""
+    part: list[HistoryRecord] = []
+    count = 0
+    for record in records:
+        if part and count + len(record.values) > MOST_NUMBERS:
+            yield part
+            part, count = [], 0
+        part.append(record)
+        count += len(record.values)
+    yield part
+
+
+class Measured(Struct, frozen=True):
+    """The time and the place of a measurement. Fields that are None are found out."""
+
+    #: UTC, `YYYY-MM-DDTHH:MM:SSZ`; the default is the clock.
+    time: str | None = None
+    ref: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+_NOW_AND_HERE = Measured()
+
+
+def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> list[str]:
+    """Add runs to the history; returns the lines to print. Raises Refused for runs that cannot be read."""
+    ruleset = rules_or_none(options)
+    try:
+        runs, facts, noticed = read_measured(options, ruleset, purpose="be remembered")
+    except Refused as refused:
+        raise _kept_by_another_tool(options.runs) or refused from None
+    store = open_store(options.baselines)
+    lines = [*map(str, noticed)]
+    for run in runs:
+        record, left_out = record_of(run, facts, ruleset, options, measured)
+        if not record.values:
+            raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
+        refuse_line_breaks(record, run.name)
+        path = add(store, record, left_out)
+        if path is None:
+            lines.append(f"{run.name} is in the history already")
+            continue
+        lines.append(f"remembered {run.name}: {plural(len(record.values), 'number')} in {store.location(path)}")
+        if left_out:
+            lines.append(f"  left out, because there is no room: {plural(left_out, 'metric')}; name one in a rule")
+    return lines
+
+
+def _kept_by_another_tool(paths: Sequence[str]) -> Refused | None:
+    """Return the advice for files that are histories; None if no file is one, or none can be read."""
+    from perfgate.history.imports import HEAD, importer_of
+
+    lines = []
+    for path in (path for path in paths if Path(path).is_file()):
+        head = b""
+        with suppress(OSError), opened(path)[0] as file:
+            head = file.read(HEAD)  # the file may be large
+        importer = importer_of(path, head.decode("utf-8", "replace"))
+        if importer is not None and importer.is_history:
+            lines.append(f"{shown_path(path)} is a history, not one run: perfgate history import {shlex.quote(path)}")
+    return Refused("\n".join(lines), 3) if lines else None
+
+
+def rules_or_none(options: CommandOptions) -> Ruleset:
+    """Return the rules, or none if the default folder does not exist. Raises Refused."""
+    if options.rules == ("rules",) and not Path("rules").exists():
+        return Ruleset(options.suite or "default", (), {})
+    if not WORKING_TREE.has_rules(options.rules):
+        return no_rules(options.suite or "default", options.rules)
+    return read_ruleset(WORKING_TREE, options.rules, options.suite)
+
+
+def record_of(
+    run: Run, facts: dict[str, Fact], ruleset: Ruleset, options: CommandOptions, measured: Measured
+) -> tuple[HistoryRecord, int]:
+    """Return what is remembered of a run, and the number of metrics that did not fit."""
+    identity = identity_of(facts, ruleset.identity)
+    values, left_out = values_of(run, ruleset.rules, ruleset.metrics, ruleset.better)
+    commit = utf8_text(options.head or run.commit or surroundings.head_commit() or "") or None
+    about = HistoryRun(
+        id=id_of_files((file.sha256 for file in run.files), run.part),
+        time=measured.time or f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
+        commit=commit,
+        ref=measured.ref or surroundings.branch(),
+        tags=measured.tags or _tags(commit),
+        context={name: facts[name] for name in sorted(facts) if name not in identity},
+    )
+    return HistoryRecord(ruleset.suite, identity, about, values), left_out
+
+
+def _tags(commit: str | None) -> tuple[str, ...]:
+    if commit is None:
+        return ()
+    try:
+        return tuple(git("tag", "--points-at", commit, what="tags").decode("utf-8", "replace").split())
+    except Refused:
+        return ()

@@ -1,0 +1,213 @@
+"""Propose a mapping for a file, and try it on the file."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from perfgate.core.file_mappings import MappingSuggestion
+from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.core.wording import MAPPING_FILE
+from perfgate.documents.json import load_json
+from perfgate.mappings.choose import read_with_mappings
+from perfgate.mappings.document import load_mappings
+from perfgate.mappings.mapping_item import DELIMITERS
+from perfgate.mappings.record_source import PRINTED, printed_cells
+from perfgate.mappings.suggested_fields import DraftMetric, MappingDraft, better_of, is_load
+from perfgate.mappings.suggested_tables import of_document, of_records
+from perfgate.mappings.units import NO_UNIT, written_unit
+from perfgate.readers.records import cells_of
+from perfgate.readers.text import InputFile, Source, clean, is_json
+from perfgate.readers.values import unit_of_text
+
+#: The number of lines that are read, and the greatest length of one.
+_MOST_LINES, _LONGEST = 5000, 2000
+#: A pattern has at least this number of letters outside of its fields.
+_LEAST_LETTERS = 3
+_NUMBER = re.compile(r"(?:(?<![\w.])|(?<=rank)|(?<=Rank))[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
+#: The word before a number, and the unit behind it.
+_NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
+_UNIT = re.compile(r"[ \t]?([A-Za-z%µ°$][A-Za-z%]{0,12}(?:/[A-Za-z]{1,12})?)(?![\w/])")
+_STEP = re.compile(r"(?:global_?)?(?:step|iter(?:ation)?|it)", re.I)
+_SKIPPED = re.compile(
+    r"lr|learning_?rate|epoch|ep|seed|eta|pid|grad_?norm|wd|line|gpu|device|level|total|version", re.I
+)
+#: The name of a number that has a unit and no name.
+_NAMES = {"s": "time", "B": "memory", "B/s": "bandwidth", "1/s": "rate", "FLOP/s": "flops", "1": "share"}
+
+
+class _NumberInLine(Struct, frozen=True):
+    """A number of a line: its place, its name, and its unit; the name is empty for a number of no interest."""
+
+    start: int
+    end: int
+    name: str
+    unit: str
+    #: The beginning of its name, and the end of its unit.
+    first: int
+    last: int
+
+
+def of_lines(lines: Sequence[str]) -> MappingDraft | None:
+    """Return a mapping for a log; None if no line with a named number occurs twice."""
+    shapes: Counter[str] = Counter()
+    samples: dict[str, str] = {}
+    for line in lines[:_MOST_LINES]:
+        if len(line) <= _LONGEST and not re.search(r"[{}]", line):
+            shape = _NUMBER.sub("\0", line)
+            if "\0" in shape:
+                shapes[shape] += 1
+                samples.setdefault(shape, line)
+    best: tuple[int, MappingDraft] | None = None
+    for shape, count in shapes.most_common(50):
+        draft = _of_line(samples[shape]) if count > 1 else None
+        if draft is not None and (best is None or count * len(draft.metrics) > best[0]):
+            best = (count * len(draft.metrics), draft)
+    return best[1] if best else None
+
+
+def _of_line(line: str) -> MappingDraft | None:
+    numbers = _numbers(line)
+    named = [one for one in numbers if one.name]
+    loads = [one for one in named if one.unit == NO_UNIT and is_load(one.name) and not _STEP.fullmatch(one.name)]
+    metrics = [one for one in named if not _STEP.fullmatch(one.name) and one not in loads]
+    if not metrics:
+        return None
+    pattern, at = "", named[0].first
+    for one in numbers:
+        if one.start >= named[0].start and one.end <= named[-1].end:
+            pattern += line[at : one.start] + (f"{{{one.name}}}" if one.name else "{}")
+            at = one.end
+    pattern += line[at : named[-1].last]
+    if len(re.findall(r"[A-Za-z]", re.sub(r"\{[^}]*\}", "", pattern))) < _LEAST_LETTERS:
+        return None  # many other lines would be like it
+    step = next((one.name for one in named if _STEP.fullmatch(one.name)), "")
+    found = [
+        DraftMetric(one.name, one.unit, "", better_of(one.name) if one.unit == NO_UNIT else None) for one in metrics
+    ]
+    labels = {one.name: one.name for one in loads}
+    return MappingDraft("lines", re.sub(r"[ \t]+", " ", pattern), found, labels=labels, step=step)
+
+
+def _numbers(line: str) -> list[_NumberInLine]:
+    found: list[_NumberInLine] = []
+    taken: set[str] = set()
+    last = 0
+    for match in _NUMBER.finditer(line):
+        start, end = match.span()
+        word = _NAME.search(line[last:start])
+        unit = _UNIT.match(line, end)
+        written = unit[1] if unit and unit_of_text(unit[1]) else ""
+        name = _name(line[last:start], word[1] if word else "", written)
+        if end < len(line) and line[end].isalpha() and not written:
+            name = ""  # the number is a part of a word
+        while name in taken:
+            name += "_2"
+        taken |= {name} if name else set()
+        first = last + word.start() if word and name else start
+        behind = unit.end() if written and unit else end
+        found.append(_NumberInLine(start, end, name, _unit(name, written), first, behind))
+        last = behind
+    return found
+
+
+def _name(before: str, word: str, written: str) -> str:
+    """Return the name of a number, from the word before it or from its unit; empty for one of no interest."""
+    if before.endswith(("/", ":")) and not word:  # a total, or the minutes of a time
+        return ""
+    known = unit_of_text(written) if written else None
+    name = word.strip("-_./") or (_NAMES.get(known[0], "value") if known else "")
+    name = re.sub(r"[^\w-]", "_", name)
+    return name if re.fullmatch(r"[A-Za-z_][\w-]{0,49}", name) and (written or not _SKIPPED.fullmatch(name)) else ""
+
+
+def _unit(name: str, written: str) -> str:
+    return written or (written_unit(name) if name else None) or NO_UNIT
+
+
+#: The name of a column, which is neither a number nor a value with its name.
+_HEADER = re.compile(r"\s*[A-Za-z#%_][^=:]*")
+#: Records with more labels are not measurements.
+_MOST_LABELS = 20
+#: The number of lines that show whether a text is a table or JSON lines.
+_FIRST_LINES = 20
+#: The share of them that must be like the others.
+_MOSTLY = 0.7
+
+
+def suggest(name: str, data: bytes, limits: Limits = DEFAULT) -> MappingSuggestion | None:
+    """Return a mapping for a file; None if it has no numbers that a mapping could name.
+
+    Parameters
+    ----------
+    name: the file; the mapping is for files with similar names.
+    data: its bytes.
+    """
+    file = InputFile(Source(name, [data], limits))
+    text = file.whole()
+    draft = _draft(clean(text.removeprefix("\ufeff")), limits) if text else None
+    if draft is None or len(draft.labels) > _MOST_LABELS:
+        return None
+    lines = draft.lines(glob_of(name))
+    document = "\n".join(["mappings:", *lines, ""]).encode()
+    mappings, problems = load_mappings([(MAPPING_FILE, document)], limits)
+    if problems:
+        return None
+    runs = read_with_mappings(Source(name, [data], limits), mappings)
+    found = [series for run in runs for series in run.series]
+    return MappingSuggestion(
+        name,
+        mappings[0].name,
+        tuple(lines),
+        runs=len(runs),
+        metrics=len({series.key for series in found}),
+        values=sum(len(series.values) for series in found),
+        problems=tuple(dict.fromkeys(problem for run in runs for problem in run.problems)),
+    )
+
+
+def glob_of(name: str) -> str:
+    """Return a glob for files with this name, whatever numbers are in it."""
+    own = re.split(r"[/\\]", name)[-1]
+    safe = re.sub(r"[\[\]?*]", "?", own)
+    wide = re.sub(r"(?<![A-Za-z\d])\d+(?:[-_.:T]+\d+)*", "*", safe)
+    return wide if re.search(r"[A-Za-z]{2}.*\.", wide) else safe
+
+
+def _draft(text: str, limits: Limits) -> MappingDraft | None:
+    if is_json(text):
+        loaded = load_json(text, "", limits)
+        if loaded.data is not None:
+            return of_document(loaded.data)
+    lines = text.split("\n")
+    return _of_json_lines(lines, limits) or _of_table(lines) or of_lines([line.rstrip("\r") for line in lines])
+
+
+def _of_json_lines(lines: list[str], limits: Limits) -> MappingDraft | None:
+    first = [line for line in lines if line.strip()][:_FIRST_LINES]
+    if not first or sum(line.lstrip().startswith("{") for line in first) < _MOSTLY * len(first):
+        return None
+    records = [load_json(line, "", limits).data for line in lines if line.strip()]
+    return of_records("jsonl", "$", [one for one in records if isinstance(one, dict)])
+
+
+def _of_table(lines: list[str]) -> MappingDraft | None:
+    """Return a mapping for a table with a header; None if the text is something else."""
+    shown = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#")]
+    for name, delimiter in DELIMITERS.items():
+        split = printed_cells if delimiter in PRINTED else cells_of
+        rows = [cells for line in shown[:_FIRST_LINES] if (cells := split(line, delimiter)) != []]
+        header = rows[0] if rows else None
+        if not header or len(header) < 2 or len(rows) < 2 or len({*header}) < len(header):
+            continue
+        whole = sum(row is not None and len(row) == len(header) for row in rows)
+        if whole < max(2, _MOSTLY * len(rows)) or not all(_HEADER.fullmatch(cell) for cell in header):
+            continue
+        every = (split(line, delimiter) for line in shown[1:])
+        records = [dict(zip(header, row, strict=True)) for row in every if row and len(row) == len(header)]
+        filled = [{key: cell for key, cell in row.items() if cell.strip()} for row in records]
+        return of_records("csv", name, filled)
+    return None

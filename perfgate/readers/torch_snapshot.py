@@ -1,0 +1,230 @@
+"""Snapshots of torch's CUDA allocator, as `torch.cuda.memory._dump_snapshot` writes them.
+
+    torch.cuda.memory._record_memory_history()
+    ...                                                     the steps
+    torch.cuda.memory._dump_snapshot("snapshot.pickle")
+
+    {"segments": [{"device": 0, "address": ..., "total_size": 2097152, "allocated_size": ..., "is_expandable": False,
+                   "blocks": [{"address": ..., "size": 512, "requested_size": 400, "state": "active_allocated",
+                               "frames": [{"name": "forward", "filename": "model.py", "line": 12}, ...]}, ...]}, ...],
+     "device_traces": [[{"action": "alloc", "addr": ..., "size": 400, "stream": 0, "time_us": ..., "frames": [...]},
+                        {"action": "free_requested", ...}, {"action": "free_completed", ...}, ...]],
+     "allocator_settings": {...}, "external_annotations": [...]}
+
+Source: pytorch/pytorch `torch/cuda/memory.py` (`_snapshot`, `_dump_snapshot`), `torch/csrc/cuda/Module.cpp`
+(`THCPModule_memorySnapshot`), `torch/csrc/cuda/memory_snapshot.cpp` and `c10/cuda/CUDACachingAllocator.cpp` (torch 2.0
+to 2.13). The file is a pickle; `plain_pickle` reads it, and cannot import or call anything.
+
+| metric | unit | what |
+|---|---|---|
+| `memory.allocated` | B | the blocks in use when the snapshot was taken |
+| `memory.reserved` | B | all segments: what the allocator got from the device |
+| `memory.peak_allocated` | B | the most that was in use at once, from the history; absent without a history |
+
+Labels: device, if the snapshot has several; rank, if the name of the file has one. The history is replayed backwards
+from the blocks in use: an allocation counts from `alloc` to `free_requested`, as in torch's statistics. It has the
+sizes that the program requested. `torch.cuda.max_memory_allocated()` has rounded sizes, which are larger by up to 512
+bytes for each small tensor. The history is a ring: the peak is that of the events that are still in it.
+
+The call tree has the stack of each allocation that was in use at the peak, the outermost function first, with its
+bytes. Functions are named without line numbers and folders. Of stacks with C++ frames, those of Python are used.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from perfgate.core import Key, Run
+from perfgate.core.call_trees import CallNode, CallTree
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.plain_pickle import PickleFault, Plain, PlainPickle
+from perfgate.readers.text import InputFile, rank_in_name
+
+NAME = "torch-snapshot"
+TITLE = "a snapshot of torch's CUDA allocator (`torch.cuda.memory._dump_snapshot`)"
+METRICS = "`memory.peak_allocated`, `memory.allocated`, `memory.reserved`"
+CHECKED = "torch 2.13: files made by hand as its source writes them, by Python's pickler and by torch's own"
+#: A pickle of protocols 2 to 5 of a dict whose first key is one of a snapshot, however the pickler writes text.
+_SNAPSHOT = (
+    rb"\x80[\x02-\x05](?:\x95.{8})?\}(?:\x94|q\0)?\(?(?:\x8c.|X.\0\0\0)"
+    rb"(?:segments|device_traces|allocator_settings|external_annotations|host_segments)"
+)
+
+FORMAT = Format(NAME, __name__, signature=(_SNAPSHOT, "as a memory snapshot of torch does"))
+
+#: Frames inside every call of a module; they do not identify a place.
+_PLUMBING = frozenset(("_call_impl", "_wrapped_call_impl"))
+_NO_FRAMES = "(no Python frames)"
+#: Functions of a stack; deeper ones are pooled.
+_DEEPEST = 60
+
+Stack = tuple[tuple[str, str], ...]
+
+
+class SnapshotFault(Exception):
+    """The data is not a snapshot of torch."""
+
+
+class DeviceMemory(Struct):
+    """The memory of one device: bytes, and the bytes by stack at the peak, or now if there is no history."""
+
+    allocated: int = 0
+    reserved: int = 0
+    peak: int | None = None
+    stacks: dict[Stack, int] = field(default_factory=dict)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a snapshot."""
+    run = RunBuilder(file, NAME)
+    rank = rank_in_name(file.name)
+    if (data := file.whole_bytes()) is None:
+        run.say("error", file.limits.beyond("document_bytes", "this snapshot is larger"))
+        return (run.run(),)
+    tree = None
+    try:
+        devices = Snapshot(PlainPickle(data, file.limits).load(), file.limits.containers).devices()
+        _keep(run, devices, rank)
+        tree = tree_of(devices, rank or "")
+    except (PickleFault, SnapshotFault) as fault:
+        run.say("error", str(fault))
+    found = run.run()
+    return (found if tree is None else replace(found, call_trees=(tree,)),)
+
+
+def _keep(run: RunBuilder, devices: Mapping[int, DeviceMemory], rank: str | None) -> None:
+    labels = {} if rank is None else {"rank": rank}
+    for number, device in devices.items():
+        own = labels | ({"device": str(number)} if len(devices) > 1 else {})
+        run.one_value(Key.of("memory.allocated", **own), "B", float(device.allocated))
+        run.one_value(Key.of("memory.reserved", **own), "B", float(device.reserved))
+        if device.peak is not None:
+            run.one_value(Key.of("memory.peak_allocated", **own), "B", float(device.peak))
+    if devices and all(device.peak is None for device in devices.values()):
+        advice = "call torch.cuda.memory._record_memory_history() before the steps"
+        run.say("warning", f"the snapshot has no history, so the peak is unknown: {advice}")
+
+
+class Snapshot:
+    """The data of a snapshot; every value of it may be anything."""
+
+    def __init__(self, data: Plain, most: int) -> None:
+        self._most = most
+        self._seen = 0
+        self._stacks: dict[int, Stack] = {}
+        if not isinstance(data, dict) or not isinstance(data.get("segments"), list):
+            raise SnapshotFault("this pickle is not a snapshot of torch: it has no list of segments")
+        self._data: dict[Any, Any] = data
+
+    def devices(self) -> dict[int, DeviceMemory]:
+        """The memory of each device with a segment or a history, by number. Raises SnapshotFault."""
+        found: dict[int, DeviceMemory] = defaultdict(DeviceMemory)
+        live: dict[int, dict[int, tuple[int, Stack]]] = defaultdict(dict)
+        for segment in self._items(self._data["segments"]):
+            number = _whole(segment, "device", 0)
+            device = found[number]
+            device.reserved += _whole(segment, "total_size")
+            at = _whole(segment, "address", 0)
+            for block in self._items(segment.get("blocks", [])):
+                size = _whole(block, "size")
+                if block.get("state") == "active_allocated":
+                    device.allocated += size
+                    address = _whole(block, "address", at)
+                    live[number][address] = (_whole(block, "requested_size", size), self._stack(block))
+                at += size
+        traces = self._data.get("device_traces", [])
+        for number, trace in enumerate(traces if isinstance(traces, list) else []):
+            events = list(self._items(trace))
+            if number in found or events:
+                self._replay(found[number], live[number], events)
+        return dict(sorted(found.items()))
+
+    def _items(self, values: object) -> Iterator[dict[Any, Any]]:
+        """The dicts of a list. A list may occur many times in a pickle, so what is visited is counted."""
+        if not isinstance(values, list):
+            raise SnapshotFault("this snapshot is damaged: something that should be a list is not")
+        for value in values:
+            self._seen += 1
+            if not isinstance(value, dict):
+                raise SnapshotFault("this snapshot is damaged: something that should be a dict is not")
+            if self._seen > self._most:
+                raise SnapshotFault("this snapshot repeats its parts more often than its size allows")
+            yield value
+
+    def _replay(self, device: DeviceMemory, live: dict[int, tuple[int, Stack]], events: list[dict[Any, Any]]) -> None:
+        """Go back through the history, and keep what was in use at the peak."""
+        changes = [event for event in events if event.get("action") in ("alloc", "free_requested")]
+        now = peak = sum(size for size, _ in live.values())
+        at = len(changes)
+        for index in range(len(changes) - 1, -1, -1):
+            event = changes[index]
+            size = _whole(event, "size")
+            now += size if event["action"] == "free_requested" else -size
+            if now > peak:
+                peak, at = now, index
+        for event in reversed(changes[at:]):
+            address = _whole(event, "addr")
+            if event["action"] == "alloc":
+                live.pop(address, None)
+            else:
+                live[address] = (_whole(event, "size"), self._stack(event))
+        device.peak = peak if changes else None
+        for size, stack in live.values():
+            device.stacks[stack] = device.stacks.get(stack, 0) + size
+
+    def _stack(self, record: Mapping[Any, Any]) -> Stack:
+        """The functions of a stack, the outermost first: each with its name, and its place in the program."""
+        frames = record.get("frames")
+        if not isinstance(frames, list) or not frames:
+            return ()
+        known = self._stacks.get(id(frames))
+        if known is None:
+            known = self._stacks[id(frames)] = tuple(_functions(list(self._items(frames))))
+        return known
+
+
+def _functions(frames: list[dict[Any, Any]]) -> Iterator[tuple[str, str]]:
+    """The Python functions of a stack that torch gives from the inside out; those of C++ if there are no others."""
+    named = [(str(one.get("name", "")), str(one.get("filename", "")), one.get("line")) for one in frames]
+    python = [one for one in named if one[1].endswith(".py") and one[0] not in _PLUMBING]
+    for name, path, line in ((python or named)[::-1])[:_DEEPEST]:
+        file = path.replace("\\", "/").rpartition("/")[2]
+        yield f"{name} ({file})", f"{file}({line}): {name}"
+
+
+def _whole(record: Mapping[Any, Any], name: str, default: int | None = None) -> int:
+    value = record.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
+        raise SnapshotFault(f"this snapshot is damaged: {name} is not a whole number of at least 0")
+    return value
+
+
+def tree_of(devices: Mapping[int, DeviceMemory], rank: str) -> CallTree:
+    """The tree of the stacks of all devices, with the bytes of each."""
+    nodes = [CallNode("step", "step", -1)]
+    sizes = [0.0]
+    known: dict[tuple[int, str], int] = {}
+
+    def below(parent: int, name: str, source: str) -> int:
+        if (parent, name) not in known:
+            known[parent, name] = len(nodes)
+            nodes.append(CallNode(name, "range", parent, source))
+            sizes.append(0.0)
+        return known[parent, name]
+
+    for number, device in devices.items():
+        top = below(0, f"device {number}", "") if len(devices) > 1 else 0
+        for stack, size in sorted(device.stacks.items()):
+            node = top
+            for name, source in stack or ((_NO_FRAMES, ""),):
+                node = below(node, name, source)
+            sizes[node] += size
+    nothing = np.zeros((len(nodes), 1))
+    return CallTree(rank, tuple(nodes), nothing, nothing, nothing, np.array(sizes), float(sum(sizes)))

@@ -1,1 +1,0 @@
-"""Snapshots of torch's CUDA allocator: a pickle of plain data."""
