@@ -324,7 +324,6 @@ LONG_FILES = {
     "reporters.terminal_table": 339,
     "baselines.files": 332,
     "causes.series_trees": 315,
-    "rules.syntax.grammar": 318,
 }
 
 

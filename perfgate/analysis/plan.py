@@ -18,8 +18,8 @@ from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.presence import check_terms
-from perfgate.judge.question import ChangeTerms
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
+from perfgate.judge.terms import ChangeTerms
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, WorkClause
 from perfgate.stats.bounds import values_to_pass

@@ -140,3 +140,27 @@ class ReportDetails(Struct, frozen=True):
     sweeps: tuple[SweepCurve, ...] = ()
     #: The channels of the machine that moved during the runs.
     machine: tuple[MachineChannel, ...] = ()
+
+
+class WorkPlace(Struct, frozen=True):
+    """Where calls came or went: the part of the step, the call that made them, and its line if the trace has it."""
+
+    part: str
+    call: str = ""
+    source: str = ""
+
+
+class WorkDifference(Struct, frozen=True):
+    """A count of work that differs: its mean per step on both sides.
+
+    `varies` if it differs between base runs, so that the means were compared by the judge of changes.
+    """
+
+    metric: str
+    labels: Mapping[str, str]
+    member: Mapping[str, str]
+    base: float
+    new: float
+    varies: bool = False
+    #: Where it grew, if the runs have call trees.
+    place: WorkPlace | None = None

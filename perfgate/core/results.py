@@ -7,7 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from perfgate.core.baseline import Allowance, HostDifference, PooledRuns
-from perfgate.core.verdicts import Outcome, Quarantine, WorkDifference
+from perfgate.core.details import WorkDifference
+from perfgate.core.verdicts import Outcome, Quarantine
 
 #: The looks of a plan: one new run, and two more after a doubt.
 LOOKS = 3

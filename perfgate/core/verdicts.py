@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from perfgate.core.baseline import KnownNoise, PooledRuns
 from perfgate.core.causes import CauseReport
-from perfgate.core.details import ReportDetails
+from perfgate.core.details import ReportDetails, WorkDifference
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 from perfgate.core.wording import member_name, series_name, utf8_text
@@ -88,30 +88,6 @@ class Quarantine(Struct, frozen=True):
     reason: str
     #: True after that day: the rule blocks again.
     ended: bool
-
-
-class WorkPlace(Struct, frozen=True):
-    """Where calls came or went: the part of the step, the call that made them, and its line if the trace has it."""
-
-    part: str
-    call: str = ""
-    source: str = ""
-
-
-class WorkDifference(Struct, frozen=True):
-    """A count of work that differs: its mean per step on both sides.
-
-    `varies` if it differs between base runs, so that the means were compared by the judge of changes.
-    """
-
-    metric: str
-    labels: Mapping[str, str]
-    member: Mapping[str, str]
-    base: float
-    new: float
-    varies: bool = False
-    #: Where it grew, if the runs have call trees.
-    place: WorkPlace | None = None
 
 
 class Verdict(Struct, frozen=True):

@@ -18,7 +18,7 @@ from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.history.noise import noise_between_runs
 from perfgate.history.store import HistoryColumn, is_exact
 from perfgate.judge.decide.change import judge_runs
-from perfgate.judge.question import ChangeTerms
+from perfgate.judge.terms import ChangeTerms
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, WorkClause
 from perfgate.stats.change_points import find_change_points

@@ -17,19 +17,18 @@ from perfgate.judge.derived import RunView
 from perfgate.judge.doubts.amounts import amount_doubts, disagreement, rank_doubts
 from perfgate.judge.doubts.starts import FEWEST_PAIRS, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.evidence import CannotJudge, Evidence
-from perfgate.judge.measure import PICKS_EXTREME, Members, NotAvailable, choose
+from perfgate.judge.measure import PICKS_EXTREME, Members, NotAvailable, choose, is_exact
 from perfgate.judge.pairs import paired_ratios
 from perfgate.judge.presence import check_base, check_run_count, refuse_impossible, refuse_partial, refuse_short_sweep
 from perfgate.judge.question import (
     ChangeQuestion,
-    ChangeTerms,
     Exceptions,
     LimitQuestion,
-    LimitTerms,
     MachineDifference,
     MeasuredSide,
     RankQuestion,
 )
+from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.rules.syntax.sentence import (
     ChangeClause,
     LargestLoad,
@@ -267,12 +266,8 @@ def _latest(evidence: Evidence, new: MeasuredSide) -> MeasuredSide:
     kept = [pair for pair in zip(subject.base, subject.base_views, strict=True) if pair[0]]
     stored = evidence.measured([members for members, _ in kept], [view for _, view in kept])
     keep = max(ANCHOR_WINDOW, len(new.series))
-    return MeasuredSide(
-        (stored.views + new.views)[-keep:],
-        (stored.members + new.members)[-keep:],
-        (stored.series + new.series)[-keep:],
-        (stored.measures + new.measures)[-keep:],
-    )
+    names = ("views", "members", "series", "measures")
+    return MeasuredSide(*((getattr(stored, name) + getattr(new, name))[-keep:] for name in names))
 
 
 def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasure]) -> ChangeTerms:
@@ -301,13 +296,3 @@ def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasu
         exact=is_exact(evidence.unit, statistic, runs) and not isinstance(evidence.subject.expression, LargestLoad),
         min_samples=settings.min_samples,
     )
-
-
-def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
-    """Return whether a metric is compared without noise if its runs agree: bytes, operations and counts.
-
-    A count is recognised by its values: whole numbers without a unit, unlike shares and ratios.
-    """
-    if unit in ("B", "FLOP", "count") or statistic == "count":
-        return True
-    return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)

@@ -19,7 +19,8 @@ from perfgate.core.results import ChangeResult
 from perfgate.core.wording import synonyms
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.measure import Member, NotAvailable, pooled
-from perfgate.judge.question import EXACT_S0, ChangeQuestion, MeasuredSide
+from perfgate.judge.question import ChangeQuestion, MeasuredSide
+from perfgate.judge.terms import EXACT_S0
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, Selector, glob_matches
 from perfgate.stats.moderated import has_logarithm, moderated_t

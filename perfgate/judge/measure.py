@@ -237,3 +237,13 @@ def by_slowness(values: Mapping[Member, float], better: Better) -> list[Member]:
 def outlined(value: float) -> float:
     """Return a value as it is kept of ranks that represent no run: seven digits, or a whole number."""
     return value if value.is_integer() else float(f"{value:.7g}")
+
+
+def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
+    """Return whether a metric is compared without noise if its runs agree: bytes, operations and counts.
+
+    A count is recognised by its values: whole numbers without a unit, unlike shares and ratios.
+    """
+    if unit in ("B", "FLOP", "count") or statistic == "count":
+        return True
+    return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)

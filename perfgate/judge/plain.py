@@ -13,7 +13,8 @@ from perfgate.judge.doubts.amounts import amount_doubts, disagreement
 from perfgate.judge.doubts.starts import FEWEST_PAIRS, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.pairs import PRIORS, Pairing, paired_ratios
-from perfgate.judge.question import ChangeQuestion, ChangeTerms, LimitQuestion, LimitTerms, MeasuredSide
+from perfgate.judge.question import ChangeQuestion, LimitQuestion, MeasuredSide
+from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.stats.history import DEFAULT
 from perfgate.stats.statistics import describe, parse_statistic, warmup_for
 from perfgate.stats.steady import RunValues, WarmUpRule, steady_run

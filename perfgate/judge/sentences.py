@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from perfgate.core import NextStep, Verdict
 from perfgate.core.results import ChangeResult, LimitResult, Result
+from perfgate.judge.ask_work import less_work
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.explanation import parts_not_stored
 from perfgate.judge.pairs import base_goes_first, number_of, order_bias
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
-from perfgate.judge.work import less_work
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.steady import two_modes
 from perfgate.words import change, notes

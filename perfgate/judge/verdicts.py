@@ -18,6 +18,7 @@ from perfgate.core.results import Result
 from perfgate.core.runs import throttling
 from perfgate.core.wording import TIMES_OF_RUN, WHOLE_TIME, listed, show_labels
 from perfgate.judge.ask import ask
+from perfgate.judge.ask_work import ask_work, work_evidence
 from perfgate.judge.case import Case
 from perfgate.judge.decide.outcome import decide
 from perfgate.judge.evidence import CannotJudge, Evidence
@@ -26,7 +27,6 @@ from perfgate.judge.presence import check_presence
 from perfgate.judge.question import NotJudged, Question, WorkQuestion
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
 from perfgate.judge.verdict import verdict_of, worsening
-from perfgate.judge.work import ask_work, work_evidence
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, Selector, WorkClause, glob_matches, selectors
 from perfgate.words.steps import complete_base, error_step

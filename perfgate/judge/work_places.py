@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Run
 from perfgate.core.call_trees import CallNode, CallTree
-from perfgate.core.verdicts import WorkDifference, WorkPlace
+from perfgate.core.details import WorkDifference, WorkPlace
 
 _IsCall = Callable[[CallNode], object]
 _waits = re.compile(r"(?:cu|cuda|hip|ze)[A-Z]\w*Synchronize|(?:cu|cuda|hip)Memcpy(?!\w*Async)|urQueueFinish").match

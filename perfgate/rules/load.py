@@ -31,7 +31,7 @@ from perfgate.rules.ruleset import (
 )
 from perfgate.rules.syntax.cursor import MAX_LENGTH, SentenceError
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
-from perfgate.rules.syntax.sentence import ChangeClause, WorkClause, is_per_run, selectors
+from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
 
@@ -327,8 +327,7 @@ class _FileLoader(Struct):
         changes = [clause for clause in clauses if isinstance(clause.asks, ChangeClause)]
         is_value = own and (not changes or (at_worst is not None and at_worst.relative is None))
         for clause in clauses if is_value else changes:
-            asks = clause.asks
-            if at_worst is not None and not isinstance(asks, WorkClause) and is_narrower(at_worst, asks):
+            if at_worst is not None and is_narrower(at_worst, clause.asks):
                 message = f"at_worst {at_worst.text} is below what `{clause.text}` tolerates: raise it, or leave it out"
                 self.fail(message, path)
 

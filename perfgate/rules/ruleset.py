@@ -12,7 +12,15 @@ from msgspec import Struct, field
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
 from perfgate.core.units import NUMBER, Quantity
-from perfgate.rules.syntax.sentence import ChangeClause, Clause, Expression, LimitClause, Sentence, glob_matches
+from perfgate.rules.syntax.sentence import (
+    ChangeClause,
+    Clause,
+    Expression,
+    LimitClause,
+    Sentence,
+    WorkClause,
+    glob_matches,
+)
 
 if TYPE_CHECKING:
     from perfgate.core.file_mappings import FileMapping
@@ -95,12 +103,12 @@ class AtWorst(Struct, frozen=True):
         return self.relative if asks.bound.base == "1" and asks.bound.unit is not None else None
 
 
-def is_narrower(at_worst: AtWorst, asks: LimitClause | ChangeClause) -> bool:
+def is_narrower(at_worst: AtWorst, asks: LimitClause | ChangeClause | WorkClause) -> bool:
     """Return whether `at_worst` is below the tolerance of a change, or on the good side of a limit."""
     if isinstance(asks, LimitClause):
         value = at_worst.beyond(asks)
         return value is not None and (value <= asks.bound.value if asks.upper else value >= asks.bound.value)
-    if not asks.is_stored:
+    if isinstance(asks, WorkClause) or not asks.is_stored:
         return False
     if at_worst.relative is not None and asks.relative is not None and at_worst.relative < asks.relative:
         return True

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from perfgate.core import Acceptance, NextStep, Verdict
+from perfgate.core.details import WorkDifference, WorkPlace
 from perfgate.core.next_steps import NO_STEP
 from perfgate.core.results import WorkResult
 from perfgate.core.units import format_change, format_number, format_value
-from perfgate.core.verdicts import WorkDifference, WorkPlace
 from perfgate.core.wording import listed, member_name, plural
 
 #: One and several of each count.

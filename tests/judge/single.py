@@ -7,7 +7,7 @@ from typing import Any
 
 from perfgate.core.results import ChangeResult
 from perfgate.judge.decide.change import judge_runs
-from perfgate.judge.question import ChangeTerms
+from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.statistics import RunMeasure, describe, parse_statistic, warmup_for
 from perfgate.stats.steady import RunValues, steady_run
 

@@ -13,7 +13,7 @@ from single import compare_once
 from perfgate import calibrate_prior, measure_run
 from perfgate.core.results import ChangeResult
 from perfgate.judge.decide import change
-from perfgate.judge.question import ChangeTerms
+from perfgate.judge.terms import ChangeTerms
 
 STEADY = [100.0 + 0.1 * (i % 7) for i in range(30)]
 NUMBERS = [100.0, 101.0, 99.0, 100.5, 99.5]

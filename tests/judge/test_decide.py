@@ -13,7 +13,8 @@ from perfgate.core.results import ChangeResult, Doubt
 from perfgate.judge.decide.bounds import ComparedRuns, bounds_of
 from perfgate.judge.decide.change import judge_runs
 from perfgate.judge.decide.outcome import decide
-from perfgate.judge.question import ChangeQuestion, ChangeTerms, MachineDifference, MeasuredSide
+from perfgate.judge.question import ChangeQuestion, MachineDifference, MeasuredSide
+from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.statistics import RunMeasure
 
 QUIET = (0.997, 0.9985, 1.0, 1.0015, 1.003)

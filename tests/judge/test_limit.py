@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 from perfgate import judge_limit
 from perfgate.core.results import LimitResult
 from perfgate.judge.decide.limit import judge_steady_limit
-from perfgate.judge.question import LimitTerms
+from perfgate.judge.terms import LimitTerms
 from perfgate.stats.steady import steady_run
 
 #: 101 values that forget at once, the first one warm-up: 10, 11, 12, 13 in turn.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perfgate.core import Allowance, Baseline, Key, Run, Series, Verdict, read_only
 from perfgate.core.call_trees import CallNode, CallTree
 from perfgate.judge.case import Case
-from perfgate.judge.decide.work import compared
+from perfgate.judge.decide.exact import compared
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 

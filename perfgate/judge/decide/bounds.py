@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
-from perfgate.judge.question import ChangeTerms
+from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
 from perfgate.stats.moderated import CLIPPED_AT, LogChange, WorseSide, moderated_t
@@ -52,6 +52,8 @@ _SHARP_RED, _SHARP_PRIOR, _SHARP_FREEDOM = 0.4, (0.15, 0.5), 2
 #: One new run of unknown noise is red only beyond this change, and with this share of the rate of the sharp bound. No
 #: machine that was quiet in three base runs is so much slower in the next by chance.
 _GROSS, _GROSS_SHARE = 0.5, 0.1
+#: A fall is at most 100 %: what corresponds to half as much again in the other direction.
+_LARGEST_FALL = 1 / 3
 #: Red never takes the noise between runs to be much smaller than this many standard errors within a run, counted as so
 #: many runs. On an H100, runs differed by two to four of them, whatever limited the step.
 _WITHIN_PRIOR = (2.5, 2.0)
@@ -114,6 +116,28 @@ class Bounds(Struct, frozen=True):
     sharp_red: float | None = None
     gross: float | None = None
     noise_known: bool = False
+
+    def is_sharp(self, tolerated: Margin) -> bool:
+        """Return whether the runs alone, nearly, exclude all that is tolerated."""
+        if self.sharp is None or self.sharp_red is None:
+            return False
+        if self.gross is not None:
+            size = min(self.gross, _LARGEST_FALL) if tolerated.worse == "down" else self.gross
+            tolerated = Margin.of_ratio(size, tolerated.worse)
+        d = self.sharp.log_change
+        return tolerated.compare(d - self.sharp_red, d + self.sharp_red) == "fail"
+
+    def not_excluded(self, doubted: Margin) -> tuple[float, float]:
+        """The changes, in logarithms, that green does not exclude.
+
+        A lucky estimate must not make an answer green: if an estimate of no change would not be green, this one is not.
+        A gain beyond the noise is enough by itself.
+        """
+        least, most = self.change.log_change - self.green, self.change.log_change + self.green
+        gained = (doubted.worse == "up" and most < 0) or (doubted.worse == "down" and least > 0)
+        if gained or self.green < doubted.room:
+            return least, most
+        return min(least, -self.green), max(most, self.green)
 
 
 class _Look(Struct, frozen=True):

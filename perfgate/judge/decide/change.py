@@ -21,7 +21,8 @@ from perfgate.core import PooledRuns, RememberedRuns
 from perfgate.core.results import ChangeResult, Doubt
 from perfgate.judge.decide.bounds import Bounds, ComparedRuns, bounds_of
 from perfgate.judge.decide.without_noise import decided_without_noise
-from perfgate.judge.question import ChangeQuestion, ChangeTerms, MeasuredSide
+from perfgate.judge.question import ChangeQuestion, MeasuredSide
+from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.distributions import t_tail
 from perfgate.stats.margin import Margin, as_ratio, finite
 from perfgate.stats.moderated import moderated_t
@@ -33,8 +34,6 @@ SUSPICIOUS = 0.05
 FEWEST_IN_TAIL = 2
 #: Order and memory layout left a bias of up to .6 % in pairs of unchanged code, so a smaller tolerance is refused.
 LEAST_TOLERANCE_OF_PAIRS = 0.01
-#: A fall is at most 100 %: what corresponds to half as much again in the other direction.
-_LARGEST_FALL = 1 / 3
 #: The looks of a plan with pooled runs.
 POOLED_RUNS = 10
 #: The branch of the baseline is only mentioned with at least this many runs of it.
@@ -81,10 +80,10 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
     reach = min(bounds.interval, bounds.red, bounds.sharp_red or math.inf) if is_red else bounds.interval
     low, high = d - reach, d + reach
     promises = terms.looks is not None
-    least, most = _not_excluded(d, bounds.green, doubted)
+    least, most = bounds.not_excluded(doubted)
     farthest = most if terms.worse == "up" or (terms.worse == "either" and most > -least) else least
     shows_noise = bounds.noise_known or runs.freedom > 0 or not promises
-    alarm = bounds.sharp if _is_sharp(bounds, tolerated) and bounds.sharp else bounds.alarm
+    alarm = bounds.sharp if bounds.sharp and bounds.is_sharp(tolerated) else bounds.alarm
     return replace(
         found,
         improved=tolerated.is_improved(low, high) and found.reason != "thin-tail" and shows_noise,
@@ -119,10 +118,10 @@ def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin],
     if has_thin_tail([*runs.base, *runs.new], terms):
         return replace(found, reason="thin-tail")
     alarm = _is_alarm(runs, bounds, margins, terms)
-    is_gross = bounds.gross is not None and _is_sharp(bounds, tolerated)
+    is_gross = bounds.gross is not None and bounds.is_sharp(tolerated)
     may_fail = bounds.noise_known or runs.may_fail(len(runs.new)) or is_gross or terms.strict
     shows_noise = bounds.noise_known or runs.freedom > 0
-    excluded = promises and shows_noise and doubted.includes(*_not_excluded(d, bounds.green, doubted))
+    excluded = promises and shows_noise and doubted.includes(*bounds.not_excluded(doubted))
     if alarm and may_fail:
         return replace(found, outcome="fail", excluded=excluded)
     if tolerated.exceeds(d) and (alarm or change.p_no_change(terms.worse) < SUSPICIOUS):
@@ -144,42 +143,17 @@ def has_thin_tail(runs: Sequence[RunMeasure], terms: ChangeTerms) -> bool:
     return min(sizes, default=math.inf) * min(statistic.q, 1 - statistic.q) < FEWEST_IN_TAIL
 
 
-def _not_excluded(d: float, green: float, doubted: Margin) -> tuple[float, float]:
-    """The changes, in logarithms, that green does not exclude.
-
-    A lucky estimate must not make an answer green: if an estimate of no change would not be green, this one is not. A
-    gain beyond the noise is enough by itself.
-    """
-    least, most = d - green, d + green
-    gained = (doubted.worse == "up" and most < 0) or (doubted.worse == "down" and least > 0)
-    if gained or green < doubted.room:
-        return least, most
-    return min(least, -green), max(most, green)
-
-
 def _is_alarm(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> bool:
     """Return whether no change is excluded, and the change is clearly beyond the tolerance.
 
     At the last look of a plan, an estimate beyond `at_worst` is clear enough. The sharp bound needs nothing else.
     """
     (tolerated, doubted), d = margins, bounds.change.log_change
-    if _is_sharp(bounds, tolerated):
+    if bounds.is_sharp(tolerated):
         return True
     clearly = tolerated.compare(d - bounds.red, d + bounds.red) == "fail"
     is_last = terms.looks is not None and len(runs.new) >= terms.looks[-1]
     return bounds.excludes_no_change and (clearly or (is_last and doubted.exceeds(d)))
-
-
-def _is_sharp(bounds: Bounds, tolerated: Margin) -> bool:
-    """Return whether the runs alone, nearly, exclude all that is tolerated."""
-    if bounds.sharp is None or bounds.sharp_red is None:
-        return False
-    d = bounds.sharp.log_change
-    if bounds.gross is not None:
-        tolerated = Margin.of_ratio(
-            min(bounds.gross, _LARGEST_FALL) if tolerated.worse == "down" else bounds.gross, tolerated.worse
-        )
-    return tolerated.compare(d - bounds.sharp_red, d + bounds.sharp_red) == "fail"
 
 
 def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from perfgate.core import Outcome
 from perfgate.core.results import LimitResult
 from perfgate.judge.decide.without_noise import missing_data
-from perfgate.judge.question import LimitTerms
+from perfgate.judge.terms import LimitTerms
 from perfgate.stats.bounds import ValueLimit, mean_limit, numbers_limit, quantile_limit
 from perfgate.stats.margin import finite
 from perfgate.stats.statistics import Count, Extreme, Quantile, Statistic, describe, parse_statistic

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from perfgate.core import OUTCOMES, Outcome
 from perfgate.core.results import ChangeResult, Doubt, LimitResult, Result
 from perfgate.judge.decide.change import p_beyond, weigh
+from perfgate.judge.decide.exact import judge_work
 from perfgate.judge.decide.limit import judge_steady_limit
-from perfgate.judge.decide.work import judge_work
 from perfgate.judge.question import (
     ChangeQuestion,
     Exceptions,

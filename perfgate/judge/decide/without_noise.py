@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from perfgate.core.results import ChangeResult
-from perfgate.judge.question import ChangeTerms
+from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.margin import Margin, as_ratio, finite
 from perfgate.stats.moderated import exact_change, has_logarithm
 from perfgate.stats.statistics import RunMeasure

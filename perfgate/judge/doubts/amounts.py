@@ -19,7 +19,8 @@ from perfgate.core.results import Doubt
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.measure import Members, Method
-from perfgate.judge.question import ChangeTerms, MeasuredSide
+from perfgate.judge.question import MeasuredSide
+from perfgate.judge.terms import ChangeTerms
 from perfgate.rules.syntax.sentence import selectors
 from perfgate.stats.moderated import has_logarithm, runs_disagree
 from perfgate.stats.statistics import RunMeasure

@@ -15,8 +15,9 @@ from typing import get_args
 
 from perfgate.core.units import NUMBER, UNITS
 from perfgate.core.wording import STATISTICS
-from perfgate.rules.syntax.grammar import COMPARATORS, RANKS
+from perfgate.rules.syntax.grammar import RANKS
 from perfgate.rules.syntax.sentence import Reference
+from perfgate.rules.syntax.subject import COMPARATORS
 
 _LETTER = r"""[^\s(){}<>=,"`']"""
 #: The end of a word.
@@ -39,7 +40,14 @@ def sentence_pattern() -> str:
     given = rf"{statistic}{_END}\s*"
     judged = rf"{load}|{subject}(?:{given}(?:{rank})?|{rank}(?:{given})?)?"
     clause = _clause()
-    return rf"^\s*(?:{judged}){clause}(?:and{_END}\s*{clause})*(?:{rank})?$"
+    return rf"^\s*(?:{_work()}|(?:{judged}){clause}(?:and{_END}\s*{clause})*(?:{rank})?)$"
+
+
+def _work() -> str:
+    """Return the expression of a sentence about exact work."""
+    counts = rf"(?:device{_END}\s*)?work{_END}\s*|(?:work\.{_NAME}|\"work\.[^\"]+\"|`work\.[^`]+`)\s*(?:{_LABELS}\s*)?"
+    more, same = _words(("no", "more")), _words(("same",))
+    return rf"(?:{more}(?:{counts})than|{same}(?:{counts})as){_END}\s*baseline{_END}\s*"
 
 
 def _clause() -> str:

@@ -13,10 +13,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from perfgate.core.details import WorkDifference
 from perfgate.core.results import WorkResult
-from perfgate.core.verdicts import WorkDifference
 from perfgate.judge.decide.change import judge_runs
-from perfgate.judge.question import ChangeTerms, WorkCount, WorkQuestion
+from perfgate.judge.question import WorkCount, WorkQuestion
+from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.distributions import FloatArray
 from perfgate.stats.statistics import measure_run
 
