@@ -109,7 +109,8 @@ def counts(report: Report) -> list[str]:
     if report.outcome != "pass" or not report.verdicts:
         return tally(report)
     found = Counter(map(_counted_as, by_rule(report.verdicts)))
-    parts = [plural(found.pop("rule", 0), "rule")]
+    passed = found.pop("rule", 0)
+    parts = [plural(passed, "rule")] if passed else []
     return parts + [plural(n, word) if word == "warning" else f"{n} {word}" for word, n in sorted(found.items())]
 
 
