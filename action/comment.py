@@ -27,7 +27,7 @@ from workflow import Refused, for_others, given, perfgate, tell, without_command
 #: The beginning of every comment that perfgate writes.
 MARKER = "<!-- perfgate comment:"
 #: Outcomes that need a comment.
-NEWS = ("fail", "error", "suspect", "inconclusive")
+NEWS = ("fail", "error", "undecided")
 #: In bytes: an archive, and one report in it. `perfgate report` reads no larger one.
 LARGEST_ARCHIVE, LARGEST_REPORT = 32 << 20, 16 << 20
 MOST_ARTIFACTS, MOST_REPORTS = 20, 50

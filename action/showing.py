@@ -102,6 +102,6 @@ def outputs(answer: Answer, written: Sequence[str]) -> dict[str, str]:
         "exit-code": str(answer.code),
         "counts": json.dumps(counts, sort_keys=True),
         "failed": str(counts.get("fail", 0)),
-        "inconclusive": str(counts.get("inconclusive", 0) + counts.get("suspect", 0)),
+        "undecided": str(counts.get("undecided", 0)),
         **{f"{form}-path": given(form) for form in written},
     }

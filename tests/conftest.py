@@ -36,6 +36,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="../shared is not here"))
 
 
+def answer_of(found: Any) -> str:
+    """The outcome of a result or verdict; `suspect` if it is undecided because it is probably worse."""
+    return "suspect" if found.outcome == "undecided" and found.suspect else str(found.outcome)
+
+
 @pytest.fixture
 def shared() -> Path:
     """The folder of samples and reference values beside the repository."""

@@ -70,7 +70,8 @@ def pair_in_one_process(workload: str, slower: float, number: int) -> Steps:
 def alarms(pairs: Sequence[Steps], pairing: Pairing, tolerance: float) -> bool:
     """Return whether `perfgate check` finds the pairs to be slower: a failure, or a suspicion."""
     base, new = zip(*pairs, strict=True)
-    return judge_change(base, new, pairing=pairing, tolerance=tolerance).outcome in ("fail", "suspect")
+    found = judge_change(base, new, pairing=pairing, tolerance=tolerance)
+    return found.outcome == "fail" or found.suspect
 
 
 def rate(pairs: Sequence[Steps], pairing: Pairing, size: int, tolerance: float) -> float:

@@ -4,7 +4,7 @@
 
 A trial is `perfgate run --paired --runs 6 --every` of a busy loop of Python against itself, or against one that is 5 %
 longer. The two processes of a pair share the processors of `--cpus` with the load, a loop of Python. Unchanged and
-slower trials take turns. An alarm is exit 1 or a suspect verdict; exit 3 that only needs more pairs is none.
+slower trials take turns. An alarm is exit 1 or a suspicion; exit 3 that only needs more pairs is none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SLOWER, PAIRS = 0.05, 6
 
 
 def trial(slower: float, tolerance: float) -> tuple[str, int]:
-    """Return the outcome and the exit code of one trial."""
+    """Return the outcome, `suspect` for a suspicion, and the exit code of one trial."""
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
         (top / "rules").mkdir()
@@ -46,7 +46,7 @@ def trial(slower: float, tolerance: float) -> tuple[str, int]:
             check=False,
         )
         (verdict,) = json.loads((top / "report.json").read_text())["verdicts"]
-        return verdict["outcome"], done.returncode
+        return "suspect" if verdict["suspect"] else verdict["outcome"], done.returncode
 
 
 def main() -> None:

@@ -170,10 +170,11 @@ class _RuleTest(Struct, frozen=True, dict=True):
         if verdict.better == "higher" and verdict.tolerance is not None and verdict.tolerance >= 1:
             return "no metric can decrease by more than 100%: a tolerance of 100% or more allows every decrease"
         answers = [self.worse(way, AMOUNTS[-1]).get(name) for way in self.all_ways()]
-        unsure = next((a for a in answers if a is not None and a.outcome == "undecided"), None)
+        unsure = next((a for a in answers if a and (a.outcome == "undecided" or a.reason == "thin-tail")), None)
         if unsure is not None:
+            is_what = "passes" if unsure.outcome == "pass" else f"is {unsure.outcome}"
             setting = self.rule.settings.on_inconclusive or "warn"
-            return f"even 1000 times worse, it is {unsure.outcome} (on_inconclusive: {setting}): {unsure.message}"
+            return f"even 1000 times worse, it {is_what} (on_inconclusive: {setting}): {unsure.message}"
         return "no change of its metrics makes it fail"
 
     def all_ways(self) -> list[Way]:

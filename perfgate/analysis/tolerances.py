@@ -22,7 +22,7 @@ from perfgate.judge.case import Case
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Method, NotAvailable
 from perfgate.judge.verdicts import judge
-from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.ruleset import Rule, Ruleset, Settings
 from perfgate.rules.syntax.grammar import parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector
 
@@ -35,6 +35,10 @@ _SPREADS_OF_ONE_RUN = 4.0
 
 #: Returns the sentence with this end, such as `within 5% of baseline`; None if no sentence can name the metric.
 Writer = Callable[[str], str | None]
+
+_AS_USUAL = Settings()
+#: Runs that leave a limit open are no reason to propose it.
+_SURELY = Settings(on_inconclusive="error")
 
 
 class Fit(Struct, frozen=True):
@@ -90,10 +94,10 @@ class Trial(Struct, frozen=True):
         errors = [v.reason for v in judge(self._case([sentence], self.runs)) if v.outcome == "error"]
         return f"{errors[0].replace('-', ' ')} in a run" if errors else TOO_NOISY
 
-    def passes(self, sentence: str) -> bool:
+    def passes(self, sentence: str, settings: Settings = _AS_USUAL) -> bool:
         """Return whether these runs, all together and each alone, pass a rule whose baseline they are."""
         sides = [self.runs, *((run,) for run in self.runs if len(self.runs) > 1)]
-        verdicts = (verdict for new in sides for verdict in judge(self._case([sentence], new)))
+        verdicts = (verdict for new in sides for verdict in judge(self._case([sentence], new, settings)))
         return all(v.outcome == "pass" or (v.kind == "change" and _is_accepted(v)) for v in verdicts)
 
     def limit(self, write: Writer, series: Sequence[Series], statistic: str, upper: bool, room: float) -> str | None:
@@ -103,10 +107,10 @@ class Trial(Struct, frozen=True):
             return None
         bound = quantity(value * room if upper else value / room, series[0].unit, upper)
         sentence = write(f"{'under' if upper else 'over'} {bound}")
-        return sentence if sentence is not None and self.passes(sentence) else None
+        return sentence if sentence is not None and self.passes(sentence, _SURELY) else None
 
-    def _case(self, sentences: Iterable[str], new: Sequence[Run]) -> Case:
-        rules = tuple(Rule(parse_sentence(one), Location("rules"), better=self.better) for one in sentences)
+    def _case(self, sentences: Iterable[str], new: Sequence[Run], settings: Settings = _AS_USUAL) -> Case:
+        rules = tuple(Rule(parse_sentence(one), Location("rules"), settings, better=self.better) for one in sentences)
         # A rule about one metric ignores the problems of other metrics.
         judged = tuple(replace(run, problems=()) for run in new)
         return Case(Ruleset("proposed", rules, {}), judged, Baseline(runs=self.runs), self.today)

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         TraceView,
     )
     from perfgate.core.verdicts import (
+        BROKEN_PROMISES,
         OUTCOMES,
         QUARANTINED,
         Better,
@@ -90,8 +91,8 @@ _NAMES = {
     "runs": "Fact Key Kind Location TimeAndPlace Problem Run Series Severity SourceFile Summary fact_text read_only",
     "summaries": "Plan PlanPoint Portion Proof RankSpread RunSummary SeriesSummary Straggler TraceView",
     "verdicts": (
-        "OUTCOMES QUARANTINED Better ChangeKind Comparator Estimate MeanChange MissingBaseline Outcome Policy "
-        "PolicyChange Quarantine RelativeChange Report RunEstimate Share UnruledChange Verdict"
+        "BROKEN_PROMISES OUTCOMES QUARANTINED Better ChangeKind Comparator Estimate MeanChange MissingBaseline Outcome "
+        "Policy PolicyChange Quarantine RelativeChange Report RunEstimate Share UnruledChange Verdict"
     ),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

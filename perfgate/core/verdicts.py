@@ -18,6 +18,8 @@ from perfgate.core.wording import member_name, series_name, utf8_text
 Outcome = Literal["pass", "fail", "undecided", "error", "skipped"]
 #: The outcomes that a quarantine keeps from blocking. Errors block.
 QUARANTINED: tuple[Outcome, ...] = ("fail", "undecided")
+#: Reasons of open answers that `on_inconclusive: warn` does not pass: exit 0 excludes `at_worst`.
+BROKEN_PROMISES = ("cannot-exclude", "noise-unknown")
 Better = Literal["lower", "higher", "neither"]
 Comparator = Literal["under", "at most", "over", "at least"]
 MissingBaseline = Literal["error", "warn", "skip"]

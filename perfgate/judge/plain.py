@@ -80,9 +80,8 @@ def judge_change(
 
     Returns
     -------
-    The outcome with the change and its interval. Green is `pass`, or `inconclusive` with `excluded`. Run the new code
-    once more after `suspect` and after `inconclusive` without `excluded`, up to `looks` runs. Bad data gives the
-    outcome `error`, never an exception.
+    The outcome with the change and its interval. `pass` excludes a change of `at_worst`. After `undecided`, run the
+    new code once more, up to `looks` runs. Bad data gives the outcome `error`, never an exception.
 
     Raises
     ------
@@ -171,8 +170,8 @@ def judge_limit(
     strict
         True to fail a suspicion: an estimate on the bad side, with an interval that includes the bound.
     at_worst
-        A value beyond the bound, in the unit of the values. An inconclusive result whose interval reaches it has the
-        reason `cannot-exclude`.
+        A value beyond the bound, in the unit of the values. If the interval reaches it, the outcome is `undecided`
+        with the reason `cannot-exclude`.
 
     Returns
     -------

@@ -6,12 +6,14 @@ schema is strict, and a document that this version would not write is refused. C
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 
 from perfgate.core import (
+    BROKEN_PROMISES,
     NO_STEP,
     Fact,
     Key,
@@ -41,6 +43,8 @@ MAX_BYTES = 16 << 20
 LONGEST_TEXT = 1 << 16
 _LIMITS = Limits(depth=16)
 _LARGEST_INTEGER = 1 << 62
+#: Outcomes that older versions wrote.
+_OLDER = ("suspect", "inconclusive")
 #: The value of an absent field.
 _ABSENT = object()
 
@@ -102,20 +106,48 @@ def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
 
 
 def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
+    data = _with_outcomes_of_today(document.data)
     try:
-        form = msgspec.convert(_with_steps(document.data), _ReportDocument)
+        form = msgspec.convert(_with_steps(data), _ReportDocument)
     except msgspec.ValidationError as error:
         found = violation(error)
         return None, [_at(document, _as_written(document, found.path), found.message)]
     report = _report(form)
     written = load_json(json_report.render(report), document.name).data
-    other = _difference({**document.data, "counts": written["counts"]}, written, ())
+    other = _difference({**data, "counts": written["counts"]}, written, ())
     if other is not None:
         return None, [_at(document, other, f"{'.'.join(map(str, other))} is not what perfgate writes")]
-    if form.counts != report.counts:
+    if form.counts != dict(Counter(one["outcome"] for one in document.data["verdicts"])):
         message = "the counts do not match the verdicts: the report was altered"
         return report, [Problem("error", message, document.locate(("counts",)))]
     return report, []
+
+
+def _with_outcomes_of_today(data: dict[str, Any]) -> dict[str, Any]:
+    """The document with the outcomes of today for `suspect` and `inconclusive`, which older versions wrote.
+
+    The exit code of an inconclusive verdict says what `on_inconclusive` made of it; the file records that nowhere else.
+    """
+    data = dict(data)
+    verdicts, policy, problems = (data.get(name) for name in ("verdicts", "policy", "problems"))
+    if isinstance(verdicts, list):
+        data["verdicts"] = [_of_today(one) if isinstance(one, dict) else one for one in verdicts]
+    if isinstance(policy, dict) and policy.get("own_outcome") in _OLDER:  # its exit code is not stored
+        data["policy"] = {**policy, "own_outcome": "undecided"}
+    if data.get("outcome") in _OLDER:
+        errors = [one for one in problems or () if isinstance(one, dict) and one.get("severity") == "error"]
+        data["outcome"] = "pass" if data.get("exit_code") == 0 else "error" if errors else "undecided"
+    return data
+
+
+def _of_today(verdict: dict[str, Any]) -> dict[str, Any]:
+    if verdict.get("outcome") == "suspect":
+        return {**verdict, "outcome": "undecided", "suspect": True}
+    if verdict.get("outcome") != "inconclusive":
+        return verdict
+    is_kept = verdict.get("exit_code") == 0 and verdict.get("reason") not in BROKEN_PROMISES
+    outcome = "fail" if verdict.get("exit_code") == 1 else "pass" if is_kept else "undecided"
+    return {**verdict, "outcome": outcome}
 
 
 def _with_steps(data: dict[str, Any]) -> dict[str, Any]:

@@ -122,11 +122,11 @@ def _is_asked(verdict: Verdict) -> bool:
 
 
 def _write_answer(page: Page, report: Report) -> None:
-    """The answer on one line; a narrow page omits the counts of the best outcomes."""
+    """The answer on one line; a narrow page omits its end."""
     word, whole = answer.headline(report)
-    tally = answer.tally(report)
-    for kept in range(len(tally), 0, -1):
-        shown = whole if kept == len(tally) else f"{', '.join(tally[:kept])}, ... (exit {report.exit_code})"
+    counts = answer.counts(report)
+    shorter = (f"{', '.join(counts[:kept])}, ... (exit {report.exit_code})" for kept in range(len(counts), 0, -1))
+    for shown in (whole, *shorter):
         if page.cells(f"{word}  {shown}") <= page.line:
             break
     colour = "red" if report.exit_code else "green" if report.outcome == "pass" else "yellow"

@@ -146,7 +146,7 @@ def _settings(rule: Rule) -> list[str]:
     if rule.quarantine:
         lines.append(f"does not block until {rule.quarantine.until} (quarantine): {rule.quarantine.reason}")
     effect = "blocks (exit 1)" if settings.severity == "error" else "is a warning (exit 0)"
-    unsure = {"warn": "is a warning (exit 0)", "fail": "counts as a failure (exit 1)", "error": "is an error (exit 3)"}
-    lines.append(f"a failure {effect}; an inconclusive result {unsure[settings.on_inconclusive or 'warn']}")
+    unsure = {"warn": "passes (exit 0)", "fail": "fails (exit 1)", "error": "is undecided (exit 3)"}
+    lines.append(f"a failure {effect}; what noise leaves open {unsure[settings.on_inconclusive or 'warn']}")
     owner = [f"owner: {settings.owner}"] if settings.owner else []
     return [*lines, *([f"why: {rule.why}"] if rule.why else []), *owner]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from perfgate.core import OUTCOMES, Key, NextStep, Outcome, Policy, PolicyChange, Problem, Report, Verdict
+from perfgate.core import OUTCOMES, QUARANTINED, Key, NextStep, Outcome, Policy, PolicyChange, Problem, Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value, printed_base
 from perfgate.core.wording import clip, one_line, plural, series_name
 
@@ -59,12 +59,10 @@ def is_warning(verdict: Verdict) -> bool:
 
 
 def effect(verdict: Verdict) -> str:
-    """Return ` (quarantined)`, ` (warning only)` or ` (does not block)` for a warning, else nothing."""
+    """Return ` (quarantined)` or ` (warning only)` for a warning, else nothing."""
     if not is_warning(verdict):
         return ""
-    if verdict.quarantine and verdict.is_quarantined:
-        return " (quarantined)"
-    return " (warning only)" if verdict.severity == "warning" else " (does not block)"
+    return " (quarantined)" if verdict.is_quarantined else " (warning only)"
 
 
 def unrelated_errors(report: Report) -> list[Problem]:
@@ -102,24 +100,28 @@ def problem_text(problem: Problem) -> str:
 
 def headline(report: Report) -> tuple[str, str]:
     """Return the outcome and what it is about: `("PASS", "7 rules; no slowdown of 8% or more (exit 0)")`."""
-    counts = passed(report) if report.outcome == "pass" and report.verdicts else ", ".join(tally(report))
-    return report.outcome.upper(), f"{counts} (exit {report.exit_code})"
+    excluded = excluded_change(report.verdicts) if report.outcome == "pass" else []
+    return report.outcome.upper(), f"{'; '.join([', '.join(counts(report)), *excluded])} (exit {report.exit_code})"
 
 
-def passed(report: Report) -> str:
-    """Return the number of rules that pass, those that do not count, and the worst change that is excluded."""
-    groups = by_rule(report.verdicts)
-    counts = Counter("passed" if one[0].outcome == "pass" else _aside(one) for one in groups)
-    parts = [plural(counts.pop("passed", 0), "rule")]
-    parts += [plural(count, word) if word == "warning" else f"{count} {word}" for word, count in sorted(counts.items())]
-    return "; ".join([", ".join(parts), *excluded_change(report.verdicts)])
+def counts(report: Report) -> list[str]:
+    """Return what the headline counts: for a pass the rules, and why some do not count; else the outcomes."""
+    if report.outcome != "pass" or not report.verdicts:
+        return tally(report)
+    found = Counter(map(_counted_as, by_rule(report.verdicts)))
+    passed = found.pop("rule", 0)
+    parts = [plural(passed, "rule")] if passed else []
+    return parts + [plural(n, word) if word == "warning" else f"{n} {word}" for word, n in sorted(found.items())]
 
 
-def _aside(verdicts: list[Verdict]) -> str:
-    """Return why a rule without a pass does not count; the worst verdict comes first."""
-    if verdicts[0].outcome == "skipped":
+def _counted_as(verdicts: list[Verdict]) -> str:
+    """Return `rule` for a rule that passes, or why it does not count; the worst verdict comes first."""
+    judged = [verdict for verdict in verdicts if verdict.outcome != "skipped"]
+    if not judged:
         return "skipped"
-    return "quarantined" if verdicts[0].is_quarantined else "warning"
+    if judged[0].outcome == "pass":
+        return "rule"
+    return "quarantined" if judged[0].is_quarantined else "warning"
 
 
 def excluded_change(verdicts: Iterable[Verdict]) -> list[str]:
@@ -156,7 +158,7 @@ def tally(report: Report) -> list[str]:
     parts = [] if report.verdicts else ["nothing was judged"]
     for outcome in OUTCOMES:
         found = [verdict for verdict in report.verdicts if verdict.outcome == outcome]
-        warnings = sum(map(is_warning, found)) if outcome == "fail" else 0
+        warnings = sum(map(is_warning, found)) if outcome in QUARANTINED else 0
         quarantined = sum(verdict.is_quarantined for verdict in found) if warnings else 0
         asides = [f"{quarantined} quarantined"] if quarantined else []
         asides += [f"{warnings - quarantined} as a warning"] if warnings > quarantined else []

@@ -47,9 +47,10 @@ def change_message(
 
 def _open_relation(result: ChangeResult, tolerance: str) -> str:
     """Return what an open change excludes, in words."""
-    unknown = f"so it is not known whether it is within {tolerance}"
+    if result.at_worst is None and result.outcome == "pass":
+        return f"not clearly beyond the tolerance of {tolerance}"
     if result.at_worst is None:
-        return unknown
+        return f"so it is not known whether it is within {tolerance}"
     worst = f"{format_number(100 * result.at_worst, 3)}%"
     if result.of_numbers.reason == "noise-unknown":
         runs = result.base_runs + result.new_runs
@@ -60,7 +61,7 @@ def _open_relation(result: ChangeResult, tolerance: str) -> str:
         if abs(result.not_excluded or math.inf) > high:
             return f"but these runs are too few: {what}"
         return f"so {what}"
-    return f"{unknown}, but a change of {worst} or more is excluded"
+    return f"a change of {worst} or more is excluded, one beyond the tolerance of {tolerance} is not"
 
 
 def pooled_note(pooled: PooledRuns) -> str:
@@ -79,7 +80,7 @@ def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = 
     """The shortest next step after the outcome of a change from a reference."""
     if result.of_numbers.outcome == "fail":
         return accept_change(accept, reference)
-    if result.of_numbers.outcome != "undecided":
+    if result.outcome == "pass" or result.of_numbers.outcome != "undecided":
         return hold_gain(accept) if result.improved else NO_STEP
     if result.at_worst is not None and (step := _promise_next_step(result)):
         return step
@@ -124,7 +125,7 @@ def paired_next_step(result: ChangeResult) -> NextStep:
     if result.of_numbers.outcome == "fail":
         text = "find what made it worse; if the change is intended, merge it: later pairs compare with it"
         return NextStep("merge", text)
-    if result.of_numbers.outcome != "undecided" or result.excluded:
+    if result.outcome == "pass" or result.of_numbers.outcome != "undecided" or result.excluded:
         return NO_STEP
     if result.of_numbers.suspect:
         return NextStep("run-again", "make two more pairs")

@@ -26,21 +26,7 @@ def limit_message(
     value, low, high = (format_value(number, *units) for number in (result.estimate, result.low, result.high))
     exact = result.low is not None and result.low == result.high
     interval = "" if exact else f" [{low}, {high}] at {format_confidence(confidence)} confidence"
-    relation = {
-        "pass": f"it meets `{asks}`",
-        "fail": f"it breaks `{asks}`",
-        "undecided": f"the interval includes the bound, so it is not known whether it is {asks}",
-    }[result.of_numbers.outcome]
-    if result.of_numbers.outcome == "undecided" and result.of_numbers.suspect:
-        relation = f"it probably breaks `{asks}`, but the interval includes the bound"
-    if result.of_numbers.reason == "every-value":
-        relation = f"every value breaks `{asks}`"
-    if result.of_numbers.reason == "one-run":
-        relation = f"it breaks `{asks}` by less than runs differ"
-    if is_open:
-        relation = f"these values are too few to exclude anything, so it is not known whether it is {asks}"
-    if result.of_numbers.reason == "cannot-exclude":
-        relation = f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
+    relation = _relation(result, asks, is_open=is_open)
     size = plural(result.runs, "run")
     if result.n is not None:
         effective = result.n_effective
@@ -48,6 +34,26 @@ def limit_message(
         size = f"{plural(result.n, 'value')}{note}, {size}"
     warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
     return f"{name} is {value}{interval}: {relation}; {size}{warmup}"
+
+
+def _relation(result: LimitResult, asks: str, *, is_open: bool) -> str:
+    """Return how the interval compares with the bound, in words."""
+    found = result.of_numbers
+    where = "these values are too few to exclude anything" if is_open else "the interval includes the bound"
+    if found.reason == "cannot-exclude":
+        return f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
+    if found.outcome != "undecided":
+        subject = "every value" if found.reason == "every-value" else "it"
+        return f"{subject} {'meets' if found.outcome == 'pass' else 'breaks'} `{asks}`"
+    if found.reason == "one-run":
+        return f"it breaks `{asks}` by less than runs differ"
+    if found.suspect:
+        return f"it probably breaks `{asks}`, but {where}"
+    if result.outcome != "pass":
+        return f"{where}, so it is not known whether it is {asks}"
+    if result.share == 0:
+        return f"all values are {asks}, but they are too few to be sure of the percentile"
+    return f"it does not clearly break `{asks}`: {where}"
 
 
 def rank_values(name: str, values: tuple[float, float], unit: str, rank: str, reference: str) -> str:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import answer_of
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
@@ -31,30 +32,30 @@ OUTCOMES = [
     ("less, higher", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05, "better": "higher"}, "fail interval"),
     ("less, neither", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05, "better": "neither"}, "fail interval"),
     ("less, both sides", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05, "two_sided": True}, "fail interval"),
-    ("one against one", [STEADY], [scaled(1.02)], {"tolerance": 0.05}, "inconclusive interval"),
+    ("one against one", [STEADY], [scaled(1.02)], {"tolerance": 0.05}, "undecided interval"),
     ("suspect", NUMBERS, [106.5], {"tolerance": 0.05}, "suspect interval"),
     ("suspect, strict", NUMBERS, [106.5], {"tolerance": 0.05, "strict": True}, "fail interval"),
     ("suspect, three runs", NUMBERS, [107.0, 105.0, 106.0], {"tolerance": 0.055}, "suspect interval"),
     ("both kept", NUMBERS, [120.0], {"tolerance": 0.05, "tolerance_absolute": 30}, "pass interval"),
     ("both exceeded", NUMBERS, [120.0], {"tolerance": 0.05, "tolerance_absolute": 3}, "fail interval"),
     ("absolute alone", NUMBERS, [120.0], {"tolerance_absolute": 3}, "fail interval"),
-    ("thin tail", [STEADY], [STEADY], {"tolerance": 0.5, "statistic": "p95"}, "inconclusive thin-tail"),
+    ("thin tail", [STEADY], [STEADY], {"tolerance": 0.5, "statistic": "p95"}, "undecided thin-tail"),
     ("p95 of numbers", NUMBERS, [100.0], {"tolerance": 0.05, "statistic": "p95"}, "pass interval"),
     ("exact, same", [8, 8], [8], {"tolerance": 0, "exact": True}, "pass exact"),
     ("exact, one more", [8, 8], [9], {"tolerance": 0, "exact": True}, "fail exact"),
-    ("exact, they differ", [8, 9], [9], {"tolerance": 0, "exact": True}, "inconclusive interval"),
+    ("exact, they differ", [8, 9], [9], {"tolerance": 0, "exact": True}, "undecided interval"),
     ("both 0", [0, 0], [0], {"tolerance": 0.05}, "pass equal"),
     ("both -3", [-3], [-3], {"tolerance": 0.05}, "pass equal"),
     ("from 0", [0, 0], [3], {"tolerance": 0.05}, "error not-positive"),
     ("to 0", [3], [0], {"tolerance": 0.05, "exact": True}, "error not-positive"),
     ("0 to 3", [0], [3], {"tolerance_absolute": 2, "exact": True}, "fail exact"),
     ("0 to 2", [0], [2], {"tolerance_absolute": 2, "exact": True}, "pass exact"),
-    ("0 to 1 or 3", [0], [1, 3], {"tolerance_absolute": 2, "exact": True}, "inconclusive exact"),
+    ("0 to 1 or 3", [0], [1, 3], {"tolerance_absolute": 2, "exact": True}, "undecided exact"),
     ("0 to -3", [0], [-3], {"tolerance_absolute": 2, "exact": True, "better": "higher"}, "fail exact"),
     ("0 to -1", [0], [-1], {"tolerance_absolute": 2, "exact": True, "better": "higher"}, "pass exact"),
-    ("-5 to -4 or -2", [-5], [-4, -2], {"tolerance_absolute": 2, "exact": True}, "inconclusive exact"),
+    ("-5 to -4 or -2", [-5], [-4, -2], {"tolerance_absolute": 2, "exact": True}, "undecided exact"),
     ("-6 or -5 to -4", [-6, -5], [-4], {"tolerance_absolute": 2, "exact": True}, "pass exact"),
-    ("-6 or -5 to -4, less", [-6, -5], [-4], {"tolerance_absolute": 1.5, "exact": True}, "inconclusive exact"),
+    ("-6 or -5 to -4, less", [-6, -5], [-4], {"tolerance_absolute": 1.5, "exact": True}, "undecided exact"),
     ("-6 or -5 to -2", [-6, -5], [-2], {"tolerance_absolute": 2, "exact": True}, "fail exact"),
     ("5 to 0", [5], [0], {"tolerance_absolute": 2, "exact": True, "better": "higher"}, "fail exact"),
     ("-100 to -96", [-100], [-96], {"tolerance": 0.05, "tolerance_absolute": 2, "exact": True}, "pass exact"),
@@ -76,7 +77,7 @@ OUTCOMES = [
 )
 def test_outcome(base, new, options, expected):
     found = compare_once(base, new, **options)
-    assert f"{found.outcome} {found.reason}" == expected
+    assert f"{answer_of(found)} {found.reason}" == expected
 
 
 BAD = [
@@ -142,7 +143,7 @@ def test_what_nobody_says_is_that_of_the_contract():
         assert unsaid != compare_once(base, new, tolerance=0.05, **{name: value})
     assert compare_once([[8] * 4], [[9] * 4], tolerance=0, warmup=0).reason == "interval"
     assert compare_once([[8] * 3], [[9] * 4], tolerance=0, warmup=0).reason == "too-few-samples"
-    assert compare_once(NUMBERS, [106.5], tolerance=0.05).outcome == "suspect"
+    assert answer_of(compare_once(NUMBERS, [106.5], tolerance=0.05)) == "suspect"
 
 
 def test_the_fields_are_those_of_the_contract():
@@ -218,11 +219,11 @@ def test_outcome_and_interval_never_disagree(base, new, statistic, better, toler
 
 @given(RUNS, RUNS, STATISTICS, st.floats(0, 0.2), st.floats(0, 0.2))
 def test_a_wider_tolerance_never_turns_pass_into_fail(base, new, statistic, tolerance, more):
-    order = ["fail", "suspect", "inconclusive", "pass"]
+    order = ["fail", "suspect", "undecided", "pass"]
     narrow = compare_once(base, new, statistic=statistic, tolerance=tolerance)
     wide = compare_once(base, new, statistic=statistic, tolerance=tolerance + more)
     if narrow.outcome in order:
-        assert order.index(wide.outcome) >= order.index(narrow.outcome)
+        assert order.index(answer_of(wide)) >= order.index(answer_of(narrow))
 
 
 @given(SAMPLES, SAMPLES, st.integers(-60, 60), STATISTICS)
@@ -343,7 +344,7 @@ def test_what_is_compared_without_noise_has_no_error():
 def test_a_probability_of_one_in_twenty_is_no_suspicion_yet(monkeypatch):
     found = compare_once(NUMBERS, [106.5], tolerance=0.05)
     monkeypatch.setattr(change, "SUSPICIOUS", found.p_no_change)
-    assert compare_once(NUMBERS, [106.5], tolerance=0.05).outcome == "inconclusive"
+    assert answer_of(compare_once(NUMBERS, [106.5], tolerance=0.05)) == "undecided"
 
 
 def test_exact_values_below_one_are_exact():
@@ -370,7 +371,7 @@ def test_nothing_is_concluded_from_a_thin_tail():
     slower = compare_once([STEADY] * 3, [scaled(3)], tolerance=0.05, statistic="p95")
     faster = compare_once([STEADY] * 3, [scaled(0.3)], tolerance=0.05, statistic="p95")
     assert [(x.outcome, x.reason, x.suspect, x.improved) for x in (slower, faster)] == [
-        ("inconclusive", "thin-tail", False, False)
+        ("undecided", "thin-tail", False, False)
     ] * 2
     assert slower.low > 0.05
 
@@ -395,8 +396,8 @@ def test_counts_that_differ_are_compared_with_a_tenth_of_a_percent():
     assert exact.standard_error < compare_once([1000, 1001], [1002], tolerance=0.05).standard_error
 
 
-@pytest.mark.parametrize(("new", "outcome"), [([106.5], "suspect"), ([106.5] * 2, "suspect"), ([106.0] * 3, "suspect")])
-def test_a_suspicion_stays_one_however_many_runs_show_it(new, outcome):
+@pytest.mark.parametrize("new", [[106.5], [106.5] * 2, [106.0] * 3])
+def test_a_suspicion_stays_one_however_many_runs_show_it(new):
     base = [100.0, 104.0, 96.0, 102.0, 98.0]
     found = compare_once(base, new, tolerance=0.05)
-    assert (found.outcome, found.reason) == (outcome, "interval")
+    assert (answer_of(found), found.reason) == ("suspect", "interval")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import steady
+from conftest import answer_of, steady
 from msgspec.structs import replace
 from stories import bare, run_of, series
 
@@ -170,5 +170,5 @@ def test_a_suspicion_against_the_anchor_never_fails() -> None:
     asked = bare(rules, new, base, anchor=tuple(base))
     for strict, outcome in ((False, "suspect"), (True, "fail")):
         baseline, anchor = judge(replace(asked, strict=strict))
-        assert (baseline.outcome, baseline.confidence, anchor.confidence) == (outcome, 0.95, 0.99)
-        assert (anchor.outcome, anchor.suspect, anchor.exit_code) == ("suspect", True, 3)
+        assert (answer_of(baseline), baseline.confidence, anchor.confidence) == (outcome, 0.95, 0.99)
+        assert (answer_of(anchor), anchor.exit_code) == ("suspect", 3)

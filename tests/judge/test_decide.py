@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from conftest import answer_of
 from msgspec.structs import replace
 
 from perfgate.core import Key, RememberedRuns
@@ -13,7 +14,7 @@ from perfgate.core.results import ChangeResult, Doubt
 from perfgate.judge.decide.bounds import ComparedRuns, bounds_of
 from perfgate.judge.decide.change import judge_runs
 from perfgate.judge.decide.outcome import decide
-from perfgate.judge.question import ChangeQuestion, MachineDifference, MeasuredSide
+from perfgate.judge.question import ChangeQuestion, Exceptions, MachineDifference, MeasuredSide
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.statistics import RunMeasure
 
@@ -55,7 +56,7 @@ def test_a_difference_of_the_machine_decides_if_equal_machines_answer_otherwise(
     lost = replace(LOST, base=0.0 if is_red else 0.1, new=0.1 if is_red else 0.0)
     machine = MachineDifference((1.0,) * len(QUIET), (factor,), (lost,))
     found = answer(replace(question(new), machine=(machine,)))
-    assert f"{found.outcome} {found.reason}" == expected
+    assert f"{answer_of(found)} {found.reason}" == expected
     assert [doubt.what for doubt in found.doubts] == ["lost"]  # only a clock and a host name their change
 
 
@@ -94,7 +95,7 @@ def test_only_values_with_noise_are_compared_with_the_branch(exact: bool) -> Non
     remembered = RememberedRuns(Key("x"), "median", "worst", "main", (1.08,) * 8, (0.0,) * 8, ("a",) * 8, False)
     asked = question(1.08, base=(1.0, 1.0, 1.0) if exact else (0.999, 1.0, 1.001), exact=exact)
     found = answer(replace(asked, remembered=remembered))
-    assert found.outcome in ("fail", "suspect")
+    assert answer_of(found) in ("fail", "suspect")
     assert (found.pooled is None) == exact
 
 
@@ -111,3 +112,32 @@ def test_a_machine_that_makes_the_answer_surer_raises_no_doubt(new: float, facto
     noisy = MachineDifference(tuple(1 + 0.1 * (i - 2) for i in range(len(QUIET))), (factor,), (CLOCK,), "cycles")
     asked = replace(question(new), machine=(noisy,))
     assert answer(asked).outcome == answer(question(new)).outcome
+
+
+WIDE = (0.9, 0.95, 1.0, 1.05, 1.1)
+OPEN: list[tuple[tuple[float, ...], dict[str, Any], Any, str]] = [
+    # the base runs, terms, `on_inconclusive`, and the answer to an unchanged run
+    (WIDE, {"at_worst": 0.5}, None, "pass interval"),
+    (WIDE, {"at_worst": 0.5}, "warn", "pass interval"),
+    (WIDE, {"at_worst": 0.5}, "fail", "fail interval"),
+    (WIDE, {"at_worst": 0.5}, "error", "undecided interval"),
+    # what breaks the promise of a green answer never passes
+    (WIDE, {}, None, "undecided cannot-exclude"),
+    (WIDE, {}, "warn", "undecided cannot-exclude"),
+    (WIDE, {}, "fail", "fail cannot-exclude"),
+    ((1.0,), {}, "warn", "undecided noise-unknown"),
+]
+
+
+@pytest.mark.parametrize(("base", "terms", "on_open", "expected"), OPEN)
+def test_the_author_of_a_rule_decides_about_open_answers(
+    base: tuple[float, ...], terms: dict[str, Any], on_open: Any, expected: str
+) -> None:
+    found = answer(replace(question(1.0, base=base, **terms), exceptions=Exceptions(on_open=on_open)))
+    assert f"{answer_of(found)} {found.reason}" == expected
+    assert found.of_numbers.outcome == "undecided"
+
+
+def test_a_suspicion_is_not_for_the_author_to_pass() -> None:
+    found = answer(replace(question(1.06), exceptions=Exceptions(on_open="warn")))
+    assert answer_of(found) == "suspect"

@@ -9,21 +9,21 @@ from perfgate.stats.margin import SLACK, Margin
 OUTCOMES = [
     # worse     low    high   outcome        improved
     ("up", 0.06, 0.09, "fail", False),
-    ("up", 0.05, 0.09, "inconclusive", False),
-    ("up", 0.04, 0.06, "inconclusive", False),
+    ("up", 0.05, 0.09, "undecided", False),
+    ("up", 0.04, 0.06, "undecided", False),
     ("up", 0.00, 0.05, "pass", False),
     ("up", -0.20, -0.04, "pass", False),
     ("up", -0.20, -0.06, "pass", True),
     ("down", -0.20, -0.06, "fail", False),
-    ("down", -0.06, -0.04, "inconclusive", False),
+    ("down", -0.06, -0.04, "undecided", False),
     ("down", -0.05, 0.09, "pass", False),
     ("down", 0.06, 0.20, "pass", True),
     ("either", 0.06, 0.09, "fail", False),
     ("either", -0.20, -0.06, "fail", False),
     ("either", -0.04, 0.04, "pass", False),
-    ("either", -0.06, 0.04, "inconclusive", False),
-    ("either", -0.04, 0.06, "inconclusive", False),
-    ("either", math.nan, math.nan, "inconclusive", False),
+    ("either", -0.06, 0.04, "undecided", False),
+    ("either", -0.04, 0.06, "undecided", False),
+    ("either", math.nan, math.nan, "undecided", False),
 ]
 
 
@@ -38,7 +38,7 @@ def test_outcome(worse, low, high, outcome, improved):
 def test_the_room_itself_still_passes(worse, sign):
     margin, edge = Margin(0.05, -0.05, worse), sign * (0.05 + SLACK)
     assert margin.compare(edge, edge) == "pass"
-    assert margin.compare(*sorted([edge, sign])) == "inconclusive"
+    assert margin.compare(*sorted([edge, sign])) == "undecided"
 
 
 def test_rounding_has_room():

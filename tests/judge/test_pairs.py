@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import answer_of
 
 from perfgate import judge_change, measure_run
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
@@ -147,7 +148,7 @@ def runs(*centres: float, n: int = 40) -> list[list[float]]:
 @pytest.mark.parametrize(("statistic", "cancels"), [("median", True), ("p50", True), ("p75", False), ("mean", False)])
 def test_medians_of_steps_by_turns_cancel_what_is_shared(statistic: str, cancels: bool) -> None:
     base, new = runs(1.0, 1.0), runs(1.04, 1.04)
-    turns = judge_pairs(base, new, pairing="one-process", statistic=statistic)
+    turns = judge_pairs(base, new, pairing="one-process", statistic=statistic, prior=(0.003, 2.0))
     whole = judge_pairs(base, new, pairing="whole-runs", statistic=statistic, prior=(0.003, 2.0))
     assert turns.standard_error is not None
     assert whole.standard_error is not None
@@ -173,16 +174,27 @@ def test_runs_of_different_length_are_compared_whole() -> None:
 
 
 def test_numbers_are_compared_as_they_are() -> None:
-    found = judge_pairs([1.0, 1.0], [1.1, 1.1], tolerance=0.02)
-    assert (found.outcome, found.base_runs, found.new_runs) == ("fail", 2, 2)
+    found = judge_pairs([1.0] * 3, [1.1] * 3, tolerance=0.02)
+    assert (found.outcome, found.base_runs, found.new_runs) == ("fail", 3, 3)
 
 
-@pytest.mark.parametrize(("pairing", "s0"), [("one-process", 0.003), ("in-turn", 0.02), ("whole-runs", 0.02)])
-def test_each_way_has_its_prior(pairing: Any, s0: float) -> None:
-    """Pairs of one number are known by the prior alone, worth two pairs."""
-    found = judge_pairs([1.0], [1.0], pairing=pairing)
-    assert found.standard_error == pytest.approx(s0)
-    assert found.degrees_of_freedom == pytest.approx(2)
+@pytest.mark.parametrize("pairing", ["one-process", "in-turn", "whole-runs"])
+@pytest.mark.parametrize(
+    ("pairs", "slower", "answer"),
+    [
+        (1, 1.0, "undecided noise-unknown"),
+        (1, 1.5, "suspect interval"),
+        (2, 1.0, "pass interval"),
+        (2, 1.1, "suspect interval"),
+        (3, 1.0, "pass interval"),
+        (3, 1.05, "fail interval"),
+    ],
+)
+def test_one_pair_shows_no_noise_and_three_show_enough(pairing: Any, pairs: int, slower: float, answer: str) -> None:
+    """The pairs differ by .2 %, however they were made."""
+    new = [slower * (1 + 0.002 * i) for i in range(pairs)]
+    found = judge_pairs([1.0] * pairs, new, pairing=pairing)
+    assert f"{answer_of(found)} {found.reason}" == answer
 
 
 def test_the_options_are_those_of_changes() -> None:
@@ -193,12 +205,12 @@ def test_the_options_are_those_of_changes() -> None:
     assert judge_pairs(base, new, tolerance=0.01, better="neither").outcome == "fail"
     assert judge_pairs(base, new).tolerance == 0.02
     assert judge_pairs([[1.0] * 3], [[1.0] * 3]).reason == "too-few-samples"
-    assert judge_pairs([[1.0] * 3], [[1.0] * 3], min_samples=3).outcome == "pass"
-    assert judge_pairs([[1.0] * 4], [[1.0] * 4], warmup=0).outcome == "pass"
+    assert judge_pairs([[1.0] * 3], [[1.0] * 3], min_samples=3).reason == "noise-unknown"
+    assert judge_pairs([[1.0] * 4], [[1.0] * 4], warmup=0).reason == "noise-unknown"
     suspicious = judge_pairs([1.0], [1.03], prior=(0.005, 8.0), tolerance=0.025)
-    assert suspicious.outcome == "suspect"
+    assert answer_of(suspicious) == "suspect"
     assert judge_pairs([1.0], [1.03], prior=(0.005, 8.0), tolerance=0.025, strict=True).outcome == "fail"
-    sure, wide = (judge_pairs([1.0], [1.0], confidence=confidence) for confidence in (0.95, 0.99))
+    sure, wide = (judge_pairs([1.0], [1.0], prior=(0.003, 2.0), confidence=confidence) for confidence in (0.95, 0.99))
     assert wide.high is not None
     assert sure.high is not None
     assert wide.high > sure.high

@@ -1,8 +1,9 @@
 """Every reference case of ../shared/reference, field by field.
 
-The reference is older than three decisions: `max`, `total` and `count` are facts about the whole run, a limit whose
-estimate is beyond its bound is at least suspect, and three runs do not turn a suspicion into a failure. Its changes are
-single comparisons. `updated` says what each decision changes in a case, and nothing else.
+The reference is older than four decisions: `max`, `total` and `count` are facts about the whole run, a limit whose
+estimate is beyond its bound is at least suspect, three runs do not turn a suspicion into a failure, and an open answer
+is undecided, or a pass where the author of a limit accepts it. Its changes are single comparisons. `updated` says what
+each decision changes in a case, and nothing else.
 """
 
 from __future__ import annotations
@@ -57,14 +58,16 @@ def updated(case: dict[str, Any]) -> dict[str, Any]:
         case = {**case, **sides, **({"values": _kept(case["values"], options)} if "values" in case else {})}
         expected |= {"dropped": 0, "settled": True} if case["kind"] == "run" else {}
     if case["kind"] == "change" and expected["suspect"] and not options.get("strict"):
-        expected |= {"outcome": "suspect"}
+        expected |= {"outcome": "undecided"}
+    if case["kind"] == "change" and expected["outcome"] == "inconclusive":
+        expected |= {"outcome": "undecided"}
     if case["kind"] == "limit" and expected["outcome"] == "inconclusive":
         estimate, bound, comparator = expected["estimate"], options["bound"], options.get("comparator", "under")
         beyond = estimate > bound if comparator in ("under", "at most") else estimate < bound
         if expected["share"] == 1:
             expected |= {"outcome": "fail", "reason": "every-value"}
-        elif beyond:
-            expected |= {"outcome": "suspect"}
+        else:
+            expected |= {"outcome": "undecided" if beyond else "pass", "suspect": beyond}
     return {**case, "expected": expected}
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from perfgate.core import Key, Location, Problem, Report, Verdict
 from perfgate.judge.report import stored_exit_code, verdict_exit_code, with_outcome, worst_exit_code
-from perfgate.rules.ruleset import Settings
 
 HERE = Location("rules.yaml", 1)
 
@@ -18,32 +17,23 @@ def verdict(outcome: Any, reason: str = "interval", code: int = 0, severity: Any
 
 
 VERDICTS = [
-    # outcome       reason             severity   on_inconclusive  exit code
-    ("pass", "interval", "error", None, 0),
-    ("skipped", "when", "error", None, 0),
-    ("fail", "interval", "error", None, 1),
-    ("fail", "interval", "warning", None, 0),
-    ("error", "no-baseline", "error", None, 3),
-    ("error", "metric-absent", "warning", None, 3),
-    ("error", "no-unit", "error", None, 2),
-    ("error", "improving-side", "warning", None, 2),
-    ("suspect", "interval", "error", None, 3),
-    ("suspect", "interval", "warning", None, 0),
-    ("inconclusive", "interval", "error", None, 0),
-    ("inconclusive", "interval", "error", "warn", 0),
-    ("inconclusive", "interval", "error", "fail", 1),
-    ("inconclusive", "interval", "error", "error", 3),
-    ("inconclusive", "interval", "warning", "fail", 0),
-    ("inconclusive", "thin-tail", "error", None, 3),
-    ("inconclusive", "thin-tail", "error", "warn", 0),
-    ("inconclusive", "thin-tail", "warning", None, 0),
+    # outcome    reason             severity   exit code
+    ("pass", "interval", "error", 0),
+    ("skipped", "when", "error", 0),
+    ("fail", "interval", "error", 1),
+    ("fail", "interval", "warning", 0),
+    ("error", "no-baseline", "error", 3),
+    ("error", "metric-absent", "warning", 3),
+    ("error", "no-unit", "error", 2),
+    ("error", "improving-side", "warning", 2),
+    ("undecided", "interval", "error", 3),
+    ("undecided", "interval", "warning", 0),
 ]
 
 
-@pytest.mark.parametrize(("outcome", "reason", "severity", "on_inconclusive", "code"), VERDICTS)
-def test_one_verdict(outcome: Any, reason: str, severity: Any, on_inconclusive: Any, code: int) -> None:
-    settings = Settings(severity=severity, on_inconclusive=on_inconclusive)
-    assert verdict_exit_code(outcome, reason, settings) == code
+@pytest.mark.parametrize(("outcome", "reason", "severity", "code"), VERDICTS)
+def test_one_verdict(outcome: Any, reason: str, severity: Any, code: int) -> None:
+    assert verdict_exit_code(outcome, reason, severity) == code
 
 
 STORED = [
@@ -53,17 +43,12 @@ STORED = [
     ("fail", "interval", 1, 1),
     ("fail", "interval", 0, 1),
     ("error", "no-baseline", 0, 3),
-    ("inconclusive", "interval", 0, 0),
-    ("inconclusive", "interval", 1, 1),
-    ("inconclusive", "interval", 3, 3),
-    ("inconclusive", "interval", 2, 0),
-    ("inconclusive", "thin-tail", 0, 0),
-    ("inconclusive", "thin-tail", 4, 3),
+    ("undecided", "interval", 0, 3),
 ]
 
 
 @pytest.mark.parametrize(("outcome", "reason", "stated", "code"), STORED)
-def test_a_stored_verdict_states_only_what_its_rule_said_of_not_being_able_to_tell(
+def test_the_exit_code_of_a_stored_verdict_is_that_of_its_outcome(
     outcome: Any, reason: str, stated: int, code: int
 ) -> None:
     assert stored_exit_code(verdict(outcome, reason, stated)) == code
@@ -80,10 +65,10 @@ def test_the_worst_of_several(codes: list[int], worst: int) -> None:
     assert worst_exit_code(codes) == worst
 
 
-PASSED, FAILED, OPEN = verdict("pass"), verdict("fail", code=1), verdict("inconclusive")
+PASSED, FAILED = verdict("pass"), verdict("fail", code=1)
 SKIPPED, ASKED = verdict("skipped", "when"), verdict("skipped", "no-baseline")
-SUSPECT, ABSENT = verdict("suspect", code=3), verdict("error", "metric-absent", 3)
-UNKNOWN, UNSURE = verdict("error", "no-unit", 2), verdict("inconclusive", code=3)
+OPEN, ABSENT = verdict("undecided", code=3), verdict("error", "metric-absent", 3)
+UNKNOWN, WARNED = verdict("error", "no-unit", 2), verdict("undecided", severity="warning")
 BROKEN, OF_A_SERIES = Problem("error", "cut", HERE), Problem("error", "NaN", HERE, Key("m"))
 HINT = Problem("warning", "cut", HERE)
 
@@ -103,14 +88,14 @@ REPORTS = [
     ([SKIPPED, ASKED], [], "0 skipped"),
     ([ASKED], [], "0 skipped"),
     ([verdict("skipped", "metric-absent")], [], "0 skipped"),
-    ([OPEN, PASSED], [], "0 inconclusive"),
+    ([WARNED, PASSED], [], "0 pass"),
+    ([OPEN, PASSED], [], "3 undecided"),
+    ([OPEN, OPEN], [], "3 undecided"),
+    ([OPEN], [BROKEN], "3 error"),
+    ([OPEN, FAILED], [], "1 fail"),
     ([verdict("fail", severity="warning")], [], "0 pass"),
     ([verdict("fail", severity="warning"), SKIPPED], [], "0 pass"),
-    ([SUSPECT, PASSED], [], "3 suspect"),
-    ([SUSPECT, SUSPECT], [], "3 suspect"),
-    ([UNSURE, PASSED], [], "3 inconclusive"),
-    ([SUSPECT, UNSURE], [], "3 suspect"),
-    ([ABSENT, SUSPECT], [], "3 error"),
+    ([ABSENT, OPEN], [], "3 error"),
 ]
 
 

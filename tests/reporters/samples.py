@@ -6,7 +6,7 @@ from sample_verdicts import (
     CANNOT_EXCLUDE,
     FAILED_CHANGE,
     FAILED_LIMIT,
-    INCONCLUSIVE,
+    OPEN,
     PASSED_BOTH_WAYS,
     RULES,
     SKIPPED,
@@ -45,7 +45,7 @@ EVERY_OUTCOME = Report(
         change(),
         WARNED_CHANGE,
         SUSPECT,
-        INCONCLUSIVE,
+        OPEN,
         CANNOT_EXCLUDE,
         ABSENT,
         SKIPPED,
@@ -81,9 +81,9 @@ ALL_PASS = Report(
 )
 WARNINGS_ONLY = replace(
     EVERY_OUTCOME,
-    outcome="inconclusive",
+    outcome="pass",
     exit_code=0,
-    verdicts=(limit(), INCONCLUSIVE, WARNED_CHANGE),
+    verdicts=(limit(), OPEN, WARNED_CHANGE),
     problems=(),
     policy=Policy(None, "5e" * 32, "b1" * 32),
 )
@@ -129,7 +129,7 @@ _GONE = replace(
 #: One rank became slow, and a kernel was replaced: three verdicts follow, one does not.
 WITH_CAUSES = replace(
     EVERY_OUTCOME,
-    verdicts=(FAILED_CHANGE, limit(), SUSPECT, _GONE, INCONCLUSIVE),
+    verdicts=(FAILED_CHANGE, limit(), SUSPECT, _GONE, OPEN),
     problems=(),
     causes=CauseReport(
         causes=(

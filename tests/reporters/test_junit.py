@@ -9,7 +9,7 @@ from hypothesis import given
 from junitparser import JUnitXml
 from lxml import etree
 from msgspec.structs import replace
-from sample_verdicts import ABSENT, FAILED_LIMIT, INCONCLUSIVE, SUSPECT, limit
+from sample_verdicts import ABSENT, FAILED_LIMIT, OPEN, SUSPECT, limit
 from samples import ALL_PASS, EVERY_OUTCOME, SHORT_REPORTS, WITH_MANY
 
 from perfgate.core import Location, Problem
@@ -64,10 +64,10 @@ MAPPING = [
     (FAILED_LIMIT, "failure", "perfgate.limit"),
     (replace(FAILED_LIMIT, kind="change"), "failure", "perfgate.regression"),
     (replace(FAILED_LIMIT, exit_code=0, severity="warning"), "skipped", "skipped"),
-    (SUSPECT, "error", "perfgate.suspect"),
+    (SUSPECT, "error", "perfgate.undecided"),
     (replace(SUSPECT, exit_code=0), "skipped", "skipped"),
-    (INCONCLUSIVE, "skipped", "skipped"),
-    (replace(INCONCLUSIVE, exit_code=3), "error", "perfgate.inconclusive"),
+    (OPEN, "skipped", "skipped"),
+    (replace(OPEN, exit_code=3), "error", "perfgate.undecided"),
     (ABSENT, "error", "perfgate.metric_absent"),
     (limit(outcome="skipped", message="not here"), "skipped", "skipped"),
 ]

@@ -1,6 +1,7 @@
 """Stored reports read back: exactly what was written, and nothing that was not."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,68 @@ def test_a_report_of_an_earlier_version_is_read():
     assert json.loads(json_report.render(found)) == rounded
 
 
+OLDER = Path(__file__).with_name("report-2.json").read_text(encoding="utf-8")
+
+
+def older(*path, to):
+    """The JSON of a report of an earlier version with one value changed."""
+    return changed(OLDER, *path, to=to)
+
+
+def test_outcomes_of_an_earlier_version_are_those_of_today():
+    """`report-2.json` has a suspect limit, an inconclusive one, and one with `on_inconclusive: error`."""
+    found, problems = read(OLDER.encode(), "report-2.json")
+    assert problems == []
+    assert found is not None
+    assert [(one.outcome, one.suspect) for one in found.verdicts] == [
+        ("undecided", True),
+        ("pass", False),
+        ("undecided", False),
+    ]
+    assert (found.outcome, found.counts) == ("undecided", {"undecided": 2, "pass": 1})
+
+
+OLD_VERDICTS = [
+    # what an old verdict states                                          how it is read
+    ({"exit_code": 0}, "pass"),
+    ({"exit_code": 1}, "fail"),
+    ({"exit_code": 3}, "undecided"),
+    ({"exit_code": 2}, "undecided"),  # forged: no inconclusive verdict had it
+    ({"exit_code": 0, "reason": "cannot-exclude"}, "undecided"),
+    ({"exit_code": 0, "reason": "noise-unknown"}, "undecided"),
+    ({"exit_code": 0, "reason": "thin-tail"}, "pass"),
+    ({"exit_code": 0, "outcome": "suspect"}, "undecided"),
+]
+
+
+@pytest.mark.parametrize(("fields", "outcome"), OLD_VERDICTS)
+def test_an_old_outcome_never_becomes_better(fields, outcome):
+    document = json.loads(OLDER)
+    document["verdicts"][1].update(fields)
+    document["counts"] = Counter(one["outcome"] for one in document["verdicts"])
+    found, problems = read(json.dumps(document).encode(), "r.json")
+    assert problems == []
+    assert found is not None
+    assert found.verdicts[1].outcome == outcome
+
+
+def test_old_counts_are_compared_with_old_outcomes():
+    _, [problem] = read(older("counts", to={"undecided": 2, "pass": 1}), "r.json")
+    assert "the report was altered" in problem.message
+
+
+def test_a_problem_outranks_an_open_answer_of_an_old_report():
+    found, _ = read(older("problems", to=json.loads(WHOLE)["problems"]), "r.json")
+    assert found is not None
+    assert found.outcome == "error"
+
+
+def test_an_old_outcome_of_the_working_tree_is_left_open():
+    found, _ = read(older("policy", "own_outcome", to="inconclusive"), "r.json")
+    assert found is not None
+    assert found.policy.own_outcome == "undecided"
+
+
 @briefly
 @given(reports)
 def test_any_report_gives_the_same_bytes_again(report):
@@ -47,7 +110,12 @@ def test_any_report_gives_the_same_bytes_again(report):
 
 def edited(*path, to):
     """The JSON of a report with one value changed."""
-    document = json.loads(json_report.render(EVERY_OUTCOME))
+    return changed(json_report.render(EVERY_OUTCOME), *path, to=to)
+
+
+def changed(text, *path, to):
+    """The JSON document with one value changed."""
+    document = json.loads(text)
     *parents, last = path
     target = document
     for part in parents:

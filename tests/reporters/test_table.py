@@ -70,7 +70,7 @@ def test_no_line_is_a_command_for_github(report, width, colour):
 def test_the_answer_is_one_line_with_the_worst_first(report, width):
     [line] = render(report, width=width, quiet=True).splitlines()
     word, whole = answer.headline(report)
-    assert line.startswith(f"{word}  {answer.tally(report)[0]}")
+    assert line.startswith(f"{word}  {answer.counts(report)[0]}")
     assert line.endswith(f"(exit {report.exit_code})")
     assert line == f"{word}  {whole}" or ", ... (exit" in line
     assert render(report, width=width).splitlines()[-1] == line

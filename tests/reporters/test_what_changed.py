@@ -113,7 +113,7 @@ def test_a_report_has_one_finding_a_cause() -> None:
         "1 slow rank 2 (the o",
         "2 replaced: forward ",
         "3 more memory at the",
-        "? inconclusive: back",
+        "? undecided: backwar",
     ]
     follows = page.xpath("//div[@id='cause-1']//li/a/@href")
     assert follows == ["#verdict-0", "#verdict-2"]

@@ -124,7 +124,25 @@ WARNED = replace(CHANGE, rule="peak", metric="peak", severity="warning", exit_co
 QUARANTINED = replace(
     CHANGE, rule="odd", metric="odd", exit_code=0, quarantine=Quarantine("2026-12-22", "R", ended=False)
 )
-INCONCLUSIVE = replace(CHANGE, rule="load", metric="load", outcome="inconclusive", reason="cannot-exclude", exit_code=0)
+OPEN = replace(
+    CHANGE, rule="load", metric="load", outcome="undecided", reason="cannot-exclude", severity="warning", exit_code=0
+)
+EXCLUDES = replace(PASSED, not_excluded=0.0712)
+SKIPPED = replace(PASSED, rule="rare", outcome="skipped", reason="when")
+#: Verdicts of a pass, and what is special about them.
+PASSES: dict[str, tuple[Verdict, ...]] = {
+    "one rule": (EXCLUDES,),
+    "several rules": (EXCLUDES, replace(EXCLUDES, rule="b", metric="b", not_excluded=0.0798)),
+    "one much better": (replace(EXCLUDES, not_excluded=0.0298), replace(EXCLUDES, rule="b", not_excluded=0.0798)),
+    "memory": (replace(EXCLUDES, unit="B"),),
+    "a rate": (replace(EXCLUDES, unit="1/s", better="higher", not_excluded=-0.0712),),
+    "both ways": (replace(EXCLUDES, unit="1", two_sided=True, not_excluded=-0.0712),),
+    "a gain": (replace(EXCLUDES, not_excluded=-0.2),),
+    "exact": (replace(PASSED, reason="exact"),),
+    "all that does not count": (EXCLUDES, WARNED, replace(OPEN, rule="w"), QUARANTINED, SKIPPED),
+    "only a warning": (WARNED,),
+    "some labels skipped": (EXCLUDES, replace(EXCLUDES, metric="b", outcome="skipped", reason="when")),
+}
 ABSENT = replace(CHANGE, rule="gone", outcome="error", reason="no-data", exit_code=3, change=None, new=None, base=None)
 UNREAD = Problem("error", "the file is cut", Location("new.log", 7))
 NOTHING_READ = Problem("error", "no measurements", Location("new.log"))
@@ -132,7 +150,7 @@ OF_FORWARD = Problem("error", "NaN", Location("new.log", 9), Key.of("forward", r
 REPORT = Report(
     outcome="fail",
     exit_code=1,
-    verdicts=(PASSED, WARNED, QUARANTINED, INCONCLUSIVE, CHANGE),
+    verdicts=(PASSED, WARNED, QUARANTINED, OPEN, CHANGE),
     problems=(UNREAD, OF_FORWARD),
     policy=POLICY,
     suite="gpt",
@@ -151,7 +169,7 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.worst_first, "", REPORT.verdicts)
     yield say(answer.by_rule, "", (*REPORT.verdicts, replace(CHANGE, metric="backward")))
     of_outcomes = {"pass": PASSED, "warning": WARNED, "quarantined": QUARANTINED, "fail": CHANGE}
-    for case, verdict in {**of_outcomes, "does not block": INCONCLUSIVE}.items():
+    for case, verdict in of_outcomes.items():
         for function in (answer.needs_attention, answer.shows_notes, answer.is_warning, answer.effect):
             yield say(function, case, verdict)
     yield say(answer.unrelated_errors, "", REPORT)
@@ -164,6 +182,11 @@ def of_the_answer() -> Iterator[Said]:
     for case, report in reports.items():
         yield say(answer.headline, case, report)
         yield say(answer.tally, case, report)
+    for case, verdicts in PASSES.items():
+        yield say(answer.headline, case, Report("pass", 0, verdicts))
+    yield say(answer.counts, "fail", REPORT)
+    yield say(answer.counts, "pass", Report("pass", 0, PASSES["all that does not count"]))
+    yield say(answer.excluded_change, "", PASSES["one much better"])
     yield say(answer.origin, "", REPORT)
     yield say(answer.origin, "a ref without a commit", replace(REPORT, policy=replace(POLICY, commit=None)))
     yield say(answer.next_step, "", NextStep("run-again", "TEXT"))

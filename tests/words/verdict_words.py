@@ -24,7 +24,7 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.baseline import HostLevel
-from perfgate.core.results import ChangeResult, Doubt, LimitResult
+from perfgate.core.results import ChangeResult, Doubt, Judgement, LimitResult
 from perfgate.words import change, doubts, limit, notes, steps
 
 HERE = Acceptance(runs=("new.log",))
@@ -43,21 +43,26 @@ CHANGE = ChangeResult(
     new_runs=1,
     tolerance=0.05,
 )
-DOUBTED = {"outcome": "inconclusive", "at_worst": 0.1, "not_excluded": 0.139, "high": 0.139}
+DOUBTED = {"outcome": "undecided", "at_worst": 0.1, "not_excluded": 0.139, "high": 0.139}
+SUSPECT = {"outcome": "undecided", "suspect": True}
+OPEN = Judgement("undecided", "interval")
 UNKNOWN_NOISE = {**DOUBTED, "reason": "noise-unknown", "base_runs": 1}
 NOT_EXCLUDED = {**DOUBTED, "reason": "cannot-exclude"}
 MESSAGES: dict[str, dict[str, Any]] = {
     "pass": {},
     "improved": {"improved": True, "estimate": -0.2, "low": -0.21, "high": -0.19, "new_value": 0.289},
     "fail": {"outcome": "fail", "at_worst": 0.1},
-    "suspect": {"outcome": "suspect"},
-    "suspect, several runs": {"outcome": "suspect", "at_worst": 0.1, "new_runs": 3},
-    "inconclusive": {"outcome": "inconclusive"},
-    "inconclusive, excluded": {**DOUBTED, "not_excluded": 0.08},
+    "suspect": SUSPECT,
+    "suspect, one run": {**SUSPECT, "at_worst": 0.1},
+    "suspect, several runs": {**SUSPECT, "at_worst": 0.1, "new_runs": 3},
+    "undecided": {"outcome": "undecided"},
+    "undecided, excluded": {**DOUBTED, "not_excluded": 0.08},
+    "pass, not excluded by the tolerance": {"outranked": OPEN, "at_worst": 0.1, "not_excluded": 0.08},
+    "pass, without a promise": {"outranked": OPEN},
     "noise-unknown": UNKNOWN_NOISE,
     "cannot-exclude": NOT_EXCLUDED,
     "cannot-exclude, too few runs": {**NOT_EXCLUDED, "high": 0.05},
-    "thin-tail": {"outcome": "inconclusive", "reason": "thin-tail"},
+    "thin-tail": {"outcome": "undecided", "reason": "thin-tail"},
     "exact": {"reason": "exact"},
     "no relative change": {"estimate": None},
     "no relative change, equal": {"estimate": None, "new_value": 0.361},
@@ -66,15 +71,16 @@ CHANGE_STEPS: dict[str, dict[str, Any]] = {
     "pass": {},
     "improved": {"improved": True},
     "fail": {"outcome": "fail", "at_worst": 0.1},
-    "suspect": {"outcome": "suspect"},
-    "suspect, one run": {"outcome": "suspect", "at_worst": 0.1},
-    "suspect, two runs": {"outcome": "suspect", "at_worst": 0.1, "new_runs": 2},
-    "suspect, three runs": {"outcome": "suspect", "at_worst": 0.1, "new_runs": 3},
-    "thin-tail": {"outcome": "inconclusive", "reason": "thin-tail"},
-    "inconclusive": {"outcome": "inconclusive"},
-    "inconclusive, 3 runs needed": {"outcome": "inconclusive", "runs_needed": 3},
-    "inconclusive, 1 run needed": {"outcome": "inconclusive", "runs_needed": 1},
-    "inconclusive, excluded": {**DOUBTED, "excluded": True},
+    "pass, open": {"outranked": OPEN, "runs_needed": 3},
+    "suspect": SUSPECT,
+    "suspect, one run": {**SUSPECT, "at_worst": 0.1},
+    "suspect, two runs": {**SUSPECT, "at_worst": 0.1, "new_runs": 2},
+    "suspect, three runs": {**SUSPECT, "at_worst": 0.1, "new_runs": 3},
+    "thin-tail": {"outcome": "undecided", "reason": "thin-tail"},
+    "undecided": {"outcome": "undecided"},
+    "undecided, 3 runs needed": {"outcome": "undecided", "runs_needed": 3},
+    "undecided, 1 run needed": {"outcome": "undecided", "runs_needed": 1},
+    "undecided, excluded": {**DOUBTED, "excluded": True},
     "noise-unknown": UNKNOWN_NOISE,
     "cannot-exclude, one run": {**NOT_EXCLUDED, "runs_needed": 3},
     "cannot-exclude, two runs": {**NOT_EXCLUDED, "runs_needed": 3, "new_runs": 2},
@@ -82,7 +88,7 @@ CHANGE_STEPS: dict[str, dict[str, Any]] = {
     "cannot-exclude": NOT_EXCLUDED,
 }
 #: Between pairs, the other cases are these, too.
-STEPS_OF_PAIRS = ("pass", "improved", "fail", "suspect", *(case for case in CHANGE_STEPS if case.startswith("incon")))
+STEPS_OF_PAIRS = ("pass", "improved", "fail", "suspect", *(case for case in CHANGE_STEPS if case.startswith("undec")))
 POOLED = PooledRuns("main", ("12f6784632", "e6f895e19e"), 0.068, 0.039, 0.098, decides=True)
 
 
@@ -107,11 +113,14 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     # fields of the result, and options of the sentence
     "pass": ({}, {}),
     "fail": ({"outcome": "fail"}, {}),
-    "suspect": ({"outcome": "suspect"}, {}),
-    "inconclusive": ({"outcome": "inconclusive"}, {}),
+    "suspect": (SUSPECT, {}),
+    "undecided": ({"outcome": "undecided"}, {}),
+    "pass, open": ({"outranked": OPEN}, {}),
+    "pass, all values keep it": ({"outranked": OPEN, "high": None, "share": 0.0}, {"is_open": True}),
+    "pass, too few values": ({"outranked": OPEN, "high": None, "share": 0.04}, {"is_open": True}),
     "every-value": ({"outcome": "fail", "reason": "every-value"}, {}),
-    "open": ({"outcome": "inconclusive", "high": None}, {"is_open": True}),
-    "cannot-exclude": ({"outcome": "inconclusive", "reason": "cannot-exclude"}, {}),
+    "open": ({"outcome": "undecided", "high": None}, {"is_open": True}),
+    "cannot-exclude": ({"outcome": "undecided", "reason": "cannot-exclude"}, {}),
     "exact, one number": ({"low": 0.0426, "high": 0.0426, "n": None}, {}),
     "several runs": ({"n_effective": None, "runs": 3}, {}),
     "warm-up": ({}, {"dropped": 12}),
@@ -127,12 +136,14 @@ def of_limits() -> Iterator[Said]:
         )
     yield say(limit.rank_values, "", "backward median", (0.21, 0.2), "s", "slowest", "median")
     where, asks = "rules/training.yaml:6", "under 50 ms"
-    for case in ("pass", "fail", "suspect", "inconclusive"):
-        yield say(limit.limit_next_step, case, replace(LIMIT, outcome=case), asks, where, None)
-    failed, unknown = (replace(LIMIT, outcome=outcome) for outcome in ("fail", "inconclusive"))
+    suspect = replace(LIMIT, **SUSPECT)
+    yield say(limit.limit_next_step, "pass", LIMIT, asks, where, None)
+    failed, unknown = (replace(LIMIT, outcome=outcome) for outcome in ("fail", "undecided"))
+    for case, result in {"fail": failed, "suspect": suspect, "undecided": unknown}.items():
+        yield say(limit.limit_next_step, case, result, asks, where, None)
     yield say(limit.limit_next_step, "fail, a lower bound on a ref", failed, "at least 95%", where, None, "main")
-    yield say(limit.limit_next_step, "suspect, values needed", replace(LIMIT, outcome="suspect"), asks, where, 59)
-    yield say(limit.limit_next_step, "inconclusive, open", unknown, asks, where, 59, is_open=True)
+    yield say(limit.limit_next_step, "suspect, values needed", suspect, asks, where, 59)
+    yield say(limit.limit_next_step, "undecided, open", unknown, asks, where, 59, is_open=True)
 
 
 ALLOWED = Allowance("forward", 0.22, "ada", "worth it", date(2026, 1, 31))

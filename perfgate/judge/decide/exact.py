@@ -79,6 +79,9 @@ def _change(reference: FloatArray, run: FloatArray) -> FloatArray:
         return np.asarray(run - reference[0])
     if len(reference) == len(run):
         return np.asarray(np.sort(run) - np.sort(reference))
+    if len(run) > 1 and len(reference) > 1:  # the last step lacks what follows the others before the next one
+        last = min(run[-1] - reference[-1:], run[-1] - reference[-2:-1], key=abs)
+        return np.append(_change(reference[:-1], run[:-1]), last)
     return min(
         _alignments(reference, run), key=lambda change: (int(np.count_nonzero(change)), float(np.abs(change).sum()))
     )

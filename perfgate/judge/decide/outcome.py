@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.core import OUTCOMES, Outcome
+from perfgate.core import BROKEN_PROMISES, OUTCOMES, Outcome
 from perfgate.core.results import ChangeResult, Doubt, LimitResult, Result
 from perfgate.judge.decide.change import p_beyond, weigh
 from perfgate.judge.decide.exact import judge_work
@@ -55,8 +55,6 @@ _RANKS = (
     _Rank("implausible", (*_GREEN, "error"), "undecided", "undecided"),  # a metric that became 0 has no ratio
     _Rank("runs-disagree", _GREEN, "undecided", "undecided"),
 )
-#: Reasons that `on_inconclusive: warn` does not accept: exit 0 excludes `at_worst`.
-_BROKEN_PROMISES = ("cannot-exclude", "noise-unknown")
 
 
 def decide(questions: Sequence[Question]) -> list[Result]:
@@ -165,7 +163,7 @@ def _settled(found: Result, exceptions: Exceptions) -> Result:
     if _answer(found) != "open":
         return found
     policy = exceptions.on_open or ("error" if found.reason == "thin-tail" else "warn")
-    if policy == "warn" and found.reason in _BROKEN_PROMISES:
+    if policy == "warn" and found.reason in BROKEN_PROMISES:
         policy = "error"
     outcomes: dict[str, Outcome] = {"warn": "pass", "error": "undecided", "fail": "fail"}
     return replace(found, outcome=outcomes[policy])
