@@ -1,5 +1,6 @@
 """Quantities: what each unit is worth, and that no value prints as nonsense."""
 
+import json
 import re
 
 import pytest
@@ -15,6 +16,7 @@ from perfgate.core.units import (
     format_value,
     printed_base,
 )
+from perfgate.schemas import FOLDER
 
 WORTH = {
     "s": {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600},
@@ -54,6 +56,12 @@ def test_letter_case_counts_and_nothing_is_guessed(symbol):
 
 def test_every_unit_has_a_base_that_can_be_shown():
     assert {unit.base for unit in UNITS.values()} <= set(BASE_UNITS)
+
+
+def test_a_stored_series_may_have_any_base_unit():
+    text = (FOLDER / "baseline.schema.json").read_text("utf-8")
+    enums = re.findall(r'"The base unit.", "enum": (\[[^]]*\])', text)
+    assert [json.loads(one) for one in enums] == [list(BASE_UNITS)] * 2
 
 
 SHOWN = [

@@ -19,6 +19,7 @@ each stream, `/device:TPU:0` the lines Steps, XLA Modules and XLA Ops.
 | `kernel.NAME` | s | each kernel and copy on a stream of a GPU |
 | `module.NAME` | s | each execution of a compiled program on a device |
 | `range.NAME` | s | other events of the host, such as `jax.profiler.TraceAnnotation` |
+| `work.*` | | the exact work of a step on GPUs: see `xplane_work` |
 
 Series of devices have the label `device`. A call belongs to the step in which it begins; calls outside of all steps,
 such as those of the compilation, are left out if there are steps. Events of Python functions (`$file.py:1 name`) and of
@@ -28,7 +29,6 @@ the runtime (`Class::Function`) are not read.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
@@ -39,11 +39,15 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.trackers.logged_values import DamagedError, fields, message_of, signed, text_of
+from perfgate.readers.xplane_events import Event, Steps
+from perfgate.readers.xplane_work import add_work
 
 NAME = "xplane"
 TITLE = "a profile of JAX or XLA (`*.xplane.pb`)"
 METRICS = (
-    "`step.time`, `step.device_compute`, `op.NAME`, `kernel.NAME`, `module.NAME`, `range.NAME`; labelled with `device`"
+    "`step.time`, `step.device_compute`, `op.NAME`, `kernel.NAME`, `module.NAME`, `range.NAME`; with `device`; "
+    "of GPUs the exact work of a step: `work.kernels`, `.blocks`, `.launches`, `.graph_launches`, `.copies` and "
+    "`.copied_bytes`, `.memsets`, `.device_time`"
 )
 CHECKED = (
     "JAX 0.10.2 on a CPU: profiles that it wrote, with the step times that XProf 2.24.2 shows; for GPUs and TPUs files"
@@ -59,18 +63,9 @@ _DEVICE = re.compile(r"/device:(?:CUSTOM:)?([A-Za-z_ ]+):(\d+)")
 #: `%fusion.3 = f32[8]{0} fusion(...)`, and `jit_step(1234567890)`.
 _HLO, _PROGRAM = re.compile(r"%?([\w.-]+) = "), re.compile(r"(.+?)\(\d+\)")
 _RUNTIME = re.compile(r"\$|end: |.*::")
-_STEP_NUM, _HLO_OP, _DEVICE_TYPE = "step_num", "hlo_op", "device_type_string"
+_STEP_NUM, _HLO_OP, _DEVICE_TYPE, _CORRELATION = "step_num", "hlo_op", "device_type_string", "correlation_id"
+_DETAILS = ("kernel_details", "memcpy_details")
 _LONGEST = 200
-
-
-class _Event(Struct):
-    """One event, in ps since 1970."""
-
-    name: str
-    start: int
-    duration: int
-    step: int | None = None
-    is_op: bool = False
 
 
 class _Plane(Struct):
@@ -84,21 +79,7 @@ class _Plane(Struct):
 
 
 #: A line of a plane: its name and its events.
-_Line = tuple[_Plane, str, list[_Event]]
-
-
-class _Steps(Struct):
-    """The steps of the host: where each begins, and its number."""
-
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-
-    def of(self, start: int) -> int | None:
-        """Return the index of the step in which an event begins; the time until the next step belongs to a step."""
-        index = bisect_right(self.starts, start) - 1
-        is_last = index == len(self.starts) - 1
-        return None if index < 0 or (is_last and start >= self.ends[index]) else index
+_Line = tuple[_Plane, str, list[Event]]
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -113,6 +94,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         steps = _steps_of(run, [events for plane, _, events in lines if not _DEVICE.match(plane.name)])
         _add_events(run, lines, steps)
         _add_compute(run, lines, steps)
+        add_work(run, [events for plane, _, events in lines if not _DEVICE.match(plane.name)], _streams(lines), steps)
         if not steps.starts and not any(line == "Steps" for _, line, _ in lines):
             run.say("warning", "this profile has no steps: annotate them with jax.profiler.StepTraceAnnotation")
         for plane in planes:
@@ -148,10 +130,10 @@ def _named(entry: bytes, display: int | None) -> tuple[int, str]:
     return key, (names.get(display) if display else "") or names[2]
 
 
-def _events(plane: _Plane, message: bytes) -> tuple[str, list[_Event]]:
+def _events(plane: _Plane, message: bytes) -> tuple[str, list[Event]]:
     """Return the name of a line, and its events in order of time."""
     name, start, events = "", 0, []
-    wanted = {number for number, stat in plane.stats.items() if stat in (_STEP_NUM, _HLO_OP)}
+    wanted = {number for number, stat in plane.stats.items() if stat in (_STEP_NUM, _HLO_OP, _CORRELATION, *_DETAILS)}
     for number, value in fields(message):
         if number in (2, 11) and not name:
             name = text_of(value)
@@ -169,8 +151,13 @@ def _integer(value: int | bytes | None) -> int:
     return signed(value) if isinstance(value, int) else 0
 
 
-def _event(plane: _Plane, message: bytes, wanted: set[int]) -> _Event:
-    event = _Event("", 0, 0)
+def _number(stat: Mapping[int, int | bytes]) -> int | None:
+    """Return the integer of a stat; None if it has another value."""
+    return next((_integer(value) for field, value in stat.items() if field in (3, 4)), None)
+
+
+def _event(plane: _Plane, message: bytes, wanted: set[int]) -> Event:
+    event = Event("", 0, 0)
     for number, value in fields(message):
         if number == 1:
             event.name = plane.events.get(_integer(value), "")
@@ -182,14 +169,18 @@ def _event(plane: _Plane, message: bytes, wanted: set[int]) -> _Event:
             stat = dict(fields(message_of(value)))
             name = plane.stats.get(_integer(stat.get(1)))
             if name == _STEP_NUM:
-                event.step = next((_integer(one) for at, one in stat.items() if at in (3, 4)), None)
+                event.step = _number(stat)
+            elif name == _CORRELATION:
+                event.correlation = _number(stat)
+            elif name in _DETAILS:
+                event.details = text_of(stat[5]) if 5 in stat else plane.stats.get(_integer(stat.get(7)), "")
             event.is_op = event.is_op or name == _HLO_OP
     return event
 
 
-def _steps_of(run: RunBuilder, lines: Sequence[Sequence[_Event]]) -> _Steps:
+def _steps_of(run: RunBuilder, lines: Sequence[Sequence[Event]]) -> Steps:
     """Return the steps that the host annotated, and add their times."""
-    steps = _Steps()
+    steps = Steps()
     found = sorted((one for events in lines for one in events if one.step is not None), key=lambda one: one.start)
     for one in found:
         if steps.starts and one.start < steps.ends[-1]:
@@ -201,7 +192,7 @@ def _steps_of(run: RunBuilder, lines: Sequence[Sequence[_Event]]) -> _Steps:
     return steps
 
 
-def _add_events(run: RunBuilder, lines: Sequence[_Line], steps: _Steps) -> None:
+def _add_events(run: RunBuilder, lines: Sequence[_Line], steps: Steps) -> None:
     """Add the events of all lines to the series of their names, in order of time."""
     found: list[tuple[int, Key, int, int | None]] = []
     for plane, line, events in lines:
@@ -221,7 +212,7 @@ def _add_events(run: RunBuilder, lines: Sequence[_Line], steps: _Steps) -> None:
         run.sample(key, "s", duration, None, per=_PS, step=step)
 
 
-def _family(line: str, event: _Event, *, is_device: bool) -> str:
+def _family(line: str, event: Event, *, is_device: bool) -> str:
     """Return what an event is: a step, an operation, ...; empty for one that is not read."""
     if is_device:
         known = {"Steps": "step", "XLA Ops": "op", "Async XLA Ops": "op", "XLA Modules": "module"}
@@ -239,7 +230,7 @@ def _short(name: str, family: str) -> str:
     return " ".join((program[1] if program else name).split())[:_LONGEST]
 
 
-def _add_compute(run: RunBuilder, lines: Sequence[_Line], steps: _Steps) -> None:
+def _add_compute(run: RunBuilder, lines: Sequence[_Line], steps: Steps) -> None:
     """Add for each step and device how long at least one operation or kernel ran; calls may overlap."""
     spans: dict[str, list[tuple[int, int]]] = {}
     for plane, line, events in lines:
@@ -254,7 +245,7 @@ def _add_compute(run: RunBuilder, lines: Sequence[_Line], steps: _Steps) -> None
             run.sample(key, "s", busy.get(index, 0), None, per=_PS, step=number)
 
 
-def _busy(spans: Sequence[tuple[int, int]], steps: _Steps) -> Mapping[int, int]:
+def _busy(spans: Sequence[tuple[int, int]], steps: Steps) -> Mapping[int, int]:
     """Return the length of the union of the spans that begin in each step."""
     found: dict[int, int] = {}
     last = 0
@@ -263,6 +254,15 @@ def _busy(spans: Sequence[tuple[int, int]], steps: _Steps) -> Mapping[int, int]:
         if index is not None and end > last:
             found[index] = found.get(index, 0) + end - max(start, last)
         last = max(last, end)
+    return found
+
+
+def _streams(lines: Sequence[_Line]) -> Mapping[str, list[Event]]:
+    """Return the events of the streams of each GPU."""
+    found: dict[str, list[Event]] = {}
+    for plane, line, events in lines:
+        if (device := _DEVICE.match(plane.name)) and line.startswith("Stream #"):
+            found.setdefault(device[2], []).extend(events)
     return found
 
 

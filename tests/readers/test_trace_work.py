@@ -165,6 +165,17 @@ def test_a_trace_that_must_be_repaired_has_the_same_work() -> None:
     assert work_of(found) == work(*PROGRAM)
 
 
+@pytest.mark.parametrize("number", ["1e999999", "9" * 200, "-1e300", "true", "NaN"])
+def test_an_absurd_grid_is_no_number_of_blocks(number: str) -> None:
+    absurd = [call("cudaLaunchKernel", 30, 5), kernel(60, 5, grid="GRID"), event("overhead", "ODD", 5)]
+    text = json.dumps({"schemaVersion": 1, "traceEvents": [*PROGRAM, *absurd]})
+    text = text.replace('"GRID"', f"[{number}, {number}, {number}]")
+    for broken in (text, text.replace('"ODD"', '"a "quoted" name"')):
+        found = work_of(run_of(broken))
+        assert 'blocks{device="0"}' not in found
+        assert found['kernels{device="0"}'] == [2, 4]
+
+
 def test_collectives_by_op() -> None:
     message = {"dtype": "Float", "In msg nelems": 10, "Out msg nelems": 10}
     nccl = [kernel(60 + at, 5 + at, **{"Collective name": "allreduce"}, **message) for at in range(2)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import FIXTURES, errors, run_of, said, steps_of, values_of
+from reading import FIXTURES, SHARED, errors, run_of, said, steps_of, values_of
 
 from perfgate.core.resource_limits import parse_limits
 from perfgate.readers import Source, read
@@ -19,7 +19,7 @@ FILE = FIXTURES / "xplane" / "steps.xplane.pb"
 #: `stepTimeMs` of the overview page that XProf 2.24.2 makes of this file.
 OF_XPROF = [1.344951, 0.969874, 0.814512, 0.668735, 0.767062]
 MS = 10**9  # in ps
-Event = tuple[str, int, int] | tuple[str, int, int, dict[str, int]]
+Event = tuple[str, int, int] | tuple[str, int, int, dict[str, int | str]]
 
 
 def varint(value: int) -> bytes:
@@ -40,7 +40,7 @@ def message(field: int, data: bytes | str) -> bytes:
 
 
 def plane(name: str, lines: dict[str, list[Event]], device_type: str = "") -> bytes:
-    """XPlane: the events of each line are (name, offset in ps, duration in ps, integer stats)."""
+    """XPlane: the events of each line are (name, offset in ps, duration in ps, stats)."""
     names: dict[str, int] = {}
     stats: dict[str, int] = {}
 
@@ -53,7 +53,8 @@ def plane(name: str, lines: dict[str, list[Event]], device_type: str = "") -> by
         for event, offset, duration, *more in events:
             own = number(1, known(names, event)) + number(2, offset) + number(3, duration)
             for stat, value in (more[0] if more else {}).items():
-                own += message(4, number(1, known(stats, stat)) + number(4, value))
+                text = message(5, value) if isinstance(value, str) else number(4, value)
+                own += message(4, number(1, known(stats, stat)) + text)
             line += message(4, own)
         body += message(3, line)
     extra = message(6, number(1, known(stats, "device_type_string")) + message(5, device_type)) if device_type else b""
@@ -108,6 +109,61 @@ def test_a_profile_of_gpus() -> None:
         'step.device_compute{device="0"}': [0.008, 0.001],
     }
     assert steps_of(run)['kernel.tanh{device="0"}'] == [4]
+
+
+def launched(name: str, start: int, correlation: int, details: str = "") -> Event:
+    stats: dict[str, int | str] = {"correlation_id": correlation}
+    kind = "memcpy_details" if name.startswith("Memcpy") else "kernel_details"
+    return (name, start, MS, stats | ({kind: details} if details else {}))
+
+
+#: Two steps: a kernel that runs one step later, a graph of three kernels, a copy, and a capture that launches nothing.
+LAUNCHES: list[Event] = [
+    step(3, 0, 10 * MS),
+    step(4, 10 * MS, 12 * MS),
+    launched("gemm", MS, 1),
+    launched("cuGraphLaunch (CudaGraph:12)", 11 * MS, 2),
+    launched("MemcpyD2H", 13 * MS, 3),
+    launched("gemm", 14 * MS, 4),
+]
+STREAM: list[Event] = [
+    launched("gemm", 12 * MS, 1, "regs:16 grid:2,3,4 block:1,1,1"),
+    *(launched("tanh", 15 * MS, 2, "grid:5,1,1 block:1,1,1") for _ in range(3)),
+    launched("Memset 0", 15 * MS, 2),
+    launched("MemcpyD2H", 90 * MS, 3, "kind_src:device kind_dst:pinned size:64 dest:0 async:1"),
+    launched("before", 0, 99, "grid:7,1,1"),
+]
+
+
+def test_the_exact_work_of_steps_on_a_gpu() -> None:
+    run = run_of(plane("/host:CPU", {"python": LAUNCHES}) + plane("/device:GPU:0", {"Stream #13(Compute)": STREAM}))
+    assert {name: values for name, values in values_of(run).items() if name.startswith("work.")} == {
+        "work.launches": [1, 0],
+        "work.graph_launches": [0, 1],
+        'work.kernels{device="0"}': [1, 3],
+        'work.blocks{device="0"}': [24, 15],
+        'work.memsets{device="0"}': [0, 1],
+        'work.copies{device="0", kind="DtoH"}': [0, 1],
+        'work.copied_bytes{device="0", kind="DtoH"}': [0, 64],
+        'work.device_time{device="0"}': [0.001, 0.005],
+    }
+    assert steps_of(run)["work.launches"] == [3, 4]
+
+
+def test_kernels_without_launches_are_no_exact_work() -> None:
+    for host in (HOST, plane("/host:CPU", {"python": LAUNCHES[2:]})):
+        run = run_of(host + plane("/device:GPU:0", {"Stream #13(Compute)": [("gemm", 0, MS)]}))
+        assert not [name for name in values_of(run) if name.startswith("work.")]
+
+
+@pytest.mark.shared
+def test_the_exact_work_of_a_real_profile_of_a_gpu() -> None:
+    profile = SHARED / "score/gpu/others/jax/plugins/profile/run/vm.xplane.pb"
+    values = values_of(run_of(profile.read_bytes()))
+    counts = {"kernels": 14, "memsets": 5, "blocks": 232074}
+    found = {name: values[f'work.{name}{{device="0"}}'] for name in counts}
+    assert found == {name: [count] * 8 for name, count in counts.items()}
+    assert (values["work.launches"], values["work.graph_launches"]) == ([0] * 8, [1] * 8)
 
 
 def test_a_profile_of_a_tpu_without_steps_of_the_host() -> None:

@@ -79,12 +79,11 @@ def _change(reference: FloatArray, run: FloatArray) -> FloatArray:
         return np.asarray(run - reference[0])
     if len(reference) == len(run):
         return np.asarray(np.sort(run) - np.sort(reference))
+    found = list(_alignments(reference, run))
     if len(run) > 1 and len(reference) > 1:  # the last step lacks what follows the others before the next one
         last = min(run[-1] - reference[-1:], run[-1] - reference[-2:-1], key=abs)
-        return np.append(_change(reference[:-1], run[:-1]), last)
-    return min(
-        _alignments(reference, run), key=lambda change: (int(np.count_nonzero(change)), float(np.abs(change).sum()))
-    )
+        found += [np.append(change, last) for change in _alignments(reference[:-1], run[:-1])]
+    return min(found, key=lambda change: (int(np.count_nonzero(change)), float(np.abs(change).sum())))
 
 
 def _alignments(reference: FloatArray, run: FloatArray) -> Iterator[FloatArray]:

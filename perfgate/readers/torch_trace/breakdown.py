@@ -185,7 +185,7 @@ def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int6
     """
     device = tables.device
     rows = np.flatnonzero(device.device == number)
-    launched = _launch_times(tables, device.correlation[rows])
+    launched = np.where(steps.issued[rows] == kinds.ABSENT, _NEVER, steps.issued[rows])
     order = np.lexsort((launched, device.start[rows]))
     rows, launched = rows[order], launched[order]
     gaps = complement(union(device.start[rows], device.end[rows]), *steps.window)
@@ -202,14 +202,3 @@ def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int6
         cause = Intervals(gaps.starts[chosen], gaps.ends[chosen])
         found[f"idle_{name}"] = measure_within(cause, steps.starts, steps.ends)
     return found
-
-
-def _launch_times(tables: EventTables, correlation: Int64) -> Int64:
-    """Return the launch time on the host of each device event, in ns; the largest int64 if unknown."""
-    runtime = tables.runtime
-    if len(runtime.correlation) == 0:
-        return np.full(len(correlation), _NEVER)
-    order = np.lexsort((runtime.start, runtime.correlation))
-    known = runtime.correlation[order]
-    at = np.minimum(np.searchsorted(known, correlation), len(known) - 1)
-    return np.where((correlation >= 0) & (known[at] == correlation), runtime.start[order][at], _NEVER)

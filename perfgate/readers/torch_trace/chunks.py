@@ -6,6 +6,7 @@ string or a nested object, an earlier cut is tried. Text that decodes nowhere ta
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -205,5 +206,12 @@ def _cuts(buffer: Buffer) -> Iterator[int]:
 
 
 def _decode(decoder: Decoder, buffer: Buffer, start: int, end: int) -> Sequence[Event]:
-    with memoryview(buffer.data) as view, view[start:end] as text:
-        return decoder.decode(text)
+    # The shapes of operators are lists, so garbage would be collected again and again, and there is none.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with memoryview(buffer.data) as view, view[start:end] as text:
+            return decoder.decode(text)
+    finally:
+        if collects:
+            gc.enable()

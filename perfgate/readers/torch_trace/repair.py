@@ -65,7 +65,7 @@ class Found(Struct):
         args = element.get("args")
         known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS} if isinstance(args, dict) else {}
         if isinstance(grid := args.get("grid") if isinstance(args, dict) else None, list):
-            known["grid"] = tuple(map(_number, grid))
+            known["grid"] = tuple(number if type(number) is int else None for number in grid)
         fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "tid", "ts", "dur")}
         self.events.append(Event(**fields, args=Args(**known)))
         self.lines.append(line)
@@ -98,10 +98,6 @@ def read(data: bytes, line: int, *, ended: bool) -> Found:
 
 def _loose(value: object) -> Any:
     return value if isinstance(value, int | float | str | Decimal) and not isinstance(value, bool) else None
-
-
-def _number(value: object) -> Any:
-    return None if isinstance(value, str) else _loose(value)
 
 
 def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str | None]:

@@ -32,8 +32,8 @@ class Steps(Struct, frozen=True):
     host: Int64 | None = None
     #: False for the one step of a trace without steps.
     are_marked: bool = True
-    #: When the host launched each device event, (device events,), as far as the mode knows it; else `ABSENT`.
-    issued: Int64 | None = None
+    #: When the host launched each device event, (device events,); `ABSENT` if the trace does not have the call.
+    issued: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -52,8 +52,11 @@ def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
     """
     if (spans := _host_spans(tables.host)) is None:
         return None
-    groups = Launches.of(tables.runtime, tables.device, tables.runtime.known_to(mode))
+    runtime, known = tables.runtime, tables.runtime.known_to(mode)
+    groups = _Launches.of(runtime, tables.device, np.ones(len(known), bool))
     spans = replace(spans, issued=groups.issue_times())
+    if not known.all():
+        groups = _Launches.of(runtime, tables.device, known)
     inside = [groups.within(start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
     if not any(len(found) for found in inside):
         return spans
@@ -79,7 +82,7 @@ def _host_spans(host: Host) -> Steps | None:
     return Steps(np.zeros(1, np.int64), *whole, [remark], are_marked=False)
 
 
-class Launches(Struct, frozen=True):
+class _Launches(Struct, frozen=True):
     """Device events in groups of one correlation each, and the runtime calls that launched them."""
 
     #: For each group: the start of its first event, the end of its last one, and the number of events.
@@ -95,7 +98,7 @@ class Launches(Struct, frozen=True):
     event_groups: Int64
 
     @classmethod
-    def of(cls, runtime: Runtime, device: Device, calls: Mask) -> Launches:
+    def of(cls, runtime: Runtime, device: Device, calls: Mask) -> _Launches:
         """Match device events with some of the calls of the runtime, by their correlation."""
         order = np.argsort(device.correlation, kind="stable")
         known, begins, counts = np.unique(device.correlation[order], return_index=True, return_counts=True)
@@ -122,7 +125,7 @@ class Launches(Struct, frozen=True):
         return first[self.event_groups]
 
 
-def _extended(spans: Steps, groups: Launches, inside: list[Int64]) -> Steps:
+def _extended(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
     """Each step from the end of the step before to the end of its own device work."""
     previous = int(spans.starts[0])
     if len(inside[0]):

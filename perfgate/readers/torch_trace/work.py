@@ -43,7 +43,7 @@ from perfgate.core import Series, read_only
 from perfgate.readers.torch_trace.event_fields import ABSENT, Float64, Int64, is_collective_range, is_step
 from perfgate.readers.torch_trace.host_calls import step_of
 from perfgate.readers.torch_trace.series import SeriesMaker, message_size
-from perfgate.readers.torch_trace.steps import Launches, Steps
+from perfgate.readers.torch_trace.steps import Steps
 from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, OP, PYTHON
 
 #: A program has about ten collectives; of more, the first ones are counted.
@@ -88,12 +88,10 @@ class Work(Struct, frozen=True):
     @classmethod
     def of(cls, make: SeriesMaker, steps: Steps) -> Work:
         """Find the step of each device event."""
-        runtime, device, issued = make.tables.runtime, make.tables.device, steps.issued
-        if issued is None or not runtime.known_to(make.mode).all():
-            issued = Launches.of(runtime, device, np.ones(len(runtime.start), bool)).issue_times()
-        is_launched = issued != ABSENT
-        step = np.where(is_launched, _step_of(issued, steps), -1)
-        return cls(make, steps, read_only(steps.numbers.copy()), np.unique(device.device[is_launched]).tolist(), step)
+        is_launched = steps.issued != ABSENT
+        step = np.where(is_launched, _step_of(steps.issued, steps), -1)
+        devices = np.unique(make.tables.device.device[is_launched]).tolist()
+        return cls(make, steps, read_only(steps.numbers.copy()), devices, step)
 
     def series(self) -> Iterator[Series]:
         """All series; a metric that the trace cannot show is absent."""
