@@ -266,8 +266,9 @@ def _latest(evidence: Evidence, new: MeasuredSide) -> MeasuredSide:
     kept = [pair for pair in zip(subject.base, subject.base_views, strict=True) if pair[0]]
     stored = evidence.measured([members for members, _ in kept], [view for _, view in kept])
     keep = max(ANCHOR_WINDOW, len(new.series))
-    names = ("views", "members", "series", "measures")
-    return MeasuredSide(*((getattr(stored, name) + getattr(new, name))[-keep:] for name in names))
+    views, members = (stored.views + new.views)[-keep:], (stored.members + new.members)[-keep:]
+    series, measures = (stored.series + new.series)[-keep:], (stored.measures + new.measures)[-keep:]
+    return MeasuredSide(views, members, series, measures)
 
 
 def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasure]) -> ChangeTerms:

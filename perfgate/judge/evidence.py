@@ -201,9 +201,10 @@ class Evidence(Struct, frozen=True, dict=True):
 
     def bad_values(self, reason: str, name: str, tolerance: float | None = None) -> CannotJudge:
         """The error for values that cannot be judged."""
-        few = f"{name} has fewer than {self.rule.settings.min_samples} values after warm-up"
+        least = self.rule.settings.min_samples
+        few = f"fewer than {least} values after warm-up" if least > 1 else "no value after warm-up"
         texts = {
-            "too-few-samples": (few, "run more steps, or set min_samples"),
+            "too-few-samples": (f"{name} has {few}", "run more steps" + (", or set min_samples" if least > 1 else "")),
             "not-a-number": (f"{name} has values that are not finite numbers", "see `perfgate inspect`"),
             "not-positive": (
                 f"{name} has values of zero or less, so a relative change does not exist",

@@ -86,33 +86,34 @@ def _said(differences: Sequence[WorkDifference], word: str) -> str:
     groups = [
         list(found) for _, found in groupby(differences, key=lambda one: (one.metric, sorted(one.labels.items())))
     ]
-    shown: list[str] = []
+    shown, devices = list[str](), {one.member["device"] for one in differences if "device" in one.member}
     for place, found in groupby(groups[:_SHOWN], key=lambda group: _place(group[0].place)):
-        counts = ", ".join(_one(group, word) for group in found)
+        counts = ", ".join(_one(group, word, names_device=len(devices) > 1) for group in found)
         shown.append(f"{counts}: {place}" if place else counts)
     more = len(groups) - _SHOWN
     head = f"a step has {'; '.join(shown)}"
     return f"{head}; {plural(more, 'other count')} {'grew' if word == 'more' else 'shrank'}" if more > 0 else head
 
 
-def _one(group: Sequence[WorkDifference], word: str) -> str:
-    """Return one difference: `6 more synchronisations (1 → 7), in forward (aten::item, model.py:58)`."""
+def _one(group: Sequence[WorkDifference], word: str, *, names_device: bool) -> str:
+    """Return one difference: `6 more DtoH copies (0 → 6) on rank 3`."""
     first = max(group, key=lambda one: abs(one.new - one.base))
+    member = {name: value for name, value in first.member.items() if names_device or name != "device"}
     change = abs(first.new - first.base)
     kind = f" {first.labels.get('kind') or first.labels.get('op') or ''}".rstrip()
     if first.metric in _NOUNS:
-        count = format_number(change)
-        noun = _NOUNS[first.metric][change != 1]
-        text = f"{count} {'fewer' if word == 'less' else word}{kind} {noun}"
         is_exact = max(first.base, first.new) < _PRINTED_WHOLE or not first.base
-        text += f" ({format_number(first.base)} → {format_number(first.new)})" if is_exact else _relative(first)
+        count = format_number(change) if is_exact else f"{format_number(100 * change / first.base, 2)}%"
+        noun = _NOUNS[first.metric][change != 1 or not is_exact]
+        text = f"{count} {'fewer' if word == 'less' else word}{kind} {noun}"
+        text += f" ({format_number(first.base)} → {format_number(first.new)})" if is_exact else ""
     else:
         unit = "B" if first.metric.endswith("bytes") else "FLOP"
         what = "copied" if first.metric == "work.copied_bytes" else "sent" if unit == "B" else "computed"
         text = f"{format_value(change, unit)} {word}{kind} {what}"
         text += _relative(first)
-    if len(group) == 1 and first.member:
-        text += f" on {member_name(tuple(first.member.items()))}"
+    if len(group) == 1 and member:
+        text += f" on {member_name(tuple(member.items()))}"
     return text
 
 
@@ -125,4 +126,4 @@ def _place(place: WorkPlace | None) -> str:
     if place is None:
         return ""
     inside = ", ".join(one for one in (place.call, place.source) if one)
-    return " ".join(part for part in (place.part, f"({inside})" if inside else "") if part)
+    return f"{place.part} ({inside})" if place.part and inside else place.part or inside

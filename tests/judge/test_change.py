@@ -64,7 +64,8 @@ OUTCOMES = [
     ("empty before nan", [[]], [[math.nan]], {"tolerance": 0.05}, "error too-few-samples"),
     ("nan before few", [[1.0]], [[math.nan, 1.0]], {"tolerance": 0.05}, "error not-a-number"),
     ("infinite warm-up", [[math.inf, *STEADY]], [STEADY], {"tolerance": 0.05}, "error not-a-number"),
-    ("few left", [STEADY], [[1.0, 1.0, 1.0]], {"tolerance": 0.05}, "error too-few-samples"),
+    ("few left", [STEADY], [[1.0, 1.0, 1.0]], {"tolerance": 0.05, "min_samples": 4}, "error too-few-samples"),
+    ("few", [STEADY] * 3, [[1.0, 1.0]], {"tolerance": 0.05}, "pass interval"),
     ("few allowed", [STEADY], [STEADY[:3]], {"tolerance": 0.05, "min_samples": 3}, "pass interval"),
     ("half skipped", [STEADY] * 5, [STEADY], {"tolerance": 0.05, "warmup": 15}, "pass interval"),
     ("all skipped", [STEADY], [STEADY], {"tolerance": 0.05, "warmup": 30}, "error too-few-samples"),
@@ -133,7 +134,7 @@ def test_what_nobody_says_is_that_of_the_contract():
         "prior": (0.01, 2.0),
         "strict": False,
         "exact": False,
-        "min_samples": 4,
+        "min_samples": 1,
     }
     base, new = [[300.0, *STEADY], [300.0, *STEADY[1:]]], [[300.0, 300.0, *scaled(1.03)]]
     unsaid = compare_once(base, new, tolerance=0.05)
@@ -142,7 +143,7 @@ def test_what_nobody_says_is_that_of_the_contract():
     for name, value in {"statistic": "mean", "better": "higher", "confidence": 0.9, "power": 0.9, "warmup": 0}.items():
         assert unsaid != compare_once(base, new, tolerance=0.05, **{name: value})
     assert compare_once([[8] * 4], [[9] * 4], tolerance=0, warmup=0).reason == "interval"
-    assert compare_once([[8] * 3], [[9] * 4], tolerance=0, warmup=0).reason == "too-few-samples"
+    assert compare_once([[8] * 3], [[9] * 4], tolerance=0, warmup=0, min_samples=4).reason == "too-few-samples"
     assert answer_of(compare_once(NUMBERS, [106.5], tolerance=0.05)) == "suspect"
 
 

@@ -154,11 +154,12 @@ def test_each_metric_goes_beyond_an_edge_of_its_own_labels_or_else_of_none() -> 
 
 
 BOUNDS = {
-    # an upper bound of a ratio that is 1 now, and the first amount that a self-test tries beyond it
-    1.01: 1.02,
-    1.03: 1.05,
-    1.06: 1.08,
-    1.1: 1.12,
+    # an upper bound of a ratio that is 1 now, and the first amount that a self-test tries clearly beyond it: one run
+    # that breaks a limit by less than runs differ is only suspect
+    1.01: 1.05,
+    1.03: 1.08,
+    1.06: 1.12,
+    1.1: 1.2,
     1.15: 1.2,
     1.25: 1.3,
     1.4: 1.5,
@@ -178,13 +179,13 @@ def test_a_self_test_says_the_smallest_change_that_it_tried_with_success() -> No
     proofs = self_test(case(rules, held, runs=0))
     assert [proof.fails_at for proof in proofs] == pytest.approx(list(BOUNDS.values()))
     (limit,) = self_test(case("  - a under 2 s\n", held, runs=0))
-    assert limit.fails_at == pytest.approx(2.0 * 1.001)
+    assert limit.fails_at == pytest.approx(2.0 * 1.05)
 
 
 def test_each_clause_of_a_rule_is_shown_a_change_just_beyond_its_own_edge() -> None:
     held = run(series("a", "s", [1.0] * 20))
     proofs = self_test(case("  - a under 1.5 s and under 3 s and over 0.5 s\n", held, runs=0))
-    assert [proof.fails_at for proof in proofs] == pytest.approx([1.5 * 1.001, 3.0 * 1.001, 0.5 / 1.001])
+    assert [proof.fails_at for proof in proofs] == pytest.approx([1.5 * 1.05, 3.0 * 1.05, 0.5 / 1.05])
 
 
 def test_half_of_the_values_are_tried_where_fewer_are_too_few_to_be_judged() -> None:

@@ -204,8 +204,8 @@ def test_the_options_are_those_of_changes() -> None:
     assert judge_pairs(base, new, tolerance=0.01, better="higher", two_sided=True).outcome == "fail"
     assert judge_pairs(base, new, tolerance=0.01, better="neither").outcome == "fail"
     assert judge_pairs(base, new).tolerance == 0.02
-    assert judge_pairs([[1.0] * 3], [[1.0] * 3]).reason == "too-few-samples"
-    assert judge_pairs([[1.0] * 3], [[1.0] * 3], min_samples=3).reason == "noise-unknown"
+    assert judge_pairs([[1.0] * 3], [[1.0] * 3], min_samples=4).reason == "too-few-samples"
+    assert judge_pairs([[1.0] * 3], [[1.0] * 3]).reason == "noise-unknown"
     assert judge_pairs([[1.0] * 4], [[1.0] * 4], warmup=0).reason == "noise-unknown"
     suspicious = judge_pairs([1.0], [1.03], prior=(0.005, 8.0), tolerance=0.025)
     assert answer_of(suspicious) == "suspect"

@@ -79,7 +79,9 @@ CLAUSES = {
     "loud, a clear gain": Line(5, 1, 0.05, -0.5, PASS),
     "two base runs that agree by luck": Line(2, 1, 0.0, 0.0, OPEN),
     # confirm before red: one new run fails only where the noise is known
-    "one run, four base runs": Line(4, 1, 0.003, 1.0, SUSPECT),
+    "one run, four base runs": Line(4, 1, 0.003, 0.4, SUSPECT),
+    "one run, four base runs, half as slow again": Line(4, 1, 0.003, 1.0, FAIL),
+    "one run, two base runs": Line(2, 1, 0.003, 1.0, SUSPECT),
     "one run, five base runs": Line(5, 1, 0.003, 1.0, FAIL),
     "one run, calibrated": Line(1, 1, 0.0, 0.2, FAIL, {"prior": QUIET}),
     "one run, strict": Line(4, 1, 0.003, 1.0, FAIL, {"strict": True}),
@@ -159,7 +161,8 @@ CODES = [
     (" p99 within 5% of baseline", [[1.0] * 50], [[1.0] * 50] * 5, "thin-tail 3"),
     (" within 5% of anchor", [[1.0]], [[1.0]], "interval 0"),
     (" within 5% of baseline", [[2.0]], FIVE, "interval 1"),
-    (" within 5% of baseline", [[2.0]], FIVE[:4], "interval 3"),
+    (" within 5% of baseline", [[1.4]], FIVE[:4], "interval 3"),
+    (" within 5% of baseline", [[2.0]], FIVE[:4], "interval 1"),
 ]
 
 

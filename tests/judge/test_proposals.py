@@ -90,7 +90,6 @@ NO_RULE = [
     # the runs, and why there is no rule
     ([[held('a"b`c', "value", "s", 1.0)]], "a rule cannot name them"),
     ([[held("a", "value", "s", 0.0)]], "the stored values have no relative change: use a limit instead"),
-    ([[held("a", "samples", "s", 1.0, 1.0)]], "too few samples in a run"),
     ([[held("a", "value", "B", 1e9)], [held("a", "value", "B", 9e9)]], NOISE),
     ([[held("a", "value", "s", 1.0)], [held("a", "value", "1/s", 1.0)]], "not in the same unit and kind in all runs"),
     ([[held("a", "value", "s", 1.0)], [held("b", "value", "s", 1.0)]], "not in every run"),

@@ -86,7 +86,7 @@ RULE = "  - id: tail\n    assert: x under 50 ms\n"
         ("", "    quarantine: {reason: x, until: 2030-01-01}\n", "loosens", "quarantined until never → 2030-01-01"),
         ("    quarantine: {reason: x, until: 2030-01-01}\n", "", "tightens", "until 2030-01-01 → never"),
         ("", "    owner: '@team/data'\n", "changes", "owner None → @team/data"),
-        ("", "    min_samples: 9\n", "changes", "min_samples 4 → 9"),
+        ("", "    min_samples: 9\n", "changes", "min_samples 1 → 9"),
         ("", "    better: higher\n", "changes", "better default → higher"),
         ("    why: because\n", "    why: other\n", None, ""),
     ],

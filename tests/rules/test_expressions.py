@@ -241,7 +241,6 @@ FEW = [
     ("p99(a) / p50(a)", 90, "p99 of a needs 100 values after warm-up, and there are 89"),
     ("p1(a) / p50(a)", 50, "p1 of a needs 100 values"),
     ("p95(a) / p50(a)", 5, "p95 of a needs 20 values after warm-up, and there are 5"),
-    ("max(a) / min(a)", 3, "max of a needs 4 values after warm-up, and there are 3"),
 ]
 
 

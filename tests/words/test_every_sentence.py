@@ -16,7 +16,7 @@ from types import ModuleType
 from report_words import of_causes, of_numbers, of_the_answer
 from said import Said, constant
 from told_history import of_the_history
-from verdict_words import of_changes, of_doubts, of_limits, of_notes, of_steps
+from verdict_words import of_changes, of_doubts, of_limits, of_notes, of_steps, of_work
 
 import perfgate.words
 from perfgate.core.wording import listed, plural
@@ -25,7 +25,18 @@ GOLDEN = Path(__file__).parent / "golden" / "sentences.txt"
 MODULES = [
     importlib.import_module(f"perfgate.words.{found.name}") for found in pkgutil.iter_modules(perfgate.words.__path__)
 ]
-CALLS = (of_changes, of_limits, of_doubts, of_notes, of_steps, of_numbers, of_the_answer, of_causes, of_the_history)
+CALLS = (
+    of_changes,
+    of_limits,
+    of_doubts,
+    of_notes,
+    of_steps,
+    of_numbers,
+    of_the_answer,
+    of_causes,
+    of_the_history,
+    of_work,
+)
 
 
 def public_names(module: ModuleType) -> Iterator[str]:

@@ -24,12 +24,30 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.baseline import HostLevel
-from perfgate.core.results import ChangeResult, Doubt, Judgement, LimitResult
-from perfgate.words import change, doubts, limit, notes, steps
+from perfgate.core.details import WorkDifference, WorkPlace
+from perfgate.core.results import ChangeResult, Doubt, Judgement, LimitResult, WorkResult
+from perfgate.words import change, doubts, limit, notes, steps, work
 
 HERE = Acceptance(runs=("new.log",))
 ON_MAIN = replace(HERE, ref="main", head="4f2a9c1d", expires=date(2026, 2, 1))
 WITHOUT_STORE = replace(HERE, has_store=False)
+
+AS_WORK: dict[str, Any] = {
+    "rule": "r",
+    "metric": "work",
+    "labels": {},
+    "statistic": None,
+    "outcome": "fail",
+    "reason": "more-work",
+    "severity": "error",
+    "exit_code": 1,
+    "kind": "change",
+    "unit": None,
+    "message": "",
+    "next_step": NextStep(),
+    "at": Location("rules.yaml", 1, 1),
+    "asks": "no more work than baseline",
+}
 
 CHANGE = ChangeResult(
     outcome="pass",
@@ -146,6 +164,42 @@ def of_limits() -> Iterator[Said]:
     yield say(limit.limit_next_step, "undecided, open", unknown, asks, where, 59, is_open=True)
 
 
+def of_work() -> Iterator[Said]:
+    """Yield the sentences of words/work."""
+    place = WorkPlace("forward", "aten::item", "model.py(58): forward")
+    syncs = WorkDifference("work.syncs", {}, {}, 1.0, 7.0, place=place)
+    copies = WorkDifference("work.copies", {"kind": "DtoH"}, {"device": "0"}, 0.0, 6.0, place=place)
+    blocks = WorkDifference("work.blocks", {}, {"device": "0"}, 4_291_000.0, 4_662_000.0)
+    sent = WorkDifference("work.copied_bytes", {"kind": "HtoD"}, {"rank": "3"}, 2048.0, 4096.0)
+    flop = WorkDifference("work.flops", {}, {}, 0.0, 3e9)
+    one = WorkDifference("work.kernels", {}, {"device": "0"}, 251.0, 252.0, place=WorkPlace("", "cudaFree"))
+    ranks = [replace(one, member={"device": "0", "rank": rank}) for rank in "01"]
+    same = WorkResult(outcome="pass", reason="exact", counts=8, base_runs=3, new_runs=1)
+    more, less = {"outcome": "fail", "reason": "more-work"}, {"outcome": "pass", "reason": "exact"}
+    cases = {
+        "same": same,
+        "one count": replace(same, counts=1),
+        "more": replace(same, grown=(syncs, copies, blocks), **more),
+        "more, several": replace(same, grown=(syncs, copies, flop, blocks, sent), **more),
+        "more, of ranks": replace(same, grown=tuple(ranks), **more),
+        "more, of one rank": replace(same, grown=(sent,), **more),
+        "less": replace(same, shrunk=(replace(one, base=252.0, new=251.0), replace(blocks, new=4e6)), **less),
+        "allowed": replace(same, allowed=(one,)),
+        "varied": replace(same, varied=("work.blocks", "work.memsets")),
+    }
+    for case, result in cases.items():
+        yield say(work.work_message, case, result)
+    failed = cases["more"]
+    for case, accept in {"here": HERE, "on a ref": ON_MAIN, "without a store": WITHOUT_STORE}.items():
+        yield say(work.work_next_step, case, failed, accept)
+    yield say(work.work_next_step, "less", replace(failed, grown=(), shrunk=(one,)), HERE)
+    yield say(work.work_next_step, "pass", same, HERE)
+    verdict = Verdict(**(AS_WORK | {"work": (syncs,)}))
+    yield say(work.is_work, "", verdict)
+    yield say(work.largest_difference, "", verdict)
+    yield say(work.largest_difference, "none", replace(verdict, work=()))
+
+
 ALLOWED = Allowance("forward", 0.22, "ada", "worth it", date(2026, 1, 31))
 QUARANTINE = Quarantine("2026-12-22", "6 of 80 unchanged runs of main were red", ended=False)
 
@@ -165,6 +219,7 @@ def of_notes() -> Iterator[Said]:
     yield say(notes.order_effect, "large", 0.06, 0.05)
     yield say(notes.two_modes, "", 0.1, 0.12, 0.3, "s")
     yield say(notes.left_out, "", ["loss", "memory", "loss"])
+    yield say(notes.less_work, "", -0.3, "work.flops", 0.31)
     yield say(notes.quarantine_over, "", QUARANTINE)
     yield say(notes.in_quarantine, "", QUARANTINE, "MESSAGE")
     yield say(notes.in_quarantine, "ended", replace(QUARANTINE, ended=True), "MESSAGE")
