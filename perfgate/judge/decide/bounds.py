@@ -48,7 +48,7 @@ _RED_RATE, _MOST_RED = 1.25, 0.4
 _SHARP_GREEN = 0.05
 #: Of 1 - confidence, the share of the sharp bound of red. It assumes a share of the tolerance as noise, counted as half
 #: a run, and needs two degrees of freedom of the runs' own.
-_SHARP_RED, _SHARP_PRIOR, _SHARP_FREEDOM = 0.4, (0.15, 0.5), 2
+SHARP_RED, _SHARP_PRIOR, _SHARP_FREEDOM = 0.4, (0.15, 0.5), 2
 #: Red never takes the noise between runs to be much smaller than this many standard errors within a run, counted as so
 #: many runs. On an H100, runs differed by two to four of them, whatever limited the step.
 _WITHIN_PRIOR = (2.5, 2.0)
@@ -187,7 +187,7 @@ def _of_unknown_noise(
         return bounds
     counts = tuple(count for count in counts if runs.may_fail(count) and runs.freedom_of(count) >= _SHARP_FREEDOM)
     sharp = _cautious(runs, prior_of(_SHARP_PRIOR, tolerated))
-    reach = _Look.of(runs, counts).reach(sharp, _SHARP_RED * rate, design.sharp_spending)
+    reach = _Look.of(runs, counts).reach(sharp, SHARP_RED * rate, design.sharp_spending)
     return replace(bounds, sharp=sharp, sharp_red=reach)
 
 
