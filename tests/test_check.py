@@ -346,6 +346,28 @@ def test_when_and_expect_fail(
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "`when` needs gpu == *A100*; here it is H100, claimed only by new.json"),
+        (["--env", "gpu=H100"], "`when` needs gpu == *A100*; here it is H100"),
+    ],
+)
+def test_a_rule_that_only_the_judged_file_switches_off_names_the_file(
+    perfgate: Command, folder: Path, words: list[str], said: str
+) -> None:
+    (folder / "rules.yaml").write_text(
+        "version: 1\nrules:\n  - {assert: forward under 1 ns, when: {gpu: '*A100*'}}\n  - forward under 1 s\n"
+    )
+    series = {"metric": "forward", "unit": "ms", "values": steady(100)}
+    write_results(folder / "new.json", series, environment={"gpu": "H100"})
+    code, found = report(perfgate, "new.json", "--rules", "rules.yaml", *words)
+    assert (code, found["verdicts"][0]["outcome"], found["verdicts"][0]["message"]) == (0, "skipped", said)
+    shown = perfgate("check", "new.json", "--rules", "rules.yaml", *words).out
+    assert said in " ".join(shown.split())
+    assert "PASS  1 rule, 1 skipped (exit 0)" in shown
+
+
+@pytest.mark.parametrize(
     ("only", "judged"),
     [
         ("forward", ["forward"]),

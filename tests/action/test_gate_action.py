@@ -131,7 +131,7 @@ def test_a_pass(action: Action, limit: Path) -> None:
     assert "forward" in result.steps["gate"].summary
     assert result.steps["gate"].annotations == []
     assert result.steps["gate"].obeyed == []
-    assert result.log.count("1 passed (exit 0)") == 1
+    assert result.log.count("1 rule (exit 0)") == 1
 
 
 def test_a_failure_is_red_and_marks_the_rule(action: Action, limit: Path) -> None:

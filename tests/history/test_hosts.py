@@ -67,9 +67,7 @@ def slower_on_7(by: float) -> list[float]:
     return [by if host == 7 else 1.0 for host in TURNS]
 
 
-def test_a_change_that_the_host_explains_is_undecided(
-    judged: Callable[..., tuple[str, str, str]], folder: Path
-) -> None:
+def test_a_change_that_the_host_explains_is_open(judged: Callable[..., tuple[str, str, str]], folder: Path) -> None:
     remember(folder, slower_on_7(1.08))
     outcome, reason, said = judged(0.108)
     assert (outcome, reason) == ("undecided", "machine")
