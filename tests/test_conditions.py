@@ -115,7 +115,7 @@ def test_a_longer_sweep_is_compared_where_both_sides_have_a_load(perfgate: Comma
     write_rules(folder, "median_ttft within 5% of baseline")
     assert perfgate("baseline", "approve", base, "--reason", "first").code == 0
     done = perfgate("check", new, "--json", "report.json")
-    assert (done.code, outcomes(done, folder)) == (3, {"1": "suspect", "2": "suspect", "4": "error"})
+    assert (done.code, outcomes(done, folder)) == (3, {"1": "undecided", "2": "undecided", "4": "error"})
 
 
 def test_two_models_live_beside_each_other_in_one_level(perfgate: Command, folder: Path) -> None:

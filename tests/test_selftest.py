@@ -133,7 +133,7 @@ def test_ranks_against_each_other_fail_by_one_rank_alone(perfgate: Command, fold
         ),
         ("assert: forwrad under 1 s", "blocked", 3, "nearest names are forward"),
         ("assert: forward under 50 ms", "blocked", 1, "unchanged, it is fail"),
-        ("assert: forward p99.9 under 1 s", "proven", 0, "unchanged, it is inconclusive"),
+        ("{assert: forward p99.9 under 1 s, on_inconclusive: error}", "blocked", 3, "unchanged, it is undecided"),
         ("{assert: forward under 1 s, when: {driver: 5*}}", "blocked", 3, "driver is unknown"),
     ],
 )  # fmt: skip

@@ -13,10 +13,9 @@ from perfgate.core.summaries import Plan, PlanPoint
 from perfgate.core.wording import plural
 from perfgate.judge.ask import ANCHOR_WINDOW, change_terms, limit_confidence
 from perfgate.judge.case import Case
-from perfgate.judge.decide.bounds import OF_RUNS, RED_PRIOR, prior_of
+from perfgate.judge.decide.bounds import OF_RUNS, RED_PRIOR, SHARP_RED, prior_of
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable
-from perfgate.judge.pairs import PRIORS
 from perfgate.judge.presence import check_terms
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.judge.terms import ChangeTerms
@@ -34,8 +33,8 @@ TIMES = 3
 RUNS_COMPARED = 10
 #: The lengths of a new run in a plan, as multiples of the steps of the stored runs.
 _STEPS = (2.0, 4.0, 8.0, 16.0)
-#: The power of the formula for a change that fails in 8 of 10 cases: with few base runs, and with enough to show the
-#: noise. The looks share one error rate there, so that the second needs more (found by simulation, see the tests).
+#: The power of the formula for a change that fails in 8 of 10 cases: with few base runs, and with enough, or pairs, to
+#: show the noise. The looks share one error rate there, so that the second needs more (by simulation, see the tests).
 _FAILING_POWER = (0.8, 0.9)
 #: The spread of pairs of one program that a plan without pairs assumes: measured on a shared, busy machine.
 SPREAD_OF_PAIRS = 0.03
@@ -169,16 +168,18 @@ def _fails_from(
 def pairs_fail_from(tolerance: float, pairs: int, better: Better) -> float | None:
     """Return the smallest change that pairs fail in 8 of 10 cases, if they differ by `SPREAD_OF_PAIRS`.
 
+    The sharp bound of red decides them.
+
     Parameters
     ----------
     tolerance: relative.
     pairs: the most pairs that are made.
     better: the better direction of the metric.
     """
-    df = PRIORS["in-turn"][1] + pairs - 1
     error = SPREAD_OF_PAIRS / math.sqrt(pairs)
     margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")
-    return margin.detectable((t_quantile(df, 0.95) + t_quantile(df, _FAILING_POWER[0])) * error)
+    levels = (1 - SHARP_RED * 0.05, _FAILING_POWER[1])
+    return margin.detectable(sum(t_quantile(pairs - 1, level) for level in levels) * error)
 
 
 def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[PlanPoint]:

@@ -165,6 +165,7 @@ def _case(
         baseline,
         surroundings.today(),
         facts,
+        frozenset(facts) - frozenset(prepared.facts()),
         strict=request.strict,
         missing_baseline=request.missing_baseline,
         only=request.only,

@@ -20,6 +20,8 @@ class Case(Struct, frozen=True):
     baseline: Baseline
     today: date
     facts: Mapping[str, Fact] = field(default_factory=dict)
+    #: The names of facts that only the judged files state.
+    claimed: frozenset[str] = frozenset()
     strict: bool = False
     missing_baseline: MissingBaseline = "error"
     #: Globs of rule ids and metrics; empty means all.

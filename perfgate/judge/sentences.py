@@ -43,7 +43,7 @@ def change_message(evidence: Evidence, question: ChangeQuestion, result: ChangeR
     parts += [str(asks.absolute)] if asks.absolute is not None else []
     text = ("±" if asks.side == "both" else "") + " and ".join(parts)
     name = evidence.name(evidence.shown_member(question.new), evidence.shown_statistic)
-    reference = asks.reference if question.ratios is None else "paired base"
+    reference = asks.reference if question.ratios is None else change.PAIRED_BASE
     units, dropped = (evidence.unit, evidence.shown_unit), sum(run.dropped for run in question.new.measures)
     message = change.change_message(name, result, reference, units, text, dropped)
     if result.pooled is not None and result.pooled.decides:

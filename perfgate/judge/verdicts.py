@@ -222,13 +222,19 @@ def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
             message = f"{asks}, and {condition.fact} is {fact_text(value)!r}, which is not a number"
             return _error("unknown-fact", message, "correct the fact or the rule")
         if not holds:
-            message = f"{asks}; here it is {fact_text(value)}"
+            message = f"{asks}; here it is {fact_text(value)}{_claimed_by(condition.fact, case)}"
             return NotJudged(outcome="skipped", reason="when", message=message, next_step=NO_STEP)
     slowed = throttling(case.facts)
     if slowed and rule.settings.on_throttled == "error":
         message = f"not judged, because the GPU was throttled: {', '.join(slowed)}"
         return _error("throttled", message, "let it cool down, lock its clocks, and measure again")
     return None
+
+
+def _claimed_by(fact: str, case: Case) -> str:
+    """Return which files claim a fact that nothing else states, in words; else nothing."""
+    files = [run.source for run in case.new if fact in run.environment] if fact in case.claimed else []
+    return f", claimed only by {listed(files)}" if files else ""
 
 
 def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:

@@ -256,7 +256,7 @@ def _now(verdict: Verdict) -> str:
     ends = _ends(verdict, base, verdict.tolerance)
     runs, seen = plural(verdict.base.runs, "run"), verdict.minimum_detectable_change
     text = f"{what(verdict)} is {value_text(base, verdict)} ({runs}); {ends} is beyond the tolerance"
-    return text if seen is None else f"{text}, and {_ends(verdict, base, seen)} is probably open or fails"
+    return text if seen is None else f"{text}, and {_ends(verdict, base, seen)} is probably undecided or fails"
 
 
 def _ends(verdict: Verdict, base: float, change: float) -> str:

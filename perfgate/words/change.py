@@ -10,6 +10,8 @@ from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import listed, plural
 from perfgate.words.steps import accept_change, hold_gain
 
+#: The reference of pairs.
+PAIRED_BASE = "paired base"
 _PAIRS = "compare base and new in pairs with `perfgate run --paired`"
 
 
@@ -35,7 +37,7 @@ def change_message(
         doubt = "not certain" if result.new_runs > 1 or result.at_worst is None else "one run is not proof"
         relation = f"probably beyond the tolerance of {tolerance}, but {doubt}"
     elif result.of_numbers.outcome == "undecided":
-        relation = _open_relation(result, tolerance)
+        relation = _open_relation(result, tolerance, in_pairs=reference == PAIRED_BASE)
     elif result.improved:
         relation = f"an improvement beyond the tolerance of {tolerance}"
     else:
@@ -45,13 +47,15 @@ def change_message(
     return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
 
 
-def _open_relation(result: ChangeResult, tolerance: str) -> str:
+def _open_relation(result: ChangeResult, tolerance: str, *, in_pairs: bool) -> str:
     """Return what an open change excludes, in words."""
     if result.at_worst is None and result.outcome == "pass":
         return f"not clearly beyond the tolerance of {tolerance}"
     if result.at_worst is None:
         return f"so it is not known whether it is within {tolerance}"
     worst = f"{format_number(100 * result.at_worst, 3)}%"
+    if result.of_numbers.reason == "noise-unknown" and in_pairs:
+        return "but one pair does not show the noise between pairs, so nothing is excluded"
     if result.of_numbers.reason == "noise-unknown":
         runs = result.base_runs + result.new_runs
         return f"but {plural(runs, 'run')} of both sides do not show the noise between runs, so nothing is excluded"

@@ -124,14 +124,14 @@ def test_a_pass(action: Action, limit: Path) -> None:
     forms = {"junit": "out/a.xml", "json": "out/a.json", "markdown": "out/a.md", "sarif": "out/a.sarif"}
     result = action(results="train.log", **forms)
     assert result.conclusion == "success"
-    wanted = {"outcome": "pass", "exit-code": "0", "counts": '{"pass": 1}', "failed": "0", "inconclusive": "0"}
+    wanted = {"outcome": "pass", "exit-code": "0", "counts": '{"pass": 1}', "failed": "0", "undecided": "0"}
     assert result.outputs == {**wanted, "html-path": "", **{f"{form}-path": path for form, path in forms.items()}}
     assert all((limit / path).stat().st_size for path in forms.values())
     assert json.loads((limit / "out/a.json").read_text())["exit_code"] == 0
     assert "forward" in result.steps["gate"].summary
     assert result.steps["gate"].annotations == []
     assert result.steps["gate"].obeyed == []
-    assert result.log.count("1 passed (exit 0)") == 1
+    assert result.log.count("1 rule (exit 0)") == 1
 
 
 def test_a_failure_is_red_and_marks_the_rule(action: Action, limit: Path) -> None:
@@ -146,12 +146,12 @@ def test_a_failure_is_red_and_marks_the_rule(action: Action, limit: Path) -> Non
     assert result.outputs["json-path"] == "report.json"
 
 
-def test_an_inconclusive_result_is_green_and_said(script: Action, repository: Repository) -> None:
+def test_what_excludes_at_worst_is_green(script: Action, repository: Repository) -> None:
     write_run(repository.folder / "new.json", forward=104, seed=50)
     result = script(results="new.json")
     assert result.conclusion == "success"
-    assert (result.outputs["outcome"], result.outputs["inconclusive"]) == ("inconclusive", "1")
-    assert levels(result) == ["warning"]
+    assert (result.outputs["outcome"], result.outputs["undecided"]) == ("pass", "0")
+    assert levels(result) == []
 
 
 @pytest.mark.parametrize(("results", "words"), [("out/*.json", "out/*.json"), ("train.log\nabsent.log", "absent.log")])
@@ -271,10 +271,10 @@ def measured(perfgate: Command, folder: Path, prepared: Any) -> Callable[..., st
 @pytest.mark.parametrize(
     ("base", "centres", "first", "code"),
     [
-        ([100.0], [100, 100.1, 99.9], "inconclusive: noise-unknown", "0"),
-        ([97.5, 100, 102.5], [104, 100, 99.5], "inconclusive: cannot-exclude", "0"),
-        ([90.0, 100, 110], [104, 96, 108], "inconclusive: cannot-exclude", "3"),
-        ([100, 100.1, 99.9], [140, 140.1, 139.9], "suspect: interval", "1"),
+        ([100.0], [100, 100.1, 99.9], "undecided: noise-unknown", "0"),
+        ([97.5, 100, 102.5], [104, 100, 99.5], "undecided: cannot-exclude", "0"),
+        ([90.0, 100, 110], [104, 96, 108], "undecided: cannot-exclude", "3"),
+        ([100, 100.1, 99.9], [140, 140.1, 139.9], "undecided: interval", "1"),
         ([100 + i / 10 for i in range(10)], [140, 140.1, 139.9], "fail: interval", "1"),
     ],
     ids=["unknown noise", "a doubt that ends", "a doubt that stays", "a suspicion", "a failure"],
@@ -357,7 +357,7 @@ def test_the_machine_is_watched_during_the_command(action: Action, folder: Path)
 def test_a_suspicion_without_a_command_stands(script: Action, repository: Repository, folder: Path) -> None:
     write_run(folder / "new.json", forward=106, seed=50)
     result = script(results="new.json")
-    assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("suspect", "3")
+    assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("undecided", "3")
 
 
 @pytest.mark.parametrize(
@@ -540,7 +540,7 @@ def test_a_branch_that_nobody_protects_does_not_judge(action: Action, repository
 def test_a_command_that_moves_the_base_does_not_change_the_rules(
     action: Action, repository: Repository, folder: Path
 ) -> None:
-    """Neither in its first run nor in those after a suspect result."""
+    """Neither in its first run nor in those after an undecided result."""
     sha = repository.git("rev-parse", "HEAD")
     repository.git("update-ref", "refs/remotes/origin/main", sha)
     write_rules(folder, "forward within 90% of baseline")

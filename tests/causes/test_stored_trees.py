@@ -170,7 +170,7 @@ def test_check_finds_the_cause_in_the_stored_base(perfgate: Command, folder: Pat
         "step.time within 5% of baseline",
         "kernel.* within 5% of baseline: kernel.sm90_gemm_nt within 5% of baseline",
     }
-    assert (done.code, report["exit_code"]) == (3, 3)  # one new run: suspect, with or without causes
+    assert (done.code, report["exit_code"]) == (3, 3)  # one new run: undecided, with or without causes
 
 
 def test_a_replaced_kernel_is_one_cause_and_nothing_to_approve(perfgate: Command, folder: Path) -> None:

@@ -26,7 +26,7 @@ GOLDEN = ROOT / "tests" / "reporters" / "golden"
 EXAMPLE = ROOT / "examples" / "tiny-gpt"
 #: Words of the first and the last line of each card of the example.
 CARDS = [
-    ("slower forward", "suspect: forward median on rank 1 +25.9%"),
+    ("slower forward", "undecided: forward median on rank 1 +25.9%"),
     ("step median on rank 1 went", "rules/training.yaml:11:5"),
     ("backward median on rank 0 went", "rules/training.yaml:10:5"),
 ]

@@ -166,7 +166,7 @@ def verdict(gate: Command, *words: str) -> dict[str, object]:
 
 
 def test_a_history_confirms_a_change_that_one_run_shows(gate: Command, folder: Path) -> None:
-    assert verdict(gate, "new.json")["outcome"] == "suspect"
+    assert verdict(gate, "new.json")["outcome"] == "undecided"
     remember(folder)
     found = verdict(gate, "new.json", *WRITTEN)
     assert (found["code"], found["outcome"]) == (1, "fail")
@@ -228,7 +228,7 @@ def test_a_calibration_comes_before_the_history(gate: Command, folder: Path) -> 
 def test_base_runs_that_disagree_overrule_a_quiet_history(gate: Command, folder: Path) -> None:
     remember(folder, noise=0.001)
     found = verdict(gate, "new.json")
-    assert (found["outcome"], "noise" in found) == ("suspect", False)
+    assert (found["outcome"], "noise" in found) == ("undecided", False)
     assert "these runs differ by more than the 0.23% of the history" in str(found["notes"])
 
 

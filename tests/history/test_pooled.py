@@ -87,7 +87,7 @@ def test_other_runs_confirm_nothing(
 def test_pooled_runs_never_dispel_a_doubt(perfgate: Command, folder: Path, team: Repository) -> None:
     results(folder, "new.json", 106.0, 9)
     remember(folder, range(20, 29), 1.0, "2026-02-{:02}T00:00:00Z")
-    assert verdict(perfgate)["outcome"] == "suspect"
+    assert verdict(perfgate)["outcome"] == "undecided"
 
 
 @pytest.mark.parametrize("words", [(), ("--policy-ref", "main")])
@@ -99,7 +99,7 @@ def test_on_another_branch_main_only_informs(
     team.git("checkout", "-q", "-b", "feature")
     team.git("commit", "-q", "--allow-empty", "-m", "change")
     found = verdict(perfgate, *words)
-    assert (found["code"], found["outcome"]) == (3, "inconclusive")
+    assert (found["code"], found["outcome"]) == (3, "undecided")
     assert "main itself is +5.1% [+2.2%, +8.0%]" in str(found["said"])
     assert "since the baseline (8 runs): this is not from this change" in str(found["said"])
 

@@ -118,7 +118,7 @@ def test_a_suite_may_be_called_perfgate(folder: Path, perfgate: Command) -> None
     assert perfgate("rules", "check").out == "rules/perfgate.yaml: 1 rule\n"
     write_rules(folder, "forward under 15 ms", name="rules/other.yaml")
     alone = perfgate("check", "run.json", "--rules", "rules/other.yaml")
-    assert (alone.code, "1 passed" in alone.out) == (0, True)
+    assert (alone.code, "PASS  1 rule" in alone.out) == (0, True)
     assert "rules/ has other.yaml, perfgate.yaml" in perfgate("init", "run.json").said
     (folder / "rules/perfgate.yaml").unlink()
     (folder / "rules/other.yaml").unlink()

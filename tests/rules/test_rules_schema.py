@@ -76,7 +76,7 @@ SETTINGS = list(Settings.__struct_fields__)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_have_the_defaults_of_the_schema(name):
     default = DEFINED[name].get("default")
-    if name == "on_inconclusive":  # None leaves the choice to the verdict: a warning, but for a tail too thin
+    if name == "on_inconclusive":  # None leaves the choice to the verdict: a pass, but not for a thin tail
         assert (default, Settings().on_inconclusive) == ("warn", None)
     else:
         text = f"version: 1\nrules: [{{assert: x < 1, {name}: {default}}}]".encode()

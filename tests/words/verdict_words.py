@@ -116,6 +116,9 @@ def of_changes() -> Iterator[Said]:
         result = replace(CHANGE, **fields)
         yield say(change.change_message, case, "forward median", result, "baseline", ("s", None), "5%")
     yield say(change.change_message, "warm-up", "forward median", CHANGE, "anchor", ("s", "ms"), "5% and 2 ms", 3)
+    of_a_pair = replace(CHANGE, **{**UNKNOWN_NOISE, "new_runs": 1})
+    in_pairs = ("step median", of_a_pair, change.PAIRED_BASE, ("s", None), "5%")
+    yield say(change.change_message, "noise-unknown, one pair", *in_pairs)
     yield say(change.pooled_note, "decides", POOLED)
     yield say(change.pooled_note, "the branch moved", replace(POOLED, decides=False))
     for case, fields in CHANGE_STEPS.items():
