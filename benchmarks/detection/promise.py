@@ -19,7 +19,7 @@ import peers
 
 from perfgate.core import Baseline
 from perfgate.history.noise import noise_between_runs
-from perfgate.judge.question import LOOKS
+from perfgate.core.results import LOOKS
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 #: The shares of exit 0 and 1, and the mean number of new runs.

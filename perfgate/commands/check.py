@@ -113,7 +113,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)
-    causes, verdicts, unexplained = _explained(case, verdicts)
+    causes, unexplained = _explained(case, verdicts)
     baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
     policy = Policy(source.ref, prepared.rules_sha256, baselines_sha256, commit=source.sha)
     if source.ref is not None:
@@ -215,12 +215,10 @@ def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[Unruled
     return unruled_changes(case.baseline.runs, case.new, is_named)
 
 
-def _explained(
-    case: Case, verdicts: tuple[Verdict, ...]
-) -> tuple[CauseReport | None, tuple[Verdict, ...], list[Problem]]:
-    """Return the causes, the verdicts with the causes that explain them, and a warning if the base has no trees."""
+def _explained(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[CauseReport | None, list[Problem]]:
+    """Return the causes, and a warning if the base has no trees."""
     if not any(one.exit_code or one.outcome == "fail" for one in verdicts):
-        return None, verdicts, []
+        return None, []
     from perfgate.commands.report_details import explained
 
     return explained(case, verdicts)

@@ -22,7 +22,7 @@ from perfgate.cli.shared import (
     workers_option,
 )
 from perfgate.commands.preparing import with_pairs
-from perfgate.commands.report_details import advised, causes_of, collected
+from perfgate.commands.report_details import causes_of, collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
 from perfgate.core.next_steps import Acceptance
@@ -33,6 +33,7 @@ from perfgate.judge.verdicts import judge_with_details
 from perfgate.readers.text import TraceMode
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
+from perfgate.rules.syntax.grammar import parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts
@@ -157,8 +158,10 @@ def _compared(
 ) -> Report:
     base_runs = baseline.runs
     unlike, refused = _unlike(base_runs, new_runs, CONDITIONS.union(ruleset.conditions))
-    shared = sorted((_metrics(base_runs) & _metrics(new_runs)) - unlike)
-    rules = tuple(metric_rule(name, statistic, asks) for name in shared)
+    shared = sorted(_shared((*base_runs, *new_runs)) - unlike)
+    rules = tuple(metric_rule(name, statistic, asks) for name in shared if not _is_work(name))
+    if any(map(_is_work, shared)):
+        rules = (Rule(parse_sentence("no more work than baseline"), _HERE), *rules)
     facts, problems = merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = replace(ruleset, rules=rules), surroundings.limits()
     accept = Acceptance(has_store=False)
@@ -173,7 +176,7 @@ def _compared(
     policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs, (), shared)
     return with_outcome(
         Report(
-            verdicts=advised(verdicts, causes),
+            verdicts=verdicts,
             problems=tuple(problems),
             inputs=files,
             environment=facts,
@@ -220,6 +223,18 @@ def metric_rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
     return Rule(Sentence(words, Selector(metric, quoted=True), metric, statistic, None, (asks,)), _HERE)
 
 
+def _is_work(metric: str) -> bool:
+    """Return whether a metric is a count of exact work, which are compared together."""
+    return metric.startswith("work.") and metric != "work.device_time"
+
+
+def _shared(runs: Sequence[Run]) -> set[str]:
+    """Return the metrics that every run has; one that is 0 in some runs only has no relative change."""
+    found = set.intersection(*(_metrics([run]) for run in runs)) if runs else set()
+    nothing = [{one.key.metric for one in run.series if one.kind == "samples" and not one.values.any()} for run in runs]
+    return found - (set.union(*nothing) - set.intersection(*nothing)) if nothing else found
+
+
 def _metrics(runs: Sequence[Run]) -> set[str]:
     """Return the metrics of runs. What the machine did explains the others, and is compared only without these."""
     names = {series.key.metric for run in runs for series in run.series}
@@ -245,7 +260,7 @@ def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> 
 
 def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list[Problem]:
     """Return a warning for metrics of one side only, unless causes tell them, and an error if no metric is shared."""
-    shared = _metrics(base) & _metrics(new)
+    shared = _shared((*base, *new))
     sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
     found = [f"only the {side} side has {', '.join(sorted(names))}" for side, names in sides.items() if names]
     said = [Problem("warning", message, _HERE) for message in found]

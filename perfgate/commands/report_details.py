@@ -10,10 +10,9 @@ from perfgate.baselines.repository import LoadedBaseline
 from perfgate.causes.find import find_causes
 from perfgate.causes.stalls import without_stalls
 from perfgate.causes.table_trees import trees_of_runs
-from perfgate.core import Fact, Location, NextStep, Problem, Run, Verdict, fact_text
-from perfgate.core.causes import Cause, CauseReport
+from perfgate.core import Fact, Location, Problem, Run, Verdict, fact_text
+from perfgate.core.causes import CauseReport
 from perfgate.core.details import LevelDetails, MachineChannel, ReportDetails, VerdictDetails
-from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import is_machine_metric
 from perfgate.judge.breakdown import breakdown, movers
 from perfgate.judge.case import Case
@@ -23,7 +22,6 @@ from perfgate.judge.subjects import name_of
 from perfgate.judge.sweeps import sweep_curves
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector
-from perfgate.words import cause_words
 from perfgate.words.steps import complete_base, sources_of
 
 
@@ -54,19 +52,17 @@ def causes_of(
     return first
 
 
-def explained(
-    case: Case, verdicts: tuple[Verdict, ...]
-) -> tuple[CauseReport | None, tuple[Verdict, ...], list[Problem]]:
-    """Return the causes of a case, its verdicts with steps that name them, and a warning if its base has no trees."""
+def explained(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[CauseReport | None, list[Problem]]:
+    """Return the causes of a case, and a warning if its base has no trees."""
     base = case.baseline
     found = causes_of(base.runs, case.new, verdicts, components_of(case.ruleset))
     if not any(run.call_trees for run in case.new):
-        return found, verdicts, []
+        return found, []
     if found is not None or base.place is None or not any("torch-trace" in run.format for run in base.runs):
-        return found, advised(verdicts, found), []
+        return found, []
     step = complete_base(case.accept, sources_of(base.runs))
     message = f"no causes: the stored runs have no call tree; to give them one, {step.text}: {step.command}"
-    return None, verdicts, [Problem("warning", message, Location(base.place))]
+    return None, [Problem("warning", message, Location(base.place))]
 
 
 def components_of(ruleset: Ruleset) -> dict[str, Collection[str]]:
@@ -78,28 +74,6 @@ def components_of(ruleset: Ruleset) -> dict[str, Collection[str]]:
             name = name_of(subject, rule.sentence.subject_text)
             found[name] = component_names(subject, ruleset.metrics) - {name}
     return found
-
-
-def advised(verdicts: Sequence[Verdict], found: CauseReport | None) -> tuple[Verdict, ...]:
-    """Return the verdicts; of one that lacks a metric because of a cause, the next step names the cause.
-
-    The steps that such a verdict has alone, to look for the metric or to complete the base, lead nowhere.
-    """
-    causes = {name: cause for cause in (found.causes if found else ()) for name in cause.verdicts}
-    return tuple(
-        replace(verdict, next_step=_step(verdict, causes[name]))
-        if verdict.outcome == "error" and name in causes
-        else verdict
-        for verdict, name in zip(verdicts, verdict_ids(verdicts), strict=True)
-    )
-
-
-def _step(verdict: Verdict, cause: Cause) -> NextStep:
-    """Return the step of a verdict on calls that came or went, or that are made less often."""
-    text = f"find what changed the calls at {cause_words.where(cause)}"
-    if verdict.reason != "measured-less":
-        text += "; if the change is intended, approve a run of main after the merge"
-    return NextStep("find-cause", text)
 
 
 #: How many older runs, and how many levels, a report shows.

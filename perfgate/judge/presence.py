@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from perfgate.core import Key, Series
+from perfgate.core import Key, NextStep, Series
 from perfgate.core.conditions import condition_differences, nearest_conditions, without_conditions
 from perfgate.core.units import UNITS, format_value
 from perfgate.core.wording import listed, member_name, plural
@@ -20,10 +20,12 @@ from perfgate.judge.largest_load import LOAD, MEASURED
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.subjects import members_by_key
 from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, Number, StatisticOf
-from perfgate.words.steps import complete_base, make_baseline, sources_of
+from perfgate.words.steps import complete_base, find_calls, make_baseline, sources_of
 
 #: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
 _SIGNED = re.compile(r".*_delta|.*\.(self_)?[a-z]+_memory")
+#: The metrics of single calls in a trace.
+_CALLS = ("kernel.", "op.", "range.", "collective.")
 _SAME_LOAD = "measure under the conditions of the baseline; another model or load needs a suite of its own"
 _ONE_SWEEP = "give runs of equal conditions; the files of one load sweep are one run: give their folder"
 
@@ -46,8 +48,10 @@ def check_presence(evidence: Evidence) -> None:
             if not stored and (unlike := unlike_run(evidence, view)):
                 raise unlike
             where = "the baseline has it" if stored else "other runs have it"
-            step = "find out why it is no longer written, or change the rule"
-            why, step = evidence.runs.why_absent(subject.key.metric) or (where, step)
+            why, step = evidence.runs.why_absent(subject.key.metric) or (
+                where,
+                _step_of_absent(subject.key.metric, view),
+            )
             raise CannotJudge("metric-absent", f"{view.run.name} has no metric {subject.key}; {why}", step)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if gone := sorted((stored | seen) - members.keys()):
@@ -68,6 +72,13 @@ def check_presence(evidence: Evidence) -> None:
         message = f"{subject.key}: a value was left out: {problems[0].at}: {problems[0].message}"
         raise CannotJudge("not-a-number", message, "find out why the job wrote it")
     _check_rank_lengths(evidence)
+
+
+def _step_of_absent(metric: str, view: RunView) -> NextStep | str:
+    """The step after a metric that a run lacks, and others have."""
+    if _is_call(metric, view):
+        return find_calls(came=False)
+    return "find out why it is no longer written, or change the rule"
 
 
 def refuse_unread(view: RunView, *, is_alone: bool) -> None:
@@ -141,6 +152,9 @@ def check_base(evidence: Evidence, asks: ChangeClause) -> None:
     if case.baseline.pairing is not None and case.baseline.runs and asks.reference == "baseline":
         message = f"the base of a pair has no metric {key}"
         raise CannotJudge("no-baseline", message, "make pairs again once the base program writes it")
+    if any(_is_call(key.metric, view) for view in views):
+        message = f"the {asks.reference} made no such call: {key}"
+        raise CannotJudge("no-baseline", message, find_calls(came=True))
     if any(evidence.base):
         lacking = [view.run for view, members in zip(views, evidence.base, strict=True) if not members]
         step = complete_base(case.accept, sources_of(lacking))
@@ -152,6 +166,12 @@ def check_base(evidence: Evidence, asks: ChangeClause) -> None:
     step = case.baseline.next_step if case.baseline.next_step.text else make_baseline(case.accept)
     message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
     raise CannotJudge("no-baseline", message, step, new)
+
+
+def _is_call(metric: str, view: RunView) -> bool:
+    """Return whether a metric is about one kind of call, and the run shows the other calls that it made."""
+    prefix = metric.partition(".")[0] + "."
+    return prefix in _CALLS and any(name.startswith(prefix) for name in view.names)
 
 
 def refuse_unlike_base(evidence: Evidence, stored: Key) -> CannotJudge:

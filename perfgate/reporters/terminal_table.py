@@ -118,7 +118,7 @@ def _without_measurements(page: Page, report: Report, unread: Sequence[Problem],
 
 def _is_asked(verdict: Verdict) -> bool:
     """True for a verdict of a rule, or on the step. A comparison judges every metric by a rule of its own making."""
-    return verdict.at.line is not None or verdict.metric == "step.time"
+    return verdict.at.line is not None or verdict.metric in ("step.time", "work")
 
 
 def _write_answer(page: Page, report: Report) -> None:

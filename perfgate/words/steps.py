@@ -51,6 +51,12 @@ def make_baseline(accept: Acceptance) -> NextStep:
     return NextStep("make-baseline", "make one", command=accept.approve)
 
 
+def find_calls(*, came: bool) -> NextStep:
+    """The step after calls that came, or that are not made any more."""
+    what = "find the new call" if came else "find what removed the call"
+    return NextStep("find-cause", f"{what}; if the change is intended, approve a run of main after the merge")
+
+
 def expected_next_step(otherwise: Outcome | None) -> NextStep:
     """The next step after a rule that is known to fail; `otherwise` is its outcome without `expect_fail`."""
     return NextStep("fix-rule", "it passes now: remove expect_fail") if otherwise == "pass" else NO_STEP
