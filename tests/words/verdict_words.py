@@ -298,10 +298,10 @@ FAILED = Verdict(
 def of_steps() -> Iterator[Said]:
     """Yield the sentences of words/steps."""
     for reference in ("baseline", "anchor"):
-        yield say(steps.find_calls, "came", came=True)
-    yield say(steps.find_calls, "went", came=False)
-    yield say(steps.accept_change, reference, HERE, reference)
+        yield say(steps.accept_change, reference, HERE, reference)
         yield say(steps.accept_change, f"{reference} on a ref", ON_MAIN, reference)
+    yield say(steps.find_calls, "came", came=True)
+    yield say(steps.find_calls, "went", came=False)
     yield say(steps.accept_change, "without a store", WITHOUT_STORE, "baseline")
     for case, accept in {"here": HERE, "on a ref": ON_MAIN, "without a store": WITHOUT_STORE}.items():
         yield say(steps.hold_gain, case, accept)
