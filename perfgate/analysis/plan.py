@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from perfgate.core import Better
+from perfgate.core import Better, Key
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE
 from perfgate.core.summaries import Plan, PlanPoint
 from perfgate.core.wording import plural
 from perfgate.judge.ask import ANCHOR_WINDOW, change_terms, limit_confidence
 from perfgate.judge.case import Case
-from perfgate.judge.decide.bounds import OF_RUNS, RED_PRIOR, SHARP_RED, prior_of
+from perfgate.judge.decide.bounds import OF_RUNS, RED_PRIOR, SHARP_PRIOR, SHARP_RED, prior_of
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.presence import check_terms
@@ -53,6 +53,11 @@ def plans(case: Case) -> tuple[Plan, ...]:
 def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
     subjects = find_subjects(rule.sentence, runs)
     for clause in rule.clauses:
+        if isinstance(clause.asks, WorkClause):
+            exact = "exact: one run shows every change"
+            plan = _without(rule, clause, case, None, exact)
+            yield replace(plan, metric=rule.sentence.subject_text, asks=clause.text)
+            continue
         if not subjects:
             yield _without(rule, clause, case, None, f"the stored runs have no metric {rule.sentence.subject_text}")
         to_anchor = isinstance(clause.asks, ChangeClause) and clause.asks.reference == "anchor"
@@ -92,9 +97,7 @@ def _planned(evidence: Evidence) -> Plan:
     )
     if isinstance(asks, LimitClause):
         return _of_limit(plan, evidence, asks, measures)
-    if isinstance(asks, WorkClause):
-        raise CannotJudge("exact", "it compares exact counts: one run shows every change", "")
-    if not asks.is_stored:
+    if not isinstance(asks, ChangeClause) or not asks.is_stored:
         raise CannotJudge("not-planned", "it compares the ranks of one run with each other, without stored runs", "")
     return _of_change(plan, evidence, asks, measures)
 
@@ -156,13 +159,27 @@ def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Seq
 def _fails_from(
     measures: Sequence[RunMeasure], seen: RunNoise, margin: Margin, terms: ChangeTerms, calibrated: bool
 ) -> float | None:
-    """Return the smallest change that fails in 8 of 10 cases within `LOOKS` new runs.
+    """Return the smallest change that fails in 8 of 10 cases within `LOOKS` new runs: what a rule sees.
 
-    Without a calibrated prior, red assumes the noise of `RED_PRIOR`.
+    Without a calibrated prior, the nearer one of the two bounds of red decides, each with the noise that it assumes.
     """
-    noise = seen if calibrated else run_noise(measures, prior_of(RED_PRIOR, margin))[1]
     power = _FAILING_POWER[len(measures) >= RUNS_THAT_SHOW_NOISE]
-    return margin.detectable(noise.reach(LOOKS, terms.confidence, power))
+    if calibrated:
+        return margin.detectable(seen.reach(LOOKS, terms.confidence, power))
+    bounds = ((RED_PRIOR, terms.confidence), (SHARP_PRIOR, 1 - SHARP_RED * (1 - terms.confidence)))
+    reaches = [
+        run_noise(measures, prior_of(prior, margin))[1].reach(LOOKS, confidence, power) for prior, confidence in bounds
+    ]
+    return margin.detectable(min(reaches))
+
+
+def seen_changes(case: Case) -> dict[tuple[str, str, str], float]:
+    """Return what each rule sees, by the rule, the metric with its labels, and the clause: one number everywhere."""
+    return {
+        (plan.rule, str(Key.of(plan.metric, **plan.labels)), plan.asks): plan.fails_from
+        for plan in plans(case)
+        if plan.fails_from is not None
+    }
 
 
 def pairs_fail_from(tolerance: float, pairs: int, better: Better) -> float | None:

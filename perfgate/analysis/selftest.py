@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.analysis.distortions import AMOUNTS, TELLING, Way, reading, ways
-from perfgate.core import Run, Verdict
+from perfgate.analysis.plan import seen_changes
+from perfgate.core import Key, Run, Verdict
 from perfgate.core.results import LOOKS
 from perfgate.core.summaries import Proof
 from perfgate.core.units import format_change, format_number
@@ -33,7 +34,8 @@ def self_test(case: Case) -> tuple[Proof, ...]:
     """
     case = replace(case, baseline=replace(case.baseline, allowances=()))
     rules = case.ruleset.rules
-    tests = [_RuleTest(rule, replace(case, ruleset=replace(case.ruleset, rules=(rule,)))) for rule in rules]
+    seen = seen_changes(case) if case.baseline.pairing is None else {}
+    tests = [_RuleTest(rule, replace(case, ruleset=replace(case.ruleset, rules=(rule,))), seen) for rule in rules]
     return tuple(test.of(name, verdict) for test in tests for name, verdict in test.unchanged.items())
 
 
@@ -50,6 +52,8 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     rule: Rule
     case: Case
+    #: What rules see: the change that fails in spite of the noise between runs, which copies of runs do not have.
+    seen: Mapping[tuple[str, str, str], float]
 
     @cached_property
     def unchanged(self) -> dict[_Name, Verdict]:
@@ -142,7 +146,11 @@ class _RuleTest(Struct, frozen=True, dict=True):
         return self.of_failing(found, failing)
 
     def of_failing(self, proof: Proof, failing: Verdict) -> Proof:
-        proof = replace(proof, fails_at=_moved(failing), misses=self.notices_absence)
+        moved = _moved(failing)
+        seen = self.seen.get((self.rule.name, str(Key.of(failing.metric, **failing.labels)), failing.asks))
+        if seen is not None and moved is not None:
+            moved = math.copysign(max(seen, abs(moved)), moved)
+        proof = replace(proof, fails_at=moved, misses=self.notices_absence)
         if not failing.exit_code:
             reason = "severity: warning: a failure is reported but does not block"
             if failing.quarantine and failing.is_quarantined:

@@ -230,7 +230,7 @@ def _is_work(metric: str) -> bool:
 
 def _shared(runs: Sequence[Run]) -> set[str]:
     """Return the metrics that every run has; one that is 0 in some runs only has no relative change."""
-    found = set.intersection(*(_metrics([run]) for run in runs)) if runs else set()
+    found = set[str]().union(*(_metrics([run]) for run in runs)).intersection(*(_metrics([run]) for run in runs))
     nothing = [{one.key.metric for one in run.series if one.kind == "samples" and not one.values.any()} for run in runs]
     return found - (set.union(*nothing) - set.intersection(*nothing)) if nothing else found
 

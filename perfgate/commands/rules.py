@@ -136,26 +136,31 @@ def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str
         step = f"did you mean {near[0]!r}?" if near else "`perfgate rules explain` shows all of them"
         raise Refused(f"no rule is called {unknown!r}; {step}")
     chosen = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not ids or rule.name in ids))
-    found, problems = _on_newest_runs(options, chosen)
+    found, seen, problems = _on_newest_runs(options, chosen)
     texts = []
     for rule in chosen.rules:
         own = {place: [verdict for verdict in verdicts if verdict.at == rule.at] for place, verdicts in found.items()}
-        texts.append("\n".join([explain(rule, ruleset), *render_next_run(own)]))
+        texts.append("\n".join([explain(rule, ruleset), *render_next_run(own, seen)]))
     return texts, problems
 
 
-def _on_newest_runs(options: CommandOptions, ruleset: Ruleset) -> tuple[dict[str, tuple[Verdict, ...]], list[Problem]]:
-    """Return the verdicts on the newest stored run of each current level, as if it were new."""
+def _on_newest_runs(
+    options: CommandOptions, ruleset: Ruleset
+) -> tuple[dict[str, tuple[Verdict, ...]], dict[tuple[str, str, str], float], list[Problem]]:
+    """Return the verdicts on the newest stored run of each current level, as if it were new, and what rules see."""
+    from perfgate.analysis.plan import seen_changes
     from perfgate.commands.plan import stored_cases
     from perfgate.judge.verdicts import judge
 
     found: dict[str, tuple[Verdict, ...]] = {}
+    seen: dict[tuple[str, str, str], float] = {}
     problems: list[Problem] = []
     for case, wrong in stored_cases(options, ruleset):
         problems += wrong
         if case.baseline.runs:
+            seen |= seen_changes(case)
             found[case.baseline.place or ""] = judge(replace(case, new=case.baseline.runs[-1:]))
-    return found, list(dict.fromkeys(problems))
+    return found, seen, list(dict.fromkeys(problems))
 
 
 def stored_metrics(baselines: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from perfgate.core import PolicyChange, Verdict
+from perfgate.core import Key, PolicyChange, Verdict
 from perfgate.core.advice import Advice, FirstGate, ProposedRule
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, one_line, plural, without_commands
@@ -13,7 +14,7 @@ from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.words.answer import difference
 from perfgate.words.numbers import measured, value_text, what
 
-_HEADS = ("rule", "tolerance", "fails from", "noise", "")
+_HEADS = ("rule", "tolerance", "sees", "noise", "")
 _PURPOSES = {
     "usual": "",
     "cost": "cost",
@@ -22,6 +23,8 @@ _PURPOSES = {
     "work": "exact",
     "input": "",
 }
+#: No rule compares with stored runs.
+NOTHING_SEEN: Mapping[tuple[str, str, str], float] = MappingProxyType({})
 #: Beyond this change, stored runs are a poor gate for the time of a step: pairs see less.
 _POOR = 0.25
 #: The least width of the first column.
@@ -95,12 +98,12 @@ def _cells(rule: ProposedRule) -> list[str]:
 def _legend(advice: Advice) -> str:
     if advice.is_paired:
         return (
-            "fails from: the smallest change that fails (exit 1) in at least 8 of 10 cases, with up to"
+            "sees: the smallest change that fails (exit 1) in at least 8 of 10 cases, with up to"
             f" {advice.most_runs} pairs. noise: how much one pair differs from the next, as a standard deviation; the"
             " 3% for pairs is an assumption, and the report of the first pairs shows the real value."
         )
     return (
-        "fails from: the smallest change that fails (exit 1) in at least 8 of 10 cases. The gate makes one run, and up"
+        "sees: the smallest change that fails (exit 1) in at least 8 of 10 cases. The gate makes one run, and up"
         f" to {advice.most_runs - 1} more while it is in doubt. noise: how much one run differs from the next, as a"
         " standard deviation."
     )
@@ -237,16 +240,21 @@ def render_difference(changes: Sequence[PolicyChange], sides: str) -> str:
     return without_commands("\n".join([one_line(f"rules, {sides}:"), *(f"  {difference(one)}" for one in changes)]))
 
 
-def render_next_run(found: Mapping[str, Sequence[Verdict]]) -> list[str]:
-    """Return a line per verdict on the newest stored run, below the place of the level that it was compared with."""
+def render_next_run(
+    found: Mapping[str, Sequence[Verdict]], seen: Mapping[tuple[str, str, str], float] = NOTHING_SEEN
+) -> list[str]:
+    """Return a line per verdict on the newest stored run, below the place of the level that it was compared with.
+
+    `seen` is the change that a rule sees, by the rule, the metric with its labels, and the clause.
+    """
     lines = []
     for place, verdicts in found.items():
         lines += [f"  now, compared with {place}:"] if verdicts else []
-        lines += [f"    {one_line(_now(verdict))}" for verdict in verdicts]
+        lines += [f"    {one_line(_now(verdict, seen))}" for verdict in verdicts]
     return lines
 
 
-def _now(verdict: Verdict) -> str:
+def _now(verdict: Verdict, seen_by: Mapping[tuple[str, str, str], float]) -> str:
     if verdict.kind == "limit" and verdict.new is not None and verdict.new.estimate is not None:
         bound = value_text(verdict.bound, verdict)
         return f"{what(verdict)} of the newest run is {' '.join(measured(verdict))}, the bound is {bound}"
@@ -254,9 +262,10 @@ def _now(verdict: Verdict) -> str:
     if verdict.kind == "limit" or base is None or verdict.base is None or verdict.tolerance is None:
         return f"{what(verdict)}: {verdict.outcome}: {verdict.message}"
     ends = _ends(verdict, base, verdict.tolerance)
-    runs, seen = plural(verdict.base.runs, "run"), verdict.minimum_detectable_change
+    runs = plural(verdict.base.runs, "run")
+    seen = seen_by.get((verdict.rule, str(Key.of(verdict.metric, **verdict.labels)), verdict.asks))
     text = f"{what(verdict)} is {value_text(base, verdict)} ({runs}); {ends} is beyond the tolerance"
-    return text if seen is None else f"{text}, and {_ends(verdict, base, seen)} is probably undecided or fails"
+    return text if seen is None else f"{text}; it sees {format_change(seen)}: {_ends(verdict, base, seen)}"
 
 
 def _ends(verdict: Verdict, base: float, change: float) -> str:

@@ -12,7 +12,7 @@ from perfgate.reporters.plain_json import encode, members_of, problem
 from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.words import answer
 
-_PLAN_HEADS = ("rule", "noise", "finds", "needs")
+_PLAN_HEADS = ("rule", "noise", "sees", "needs")
 #: The least width of the first column.
 _LEAST_ROOM = 16
 
@@ -43,8 +43,8 @@ def plan_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = Fal
             page.paragraph(line, "dim")
         page.blank()
     page.paragraph(
-        "noise: between runs + within a run, as relative standard deviations. finds: the smallest change that the "
-        "next run detects with the requested power. needs: the runs that exclude the change of `at_worst` for an "
+        "noise: between runs + within a run, as relative standard deviations. sees: the smallest change that "
+        "fails in 8 of 10 cases, in up to three new runs. needs: the runs that exclude the change of `at_worst` for an "
         "unchanged program, as exit 0 promises."
     )
     return page.finished()
@@ -52,18 +52,20 @@ def plan_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = Fal
 
 def _plan_cells(plan: Plan) -> list[str]:
     name = series_name(plan.metric, plan.labels, plan.statistic)
-    noise = finds = needs = ""
+    noise = sees = needs = ""
     if plan.noise_between is not None and plan.noise_within is not None:
         assumed = " (assumed)" if plan.base_runs == 1 and not plan.calibrated else ""
         noise = f"{100 * plan.noise_between:.2g}% + {100 * plan.noise_within:.2g}%{assumed}"
-    if plan.detectable is not None:
-        finds = format_change(plan.detectable) + ("" if plan.new_runs == 1 else f" ({plan.new_runs} runs)")
+    if plan.fails_from is not None:
+        sees = format_change(plan.fails_from)
+    elif plan.detectable is not None:
+        sees = format_change(plan.detectable) + ("" if plan.new_runs == 1 else f" ({plan.new_runs} runs)")
     if plan.values_needed is not None and plan.values_held is not None:
         needs = f"{plan.values_needed} values, has {format_number(plan.values_held, 3)}"
     elif plan.tolerance is not None:
         needs = plural(plan.runs_needed, "run") if plan.runs_needed else "over 20 runs"
         needs += f" to exclude {format_number(100 * plan.at_worst, 3)}%" if plan.at_worst is not None else ""
-    return [f"{name} {plan.asks}".rstrip(), noise, finds, needs]
+    return [f"{name} {plan.asks}".rstrip(), noise, sees, needs]
 
 
 #: For each state of a proof, in the order of the summary: its sign, its words, and its colour.
@@ -74,7 +76,7 @@ _STATES = {
     "by-choice": ("- ", "not blocking", "dim"),
 }
 #: A rule blocks with any exit code but 0: with a doubt or a suspicion it does so before it fails.
-_HEADS = ("", "rule", "blocks at", "fails at")
+_HEADS = ("", "rule", "blocks at", "sees")
 
 
 def selftest_json(proofs: Sequence[Proof], against: str, exit_code: int, time_seen: float | None = None) -> str:

@@ -48,7 +48,7 @@ _RED_RATE, _MOST_RED = 1.25, 0.4
 _SHARP_GREEN = 0.05
 #: Of 1 - confidence, the share of the sharp bound of red. It assumes a share of the tolerance as noise, counted as half
 #: a run, and needs two degrees of freedom of the runs' own.
-SHARP_RED, _SHARP_PRIOR, _SHARP_FREEDOM = 0.4, (0.15, 0.5), 2
+SHARP_RED, SHARP_PRIOR, _SHARP_FREEDOM = 0.4, (0.15, 0.5), 2
 #: One new run of unknown noise is red only beyond this change, and with this share of the rate of the sharp bound. No
 #: machine that was quiet in three base runs is so much slower in the next by chance.
 _GROSS, _GROSS_SHARE = 0.5, 0.1
@@ -214,7 +214,7 @@ def _of_unknown_noise(
     bounds = Bounds(change, alarm, green, interval, look.reach(alarm, rate, early), excludes)
     if runs.freedom < _SHARP_FREEDOM:
         return bounds
-    sharp, rate = _cautious(runs, prior_of(_SHARP_PRIOR, tolerated)), SHARP_RED * rate
+    sharp, rate = _cautious(runs, prior_of(SHARP_PRIOR, tolerated)), SHARP_RED * rate
     if not runs.may_fail(len(runs.new)):
         reach = t_quantile(sharp.degrees_of_freedom or 1.0, 1 - _GROSS_SHARE * rate) * sharp.standard_error
         return replace(bounds, sharp=sharp, sharp_red=reach, gross=max(_GROSS, tolerated.size))
