@@ -230,9 +230,19 @@ def _is_work(metric: str) -> bool:
 
 def _shared(runs: Sequence[Run]) -> set[str]:
     """Return the metrics that every run has; one that is 0 in some runs only has no relative change."""
-    found = set[str]().union(*(_metrics([run]) for run in runs)).intersection(*(_metrics([run]) for run in runs))
-    nothing = [{one.key.metric for one in run.series if one.kind == "samples" and not one.values.any()} for run in runs]
-    return found - (set.union(*nothing) - set.intersection(*nothing)) if nothing else found
+    found, ever, always = _metrics(runs), set[str](), set[str]()
+    for number, run in enumerate(runs):
+        found &= _metrics([run])
+        zero = _always_zero(run)
+        ever |= zero
+        always = zero if number == 0 else always & zero
+    return found - (ever - always)
+
+
+def _always_zero(run: Run) -> set[str]:
+    """Return the metrics whose samples are all 0."""
+    samples = [one for one in run.series if one.kind == "samples"]
+    return {one.key.metric for one in samples} - {one.key.metric for one in samples if one.values.any()}
 
 
 def _metrics(runs: Sequence[Run]) -> set[str]:

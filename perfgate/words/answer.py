@@ -135,8 +135,8 @@ def excluded_change(verdicts: Iterable[Verdict]) -> list[str]:
         return []
     worst, (first, least) = max(worst for _, worst in found), found[0]
     is_time = all(one.unit == "s" or (one.unit or "").endswith("/s") for one, _ in found)
-    said = f"{'no slowdown of' if is_time else 'nothing worse by'} {_rounded_up(worst)} or more"
-    return [said if least > worst / _MUCH else f"{said}, {first.metric} {_rounded_up(least)}"]
+    said = f"{'no slowdown of' if is_time else 'nothing worse by'} {rounded_up(worst)} or more"
+    return [said if least > worst / _MUCH else f"{said}, {first.metric} {rounded_up(least)}"]
 
 
 def _worst(verdict: Verdict) -> float:
@@ -147,7 +147,7 @@ def _worst(verdict: Verdict) -> float:
     return max(-change if verdict.better == "higher" else change, 0.0)
 
 
-def _rounded_up(change: float) -> str:
+def rounded_up(change: float) -> str:
     """Return a change in percent, rounded up to two digits, so that it is excluded for sure."""
     step = 10.0 ** (math.floor(math.log10(100 * change)) - 1)
     return f"{format_number(math.ceil(100 * change / step - 1e-9) * step, 3)}%"

@@ -8,6 +8,7 @@ from perfgate.core import NO_STEP, Acceptance, NextStep, PooledRuns
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE, ChangeResult
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import listed, plural
+from perfgate.words.answer import rounded_up
 from perfgate.words.steps import accept_change, hold_gain
 
 #: The reference of pairs.
@@ -65,6 +66,7 @@ def _open_relation(result: ChangeResult, tolerance: str, *, in_pairs: bool) -> s
         if abs(result.not_excluded or math.inf) > high:
             return f"but these runs are too few: {what}"
         return f"so {what}"
+    worst = rounded_up(abs(result.not_excluded or result.at_worst))
     return f"a change of {worst} or more is excluded, one beyond the tolerance of {tolerance} is not"
 
 

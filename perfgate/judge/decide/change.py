@@ -23,7 +23,6 @@ from perfgate.judge.decide.bounds import Bounds, ComparedRuns, bounds_of
 from perfgate.judge.decide.without_noise import decided_without_noise
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.judge.terms import ChangeTerms
-from perfgate.stats.distributions import t_tail
 from perfgate.stats.margin import Margin, as_ratio, finite
 from perfgate.stats.moderated import moderated_t
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
@@ -154,19 +153,6 @@ def _is_alarm(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin]
     clearly = tolerated.compare(d - bounds.red, d + bounds.red) == "fail"
     is_last = terms.looks is not None and len(runs.new) >= terms.looks[-1]
     return bounds.excludes_no_change and (clearly or (is_last and doubted.exceeds(d)))
-
-
-def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:
-    """The p-value of a change this bad if the true change equals the tolerance; None without an interval.
-
-    It is at most 1 - confidence exactly if the interval is beyond the tolerance.
-    """
-    d, error, df = result.log_change, result.standard_error, result.degrees_of_freedom
-    if result.reason == "thin-tail" or d is None or not error or df is None or result.tolerance is None:
-        return None
-    margin = Margin.of_ratio(result.tolerance, terms.worse)
-    above, below = t_tail(df, (d - margin.up) / error), t_tail(df, (margin.down - d) / error)
-    return {"up": above, "down": below, "either": min(above, below)}[terms.worse]
 
 
 def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:

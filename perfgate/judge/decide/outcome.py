@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from perfgate.core import BROKEN_PROMISES, OUTCOMES, Outcome
 from perfgate.core.results import ChangeResult, Doubt, LimitResult, Result
-from perfgate.judge.decide.change import p_beyond, weigh
+from perfgate.judge.decide.change import weigh
 from perfgate.judge.decide.exact import judge_work
 from perfgate.judge.decide.limit import judge_steady_limit
 from perfgate.judge.question import (
@@ -22,7 +22,9 @@ from perfgate.judge.question import (
     RankQuestion,
     WorkQuestion,
 )
-from perfgate.stats.distributions import discoveries
+from perfgate.judge.terms import ChangeTerms
+from perfgate.stats.distributions import discoveries, t_tail
+from perfgate.stats.margin import Margin
 
 #: With this many new runs a suspicion about one of many metrics is a failure.
 RUNS_TO_CONFIRM = 3
@@ -131,6 +133,19 @@ def _by_chance(questions: Sequence[Question], weighed: Sequence[Result]) -> list
             outcome: Outcome = "fail" if confirmed else "undecided"
             found[i] = replace(one, outcome=outcome, suspect=not confirmed, family=len(p_values))
     return found
+
+
+def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:
+    """The p-value of a change this bad if the true change equals the tolerance; None without an interval.
+
+    It is at most 1 - confidence exactly if the interval is beyond the tolerance.
+    """
+    d, error, df = result.log_change, result.standard_error, result.degrees_of_freedom
+    if result.reason == "thin-tail" or d is None or not error or df is None or result.tolerance is None:
+        return None
+    margin = Margin.of_ratio(result.tolerance, terms.worse)
+    above, below = t_tail(df, (d - margin.up) / error), t_tail(df, (margin.down - d) / error)
+    return {"up": above, "down": below, "either": min(above, below)}[terms.worse]
 
 
 def _decides(reason: str, found: Result) -> bool:
