@@ -18,7 +18,6 @@ from perfgate.analysis.proposals import (
     propose,
     ranked,
     shared_metrics,
-    sums_of,
 )
 from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
 from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of
@@ -37,8 +36,6 @@ _TOLERANCES_OF_PAIRS = (5, 10)
 _MOST_PARTS, _STEADY = 4, 20
 #: The least room of a budget beyond the worst run, and its multiple of the tolerance of the same metric.
 _ROOM, _TOLERANCES_OF_ROOM = 1.2, 2
-#: The reason of a metric with fewer values than a median needs.
-_FEW = "too few samples in a run"
 _UNSTEADY = "stored runs would not show what they will be on another day"
 _NOT_WITH_PAIRS = "few rules need few pairs: add one with `perfgate init --paired --add METRIC RUN...`"
 
@@ -92,10 +89,8 @@ def _advise(runs: Sequence[Run], today: date, is_paired: bool, better: Mapping[s
     step = step_time(known, found)
     if is_paired:
         return _of_pairs(runs, today, found, step, better)
-    rules, few, unsteady = list[ProposedRule](), None, list[str]()
-    if step.metric == STEP and step.trouble == _FEW and (mean := _mean_of_few(runs, today)) is not None:
-        rules, step, few = [mean], StepTime(STEP), STEP
-    costly = None if rules or step.is_noisy else main_time(known, found, step)
+    rules, unsteady = list[ProposedRule](), list[str]()
+    costly = None if step.is_noisy else main_time(known, found, step)
     for proposal in found.rules:
         if step.is_noisy and (proposal.metric == step.metric or is_unsteady(known[proposal.metric])):
             unsteady.append(proposal.metric)
@@ -104,12 +99,11 @@ def _advise(runs: Sequence[Run], today: date, is_paired: bool, better: Mapping[s
         if proposal.metric == costly:
             rules += _cost(proposal, known, runs, today)
     left_out = {**found.left_out, **({_UNSTEADY: unsteady} if unsteady else {})}
-    return Advice(tuple(rules), _left_out(left_out, few), step, len(runs), most_runs=LOOKS)
+    return Advice(tuple(rules), _left_out(left_out), step, len(runs), most_runs=LOOKS)
 
 
-def _left_out(found: Mapping[str, Sequence[str]], ruled: str | None = None) -> tuple[LeftOut, ...]:
-    names = ((reason, tuple(name for name in metrics if name != ruled)) for reason, metrics in found.items())
-    return tuple(LeftOut(reason, metrics) for reason, metrics in names if metrics)
+def _left_out(found: Mapping[str, Sequence[str]]) -> tuple[LeftOut, ...]:
+    return tuple(LeftOut(reason, tuple(metrics)) for reason, metrics in found.items() if metrics)
 
 
 def proposed_for(
@@ -177,12 +171,6 @@ def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) ->
     budget = trial.limit(about(metric, statistic), series, measured, True, room)
     if budget is not None:
         yield ProposedRule("budget", budget, f"{metric} {measured}", f"under{budget.rpartition('under')[2]}", room - 1)
-
-
-def _mean_of_few(runs: Sequence[Run], today: date) -> ProposedRule | None:
-    """Return a rule about the mean of all steps, for traces of fewer steps than a median needs."""
-    fit = Trial.of(runs, {STEP}, today).fitted(sums_of(STEP))
-    return _of_fit("cost", fit.sentence.partition(" within ")[0], fit) if isinstance(fit, Fit) else None
 
 
 # --- rules that compare in pairs ------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
     def of_failing(self, proof: Proof, failing: Verdict) -> Proof:
         moved = _moved(failing)
         seen = self.seen.get((self.rule.name, str(Key.of(failing.metric, **failing.labels)), failing.asks))
-        if seen is not None and moved is not None:
+        if seen is not None and moved is not None and self.rule.settings.on_inconclusive != "fail":
             moved = math.copysign(max(seen, abs(moved)), moved)
         proof = replace(proof, fails_at=moved, misses=self.notices_absence)
         if not failing.exit_code:
