@@ -17,9 +17,11 @@ from perfgate.judge.case import Case
 from perfgate.judge.doubts.amounts import values_of
 
 #: Units of quantities that are often equal in two runs.
-WITHOUT_NOISE = ("1", "B", "FLOP")
+WITHOUT_NOISE = ("1", "count", "B", "FLOP")
 #: Two runs that agree by chance in this many bits are one in 1e12.
 _ENOUGH_BITS = 40
+#: Runs are copies if this share of their values is equal, to six digits.
+_COPIED, _DIGITS = 0.5, 1e-6
 #: Of very many values, the first ones have enough bits, if all have.
 _TELLING = 1 << 16
 
@@ -27,26 +29,40 @@ _TELLING = 1 << 16
 def same_measurements(run: Run, other: Run) -> bool:
     """Return whether two runs have the same values, so that they are one measurement under two names.
 
-    Only quantities with noise tell: bytes, operations and counts are often equal. Equal values count by how unlikely
-    they are: of n samples, n times the entropy (of order 2) of their own distribution; of a single number, its decimal
+    Half of the values are enough: a copy with other last digits, in another order, or times a factor is a copy. Only
+    quantities with noise tell: bytes, operations and counts are often equal. Equal values count by how unlikely they
+    are: of n samples, n times the entropy (of order 2) of their own distribution; of a single number, its decimal
     digits beyond the first two.
     """
-    others, bits = {series.key: series for series in other.series}, 0.0
+    others, bits, equal, compared = {series.key: series for series in other.series}, 0.0, 0.0, 0
     for series in run.series:
         twin = others.get(series.key)
         if twin is None or series.unit in WITHOUT_NOISE or is_machine_metric(series.key.metric):
             continue
-        whole, part = (series, twin) if twin.thinned_from else (twin, series)  # a stored run may have fewer values
-        if values_of(series) != values_of(twin) or series.kind != twin.kind or series.aggregate != twin.aggregate:
-            return False
-        is_thinned = part.thinned_from is not None
-        if not (np.isin(part.values, whole.values).all() if is_thinned else np.array_equal(part.values, whole.values)):
-            return False
-        bits += rarity(part)
+        share, count = _equal_share(series, twin), max(values_of(series) or 1, 1)
+        equal, compared = equal + share * count, compared + count
+        bits += share * rarity(series) if share >= _COPIED else 0.0
+    if equal < _COPIED * compared:
+        return False
     if run.outlines is None and other.outlines is None:
         return bits >= _ENOUGH_BITS
     more = _bits_of_outlines(run, other)
     return more is not None and bits + more >= _ENOUGH_BITS
+
+
+def _equal_share(one: Series, other: Series) -> float:
+    """Return the share of the values of a series that are those of another one, up to a factor and last digits."""
+    whole, part = (one, other) if other.thinned_from else (other, one)  # a stored run may have fewer values
+    if values_of(one) != values_of(other) or one.kind != other.kind or one.aggregate != other.aggregate:
+        return 0.0
+    if part.thinned_from is not None:
+        return float(np.isin(part.values, whole.values).mean())
+    if one.kind != "samples" or is_large(one.values) or is_large(other.values):
+        return float(np.array_equal(part.values, whole.values))
+    scaled = [values / (np.median(values) or 1.0) for values in (one.values, other.values)]
+    sides = (scaled, [np.sort(values) for values in scaled])
+    same = [np.isclose(side[0], side[1], rtol=_DIGITS, atol=0.0) for side in sides if len(one.values)]
+    return max((float(np.mean(found)) for found in same), default=0.0)
 
 
 def _bits_of_outlines(run: Run, other: Run) -> float | None:
