@@ -15,6 +15,7 @@ from perfgate.core.runs import is_large
 from perfgate.core.wording import is_machine_metric
 from perfgate.judge.case import Case
 from perfgate.judge.doubts.amounts import values_of
+from perfgate.stats.distributions import FloatArray
 
 #: Units of quantities that are often equal in two runs.
 WITHOUT_NOISE = ("1", "count", "B", "FLOP")
@@ -59,10 +60,16 @@ def _equal_share(one: Series, other: Series) -> float:
         return float(np.isin(part.values, whole.values).mean())
     if one.kind != "samples" or is_large(one.values) or is_large(other.values):
         return float(np.array_equal(part.values, whole.values))
-    scaled = [values / (np.median(values) or 1.0) for values in (one.values, other.values)]
-    sides = (scaled, [np.sort(values) for values in scaled])
-    same = [np.isclose(side[0], side[1], rtol=_DIGITS, atol=0.0) for side in sides if len(one.values)]
-    return max((float(np.mean(found)) for found in same), default=0.0)
+    sides = ((one.values, other.values), (np.sort(one.values), np.sort(other.values)))
+    return max((_equal_but_for_a_factor(*side) for side in sides), default=0.0) if len(one.values) else 0.0
+
+
+@np.errstate(all="ignore")
+def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> float:
+    """Return the share of values that are those of the other side times one factor, to six digits; same length."""
+    ratios = one / other
+    factor = float(np.median(ratios))
+    return float(np.mean(np.abs(ratios - factor) <= _DIGITS * abs(factor)))
 
 
 def _bits_of_outlines(run: Run, other: Run) -> float | None:
