@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from conftest import Done
 
+from perfgate.core import Run
+from perfgate.workspace.env_facts import merge_facts
+
 Command = Callable[..., Done]
 
 
@@ -86,3 +89,19 @@ def test_nvml_that_fails_is_said_and_harms_nothing(perfgate: Command, monkeypatc
     done = perfgate("env")
     assert (done.code, "Driver Not Loaded" in done.err) == (0, True)
     assert "gpu" not in json.loads(done.out)
+
+
+@pytest.mark.parametrize(
+    ("given", "measured", "warns"),
+    [
+        ("2.11.0", "2.11.0+cu130", False),
+        ("13.0.96", "13.0", False),
+        ("13.0", "13.1", True),
+        ("2.11", "2.1", True),
+        ("a100", "a10", True),
+    ],
+)
+def test_a_version_with_more_detail_is_no_contradiction(given: str, measured: str, warns: bool) -> None:
+    run = Run("new.json", "perfgate.results/1", (), environment={"cuda": measured})
+    _, problems = merge_facts([run], {"cuda": given}, ("gpu",))
+    assert bool(problems) == warns
