@@ -26,6 +26,7 @@ class IdleRecorder(Recorder):
         self._turns = Turns(None, None, join=False)
         self._counters = None
         self._watch = None
+        self._work = None
         self._began = None
 
 

@@ -9,7 +9,7 @@ from functools import partial, wraps
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, SupportsFloat, TypeVar
 
-from perfgate.core.wording import ELAPSED, START_TIME, WHOLE_TIME
+from perfgate.core.wording import ELAPSED, PROFILE_MEMORY, PROFILE_TIME, START_TIME, WHOLE_TIME
 from perfgate.recorder.counters import COUNTED, ProcessCounters
 from perfgate.recorder.journal import RECORDING
 from perfgate.recorder.process import known_facts, path_of_rank, place_in_job
@@ -26,6 +26,7 @@ from perfgate.recorder.recorded_series import (
 from perfgate.recorder.spans import CountedSpan, CudaSpan, StepSpan, TimedSpan
 from perfgate.recorder.turns import Turns
 from perfgate.recorder.watch import watch
+from perfgate.recorder.work import LoopWork, StepWork
 from perfgate.recorder.writer import Writer, warn
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class Recorder:
     commit : of the measured code.
     counters : record the CPU time of every span and step, too, and its instructions and cycles if the machine counts
         them: `forward.cpu_time`, `step.instructions`, ... of all threads of this process. A span then takes 4 µs more.
+    work : profile three steps with torch.profiler, once five are over, and keep their exact work: `work.ops`,
+        `work.kernels`, ... and the call tree. These steps and the next one are not measured, so four values of
+        `step.time` are missing. `time.profile` and `memory.profile` say what it cost. With another profiler, without
+        torch or with fewer than 8 steps there is one warning and no work.
     machine : watch the machine meanwhile, in a process of its own that writes `results.json.machine` for
         `results.json`: clocks, power, throttling, steal, ... One process of a host does so. It takes 0.2 s to start.
     goodput : record the time from here to `close` as `time.total`. perfgate splits it by the sums of `step.time`,
@@ -88,6 +93,7 @@ class Recorder:
         counters: bool = False,
         machine: bool = False,
         goodput: bool = False,
+        work: bool = False,
     ) -> None:
         #: When the recording began, in ns; None if the time of the whole run is not recorded.
         self._began = perf_counter_ns() if goodput else None
@@ -103,6 +109,7 @@ class Recorder:
         self.path = path_of_rank(os.fspath(path), label)
         self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
         self._turns = Turns(self.rank, self.world_size)
+        self._work = LoopWork(self._writer) if work else None
         self._watch = watch(self.path, self.rank, self._add_mark, warn, starts=machine)
         self._counters = ProcessCounters() if counters else None
         self._counted: dict[RecordedSeries, tuple[RecordedSeries, ...]] = {}
@@ -208,6 +215,17 @@ class Recorder:
             warn(f"{series.metric}: {number} {series.unit} is not a valid measurement: no rule on this metric passes")
         self._writer.add(series, number, step)
 
+    def add_work(self, work: StepWork) -> None:
+        """Record the work of a function, from `perfgate.work_of`. Raises ValueError if a metric has another unit."""
+        for one in work.series:
+            add = self.adder(one["metric"], unit=one["unit"], labels=one["labels"])
+            for value, step in zip(one["values"], one["steps"], strict=True):
+                add(value, step)
+        self.value(PROFILE_TIME, work.seconds, unit="s")
+        self.value(PROFILE_MEMORY, work.memory, unit="B")
+        if work.call_tree:
+            self._writer.add_call_tree(work.call_tree)
+
     def mark_incomplete(self, reason: str) -> None:
         """Note that the recording lacks something, and why: perfgate reads it with a warning. Raises ValueError."""
         check_reason(reason)
@@ -237,6 +255,8 @@ class Recorder:
         if self._turns.pass_on():
             self.close()
             raise SystemExit(0)
+        if self._work is not None:
+            self._work.step(self._writer.step)
 
     def end_start(self) -> None:
         """Record the time from the beginning of the recording to here as `time.start`, if it has `goodput`."""
@@ -252,12 +272,12 @@ class Recorder:
 
         If the document cannot be written, that is a warning, and the file stays as it is.
         """
-        self._turns.leave()
-        self._end_counters()
-        self._mark_last()
+        self._leave()
         try:
             if self._writer.is_open:
                 self._record_whole_time()
+                if self._work is not None:
+                    self._work.end(self.add_work, str(self.rank or 0))
                 if not self._series.all:
                     warn(f"{self.path}: nothing was recorded")
                 facts = self._facts()
@@ -267,22 +287,22 @@ class Recorder:
 
     def abort(self) -> None:
         """End without closing: the file keeps all values, and readers warn that the program ended early."""
-        self._turns.leave()
-        self._end_counters()
-        self._mark_last()
+        self._leave()
+        if self._work is not None:
+            self._work.abandon()
         self._writer.abort()
         self._end_watch()
 
     def _record_whole_time(self) -> None:
         """Record the time of a whole run with steps; a process that took turns also waited for the other side."""
         if self._began is not None and STEP_TIME in self._times and not self._turns.are_taken:
-            self.value(WHOLE_TIME, perf_counter_ns() - self._began, unit=SPAN_UNIT)
+            profiled = 0 if self._work is None else self._work.nanoseconds
+            self.value(WHOLE_TIME, perf_counter_ns() - self._began - profiled, unit=SPAN_UNIT)
 
-    def _end_counters(self) -> None:
+    def _leave(self) -> None:
+        self._turns.leave()
         if self._counters is not None:
             self._counters.close()
-
-    def _mark_last(self) -> None:
         if self._watch is not None and self._writer.is_open:
             self._watch.mark_last()
 
