@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from perfgate.judge.plain import judge_change, judge_limit
     from perfgate.measuring.in_process import pair
     from perfgate.recorder import RecorderError, RecorderWarning
+    from perfgate.recorder.profiled_work import work_of
     from perfgate.recorder.recorder import Recorder
-    from perfgate.recorder.work import work_of
     from perfgate.stats.change_points import find_change_points
     from perfgate.stats.history import calibrate_prior
     from perfgate.stats.statistics import measure_run
@@ -62,7 +62,7 @@ _HOMES = {
     "measure_run": "perfgate.stats.statistics",
     "pair": "perfgate.measuring.in_process",
     "warmup_length": "perfgate.stats.steady",
-    "work_of": "perfgate.recorder.work",
+    "work_of": "perfgate.recorder.profiled_work",
 }
 
 

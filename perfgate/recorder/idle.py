@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+from perfgate.recorder.profiled_work import LoopWork
 from perfgate.recorder.recorded_series import Entry, RecordedSeries, SeriesTable
 from perfgate.recorder.recorder import Recorder
 from perfgate.recorder.turns import Turns
@@ -26,7 +27,7 @@ class IdleRecorder(Recorder):
         self._turns = Turns(None, None, join=False)
         self._counters = None
         self._watch = None
-        self._work = None
+        self._work = LoopWork(self._writer, is_wanted=False)
         self._began = None
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, NoReturn, SupportsFloat
 
 from perfgate.core.wording import ELAPSED, PROFILE_MEMORY, PROFILE_TIME, START_TIME, WHOLE_TIME
 from perfgate.recorder.counters import COUNTED, ProcessCounters
 from perfgate.recorder.journal import RECORDING
 from perfgate.recorder.process import known_facts, path_of_rank, place_in_job
+from perfgate.recorder.profiled_work import LoopWork, StepWork
 from perfgate.recorder.recorded_series import (
     SPAN_UNIT,
     Labels,
@@ -23,22 +23,16 @@ from perfgate.recorder.recorded_series import (
     check_reason,
     check_step,
 )
-from perfgate.recorder.spans import CountedSpan, CudaSpan, StepSpan, TimedSpan
+from perfgate.recorder.spans import Arguments, CountedSpan, CudaSpan, Result, StepSpan, TimedSpan, timed
 from perfgate.recorder.turns import Turns
 from perfgate.recorder.watch import watch
-from perfgate.recorder.work import LoopWork, StepWork
 from perfgate.recorder.writer import Writer, warn
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Fact
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
 #: The metric of `Recorder.step_span`.
 STEP_TIME = "step.time"
-
-_RUN_LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 class Recorder:
@@ -66,10 +60,9 @@ class Recorder:
     commit : of the measured code.
     counters : record the CPU time of every span and step, too, and its instructions and cycles if the machine counts
         them: `forward.cpu_time`, `step.instructions`, ... of all threads of this process. A span then takes 4 µs more.
-    work : profile three steps with torch.profiler, once five are over, and keep their exact work: `work.ops`,
-        `work.kernels`, ... and the call tree. These steps and the next one are not measured, so four values of
-        `step.time` are missing. `time.profile` and `memory.profile` say what it cost. With another profiler, without
-        torch or with fewer than 8 steps there is one warning and no work.
+    work : profile four steps after the fifth with torch.profiler, and keep the exact work of the last three:
+        `work.ops`, ... and the call tree. A loop has five steps more than `step.time`: these and the next one.
+        `time.profile` and `memory.profile` tell the cost. Another profiler or fewer than 9 steps are one warning.
     machine : watch the machine meanwhile, in a process of its own that writes `results.json.machine` for
         `results.json`: clocks, power, throttling, steal, ... One process of a host does so. It takes 0.2 s to start.
     goodput : record the time from here to `close` as `time.total`. perfgate splits it by the sums of `step.time`,
@@ -109,7 +102,7 @@ class Recorder:
         self.path = path_of_rank(os.fspath(path), label)
         self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
         self._turns = Turns(self.rank, self.world_size)
-        self._work = LoopWork(self._writer) if work else None
+        self._work = LoopWork(self._writer, is_wanted=work)
         self._watch = watch(self.path, self.rank, self._add_mark, warn, starts=machine)
         self._counters = ProcessCounters() if counters else None
         self._counted: dict[RecordedSeries, tuple[RecordedSeries, ...]] = {}
@@ -155,19 +148,7 @@ class Recorder:
         self, metric: str, labels: Labels | None = None
     ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
         """Decorate a function so that each call is a span. Raises TypeError for a generator or coroutine function."""
-
-        def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-            if any(runs_later(function) for runs_later in _RUN_LATER):
-                raise TypeError(f"{function.__qualname__} runs after its call returns: use `with span(...)` inside it")
-
-            @wraps(function)
-            def timed(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-                with self.span(metric, labels):
-                    return function(*args, **kwargs)
-
-            return timed
-
-        return decorate
+        return partial(timed, partial(self.span, metric, labels))
 
     def record(
         self, metric: str, value: SupportsFloat, *, unit: str, labels: Labels | None = None, step: int | None = None
@@ -243,8 +224,7 @@ class Recorder:
     def step(self, number: int | None = None) -> None:
         """Begin step `number`, or the next step. The first step is 0. Raises ValueError for an invalid number.
 
-        `perfgate run --paired` ends some processes here, early: then the recording is closed, and this raises
-        SystemExit.
+        `perfgate run --paired` ends some processes here: then the recording is closed, and this raises SystemExit.
         """
         if number is not None:
             check_step(number)
@@ -255,8 +235,7 @@ class Recorder:
         if self._turns.pass_on():
             self.close()
             raise SystemExit(0)
-        if self._work is not None:
-            self._work.step(self._writer.step)
+        self._work.step(self._writer.step)
 
     def end_start(self) -> None:
         """Record the time from the beginning of the recording to here as `time.start`, if it has `goodput`."""
@@ -276,8 +255,7 @@ class Recorder:
         try:
             if self._writer.is_open:
                 self._record_whole_time()
-                if self._work is not None:
-                    self._work.end(self.add_work, str(self.rank or 0))
+                self._work.end(self.add_work, str(self.rank or 0))
                 if not self._series.all:
                     warn(f"{self.path}: nothing was recorded")
                 facts = self._facts()
@@ -288,16 +266,14 @@ class Recorder:
     def abort(self) -> None:
         """End without closing: the file keeps all values, and readers warn that the program ended early."""
         self._leave()
-        if self._work is not None:
-            self._work.abandon()
+        self._work.abandon()
         self._writer.abort()
         self._end_watch()
 
     def _record_whole_time(self) -> None:
         """Record the time of a whole run with steps; a process that took turns also waited for the other side."""
         if self._began is not None and STEP_TIME in self._times and not self._turns.are_taken:
-            profiled = 0 if self._work is None else self._work.nanoseconds
-            self.value(WHOLE_TIME, perf_counter_ns() - self._began - profiled, unit=SPAN_UNIT)
+            self.value(WHOLE_TIME, perf_counter_ns() - self._began - self._work.nanoseconds, unit=SPAN_UNIT)
 
     def _leave(self) -> None:
         self._turns.leave()

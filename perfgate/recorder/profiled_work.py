@@ -27,8 +27,12 @@ from perfgate.recorder.process import perfgate_module
 from perfgate.recorder.turns import wait_for_gpu
 from perfgate.recorder.writer import Writer, warn_safely
 
-#: A loop is profiled after this many steps, for this many steps.
-WARM_UP, PROFILED = 5, 3
+#: The steps of a loop before the profiler starts, and those that are kept; the first profiled step is slow and dropped.
+WARM_UP, KEPT = 5, 3
+#: A loop has to have at least this many steps.
+LEAST_STEPS = WARM_UP + 1 + KEPT
+#: Values are kept again from this step on: a callback records some values of a step in the next one.
+_LAST = LEAST_STEPS + 2
 #: `work_of` calls its function so often before it profiles.
 _WARM_UP_CALLS = 2
 #: The longest time that reading a trace may take, in s.
@@ -137,44 +141,40 @@ class Profile:
 
 
 class LoopWork:
-    """Profiles three steps of a recorded loop. It never raises: what goes wrong is one warning.
+    """Profiles some steps of a recorded loop. It never raises: what goes wrong is one warning.
 
-    Neither the profiled steps nor the one after them are measured: the processes of a job start again at different
-    times.
+    Neither the profiled steps nor the one after them are measured: the processes of a job go on at different times.
 
     Parameters
     ----------
     writer : of the recording.
+    is_wanted : False in a recording without work.
     """
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer, self._steps = writer, 0
+    def __init__(self, writer: Writer, *, is_wanted: bool) -> None:
+        self._writer, self._steps = writer, 0 if is_wanted else _LAST
         self._profile: Profile | None = None
-        self._is_over = False
+        self._is_over = not is_wanted
 
     def step(self, number: int) -> None:
         """Tell that a step begins. Every step of the loop runs this."""
-        if self._steps > WARM_UP + PROFILED + 1:
+        if self._steps == _LAST:
             return
         self._steps += 1
-        if self._steps >= WARM_UP and not self._is_over:
+        if WARM_UP <= self._steps <= LEAST_STEPS and not self._is_over:
             self._attempt(self._profile_step, number)
-        if self._steps == WARM_UP + PROFILED:
-            self._writer.unmeasured.add(number)
-        elif self._steps == WARM_UP + PROFILED + 2:  # a callback records some values of a step after its end
+        elif self._steps == _LAST:
             self._measure()
 
     def _profile_step(self, number: int) -> None:
         if self._profile is None:
             self._profile = Profile()
-            self._writer.unmeasured.add(number)
-            self._profile.step(number)
-        elif self._steps < WARM_UP + PROFILED:
-            self._writer.unmeasured.add(number)
+        elif self._steps < LEAST_STEPS:
             self._profile.step(number)
         else:
             self._is_over = True
             self._profile.stop()
+        self._writer.unmeasured.add(number)
 
     def end(self, add: Callable[[StepWork], None], rank: str) -> None:
         """Read the profile, and add its work to the recording."""
@@ -189,7 +189,7 @@ class LoopWork:
             add(work)
         elif not self._is_over:
             self._stop(profile)
-            raise NotProfiled(f"the loop has fewer than {WARM_UP + PROFILED} steps")
+            raise NotProfiled(f"the loop has fewer than {LEAST_STEPS} steps")
 
     @property
     def nanoseconds(self) -> int:
@@ -226,7 +226,7 @@ class LoopWork:
 
 
 def work_of(step: Callable[[], object], n: int = 3) -> StepWork:
-    """Return the exact work of a function, from n profiled calls after two others.
+    """Return the exact work of a function, from n profiled calls after three others.
 
     Raises RecorderError if it cannot be profiled: torch is not imported, or another profiler runs. Raises what the
     function raises.
@@ -238,6 +238,7 @@ def work_of(step: Callable[[], object], n: int = 3) -> StepWork:
     try:
         profile = Profile()
         try:
+            step()
             for number in range(n):
                 profile.step(number)
                 step()
