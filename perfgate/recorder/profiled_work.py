@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter_ns
@@ -44,6 +44,17 @@ _own: WeakSet[Any] = WeakSet()
 
 class NotProfiled(Exception):
     """The reason why there is no work."""
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise any error as NotProfiled."""
+    try:
+        yield
+    except NotProfiled:
+        raise
+    except Exception as error:
+        raise NotProfiled(f"{type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,7 @@ class StepWork:
 class Profile:
     """A running torch.profiler, with marks around steps as the reader of traces knows them. Raises NotProfiled."""
 
+    @_explained()
     def __init__(self) -> None:
         torch: Any = sys.modules.get("torch")
         if not hasattr(torch, "profiler"):
@@ -111,6 +123,7 @@ class Profile:
         if mark is not None:
             mark.__exit__(None, None, None)
 
+    @_explained()
     def stop(self) -> None:
         """End the last step and the profile.
 
@@ -126,6 +139,7 @@ class Profile:
         self.seconds = (perf_counter_ns() - self._began) / 1e9
         self._memory = max(0, _resident() - self._memory)
 
+    @_explained()
     def read(self, rank: str) -> StepWork:
         """Return the work of the steps, of this rank."""
         began = perf_counter_ns()
@@ -204,7 +218,7 @@ class LoopWork:
     def _stop(self, profile: Profile | None) -> None:
         self._is_over = True
         if profile is not None:
-            with suppress(Exception):
+            with suppress(NotProfiled):
                 profile.stop()
 
     def _measure(self) -> None:
@@ -218,8 +232,7 @@ class LoopWork:
             part(*arguments)
         except Exception as error:
             self._is_over, self._profile = True, None
-            reason = f"{error}" if isinstance(error, NotProfiled) else f"{type(error).__name__}: {error}"
-            message = f"the work of a step is not recorded: {reason}"
+            message = f"the work of a step is not recorded: {error}"
             with suppress(RecorderError):
                 self._writer.mark_incomplete(message)
             warn_safely(f"{self._writer.path}: {message}")
@@ -242,8 +255,11 @@ def work_of(step: Callable[[], object], n: int = 3) -> StepWork:
             for number in range(n):
                 profile.step(number)
                 step()
-        finally:
-            profile.stop()
+        except BaseException:
+            with suppress(NotProfiled):
+                profile.stop()
+            raise
+        profile.stop()
         return profile.read("")
     except NotProfiled as error:
         raise RecorderError(f"the work is not known: {error}") from None
