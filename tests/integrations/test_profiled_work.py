@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import write_rules
+from frameworks import FRAMEWORKS
 from recorded import recorded
 
 pytest.importorskip("torch", reason="needs torch")
@@ -75,6 +76,21 @@ def test_more_work_is_red_at_the_first_run(folder: Path, perfgate) -> None:  # t
     perfgate("baseline", "approve", *(f"base-{number}.json" for number in range(3)), "--reason", "new")
     done = perfgate("check", "more.json")
     assert (done.code, "aten::sum" in done.said, "more operators" in done.said) == (1, True, True)
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.filterwarnings("ignore")  # the framework's own
+def test_a_training_has_its_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frameworks.STEPS", 14)
+    framework = FRAMEWORKS[name](monkeypatch)
+    framework.train(framework.callback("run.json", work=True))
+    run = recorded("run.json")
+    found = {one.key.metric: [] if one.steps is None else one.steps.tolist() for one in run.series}
+    assert run.problems == ()
+    assert len(counts("run.json")["work.ops"]) == 3
+    assert found["step.time"] == [number for number in range(14) if not found["work.ops"][0] - 1 <= number <= 8]
+    assert set(found["samples_per_second"]) <= set(found["step.time"])
+    assert len(run.call_trees) == 1
 
 
 def test_a_profile_of_the_program_is_not_disturbed() -> None:
