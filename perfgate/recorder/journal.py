@@ -11,7 +11,8 @@ The first line is the run without its series. Every other line is a piece of the
     {"call_tree":"..."}
     {"closed":true}
 
-An `incomplete` line is a reason why the recording lacks something; readers warn with it.
+An `incomplete` line is a reason why the recording lacks something; readers warn with it. A `call_tree` is text as in
+stored runs (`documents.tree_texts`).
 The pieces of a series are in order of time. A piece without `steps` belongs to step 0; a series recorded only in step
 0 has no steps. The last of several single values or facts counts. A killed program leaves at most one incomplete line.
 

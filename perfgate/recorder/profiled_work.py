@@ -7,19 +7,19 @@ NotProfiled: a training goes on, with one warning.
 
 from __future__ import annotations
 
-import gc
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter_ns
 from typing import Any
-from weakref import WeakSet
 
 from perfgate.core.wording import show_labels
 from perfgate.recorder import RecorderError
@@ -38,8 +38,8 @@ _WARM_UP_CALLS = 2
 #: The longest time that reading a trace may take, in s.
 _PATIENCE_S = 600.0
 
-#: The profilers of this module: they are not those of the program, which may keep them a while.
-_own: WeakSet[Any] = WeakSet()
+_TRACE = "/trace.json"
+_MEANWHILE = "the program has begun to profile meanwhile"
 
 
 class NotProfiled(Exception):
@@ -94,12 +94,13 @@ class Profile:
         torch: Any = sys.modules.get("torch")
         if not hasattr(torch, "profiler"):
             raise NotProfiled("the program has not imported torch")
-        if torch.autograd._profiler_enabled() or _others(torch):
-            raise NotProfiled("the program has a torch.profiler of its own")
+        if torch.autograd._profiler_enabled():
+            raise NotProfiled("the program is being profiled")
         self._torch = torch
         self._mark: Any = None
-        #: The time until the profile was stopped, in s.
+        #: The time until the profile was exported, in s.
         self.seconds = 0.0
+        self._folder, self._process = "", os.getpid()
         self._uses_gpu = bool(torch.cuda.is_initialized())
         self._began, self._memory = perf_counter_ns(), _resident()
         kinds = torch.profiler.ProfilerActivity
@@ -109,12 +110,36 @@ class Profile:
             record_shapes=True,  # for work.flops
             profile_memory=True,  # for work.allocations on a CPU
         )
-        _own.add(self._profiler)
         self._profiler.start()
+        self._give_way()
+
+    def _give_way(self) -> None:
+        """End this profile before the program makes one: torch crashes if there are two."""
+        made = self._torch.autograd.profiler.profile
+        begin = made.__init__
+
+        def first_end(profiler: object, *arguments: object, **named: object) -> None:
+            self.end()
+            begin(profiler, *arguments, **named)
+
+        made.__init__ = first_end
+        self._undo = partial(setattr, made, "__init__", begin)
+
+    def end(self) -> Any:
+        """Stop, and return the profiler; None if it was stopped before."""
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            self._undo()
+            self._end_step()
+            wait_for_gpu()
+            profiler.stop()
+        return profiler
 
     def step(self, number: int) -> None:
         """Begin a step, which ends the one before."""
         self._end_step()
+        if self._profiler is None:
+            raise NotProfiled(_MEANWHILE)
         self._mark = self._torch.profiler.record_function(f"ProfilerStep#{number}")
         self._mark.__enter__()
 
@@ -125,29 +150,28 @@ class Profile:
 
     @_explained()
     def stop(self) -> None:
-        """End the last step and the profile.
-
-        If the program has begun to profile meanwhile, that has replaced this profile, so nothing may be stopped.
-        """
-        profiler, self._profiler = self._profiler, None
-        self._end_step()
-        wait_for_gpu()
-        if not self._torch.autograd._profiler_enabled() or _others(self._torch):
-            raise NotProfiled("the program has begun to profile meanwhile")
-        profiler.stop()
-        self._profiler = profiler
-        self.seconds = (perf_counter_ns() - self._began) / 1e9
+        """End the last step and the profile, and write the trace."""
+        if (profiler := self.end()) is None:
+            raise NotProfiled(_MEANWHILE)
         self._memory = max(0, _resident() - self._memory)
+        self._folder = tempfile.mkdtemp(prefix="perfgate-")
+        atexit.register(self.remove)
+        profiler.export_chrome_trace(self._folder + _TRACE)  # now: the events take 4 KB of memory for each operator
+        self.seconds = (perf_counter_ns() - self._began) / 1e9
+
+    def remove(self) -> None:
+        """End the profile if it runs, and delete the trace if there is one. Does nothing in a fork."""
+        with suppress(Exception):
+            self.end()
+        if self._folder and os.getpid() == self._process:
+            atexit.unregister(self.remove)
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     @_explained()
     def read(self, rank: str) -> StepWork:
         """Return the work of the steps, of this rank."""
         began = perf_counter_ns()
-        profiler, self._profiler = self._profiler, None
-        with tempfile.TemporaryDirectory(prefix="perfgate-") as folder:
-            trace = os.path.join(folder, "trace.json")
-            profiler.export_chrome_trace(trace)
-            found = _read(trace, rank)
+        found = _read(self._folder + _TRACE, rank)
         if self._uses_gpu and all(one["metric"] != "work.device_time" for one in found["series"]):
             raise NotProfiled("the trace has no kernels: another tool, such as nsys or ncu, may profile this GPU")
         seconds = self.seconds + (perf_counter_ns() - began) / 1e9
@@ -155,14 +179,9 @@ class Profile:
 
 
 class LoopWork:
-    """Profiles some steps of a recorded loop. It never raises: what goes wrong is one warning.
+    """Profiles some steps of a recorded loop, if `is_wanted`. It never raises: what goes wrong is one warning.
 
     Neither the profiled steps nor the one after them are measured: the processes of a job go on at different times.
-
-    Parameters
-    ----------
-    writer : of the recording.
-    is_wanted : False in a recording without work.
     """
 
     def __init__(self, writer: Writer, *, is_wanted: bool) -> None:
@@ -196,14 +215,13 @@ class LoopWork:
         self._measure()
 
     def _end(self, add: Callable[[StepWork], None], rank: str) -> None:
-        profile, self._profile = self._profile, None
-        if profile is not None and self._is_over:
-            work = profile.read(rank)
+        if not self._is_over:
+            raise NotProfiled(f"the loop has fewer than {LEAST_STEPS} steps")
+        if self._profile is not None:
+            work = self._profile.read(rank)
             self._measure()
             add(work)
-        elif not self._is_over:
-            self._stop(profile)
-            raise NotProfiled(f"the loop has fewer than {LEAST_STEPS} steps")
+            self.abandon()
 
     @property
     def nanoseconds(self) -> int:
@@ -213,13 +231,9 @@ class LoopWork:
     def abandon(self) -> None:
         """Stop without reading."""
         profile, self._profile = self._profile, None
-        self._stop(None if self._is_over else profile)
-
-    def _stop(self, profile: Profile | None) -> None:
         self._is_over = True
         if profile is not None:
-            with suppress(NotProfiled):
-                profile.stop()
+            profile.remove()
 
     def _measure(self) -> None:
         """Measure from now on; what waits of the steps that are not measured is dropped."""
@@ -231,7 +245,7 @@ class LoopWork:
         try:
             part(*arguments)
         except Exception as error:
-            self._is_over, self._profile = True, None
+            self.abandon()
             message = f"the work of a step is not recorded: {error}"
             with suppress(RecorderError):
                 self._writer.mark_incomplete(message)
@@ -255,21 +269,12 @@ def work_of(step: Callable[[], object], n: int = 3) -> StepWork:
             for number in range(n):
                 profile.step(number)
                 step()
-        except BaseException:
-            with suppress(NotProfiled):
-                profile.stop()
-            raise
-        profile.stop()
-        return profile.read("")
+            profile.stop()
+            return profile.read("")
+        finally:
+            profile.remove()
     except NotProfiled as error:
         raise RecorderError(f"the work is not known: {error}") from None
-
-
-def _others(torch: Any) -> bool:
-    """Return whether the program has a profiler: a waiting one may start in any step, and there can be only one."""
-    kinds = torch.profiler.profile, torch.autograd.profiler.profile
-    own = {id(each) for one in [*_own] for each in (one, one.profiler)}
-    return any(issubclass(type(one), kinds) and id(one) not in own for one in gc.get_objects())
 
 
 def _resident() -> int:

@@ -45,7 +45,7 @@ class StandIn(ModuleType):
             is_initialized=lambda: fails == "kernels", synchronize=lambda: None, get_device_name=lambda: "H200"
         )
         self.version = SimpleNamespace(cuda="12.8")
-        inner = type("profile", (), {})
+        inner = type("profile", (), {"__init__": lambda _: None})
         self.autograd = SimpleNamespace(
             _profiler_enabled=lambda: self.active is not None, profiler=SimpleNamespace(profile=inner)
         )
@@ -70,12 +70,13 @@ class StandIn(ModuleType):
 
 class _Profile:
     torch: StandIn
-    profiler = None
 
     def __init__(self, **_: object) -> None: ...
 
     def start(self) -> None:
         self.torch.attempt("start")
+        self.torch.autograd.profiler.profile()
+        assert self.torch.active is None, "torch crashes if there are two profilers"
         self.torch.active = self
         self.torch.events.clear()
 
@@ -246,15 +247,14 @@ def test_a_profiler_of_the_program_comes_first(begins: int, torch: StandIn) -> N
             own.append(torch.profiler.profile())
             own[0].start()
 
-    (warned,) = train(torch, each=begin)
-    assert "profile" in warned
+    how = {0: "the program is being profiled", 6: "the program has begun to profile meanwhile"}
+    assert train(torch, each=begin) == [f"run.json: the work of a step is not recorded: {how[begins]}"]
     assert torch.active is own[0]
 
 
-def test_a_waiting_profiler_of_the_program_comes_first(torch: StandIn) -> None:
-    waiting = torch.profiler.profile()
-    assert "the program has a torch.profiler of its own" in train(torch)[0]
-    assert waiting is not None
+def test_a_later_profiler_of_the_program_is_not_hindered(torch: StandIn) -> None:
+    assert train(torch, each=lambda number: torch.profiler.profile().start() if number == 12 else None) == []
+    assert values(read(), "work.ops") == [3, 3, 3]
 
 
 def test_an_error_of_the_program_ends_the_profile(torch: StandIn) -> None:
