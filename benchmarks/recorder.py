@@ -5,6 +5,9 @@
 The yardstick is a pair of `perf_counter_ns` around the same nothing. All loops take turns, and the fastest repetition
 of each counts, as timeit advises: what is slower had other work beside it. The goal is under 2 us for a span that is
 recorded and written. `--json` writes `perfgate.results/1`.
+
+With torch installed, it also compares the steps of a small model after their profile (`Recorder(work=True)`) with the
+same steps of a recording without one.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from time import perf_counter_ns
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -22,6 +27,8 @@ from typing import Any
 from perfgate import Recorder
 
 LOOPS = 2_000
+#: The recordings with and without work, which take turns, and the steps of each.
+WORK_PAIRS, WORK_STEPS = 10, 300
 
 GOALS = {
     "clock_pair": "two calls of perf_counter_ns: the yardstick",
@@ -34,6 +41,7 @@ GOALS = {
     "counted_span": "`with rec.span(name)` of `Recorder(counters=True)`",
     "callback_step": "all calls of the callback for transformers in one step; the goal is under 50 us",
     "span_to_clock": "a span in pairs of the clock",
+    "after_profile": "steps after their profile, in steps of a recording without one",
 }
 
 
@@ -146,6 +154,28 @@ def seconds_a_loop(way: Callable[[Recorder], None], folder: Path, repetition: in
         return (perf_counter_ns() - began) / 1e9 / LOOPS
 
 
+def after_profile(folder: Path) -> float:
+    """The median ratio of the steps of a small model after their profile to those without one."""
+    import torch
+
+    torch.set_num_threads(1)
+    model, batch = torch.nn.Linear(256, 256), torch.randn(256, 256)
+    ratios = []
+    for number in range(WORK_PAIRS):
+        found = []
+        for work in (False, True) if number % 2 else (True, False):
+            times = []
+            with Recorder(folder / f"work-{number}-{work}.json", work=work) as rec:
+                for step in range(WORK_STEPS):
+                    with rec.step_span():
+                        began = perf_counter_ns()
+                        model(batch).square().mean().backward()
+                        times += [perf_counter_ns() - began] if step > 10 else []
+            found.append((work, median(times)))
+        ratios.append(dict(found)[True] / dict(found)[False])
+    return median(ratios)
+
+
 def main() -> None:
     """Measure, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -157,8 +187,10 @@ def main() -> None:
         for repetition in range(options.repeat):
             for way in WAYS:
                 times[way.__name__].append(seconds_a_loop(way, Path(folder), repetition))
+        ratio = after_profile(Path(folder)) if find_spec("torch") else None
     figures = {name: (min(found), "s") for name, found in times.items()}
     figures["span_to_clock"] = (figures["span"][0] / figures["clock_pair"][0], "x")
+    figures |= {} if ratio is None else {"after_profile": (ratio, "x")}
     for name, (figure, unit) in figures.items():
         shown = f"{1e6 * figure:7.3f} us" if unit == "s" else f"{figure:7.2f} x "
         print(f"{name:16s} {shown}  {GOALS[name]}")

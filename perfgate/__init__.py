@@ -4,6 +4,7 @@ The gate is the command `perfgate`. Programs may import the following names; eve
 
 * `Recorder` records spans, steps and values of a running program. It raises `RecorderError`, warns with
   `RecorderWarning`, and needs only the standard library.
+* `work_of` counts what a function asks of the host and the GPU, exactly; `Recorder.add_work` keeps it.
 * `judge_change` and `judge_limit` make the same decisions as `check`, on plain sequences of numbers: runs, or pairs.
 * `pair` times two functions in turn in one process, for `judge_change(..., pairing="one-process")`.
 * `measure_run`, `warmup_length` and `calibrate_prior` prepare a decision: the value of one run, the number of warm-up
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from perfgate.judge.plain import judge_change, judge_limit
     from perfgate.measuring.in_process import pair
     from perfgate.recorder import RecorderError, RecorderWarning
+    from perfgate.recorder.profiled_work import work_of
     from perfgate.recorder.recorder import Recorder
     from perfgate.stats.change_points import find_change_points
     from perfgate.stats.history import calibrate_prior
@@ -44,6 +46,7 @@ __all__ = [
     "measure_run",
     "pair",
     "warmup_length",
+    "work_of",
 ]
 
 #: The module of each public name.
@@ -59,6 +62,7 @@ _HOMES = {
     "measure_run": "perfgate.stats.statistics",
     "pair": "perfgate.measuring.in_process",
     "warmup_length": "perfgate.stats.steady",
+    "work_of": "perfgate.recorder.profiled_work",
 }
 
 

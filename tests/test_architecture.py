@@ -59,7 +59,7 @@ HOMES = {
     "jinja2": {"reporters.html.page"},
     "markupsafe": {"reporters.html.page"},
     "rich": {"reporters"},
-    "msgspec": {"documents.structs", "baselines", "readers", "reporters", "history"},
+    "msgspec": {"documents.structs", "documents.tree_texts", "baselines", "readers", "reporters", "history"},
     #: The base class of types. A recorded program, the sampler and `--help` do without.
     "msgspec.structs": {
         *("analysis", "baselines", "bisect", "causes", "cli", "commands", "core", "doctor", "documents", "editor"),
@@ -80,7 +80,7 @@ HOMES = {
     "transformers": {"integrations.transformers"},
     "numpy": {
         *("core", "large_values", "stats", "readers", "judge", "analysis", "baselines", "causes", "history", "bisect"),
-        *("workspace.env_facts", "commands"),
+        *("workspace.env_facts", "documents.tree_texts", "commands"),
     },
 }
 

@@ -166,7 +166,7 @@ class BaselineFile(RunHead, frozen=True, forbid_unknown_fields=True):
     summaries: list[StoredSummary] | msgspec.UnsetType = msgspec.UNSET
     #: The number of metrics that did not fit: those with the least time.
     left_out: int | msgspec.UnsetType = msgspec.UNSET
-    #: The calls of a trace: see `stored_trees`. Other runs have none.
+    #: The calls of a trace: see `documents.tree_texts`. Other runs have none.
     call_tree: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -209,7 +209,7 @@ class BaselineFile(RunHead, frozen=True, forbid_unknown_fields=True):
         run = Run(name, self.format, tuple(series), environment=facts, files=files, commit=self.commit)
         if not self.call_tree:
             return run
-        from perfgate.baselines.stored_trees import StoredTrees
+        from perfgate.documents.tree_texts import StoredTrees
 
         return replace(run, call_trees=StoredTrees(self.call_tree))
 

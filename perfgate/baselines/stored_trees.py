@@ -1,29 +1,17 @@
-"""The call tree of a run as a stored run has it: JSON in one string, which is decoded only if somebody asks for causes.
-
-It is the mean of all ranks. Steps are joined to at most MOST_GROUPS groups. Every node has its name, its caller and its
-calls; times are whole ns, by group for nodes with enough time, else one mean. Of a node in which ranks differ, each
-rank has its difference from the mean, the largest differences first, as far as there is room.
-
-If even that is too large, small calls are pooled: a node that is listed in `pooled` has the wall time and the memory of
-the small calls that it made. A comparison pools them on the other side, too, so that none of them seems to be new.
-"""
+"""Write the call tree of a run as one string (`documents.tree_texts`), in no more than the given room."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import cast
 
 import msgspec
 import numpy as np
 
 from perfgate.causes.merged import Floats, Masks, in_groups, merged, with_pools
-from perfgate.core import read_only
-from perfgate.core.call_trees import CallNode, CallTree, LazyTrees, NodeKind
+from perfgate.core.call_trees import CallTree
 from perfgate.core.wording import utf8_text
+from perfgate.documents.tree_texts import MOST_GROUPS, NANOSECOND, Times, TreeDocument
 
-#: Profiled loops mostly have no more steps than this.
-MOST_GROUPS = 10
 #: Nodes with less than this share of the step have one mean of their times, if there is less and less room.
 _IN_DETAIL = (0.0002, 0.001, 0.005, 0.02)
 #: Calls with less than this share are pooled, if all nodes do not fit.
@@ -32,133 +20,6 @@ _POOLED = (0.00001, 0.0001, 0.001, 0.01, 0.05)
 _FOR_RANKS = 0.4
 #: The unit of differences between ranks, and the least that matters, as shares of the step.
 _RANK_UNIT, _LEAST_DIFFERENCE = 1e-5, 2e-4
-_NS = 1e-9
-#: The reader nests host calls 250 deep; below them are kernels and the root of a thread.
-_DEEPEST = 300
-
-Times = list[int | list[int]]
-
-
-class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The content of the string. Lists with an item for each node, the step first, unless they name their nodes."""
-
-    ranks: list[str]
-    #: The number of steps behind the columns.
-    steps: int
-    #: Each name once, with its kind.
-    names: list[tuple[str, str]]
-    #: The caller of each node, and the index of its name.
-    parents: list[int]
-    called: list[int]
-    #: The time of the first call after the start of its step, in whole microseconds; -1 if it is unknown.
-    first: list[int]
-    #: By group, or one mean for all; times in ns.
-    counts: list[float | list[float]]
-    busy: Times
-    wall: Times
-    #: The number of groups.
-    groups: int
-    has_steps: bool = True
-    #: The lines of the program, and (node, index of its line).
-    lines: list[str] = []
-    sources: list[tuple[int, int]] = []
-    #: (node, bytes); absent if the trace has no memory events.
-    memory: list[tuple[int, int]] | None = None
-    peak: float | None = None
-    #: The unit in ns, the nodes, and for each rank the differences of their wall times from the mean.
-    rank_unit: int = 1
-    rank_nodes: list[int] = []
-    rank_walls: list[list[int]] = []
-    pooled: list[int] = []
-
-    @property
-    def is_sound(self) -> bool:
-        """True if all lists fit each other, callers are before what they call, and nothing is too large."""
-        count, names = len(self.parents), len(self.names)
-        columns = (self.called, self.first, self.counts, self.busy, self.wall)
-        rows = [row for one in (self.counts, self.busy, self.wall) for row in one if isinstance(row, list)]
-        nodes = [*self.rank_nodes, *self.pooled, *(node for node, _ in (*self.sources, *(self.memory or ())))]
-        return (
-            count > 0
-            and 0 < self.groups <= MOST_GROUPS
-            and self.rank_unit > 0
-            and all(len(column) == count for column in columns)
-            and all(len(row) == self.groups for row in rows)
-            and self.parents[0] == -1
-            and all(0 <= parent < at for at, parent in enumerate(self.parents[1:], 1))
-            and _is_shallow(self.parents)
-            and all(0 <= name < names for name in self.called)
-            and all(0 <= node < count for node in nodes)
-            and all(0 <= line < len(self.lines) for _, line in self.sources)
-            and len(self.rank_walls) in (0, len(self.ranks))
-            and all(len(row) == len(self.rank_nodes) for row in self.rank_walls)
-        )
-
-    def tree(self) -> CallTree:
-        """The tree as causes use it."""
-        lines = {node: self.lines[line] for node, line in self.sources}
-        nodes = tuple(
-            CallNode(self.names[name][0], cast(NodeKind, self.names[name][1]), parent, lines.get(at, ""))
-            for at, (parent, name) in enumerate(zip(self.parents, self.called, strict=True))
-        )
-        first = np.array(self.first, np.float64) * 1e-6
-        memory = None
-        if self.memory is not None:
-            memory = np.zeros(len(nodes))
-            for node, size in self.memory:
-                memory[node] = size
-        wall = _table(self.wall, self.groups) * _NS
-        return CallTree(
-            "",
-            nodes,
-            read_only(_table(self.counts, self.groups)),
-            read_only(_table(self.busy, self.groups) * _NS),
-            read_only(wall),
-            memory=memory,
-            peak=self.peak,
-            first=read_only(np.where(first < 0, np.inf, first)),
-            has_steps=self.has_steps,
-            steps=self.steps,
-            rank_wall=self._rank_wall(wall.mean(axis=1)),
-            pooled=frozenset(self.pooled),
-        )
-
-    def _rank_wall(self, mean: Floats) -> dict[str, Floats]:
-        found: dict[str, Floats] = {}
-        for rank, differences in zip(self.ranks, self.rank_walls or [[]] * len(self.ranks), strict=True):
-            found[rank] = mean.copy()
-            if differences:
-                found[rank][self.rank_nodes] += np.array(differences, np.float64) * (self.rank_unit * _NS)
-        return found
-
-
-@dataclass(frozen=True)
-class StoredTrees(LazyTrees):
-    """The call tree of a stored run, decoded when it is first used; empty if it is damaged."""
-
-    text: str
-
-    def decode(self) -> tuple[CallTree, ...]:
-        """Return the call tree, if it can be read."""
-        found = read_tree(self.text)
-        return () if found is None else (found,)
-
-
-def _is_shallow(parents: Sequence[int]) -> bool:
-    """True if no call is nested deeper than the reader nests calls."""
-    depths = [0]
-    for parent in parents[1:]:
-        depths.append(depths[parent] + 1)
-    return max(depths) <= _DEEPEST
-
-
-def read_tree(text: str) -> CallTree | None:
-    """Return the tree of a string; None if it is damaged."""
-    try:
-        found = msgspec.json.decode(text, type=TreeDocument)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return found.tree() if found.is_sound else None
 
 
 def write_tree(trees: Sequence[CallTree], room: int) -> str | None:
@@ -234,18 +95,13 @@ def _short(value: float) -> float:
 
 
 def _times(values: Floats, whole: Masks) -> Times:
-    rows = np.round(values / _NS).astype(np.int64).tolist()
-    means = np.round(values.mean(axis=1) / _NS).astype(np.int64).tolist()
+    rows = np.round(values / NANOSECOND).astype(np.int64).tolist()
+    means = np.round(values.mean(axis=1) / NANOSECOND).astype(np.int64).tolist()
     found: Times = [
         row if is_whole and len(set(row)) > 1 else mean
         for row, mean, is_whole in zip(rows, means, whole.tolist(), strict=True)
     ]
     return found
-
-
-def _table(rows: Sequence[float | Sequence[float]], groups: int) -> Floats:
-    """The rows of nodes, (n, groups)."""
-    return np.array([row if isinstance(row, list) else [row] * groups for row in rows], np.float64)
 
 
 def _with_ranks(found: TreeDocument, tree: CallTree, room: int) -> TreeDocument:
@@ -255,10 +111,10 @@ def _with_ranks(found: TreeDocument, tree: CallTree, room: int) -> TreeDocument:
     walls = np.array(list(tree.rank_wall.values()))
     differences = walls - tree.wall.mean(axis=1)
     step = float(tree.step_times.mean())
-    unit = max(1, round(_RANK_UNIT * step / _NS))
+    unit = max(1, round(_RANK_UNIT * step / NANOSECOND))
     largest = np.abs(differences).max(axis=0)
     nodes = [at for at in np.argsort(-largest, kind="stable").tolist() if largest[at] >= _LEAST_DIFFERENCE * step]
-    scaled = np.round(differences / (unit * _NS)).astype(np.int64)
+    scaled = np.round(differences / (unit * NANOSECOND)).astype(np.int64)
     most = len(nodes)
     while most:
         chosen = sorted(nodes[:most])

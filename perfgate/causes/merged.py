@@ -122,12 +122,15 @@ def merged(trees: RunTrees) -> CallTree:
     walls: dict[str, list[Floats]] = defaultdict(list)
     memory: list[Floats] = []
     errors: list[Floats] = []
+    pooled: set[int] = set()
     for tree in trees:
         one, count = union.place(tree), len(union.nodes)
         counts = grown(counts, count) + one.sums(tree.counts[:, :steps], count) / len(heads)
         busy = grown(busy, count) + one.sums(tree.busy[:, :steps], count) / len(heads)
         wall = grown(wall, count) + one.wall(tree.wall[:, :steps], count) / len(heads)
-        walls[tree.rank].append(one.wall(tree.wall.mean(axis=1), count))
+        for rank, own in (tree.rank_wall or {tree.rank: tree.wall.mean(axis=1)}).items():
+            walls[rank].append(one.wall(own, count))
+        pooled |= {int(one.at[node]) for node in tree.pooled}
         if tree.memory is not None:
             memory.append(one.wall(tree.memory, count))
         if tree.error is not None:
@@ -146,6 +149,7 @@ def merged(trees: RunTrees) -> CallTree:
         error=np.sqrt(np.square([grown(one, count) for one in errors]).sum(axis=0)) if errors else None,
         steps=min(head.steps or head.wall.shape[1] for head in heads),
         rank_wall={rank: np.mean([grown(one, count) for one in found], axis=0) for rank, found in walls.items()},
+        pooled=frozenset(pooled),
     )
 
 

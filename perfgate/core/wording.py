@@ -206,11 +206,13 @@ CPU_METRICS = (".cpu_time", ".instructions", ".cycles")
 
 #: The time of a whole run in s, and that up to its first step; perfgate splits the rest (`core.goodput`).
 WHOLE_TIME, START_TIME = "time.total", "time.start"
-#: The parts of the time of a whole run (`core.goodput`), which grow with its length.
+#: What it cost to profile some steps for their work: s and bytes.
+PROFILE_TIME, PROFILE_MEMORY = "time.profile", "memory.profile"
+#: The parts of the time of a whole run (`core.goodput`), which grow with its length, and the costs of perfgate itself.
 TIMES_OF_RUN = frozenset(
     f"time.{part}"
     for part in ("start", "compile", "data", "step", "checkpoint", "evaluation", "lost", "other", "total")
-)
+) | {PROFILE_TIME, PROFILE_MEMORY}
 
 
 def is_machine_metric(name: str) -> bool:

@@ -48,8 +48,9 @@ class RecordingCallback:
         commit: str | None = None,
         counters: bool = False,
         machine: bool = False,
+        work: bool = False,
     ) -> None:
-        self._path, self._counters, self._machine = os.fspath(path), counters, machine
+        self._path, self._counters, self._machine, self._work = os.fspath(path), counters, machine, work
         self._environment, self._commit = dict(environment or {}), commit
         check_facts(self._environment, commit)
         self._start_idle()
@@ -99,6 +100,7 @@ class RecordingCallback:
                 counters=self._counters,
                 machine=self._machine,
                 goodput=True,
+                work=self._work,
             )
         except RecorderError as error:
             if not self._has_warned:

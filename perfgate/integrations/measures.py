@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from perfgate.recorder.profiled_work import LoopWork
 from perfgate.recorder.recorded_series import Entry, RecordedSeries, SeriesTable
 from perfgate.recorder.recorder import Recorder
 from perfgate.recorder.turns import Turns
@@ -94,6 +95,7 @@ class IdleRecorder(Recorder):
         self._turns = Turns(None, None, join=False)
         self._counters = None
         self._watch = None
+        self._work = LoopWork(self._writer, is_wanted=False)
         self._began = None
 
 

@@ -8,9 +8,11 @@ The first line is the run without its series. Every other line is a piece of the
     {"metric":"memory.peak","labels":{"rank":"0"},"unit":"B","value":24589934592.0}
     {"environment":{"gpu":"NVIDIA H200"}}
     {"incomplete":"the training began at step 500, so earlier steps are missing"}
+    {"call_tree":"..."}
     {"closed":true}
 
-An `incomplete` line is a reason why the recording lacks something; readers warn with it.
+An `incomplete` line is a reason why the recording lacks something; readers warn with it. A `call_tree` is text as in
+stored runs (`documents.tree_texts`).
 The pieces of a series are in order of time. A piece without `steps` belongs to step 0; a series recorded only in step
 0 has no steps. The last of several single values or facts counts. A killed program leaves at most one incomplete line.
 
@@ -198,7 +200,7 @@ def _document(lines: Iterable[Mapping[str, Any]]) -> bytes:
     Each series has a line of its own, so the line of a problem leads to its series.
     """
     environment: dict[str, Any] = {}
-    commit = None
+    commit = call_tree = None
     incomplete: list[str] = []
     all_series: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, Any]] = {}
     for piece in lines:
@@ -214,6 +216,8 @@ def _document(lines: Iterable[Mapping[str, Any]]) -> bytes:
                 series["steps"].extend(piece.get("steps", [0] * len(piece["values"])))
         elif "incomplete" in piece:
             incomplete.append(piece["incomplete"])
+        elif "call_tree" in piece:
+            call_tree = piece["call_tree"]
         else:
             environment |= piece.get("environment", {})
             commit = piece.get("commit", commit)
@@ -223,4 +227,5 @@ def _document(lines: Iterable[Mapping[str, Any]]) -> bytes:
     head = {"schema": RESULTS, "incomplete": incomplete, "environment": environment, "commit": commit}
     text = json.dumps({name: part for name, part in head.items() if part})[:-1] + ', "series": [\n'
     text += ",\n".join(json.dumps(series, separators=(",", ":")) for series in all_series.values())
-    return (text + "\n]}\n").encode() if all_series else b""
+    text += "\n]" + (f', "call_tree": {json.dumps(call_tree)}' if call_tree else "")
+    return (text + "}\n").encode() if all_series else b""

@@ -1,12 +1,16 @@
-"""The rank and the environment of this process. torch is used only if the program has imported it."""
+"""The rank and the environment of this process, and the start of another one. torch is never imported here."""
 
 from __future__ import annotations
 
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from perfgate.recorder import RecorderError
+
+#: A rank would be put into the names of files.
+_OF_A_RANK = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
 
 
 def place_in_job(rank: int | None, world_size: int | None) -> tuple[int | None, int | None]:
@@ -60,3 +64,12 @@ def path_of_rank(path: str, rank: str | None) -> str:
         return path.replace("{rank}", rank or "0")
     stem, suffix = os.path.splitext(path)
     return path if rank is None else f"{stem}-rank{rank}{suffix}"
+
+
+def perfgate_module(module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command and the environment of a process that runs a module of perfgate."""
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_RANK}
+    # A folder `perfgate` in the working directory must not hide this package; Python 3.10 looks there first.
+    package, given = str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")
+    environment |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join([package, *([given] if given else [])])}
+    return [sys.executable, "-m", module, *arguments], environment

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, NoReturn, SupportsFloat
 
-from perfgate.core.wording import ELAPSED, START_TIME, WHOLE_TIME
+from perfgate.core.wording import ELAPSED, PROFILE_MEMORY, PROFILE_TIME, START_TIME, WHOLE_TIME
 from perfgate.recorder.counters import COUNTED, ProcessCounters
 from perfgate.recorder.journal import RECORDING
 from perfgate.recorder.process import known_facts, path_of_rank, place_in_job
+from perfgate.recorder.profiled_work import LoopWork, StepWork
 from perfgate.recorder.recorded_series import (
     SPAN_UNIT,
     Labels,
@@ -23,7 +23,7 @@ from perfgate.recorder.recorded_series import (
     check_reason,
     check_step,
 )
-from perfgate.recorder.spans import CountedSpan, CudaSpan, StepSpan, TimedSpan
+from perfgate.recorder.spans import Arguments, CountedSpan, CudaSpan, Result, StepSpan, TimedSpan, timed
 from perfgate.recorder.turns import Turns
 from perfgate.recorder.watch import watch
 from perfgate.recorder.writer import Writer, warn
@@ -31,13 +31,8 @@ from perfgate.recorder.writer import Writer, warn
 if TYPE_CHECKING:
     from perfgate.core.runs import Fact
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
 #: The metric of `Recorder.step_span`.
 STEP_TIME = "step.time"
-
-_RUN_LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 class Recorder:
@@ -65,6 +60,9 @@ class Recorder:
     commit : of the measured code.
     counters : record the CPU time of every span and step, too, and its instructions and cycles if the machine counts
         them: `forward.cpu_time`, `step.instructions`, ... of all threads of this process. A span then takes 4 µs more.
+    work : profile four steps after the fifth with torch.profiler, and keep the exact work of the last three:
+        `work.ops`, ... and the call tree. A loop has five steps more than `step.time`: these and the next one.
+        `time.profile` and `memory.profile` tell the cost. Another profiler or fewer than 9 steps are one warning.
     machine : watch the machine meanwhile, in a process of its own that writes `results.json.machine` for
         `results.json`: clocks, power, throttling, steal, ... One process of a host does so. It takes 0.2 s to start.
     goodput : record the time from here to `close` as `time.total`. perfgate splits it by the sums of `step.time`,
@@ -88,6 +86,7 @@ class Recorder:
         counters: bool = False,
         machine: bool = False,
         goodput: bool = False,
+        work: bool = False,
     ) -> None:
         #: When the recording began, in ns; None if the time of the whole run is not recorded.
         self._began = perf_counter_ns() if goodput else None
@@ -103,6 +102,7 @@ class Recorder:
         self.path = path_of_rank(os.fspath(path), label)
         self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
         self._turns = Turns(self.rank, self.world_size)
+        self._work = LoopWork(self._writer, is_wanted=work)
         self._watch = watch(self.path, self.rank, self._add_mark, warn, starts=machine)
         self._counters = ProcessCounters() if counters else None
         self._counted: dict[RecordedSeries, tuple[RecordedSeries, ...]] = {}
@@ -148,19 +148,7 @@ class Recorder:
         self, metric: str, labels: Labels | None = None
     ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
         """Decorate a function so that each call is a span. Raises TypeError for a generator or coroutine function."""
-
-        def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-            if any(runs_later(function) for runs_later in _RUN_LATER):
-                raise TypeError(f"{function.__qualname__} runs after its call returns: use `with span(...)` inside it")
-
-            @wraps(function)
-            def timed(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-                with self.span(metric, labels):
-                    return function(*args, **kwargs)
-
-            return timed
-
-        return decorate
+        return partial(timed, partial(self.span, metric, labels))
 
     def record(
         self, metric: str, value: SupportsFloat, *, unit: str, labels: Labels | None = None, step: int | None = None
@@ -208,6 +196,17 @@ class Recorder:
             warn(f"{series.metric}: {number} {series.unit} is not a valid measurement: no rule on this metric passes")
         self._writer.add(series, number, step)
 
+    def add_work(self, work: StepWork) -> None:
+        """Record the work of a function, from `perfgate.work_of`. Raises ValueError if a metric has another unit."""
+        for one in work.series:
+            add = self.adder(one["metric"], unit=one["unit"], labels=one["labels"])
+            for value, step in zip(one["values"], one["steps"], strict=True):
+                add(value, step)
+        self.value(PROFILE_TIME, work.seconds, unit="s")
+        self.value(PROFILE_MEMORY, work.memory, unit="B")
+        if work.call_tree:
+            self._writer.add_call_tree(work.call_tree)
+
     def mark_incomplete(self, reason: str) -> None:
         """Note that the recording lacks something, and why: perfgate reads it with a warning. Raises ValueError."""
         check_reason(reason)
@@ -225,8 +224,7 @@ class Recorder:
     def step(self, number: int | None = None) -> None:
         """Begin step `number`, or the next step. The first step is 0. Raises ValueError for an invalid number.
 
-        `perfgate run --paired` ends some processes here, early: then the recording is closed, and this raises
-        SystemExit.
+        `perfgate run --paired` ends some processes here: then the recording is closed, and this raises SystemExit.
         """
         if number is not None:
             check_step(number)
@@ -237,6 +235,7 @@ class Recorder:
         if self._turns.pass_on():
             self.close()
             raise SystemExit(0)
+        self._work.step(self._writer.step)
 
     def end_start(self) -> None:
         """Record the time from the beginning of the recording to here as `time.start`, if it has `goodput`."""
@@ -256,6 +255,7 @@ class Recorder:
         try:
             if self._writer.is_open:
                 self._record_whole_time()
+                self._work.end(self.add_work, str(self.rank or 0))
                 if not self._series.all:
                     warn(f"{self.path}: nothing was recorded")
                 facts = self._facts()
@@ -266,13 +266,14 @@ class Recorder:
     def abort(self) -> None:
         """End without closing: the file keeps all values, and readers warn that the program ended early."""
         self._end_steps()
+        self._work.abandon()
         self._writer.abort()
         self._end_watch()
 
     def _record_whole_time(self) -> None:
         """Record the time of a whole run with steps; a process that took turns also waited for the other side."""
         if self._began is not None and STEP_TIME in self._times and not self._turns.are_taken:
-            self.value(WHOLE_TIME, perf_counter_ns() - self._began, unit=SPAN_UNIT)
+            self.value(WHOLE_TIME, perf_counter_ns() - self._began - self._work.nanoseconds, unit=SPAN_UNIT)
 
     def _end_steps(self) -> None:
         self._turns.leave()

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import wraps
 from time import perf_counter_ns
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from perfgate.recorder.counters import ProcessCounters, Reading, grown
 from perfgate.recorder.recorded_series import RecordedSeries
 from perfgate.recorder.turns import Turns, wait_for_gpu
 from perfgate.recorder.writer import Writer
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 Timed = TypeVar("Timed", bound="TimedSpan")
 Counted = TypeVar("Counted", bound="CountedSpan")
 Step = TypeVar("Step", bound="StepSpan")
+
+_RUN_LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 class TimedSpan:
@@ -137,3 +143,16 @@ class CudaSpan(TimedSpan):
         self._writer.add_cuda(self._series, self._event)
 
     __enter__ = start
+
+
+def timed(span: Callable[[], TimedSpan], function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Return the function with a span around each call. Raises TypeError for a generator or coroutine function."""
+    if any(runs_later(function) for runs_later in _RUN_LATER):
+        raise TypeError(f"{function.__qualname__} runs after its call returns: use `with span(...)` inside it")
+
+    @wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with span():
+            return function(*args, **kwargs)
+
+    return call

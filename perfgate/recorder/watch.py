@@ -14,21 +14,18 @@ import atexit
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from perfgate.core.wording import MACHINE_FILE
+from perfgate.recorder.process import perfgate_module
 
 #: This environment variable says that the machine is watched already: the host, and the time in ns of the first
 #: reading, on the monotonic clock, which all processes of a host share.
 WATCHED = "PERFGATE_SAMPLER"
 #: The longest time that the sampler may take to write its file, in s.
 _PATIENCE_S = 10.0
-#: A rank would be put into the name of the sampler's file.
-_OF_A_RANK = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
 
 
 def sidecar_of(path: str | os.PathLike[str]) -> str:
@@ -42,11 +39,7 @@ class SamplerProcess:
     def __init__(self, path: str) -> None:
         self.path = path
         self._told: list[dict[str, str | float]] = []
-        command = [sys.executable, "-m", "perfgate.machine.sampler", path]
-        environment = {name: value for name, value in os.environ.items() if name not in _OF_A_RANK}
-        # A folder `perfgate` in the working directory must not hide this package; Python 3.10 looks there first.
-        package, given = str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")
-        environment |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join([package, *([given] if given else [])])}
+        command, environment = perfgate_module("perfgate.machine.sampler", path)
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

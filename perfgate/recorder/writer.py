@@ -45,6 +45,8 @@ class Writer:
         self._on_gpu: deque[tuple[RecordedSeries, int, Any, Any]] = deque()
         self._event: Callable[..., Any] | None = None
         self._lost = 0
+        #: The numbers of steps whose values are dropped; single values are kept.
+        self.unmeasured: set[int] = set()
         #: The reasons why the recording is incomplete that are not written yet.
         self._reasons: list[str] = []
         self._warned = False
@@ -77,6 +79,8 @@ class Writer:
     def add_cuda(self, series: RecordedSeries, began: object) -> None:
         """Add a span on the GPU that ends here in the stream."""
         self.check_open()
+        if self.step in self.unmeasured:
+            return
         self._on_gpu.append((series, self.step, began, self.cuda_event()))
         self.write_if_due()
 
@@ -115,6 +119,7 @@ class Writer:
             self._on_gpu.clear()
             self._reasons.append(failed)
             self._warn_once(failed)
+        self.drop_unmeasured()
         taken, reasons = self.pending[:], self._reasons[:]  # other threads may append meanwhile
         try:
             if taken or reasons:
@@ -127,6 +132,20 @@ class Writer:
             del self.pending[_MOST_WAITING:]
             reason = error.strerror or error
             self._warn_once(f"cannot be written, so values may be missing; the program continues: {reason}")
+
+    def drop_unmeasured(self) -> None:
+        """Drop the values of unmeasured steps that wait."""
+        if self.unmeasured:
+            taken = self.pending[:]  # other threads may append meanwhile
+            self.pending[: len(taken)] = [one for one in taken if one[0].single or one[1] not in self.unmeasured]
+
+    def add_call_tree(self, text: str) -> None:
+        """Write a call tree, as stored runs have it."""
+        self.check_open()
+        try:
+            self._journal.append([{"call_tree": text}])
+        except OSError as error:
+            self._warn_once(f"the call tree cannot be written: {error.strerror or error}")
 
     def _warn_once(self, message: str) -> None:
         if not self._warned:

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from test_causes import CASES, runs_of, shown
 
 from perfgate.baselines.contents import Wanted, contents
-from perfgate.baselines.stored_trees import StoredTrees, read_tree, write_tree
+from perfgate.baselines.stored_trees import write_tree
 from perfgate.causes.find import find_causes
 from perfgate.causes.merged import with_pools
 from perfgate.core import Key, Run, Series
 from perfgate.core.call_trees import CallNode, CallTree
+from perfgate.documents.tree_texts import StoredTrees, read_tree
 from perfgate.workspace.inputs import read_runs
 
 Command = Callable[..., Done]
@@ -192,7 +193,7 @@ def test_a_replaced_kernel_is_one_cause_and_nothing_to_approve(perfgate: Command
 def test_a_check_that_passes_decodes_no_tree(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _approved(perfgate, folder, "step.time within 50% of baseline")
     write(GPU_JOB.but(seed=101), folder / "new")
-    monkeypatch.setattr("perfgate.baselines.stored_trees.read_tree", lambda text: pytest.fail("decoded"))
+    monkeypatch.setattr("perfgate.documents.tree_texts.read_tree", lambda text: pytest.fail("decoded"))
     done = perfgate("check", "new", "--json", "report.json")
     assert (done.code, "causes" in json.loads((folder / "report.json").read_text())) == (0, False)
 

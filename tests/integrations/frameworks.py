@@ -199,8 +199,8 @@ class RealTransformers:
         monkeypatch.delitem(sys.modules, "perfgate.integrations.transformers", raising=False)
         self.callback = import_module("perfgate.integrations.transformers").RecorderCallback
 
-    def train(self, callback: Any, *, fail_at: int | None = None, steps: int = STEPS, out: str = "out") -> Any:
-        trainer = self._trainer(callback, fail_at, steps, out)
+    def train(self, callback: Any, *, fail_at: int | None = None, out: str = "out") -> Any:
+        trainer = self._trainer(callback, fail_at, STEPS, out)
         trainer.train()
         return trainer
 

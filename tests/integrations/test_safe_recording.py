@@ -300,3 +300,9 @@ def test_peak_memory_of_the_gpu(name: str, fails: bool, folder: Path, monkeypatc
     memory = {metric: series.values.tolist() for metric, series in found.items() if metric.startswith("memory")}
     expected = {"memory.peak_allocated": [float(3 << 30)], "memory.peak_reserved": [float(4 << 30)]}
     assert memory == ({} if fails else expected)
+
+
+def test_work_that_cannot_be_profiled_is_one_warning(framework: Framework) -> None:
+    (warned_of,) = warned(lambda: framework.train(framework.callback("run.json", work=True)))
+    assert "the work of a step is not recorded" in warned_of  # six steps are too few, and stand-ins have no torch
+    assert steps_of(recorded("run.json"))

@@ -16,9 +16,16 @@ from perfgate.core import Key, Run
 from perfgate.core.units import Unit
 from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import load_json
-from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
-from perfgate.readers.recorded.results import INCOMPLETE, SeriesForm, is_possible, per_base, split_whole_time, unit_of
+from perfgate.readers.recorded.results import (
+    INCOMPLETE,
+    RecordedRun,
+    SeriesForm,
+    is_possible,
+    per_base,
+    split_whole_time,
+    unit_of,
+)
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
 
@@ -51,7 +58,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return (run.run(),)
 
 
-class _Recording(RunBuilder):
+class _Recording(RecordedRun):
     begun = False
     closed = False
 
@@ -71,6 +78,8 @@ class _Recording(RunBuilder):
             self._facts(content["environment"], number)
         elif isinstance(content.get("incomplete"), str):
             self.say("warning", INCOMPLETE, number, f": {content['incomplete']}")
+        elif isinstance(content.get("call_tree"), str):
+            self.call_tree = content["call_tree"]
         elif content.get("closed") is True:
             self.closed = True
         else:

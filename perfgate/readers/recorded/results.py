@@ -53,7 +53,7 @@ Name = Annotated[str, Meta(min_length=1)]
 
 #: The fields of every object, to suggest one of them.
 _FIELDS = (
-    *("schema", "environment", "commit", "incomplete", "series", "runs"),
+    *("schema", "environment", "commit", "incomplete", "series", "runs", "call_tree"),
     *("metric", "labels", "unit", "values", "value", "steps"),
 )
 _STATISTICS = ("aggregate", "mean", "count", "total", "min", "max", "median", "stddev")
@@ -91,6 +91,8 @@ class RunForm(Struct, forbid_unknown_fields=True):
     commit: str | None = None
     #: The reasons why the recording is incomplete.
     incomplete: list[Name] = []
+    #: The calls of the profiled steps: see `documents.tree_texts`.
+    call_tree: str = ""
 
 
 class SingleForm(RunForm, forbid_unknown_fields=True, kw_only=True):
@@ -104,6 +106,21 @@ class SeveralForm(Struct, forbid_unknown_fields=True):
 
     schema: Literal["perfgate.results/1"]
     runs: Annotated[list[object], Meta(min_length=1)]
+
+
+class RecordedRun(RunBuilder):
+    """A run with the call tree of its profiled steps, if it has one."""
+
+    call_tree = ""
+
+    def run(self, part: int | None = None) -> Run:
+        """Return the finished run."""
+        found = super().run(part)
+        if not self.call_tree:
+            return found
+        from perfgate.documents.tree_texts import StoredTrees
+
+        return replace(found, call_trees=StoredTrees(self.call_tree))
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -156,9 +173,9 @@ def _read_run(
     form: type[RunForm],
     data: object,
     path: Path,
-) -> RunBuilder:
+) -> RecordedRun:
     file.count("runs")
-    run = RunBuilder(file, NAME, source)
+    run = RecordedRun(file, NAME, source)
     for fault in source.loaded.faults:
         # Values that are not finite are refused with their series.
         is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
@@ -170,6 +187,7 @@ def _read_run(
             file.count("facts", before=run.problems)
             run.facts[name] = value
         run.commit = written.commit
+        run.call_tree = written.call_tree
         for at, reason in enumerate(written.incomplete):
             run.say("warning", INCOMPLETE, (*path, "incomplete", at), f": {reason}")
         has_whole_time = False
