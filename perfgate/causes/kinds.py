@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.merged import Floats
 from perfgate.causes.noise import Noise, classes, difference_errors, standard_errors
-from perfgate.core.call_trees import DEVICE_KINDS
+from perfgate.core.call_trees import DEVICE_KINDS, CallNode
 from perfgate.core.causes import Cause, CauseKind
 
 #: A difference of counts that differ between steps, in standard errors.
@@ -230,17 +230,35 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
     change = new.peak - base.peak
     if abs(change) < max(_LEAST_BYTES, _LEAST_SHARE * max(base.peak, new.peak)):
         return (), ()
-    grown = (new.memory - base.memory) * np.sign(change)
-    node = int(np.argmax(grown))
-    if grown[node] < _EXPLAINED * abs(change):
-        node = _around(grown, alignment, _EXPLAINED * abs(change))
+    by_line = (new.memory - base.memory) * np.sign(change)
+    grown = _by_function(by_line, alignment)
+    node, size = int(np.argmax(grown)), float(grown.max())
+    if size < _EXPLAINED * abs(change):
+        node, size = _around(grown, alignment, _EXPLAINED * abs(change)), abs(change)
     if node == 0:
         mebibytes = f"{change / (1 << 20):+.1f} MiB"
         return (), (f"the peak of allocated memory changed by {mebibytes}, mostly before the traces begin",)
-    where = alignment.path(node)
+    where, size = alignment.path(node), math.copysign(size, change)
     noise = _LEAST_SHARE * min(base.peak, new.peak)
-    cause = Cause("memory", where, "memory", change, change - noise, change + noise, 1.0, places=(where,))
-    return (replace(cause, source=alignment.nodes[node].source),), ()
+    cause = Cause("memory", where, "memory", size, size - noise, size + noise, 1.0, places=(where,))
+    lines = [line for line in alignment.children().get(node, []) if _is_line(alignment.nodes[line])]
+    shown = max(lines, key=lambda line: float(by_line[line]), default=node)
+    return (replace(cause, source=alignment.nodes[shown].source),), ()
+
+
+def _is_line(node: CallNode) -> bool:
+    """True for a line of the function above it, as snapshots of memory have."""
+    return node.name == node.source != ""
+
+
+def _by_function(grown: Floats, alignment: Alignment) -> Floats:
+    """What each node grew by, a function with its lines: a line may have another number on the other side."""
+    found: Floats = grown.copy()
+    for index, node in enumerate(alignment.nodes):
+        if _is_line(node):
+            found[node.parent] += grown[index]
+            found[index] = 0.0
+    return found
 
 
 def _around(grown: Floats, alignment: Alignment, least: float) -> int:

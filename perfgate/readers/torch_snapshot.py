@@ -26,12 +26,16 @@ from the blocks in use: an allocation counts from `alloc` to `free_requested`, a
 sizes that the program requested. `torch.cuda.max_memory_allocated()` has rounded sizes, which are larger by up to 512
 bytes for each small tensor. The history is a ring: the peak is that of the events that are still in it.
 
-The call tree has the stack of each allocation that was in use at the peak, the outermost function first, with its
-bytes. Functions are named without line numbers and folders. Of stacks with C++ frames, those of Python are used.
+The call tree has the stack of each allocation that was in use at the peak, the outermost function first, and the line
+that allocates as the innermost node, with its bytes. Functions are named without line numbers and folders. The stack of
+`free_requested` is the place that frees, so the stack is that of the `alloc` before it. Of stacks with C++ frames,
+those of Python are used; a stack without any, as of the backward pass, has the names of its autograd nodes and
+operators (`NllLossBackward0`, `aten::nll_loss_backward`).
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -61,7 +65,10 @@ FORMAT = Format(NAME, __name__, signature=(_SNAPSHOT, "as a memory snapshot of t
 
 #: Frames inside every call of a module; they do not identify a place.
 _PLUMBING = frozenset(("_call_impl", "_wrapped_call_impl"))
-_NO_FRAMES = "(no Python frames)"
+#: An operator or a node of autograd in a stack of C++; all other frames are the same for every allocation.
+_OF_CPP = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\(|torch::autograd::(?:generated::)?(\w+)::apply\(")
+_NO_FRAMES = ("(no Python frames)", "")
+_BEFORE = ("(allocated before the history)", "")
 #: Functions of a stack; deeper ones are pooled.
 _DEEPEST = 60
 
@@ -169,12 +176,13 @@ class Snapshot:
             now += size if event["action"] == "free_requested" else -size
             if now > peak:
                 peak, at = now, index
-        for event in reversed(changes[at:]):
+        for event, allocation in reversed(list(_with_allocations(changes))[at:]):
             address = _whole(event, "addr")
             if event["action"] == "alloc":
                 live.pop(address, None)
             else:
-                live[address] = (_whole(event, "size"), self._stack(event))
+                stack = (_BEFORE,) if allocation is None else self._stack(allocation)
+                live[address] = (_whole(event, "size"), stack)
         device.peak = peak if changes else None
         for size, stack in live.values():
             device.stacks[stack] = device.stacks.get(stack, 0) + size
@@ -190,13 +198,26 @@ class Snapshot:
         return known
 
 
+def _with_allocations(changes: list[dict[Any, Any]]) -> Iterator[tuple[dict[Any, Any], dict[Any, Any] | None]]:
+    """Each event of the history, with the `alloc` of its memory; None if the history begins after that."""
+    known: dict[int, dict[Any, Any]] = {}
+    for event in changes:
+        address = _whole(event, "addr")
+        if event["action"] == "alloc":
+            known[address] = event
+        yield event, known.get(address) if event["action"] == "alloc" else known.pop(address, None)
+
+
 def _functions(frames: list[dict[Any, Any]]) -> Iterator[tuple[str, str]]:
-    """The Python functions of a stack that torch gives from the inside out; those of C++ if there are no others."""
-    named = [(str(one.get("name", "")), str(one.get("filename", "")), one.get("line")) for one in frames]
+    """The Python functions of a stack that torch gives from the inside out; its operators if there are none."""
+    named = [(str(one.get("name", "")), str(one.get("filename", "")), one.get("line")) for one in reversed(frames)]
     python = [one for one in named if one[1].endswith(".py") and one[0] not in _PLUMBING]
-    for name, path, line in ((python or named)[::-1])[:_DEEPEST]:
+    for name, path, line in python[:_DEEPEST]:
         file = path.replace("\\", "/").rpartition("/")[2]
         yield f"{name} ({file})", f"{file}({line}): {name}"
+    matches = (_OF_CPP.match(name) for name, _, _ in named if not python)
+    found = [match[2] or f"aten::{match[1]}" for match in matches if match]
+    yield from ((name, "") for name in list(dict.fromkeys(found))[:_DEEPEST])
 
 
 def _whole(record: Mapping[Any, Any], name: str, default: int | None = None) -> int:
@@ -223,8 +244,10 @@ def tree_of(devices: Mapping[int, DeviceMemory], rank: str) -> CallTree:
         top = below(0, f"device {number}", "") if len(devices) > 1 else 0
         for stack, size in sorted(device.stacks.items()):
             node = top
-            for name, source in stack or ((_NO_FRAMES, ""),):
+            for name, source in stack or (_NO_FRAMES,):
                 node = below(node, name, source)
+            if nodes[node].source:  # of a function's allocations, each line is a node
+                node = below(node, stack[-1][1], stack[-1][1])
             sizes[node] += size
     nothing = np.zeros((len(nodes), 1))
     return CallTree(rank, tuple(nodes), nothing, nothing, nothing, np.array(sizes), float(sum(sizes)))

@@ -21,6 +21,9 @@ each stream, `/device:TPU:0` the lines Steps, XLA Modules and XLA Ops.
 | `range.NAME` | s | other events of the host, such as `jax.profiler.TraceAnnotation` |
 | `work.*` | | the exact work of a step on GPUs: see `xplane_work` |
 
+jax.profiler writes `*.trace.json.gz` beside it, for viewers: a copy without `step_num` and with at most a million
+events. It is refused, and in a folder that has the `.xplane.pb`, it is not read.
+
 Series of devices have the label `device`. A call belongs to the step in which it begins; calls outside of all steps,
 such as those of the compilation, are left out if there are steps. Events of Python functions (`$file.py:1 name`) and of
 the runtime (`Class::Function`) are not read.
@@ -56,7 +59,12 @@ CHECKED = (
 #: The first plane of a profile of XLA, with its id and the beginning of its name.
 _XPLANE = rb"\x0a[\x80-\xff]{0,4}[\0-\x7f](?:\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12.(?:/[a-z]|Task Env)"
 
-FORMAT = Format(NAME, __name__, signature=(_XPLANE, "as a profile of JAX or XLA does"))
+FORMAT = Format(
+    NAME,
+    __name__,
+    signature=(_XPLANE, "as a profile of JAX or XLA does"),
+    json=("for trace viewers from a profile of JAX or XLA", "metadata.highres-ticks", "traceEvents=["),
+)
 
 _PS = 1e12
 _DEVICE = re.compile(r"/device:(?:CUSTOM:)?([A-Za-z_ ]+):(\d+)")
@@ -85,6 +93,9 @@ _Line = tuple[_Plane, str, list[Event]]
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a profile."""
     run = RunBuilder(file, NAME)
+    if file.is_json():
+        run.say("error", "this is a copy for trace viewers: give the *.xplane.pb beside it, or their folder")
+        return (run.run(),)
     if (data := file.whole_bytes()) is None:
         message = file.limits.beyond("document_bytes", "this profile is larger")
         raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))

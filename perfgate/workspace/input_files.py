@@ -105,8 +105,17 @@ def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
         if urls is None:
             return None
         own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # the others: see `machine_files`
-        return [(url, f"{name.rstrip('/')}/{url[len(path.rstrip('/')) + 1 :]}") for url in own]
-    return _files_of(Path(path), name) if path != "-" and os.path.isdir(path) else None
+        return _without_copies([(url, f"{name.rstrip('/')}/{url[len(path.rstrip('/')) + 1 :]}") for url in own])
+    return _without_copies(_files_of(Path(path), name)) if path != "-" and os.path.isdir(path) else None
+
+
+def _without_copies(parts: list[tuple[str, str] | Run]) -> list[tuple[str, str] | Run]:
+    """Leave out the traces for viewers that jax.profiler writes beside its profile: both have the same events."""
+    names = [part[1] for part in parts if not isinstance(part, Run)]
+    profiles = [name.removesuffix(".xplane.pb") for name in names if name.endswith(".xplane.pb")]
+    copies = {f"{profile}.trace.json.gz" for profile in profiles}
+    copies |= {f"{profile.rpartition('/')[0]}/perfetto_trace.json.gz" for profile in profiles}
+    return [part for part in parts if isinstance(part, Run) or part[1] not in copies]
 
 
 def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:

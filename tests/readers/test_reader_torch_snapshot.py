@@ -20,7 +20,7 @@ from perfgate.readers import Source, read
 from perfgate.readers.plain_pickle import PickleFault, PlainPickle
 
 sys.path.insert(0, str(FIXTURES))
-from make_torch_snapshot import MIB, TorchPickler, job
+from make_torch_snapshot import MIB, STACKS, TorchPickler, frame, job
 
 PYTHON = (FIXTURES / "torch_snapshot.pickle").read_bytes()
 CPP = (FIXTURES / "torch_snapshot_cpp.pickle").read_bytes()
@@ -62,14 +62,49 @@ def test_the_tree_has_the_stacks_at_the_peak() -> None:
         return [*path(tree.nodes[at].parent), tree.nodes[at].name] if at > 0 else []
 
     sizes = {" / ".join(path(at)): int(size) for at, size in enumerate(tree.memory) if size}
+    loop = "<module> (train.py) / train (train.py)"
     assert sizes == {
-        "<module> (train.py) / build (model.py)": 40 * MIB,
-        "<module> (train.py) / train (train.py) / forward (attention.py)": 24 * MIB,
-        "<module> (train.py) / train (train.py) / cross_entropy (loss.py)": 6 * MIB,
-        "(no Python frames)": 10 * MIB + 100,
+        "<module> (train.py) / build (model.py) / model.py(12): build": 40 * MIB,
+        f"{loop} / forward (attention.py) / attention.py(33): forward": 24 * MIB,
+        f"{loop} / cross_entropy (loss.py) / loss.py(7): cross_entropy": 6 * MIB,
+        "MmBackward0 / aten::mm": 10 * MIB + 100,
     }
     assert sum(sizes.values()) == PEAK == tree.peak
     assert "attention.py(33): forward" in {node.source for node in tree.nodes}
+
+
+def _places(snapshot: dict[str, object]) -> set[str]:
+    (tree,) = run_of(pickle.dumps(snapshot)).call_trees
+    return {node.name for node in tree.nodes}
+
+
+def test_a_stack_without_frames_is_said() -> None:
+    assert "(no Python frames)" in _places(job(weights="unknown").snapshot())
+
+
+def test_memory_freed_without_its_allocation_has_no_place() -> None:
+    snapshot = job().snapshot()
+    trace = snapshot["device_traces"][0]
+    first_free = next(at for at, event in enumerate(trace) if event["action"] == "free_requested")
+    del trace[:first_free]
+    places = _places({**snapshot, "device_traces": [trace[:12]]})
+    assert "(allocated before the history)" in places
+    assert "backward (_tensor.py)" not in places
+
+
+@pytest.mark.parametrize("lines", [0, 3])
+def test_the_cause_names_the_line_that_grew(lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one function, two lines allocate; the larger one did not change, and may have moved."""
+
+    def run(attention: int, weights_line: int, attention_line: int) -> Run:
+        path, module = "/home/user/job/model.py", [frame("<module>", "/home/user/job/train.py", 20)]
+        monkeypatch.setitem(STACKS, "weights", [frame("forward", path, weights_line), *module])
+        monkeypatch.setitem(STACKS, "attention", [frame("forward", path, attention_line), *module])
+        return _run(attention)
+
+    base, new = run(12 * MIB, 12, 33), run(28 * MIB, 12, 33 + lines)
+    (cause,) = find_causes([base.call_trees], [new.call_trees]).causes
+    assert (cause.source, cause.change_per_step) == (f"model.py({33 + lines}): forward", 16 * MIB)
 
 
 def test_without_a_history_the_peak_is_unknown() -> None:

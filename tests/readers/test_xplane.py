@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Done
 from hypothesis import given
 from hypothesis import strategies as st
 from reading import FIXTURES, SHARED, errors, run_of, said, steps_of, values_of
@@ -18,6 +22,7 @@ from perfgate.readers import Source, read
 FILE = FIXTURES / "xplane" / "steps.xplane.pb"
 #: `stepTimeMs` of the overview page that XProf 2.24.2 makes of this file.
 OF_XPROF = [1.344951, 0.969874, 0.814512, 0.668735, 0.767062]
+Command = Callable[..., Done]
 MS = 10**9  # in ps
 Event = tuple[str, int, int] | tuple[str, int, int, dict[str, int | str]]
 
@@ -215,6 +220,31 @@ def test_damaged_profiles() -> None:
 def test_a_profile_beyond_a_limit() -> None:
     (run,) = read(Source("a.xplane.pb", [FILE.read_bytes()], parse_limits("document_bytes=1KiB")))
     assert "a.xplane.pb: error: this profile is larger than the limit document_bytes=1KiB allows" in errors(run)[0]
+
+
+#: What jax.profiler writes beside a profile, for viewers.
+VIEWER = (
+    b'{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":['
+    b'{"ph":"M","pid":701,"name":"process_name","args":{"name":"/host:CPU"}},'
+    b'{"ph":"X","pid":701,"tid":1,"ts":42.5,"dur":17.25,"name":"PjitFunction(step)"},{}]}'
+)
+
+
+def test_the_trace_for_viewers_is_refused() -> None:
+    run = run_of(VIEWER)
+    assert (run.format, run.series) == ("xplane", ())
+    assert "this is a copy for trace viewers: give the *.xplane.pb beside it" in errors(run)[0]
+
+
+@pytest.mark.parametrize("copy", ["vm.trace.json.gz", "perfetto_trace.json.gz"])
+def test_a_folder_of_jax_is_read_from_its_profile(perfgate: Command, folder: Path, copy: str) -> None:
+    inner = folder / "jax/plugins/profile/run"
+    inner.mkdir(parents=True)
+    (inner / copy).write_bytes(gzip.compress(VIEWER))
+    assert "give the *.xplane.pb" in perfgate("inspect", "jax").said
+    (inner / "vm.xplane.pb").write_bytes(FILE.read_bytes())
+    (run,) = json.loads(perfgate("inspect", "--json", "jax").out)["runs"]
+    assert (run["format"], {series["metric"] for series in run["series"]} >= {"step.time"}) == ("xplane", True)
 
 
 @pytest.mark.frameworks

@@ -54,6 +54,8 @@ _KINETO = ("schemaVersion", "deviceProperties", "distributedInfo", "traceName", 
 
 def _outline(outline: JsonOutline) -> str | None:
     """`{"traceEvents": [...]}`, the header of such a document before its events, or a bare list of events."""
+    if outline.has("metadata", "highres-ticks"):
+        return None  # of JAX: see `xplane`
     if outline.is_list("traceEvents"):
         return "a JSON document with 'traceEvents'"
     if outline.text("*", "ph") is not None and (outline.has("*", "ts") or outline.has("*", "name")):
