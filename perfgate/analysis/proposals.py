@@ -26,6 +26,8 @@ MOST_SUMS = 3
 _MOST_TRIED = 24
 #: Metrics of single function calls, which may be thousands.
 DETAILS = ("kernel.", "op.", "range.", "collective.")
+#: The counts of exact work, and the time of the device.
+WORK = "work."
 #: The metric with one value for each step of a trace or a recording.
 STEP = "step.time"
 _KINDS: tuple[Kind, ...] = ("samples", "summary", "value", "aggregate")
@@ -133,6 +135,8 @@ def ranked(
     for metric, series in known.items():
         if len({(one.unit, one.kind) for one in series}) > 1:
             left_out.setdefault("not in the same unit and kind in all runs", []).append(metric)
+        elif metric.startswith(WORK):
+            continue  # exact counts have rules of their own
         elif metric.startswith(MACHINE_STATE):
             left_out.setdefault("what the machine did, which explains the others", []).append(metric)
         elif metric in TIMES_OF_RUN:
