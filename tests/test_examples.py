@@ -77,6 +77,26 @@ def test_the_script_records_what_the_kept_runs_hold(example: Path) -> None:
     assert losses[0][:5] == losses[1] == losses[2]  # the slow run does the same work, and some unused work
 
 
+@pytest.mark.parametrize("example", ["gpu-traces"], indirect=True)
+def test_one_stored_trace_and_one_new_trace_decide(perfgate: Command, example: Path) -> None:
+    assert perfgate("check", "runs/main-2").code == 0
+    done = perfgate("check", "runs/slow")
+    assert done.code == 1
+    assert "76 → 88 kernels" in done.said
+    assert "train.py(42): attend" in done.said
+    assert max(path.stat().st_size for path in Path().rglob("*") if path.is_file()) < 200_000
+
+
+@pytest.mark.parametrize("example", ["gpu-traces"], indirect=True)
+def test_the_counts_on_the_page_are_those_of_the_traces(example: Path) -> None:
+    header, *rows = re.findall(r"^\| (.*) \|$", Path("README.md").read_text(encoding="utf-8"), re.MULTILINE)[-4:]
+    for row in rows:
+        name, *cells = row.split(" | ")
+        (run,) = read_runs([f"runs/{name.strip('`')}"])
+        found = {series.key.metric: set(series.values.tolist()) for series in run.series}
+        assert [found[metric] for metric in header.split(" | ")[1:]] == [{float(cell)} for cell in cells], name
+
+
 @pytest.mark.parametrize("example", RECORDED, indirect=True)
 def test_the_figures_on_the_page_are_those_of_the_runs(example: Path) -> None:
     page = Path("README.md").read_text(encoding="utf-8")

@@ -78,7 +78,7 @@ if __name__ == "__main__":
         report, changed = Path(folder) / "report.html", Path(folder) / "changed.html"
         page(report, "tiny-gpt", ["check", "runs/slow.log"], 1)
         photograph(report, HERE / "report.png", REPORT)
-        page(changed, "gpu-traces", ["compare", "runs/main-1", "runs/main-2", "--new", "runs/slow"], 3)
+        page(changed, "gpu-traces", ["compare", "runs/main-1", "runs/main-2", "--new", "runs/slow"], 1)
         only_what_changed(changed)
         photograph(changed, HERE / "changed.png", CHANGED)
         (Path(folder) / "team").mkdir()

@@ -6,10 +6,10 @@ A page is Markdown. A comment before a block says how the block is treated; read
     <!-- measured -->           numbers in the output differ from run to run
     <!-- not run: why -->       the block is not run, for this reason
 
-`<!-- start: examples/tiny-gpt -->` starts the page in a copy of that folder. In ```console blocks, `$ ` begins a
-command, `> ` continues it, and the following lines are its output; `...` matches anything. A command without output
-only has to succeed. A command must exit with 0, or with the code that the page shows: `(exit 1)` at the end of its
-output, or `$ echo $?` after it.
+`<!-- start: examples/tiny-gpt -->` starts the page in a copy of that folder; before a later block, the page goes on
+there. In ```console blocks, `$ ` begins a command, `> ` continues it, and the following lines are its output; `...`
+matches anything. A command without output only has to succeed. A command must exit with 0, or with the code that the
+page shows: `(exit 1)` at the end of its output, or `$ echo $?` after it.
 
 `UPDATE_GOLDEN=1 pytest tests/docs` writes the new output into the page instead. It keeps each `...` where it can.
 Generated parts (docs/make_reference.py) are not run.
@@ -22,6 +22,7 @@ import glob
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class Block:
     file: str | None = None
     measured: bool = False
     not_run: str | None = None
+    start: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ def blocks(page: str) -> Iterator[Block]:
         reasons = [word.partition(": ")[2] for word in comments if word.startswith("not run: ")]
         files = [word for word in comments if _FILE.fullmatch(word)]
         line = page.count("\n", 0, found.start(2)) + 1
-        yield Block(found[2], found[3], line, *(files or [None])[:1], "measured" in comments, *(reasons or [None])[:1])
+        own = (files or [None])[0], "measured" in comments, (reasons or [None])[0]
+        yield Block(found[2], found[3], line, *own, start(found[1]))
 
 
 def start(page: str) -> Path | None:
@@ -171,6 +174,8 @@ def follow(page: Path, terminal: Terminal) -> int:
     text = page.read_text(encoding="utf-8")
     for block in blocks(text):
         where = f"{page.relative_to(ROOT)}:{block.line}"
+        if block.start is not None and block.start != start(text):
+            os.chdir(shutil.copytree(block.start, block.start.name))
         if block.file:
             Path(block.file).parent.mkdir(parents=True, exist_ok=True)
             Path(block.file).write_text(block.text, encoding="utf-8")
