@@ -28,6 +28,7 @@ import page
 import paired
 import pooling
 import promise
+import quiet
 import real
 import score
 import workloads
@@ -46,6 +47,8 @@ _SOURCES = ("familiar", "held out", *sorted(workloads.WORKLOADS))
 PARTS: dict[str, tuple[int, Sequence[Piece]]] = {
     "generated": (300, [(score.score, (source, score.perfgate)) for source in models.MODELS]),
     "promise": (1000, [(promise.cells, cell) for cell in _CELLS]),
+    "quiet": (1000, [(quiet.score, (*row[:2], change)) for row in quiet.ROWS for change in row[2]]),
+    "other noise": (1000, [(quiet.score_kind, (kind, spread)) for kind in quiet.KINDS for spread in quiet.SPREADS]),
     "real": (100, [(real.score_real, (*words, score.perfgate)) for words in _CLOCKS]),
     "history": (300, [(promise.cells, (*cell, 1.0)) for cell in _CELLS]),
     "levels": (60, [(score.levels, (source,)) for source in models.MODELS]),

@@ -11,6 +11,7 @@ import ideas
 import models
 import pooling
 import promise
+import quiet
 import score
 from findings import percent, share
 
@@ -27,6 +28,8 @@ def tables(results: Rows) -> dict[str, str]:
         "promise": _promise(found["promise"], found["promise peers"]),
         "goals": _goals(found["promise"]),
         "cells": _cells(found["promise"]),
+        "quiet": _quiet(found["quiet"]),
+        "other-noise": _other_noise(found["other noise"]),
         "history": _history(found["promise"], found["history"]),
         "quieter": findings.quieter(found["quieter"]),
         "kit": _kit(found["kit"]),
@@ -60,6 +63,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 _PARTS = {
     "generated": ("familiar noise, noise of other kinds", "a case of one source and slowdown"),
     "promise": ("what exit 0 and exit 1 promise", "a case of one cell"),
+    "quiet": ("quiet runs", "a case of one cell"),
+    "other noise": ("noise of other shapes", "a case of one cell, for each number of base runs"),
     "history": ("noise from the history", "a case of one cell"),
     "quieter": ("noise from a history that was quieter", "a case of one cell"),
     "kit": ("noise from real histories", "a place in one history, for one number of base runs"),
@@ -103,12 +108,12 @@ def _goals(found: Rows) -> str:
     def worst(change: float, what: str, noises: Sequence[float], which: Any) -> str:
         return f"{100 * which(promise.together(found, noise, change, what) for noise in noises):.1f} %"
 
-    quiet, usual = promise.NOISE[:2], promise.NOISE[:3]
-    runs = max(promise.together(found, noise, 0.0, "runs") for noise in quiet)
+    calm, usual = promise.NOISE[:2], promise.NOISE[:3]
+    runs = max(promise.together(found, noise, 0.0, "runs") for noise in calm)
     rows = [
         ("wrong red, at any noise", "at most 1.5 %", worst(0.0, "red", promise.NOISE, max)),
         ("wrong green, at any noise", "at most 6 %", worst(0.1, "green", promise.NOISE, max)),
-        ("unchanged code green, at a noise up to 3 %", "at least 95 %", worst(0.0, "green", quiet, min)),
+        ("unchanged code green, at a noise up to 3 %", "at least 95 %", worst(0.0, "green", calm, min)),
         ("new runs until then, on average", "at most 1.4", f"{runs:.2f}"),
         ("+20 % red, at a noise up to 5 %", "at least 95 %", worst(0.2, "red", usual, min)),
         ("+20 % green, at a noise up to 5 %", "at most 1 %", worst(0.2, "green", usual, max)),
@@ -130,6 +135,33 @@ def _cells(cells: Mapping[str, Mapping[str, float]]) -> str:
                 cell = cells[f"{base_runs} {noise} {change}"]
                 row += [percent(cell["green"]), percent(cell["red"]), f"{cell['runs']:.2f}"]
             rows.append(row)
+    return _table(head, rows)
+
+
+def _quiet(found: Rows) -> str:
+    """Return the answers about quiet runs, with three and with five base runs."""
+    head = ["tolerance", "noise", "change"]
+    for base_runs in quiet.BASE_RUNS:
+        head += [f"{base_runs} base runs: exit 0", "exit 1", "runs"]
+    rows = []
+    for tolerance, noise, changes in quiet.ROWS:
+        for change in changes:
+            row = [tolerance.replace("%", " %"), f"{100 * noise:g} %", f"+{100 * change:g} %" if change else "none"]
+            for base_runs in quiet.BASE_RUNS:
+                cell = found[f"{tolerance} {noise} {change} {base_runs}"]
+                row += [percent(cell["green"]), percent(cell["red"]), f"{cell['runs']:.2f}"]
+            rows.append(row)
+    return _table(head, rows)
+
+
+def _other_noise(found: Rows) -> str:
+    """Return how often unchanged code is red and green if the noise is not normal."""
+    head = ["noise of unchanged code", *(f"{100 * one:g} %: exit 1" for one in quiet.SPREADS)]
+    head += [f"{100 * one:g} %: exit 0" for one in quiet.SPREADS]
+    rows = []
+    for kind in quiet.KINDS:
+        cells = [found[f"{kind} {spread}"] for spread in quiet.SPREADS]
+        rows.append([kind, *(percent(one["red"]) for one in cells), *(percent(one["green"]) for one in cells)])
     return _table(head, rows)
 
 
