@@ -148,6 +148,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     values |= {"next_step": answer.next_step(verdict.next_step), "next": verdict.next_step}
     if verdict.next_step == NO_STEP or verdict.next_step.action == "other":  # of older reports, which have no parts
         del values["next"]
-    if not verdict.doubtful:  # absent in older reports
-        del values["doubtful"]
+    for name in ("doubtful", "work"):  # absent in older reports
+        if not getattr(verdict, name):
+            del values[name]
     return {**values, "labels": in_order(verdict.labels), "member": in_order(verdict.member)}
