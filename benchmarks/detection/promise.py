@@ -18,8 +18,8 @@ import numpy.typing as npt
 import peers
 
 from perfgate.core import Baseline
-from perfgate.history.noise import noise_between_runs
 from perfgate.core.results import LOOKS
+from perfgate.history.noise import noise_between_runs
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 #: The shares of exit 0 and 1, and the mean number of new runs.
