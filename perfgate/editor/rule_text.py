@@ -163,7 +163,14 @@ _WORDS: tuple[tuple[str, OfferKind, str], ...] = (
     ("and", "word", "a second tolerance, or a second clause"),
     ("largest", "word", "the largest load of a sweep that keeps a limit"),
     ("with", "word", "limits that the largest load of a sweep has to keep"),
+    ("more", "word", "no more work than baseline"),
+    ("work", "word", "all counts of what a step asks of host and device"),
+    ("device work", "word", "all counts of what a step asks of the device"),
+    ("than baseline", "reference", "compare exactly with the newest stored level"),
+    ("as baseline", "reference", "compare exactly with the newest stored level"),
 )
+#: Sentences about exact work, which are offered whole.
+_WORK = ("no more work than baseline", "no more device work than baseline", "same work as baseline")
 _SECTION = re.compile(r"([A-Za-z_]\w*):")
 #: The text before a sentence in its line: `- `, `assert: `, or both, and a quote.
 _BEFORE_SENTENCE = re.compile(r"""\s*(?:-\s+(?:\{?\s*assert:\s+)?|assert:\s+)(['"]?)""")
@@ -242,11 +249,14 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
         for name, meaning in metrics.items():
             yield (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"'), "metric", meaning
         if not before.strip():
+            yield from ((sentence, "word", "exact counts of what a step asks for") for sentence in _WORK)
             yield "the largest", "word", "the largest load of a sweep that keeps a limit"
             yield from ((f"{name} of", "statistic", meaning) for name, meaning in _MEANINGS.items())
         return
     if written.kind == "expression":
         return
+    counts = [name for name in metrics if name.startswith("work.") and can_begin(written, before + name)]
+    yield from ((name, "metric", metrics[name]) for name in counts)  # `no more work.syncs`
     base = next((metrics[word] for word in _words(before) if word in metrics), None)
     for symbol, unit in UNITS.items():
         if (base in (None, unit.base) or symbol == "%") and can_begin(written, before + symbol):

@@ -76,6 +76,8 @@ def repaired(text: str, metrics: Collection[str] = ()) -> str | None:
         metrics: the names of the stored metrics, if they are known.
     """
     words = _split(text)
+    if words[:2] == ["no", "more"]:  # a count with a limit of its own, or a misspelt sentence about all work
+        words = words[2:] if words[2:] and words[2].startswith("work.") else []
     at = next((i for i, word in enumerate(words) if i and NUMBER.match(word) and not meant_percentile(word)), None)
     if at is None or len(text) > _LONGEST or any(mark in text for mark in '{}()"`'):
         return None

@@ -6,7 +6,10 @@ import pytest
 
 from perfgate.editor.rule_text import offers
 
-STORED = {"default": {"forward": "s", "step.time": "s", "memory.allocated": "B", "odd name": "s"}}
+STORED = {
+    "default": {"forward": "s", "step.time": "s", "memory.allocated": "B", "odd name": "s"}
+    | {"work.syncs": "count", "work.device_time": "s"}
+}
 
 
 def at(sentence: str, head: str = "version: 1\nmetrics:\n  share: forward / step.time\nrules:\n") -> dict[str, str]:
@@ -49,6 +52,12 @@ PLACES = [
     ("- the largest request_rate with |", ["forward"], ["under"]),
     ("- the largest request_rate with forward under 5 |", ["ms", "s"], ["forward"]),
     ("- the largest request_rate with forward under 5 ms |", ["at least", "within", "and"], ["forward"]),
+    ("- n|", ["no more work than baseline", "no more device work than baseline"], ["forward"]),
+    ("- no |", ["more"], ["work"]),
+    ("- no more |", ["work", "device work", "work.syncs"], ["forward", "work.device_time", "under"]),
+    ("- no more work |", ["than baseline"], ["as baseline", "under"]),
+    ("- no more work.syncs than |", ["baseline"], ["anchor"]),
+    ("- same work |", ["as baseline"], ["than baseline", "under"]),
     ("- forward under 5 ms and |", ["over", "within"], ["forward", "ms"]),
 ]
 

@@ -27,6 +27,7 @@ PROPOSED = [
     ("median forward under 50 ms", "forward median under 50 ms"),
     ("average forward no less than 5 ms", "forward mean at least 5 ms"),
     ("the 95th percentile of forward under 50 ms", "forward p95 under 50 ms"),
+    ("no more work.syncs than 5", "work.syncs at most 5"),
 ]
 
 

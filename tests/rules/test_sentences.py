@@ -17,6 +17,7 @@ from perfgate.rules.syntax.sentence import (
     Number,
     Selector,
     StatisticOf,
+    WorkClause,
 )
 
 
@@ -469,3 +470,18 @@ def test_the_columns_of_words_slice_the_sentence(text):
 def test_changes_and_limits_are_told_apart():
     assert isinstance(parse_sentence("x under 5%").clauses[0].asks, LimitClause)
     assert isinstance(parse_sentence("x under 5% above baseline").clauses[0].asks, ChangeClause)
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "same", "device"),
+    [
+        ("no more work than baseline", name("work.*"), False, False),
+        ("no more device work than the baseline", name("work.*"), False, True),
+        ("same work as baseline", name("work.*"), True, False),
+        ("no more work.cop* than baseline", name("work.cop*"), False, False),
+        ('same work.copies{kind="DtoH"} as baseline', name("work.copies", ("kind", "DtoH", False)), True, False),
+    ],
+)
+def test_exact_work(text, subject, same, device):
+    sentence = parse_sentence(text)
+    assert (sentence.subject, sentence.clauses[0].asks) == (subject, WorkClause(same, device))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Literal, NoReturn
 
@@ -138,8 +139,12 @@ class Cursor:
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         """Raise a SentenceError at a token; the message suggests a keyword if the word is similar to one."""
+        self.fail_near(message, KEYWORDS, token)
+
+    def fail_near(self, message: str, words: Iterable[str], token: Token | None = None) -> NoReturn:
+        """Raise a SentenceError at a token; the message suggests one of these words if the token is similar to it."""
         token = token or self.token
-        near = get_close_matches(token.text, KEYWORDS, n=1, cutoff=0.75) if token.kind == "word" else []
+        near = get_close_matches(token.text, list(words), n=1, cutoff=0.75) if token.kind == "word" else []
         if near and near[0] != token.text:
             message += f"; did you mean {near[0]!r}?"
         raise SentenceError(message, token.start, token.end)

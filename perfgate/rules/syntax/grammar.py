@@ -1,6 +1,6 @@
 """The grammar of a sentence: text in, `Sentence` out, or a SentenceError with the wrong word and the reason.
 
-sentence   = ("no more" | "same") ["device"] work ("than" | "as") "baseline"      exact counts of work
+sentence   = ("no more" | "same") ["device"] work ("than" | "as") ["the"] "baseline"       exact counts of work
            | subject [STAT] [rank] clause { "and" clause } [rank]
 subject    = STAT "of" sum | sum | ["the" "largest"] load
 load       = NAME [ "{" labels "}" ] "with" kept { "and" kept }           the largest load that keeps limits
@@ -19,6 +19,7 @@ reference  = "baseline" | "anchor" | ["the"] ("median" | "fastest" | "slowest") 
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import NoReturn, cast, get_args
 
 from perfgate.core import Comparator
@@ -40,6 +41,12 @@ from perfgate.rules.syntax.sentence import (
 )
 from perfgate.rules.syntax.subject import COMPARATORS, SubjectParser
 
+#: The counts of exact work that readers of profiles know.
+COUNTS = (
+    *("work.ops", "work.kernels", "work.blocks", "work.launches", "work.graph_launches", "work.syncs", "work.copies"),
+    *("work.copied_bytes", "work.memsets", "work.allocations", "work.collectives", "work.collective_bytes"),
+    "work.flops",
+)
 #: The choices of one rank.
 RANKS = ("worst", "each", "slowest", "fastest", "median")
 
@@ -47,7 +54,7 @@ RANKS = ("worst", "each", "slowest", "fastest", "median")
 def parse_sentence(text: str) -> Sentence:
     """Parse one sentence. Raises SentenceError."""
     parser = _Parser(text)
-    if parser.at("no", "more") or (parser.at("same") and parser.peek(2).text in ("work", "as")):
+    if parser.begins_work():
         return parser.work_sentence()
     begin, statistic = parser.token, None
     if is_statistic(begin.text) and parser.peek().text == "of":
@@ -107,21 +114,32 @@ class _Parser(SubjectParser):
 
     # --- exact work ----------------------------------------------------------------------------------------------
 
+    def begins_work(self) -> bool:
+        """Return whether the sentence is one about exact work, or a misspelt one."""
+        is_named = any(self.peek(ahead).text.startswith(("work", "device")) for ahead in (1, 2))
+        return (
+            self.at("no", "more")
+            or (self.token.text in ("no", "not") and is_named)
+            or (self.at("same") and (is_named or self.peek(2).text == "as"))
+        )
+
     def work_sentence(self) -> Sentence:
         """Read `no more work than baseline`, `same device work as baseline` or `no more work.syncs than baseline`."""
-        is_same = not self.accept("no", "more")
-        if is_same:
-            self.take()
+        is_same = self.accept("same")
+        if not is_same and not self.accept("no", "more"):
+            self.fail("expected `no more` or `same` before `work`: `no more work than baseline`")
         start, device = self.token.start, self.accept("device")
         if self.accept("work"):
             subject = Selector("work.*")
         elif device:
-            self.fail("expected `work` after `device`")
+            self.fail_near("expected `work` after `device`", ("work",))
         else:
             subject = self.work_counts()
         subject_text = self.text[start : self.tokens[self.position - 1].end]
-        if not self.accept("as" if is_same else "than"):
-            self.fail(f"expected `{'as' if is_same else 'than'} baseline` after {subject_text!r}")
+        link = "as" if is_same else "than"
+        if not self.accept(link):
+            self.fail_near(f"expected `{link} baseline` after {subject_text!r}", (link,))
+        self.accept("the")
         if not self.accept("baseline"):
             self.fail("expected `baseline`: work is compared with the stored runs")
         if self.token.kind != "end":
@@ -133,8 +151,12 @@ class _Parser(SubjectParser):
         """Read the name or glob of counts of work, with labels."""
         start = self.token
         found = self.operand(0) if start.kind in ("word", "quoted") else None
-        if not isinstance(found, Selector) or not found.pattern.startswith("work.") or "device_time" in found.pattern:
-            self.fail("expected `work` or a count of it, such as work.syncs: `no more work than baseline`", start)
+        if not isinstance(found, Selector) or not found.pattern.startswith("work."):
+            message = "expected `work` or a count of it, such as work.syncs: `no more work than baseline`"
+            near = get_close_matches(f"work.{start.text}", COUNTS, n=1, cutoff=0.85)
+            self.fail_near(f"{message}; did you mean {near[0]!r}?" if near else message, ("work", "device"), start)
+        if "device_time" in found.pattern:
+            self.fail("device time is not a count: write `work.device_time within 1% of baseline`", start)
         return found
 
     # --- the clauses ---------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def _work() -> str:
     """Return the expression of a sentence about exact work."""
     counts = rf"(?:device{_END}\s*)?work{_END}\s*|(?:work\.{_NAME}|\"work\.[^\"]+\"|`work\.[^`]+`)\s*(?:{_LABELS}\s*)?"
     more, same = _words(("no", "more")), _words(("same",))
-    return rf"(?:{more}(?:{counts})than|{same}(?:{counts})as){_END}\s*baseline{_END}\s*"
+    return rf"(?:{more}(?:{counts})than|{same}(?:{counts})as){_END}\s*(?:the{_END}\s*)?baseline{_END}\s*"
 
 
 def _clause() -> str:
