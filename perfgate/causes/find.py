@@ -222,7 +222,7 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
     return Cause(
         group.kind,
         where,
-        "time",
+        "time" if alignment.has_steps or not isinstance(noise, SeriesNoise) else "total time",
         group.change,
         group.change - reach,
         group.change + reach,
