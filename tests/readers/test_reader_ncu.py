@@ -65,7 +65,9 @@ def test_inspect_shows_the_main_metrics_of_a_raw_page(perfgate, folder):
         "launch__registers_per_thread",
     ]
     units = ["ns", "%", "register/thread", *([""] * 80)]
-    page = raw([*main, *others], units, ["41280", "40.5", "168", *(["1"] * 80)], ["41290", "42.5", "168", *(["1"] * 80)])
+    page = raw(
+        [*main, *others], units, ["41280", "40.5", "168", *(["1"] * 80)], ["41290", "42.5", "168", *(["1"] * 80)]
+    )
     (folder / "ncu.csv").write_text(page.replace("void gemm<float, 2>", f"void gemm<{'float, ' * 200}2>"))
     lines = perfgate("inspect", "ncu.csv").out.splitlines()
     rows = {line.split()[0]: line.split() for line in lines if line.startswith(("gpu__", "sm__", "launch__"))}
