@@ -117,6 +117,26 @@ def sync_nodes(nodes: Iterable[int], alignment: Alignment) -> tuple[int, ...]:
     return tuple(sorted(node for node in nodes if is_sync(alignment.nodes[node].name)))
 
 
+#: A device that idles for a larger part of the base's step waits for the host anyway.
+_MOST_IDLE = 0.25
+
+
+def idle_nodes(sync: int, alignment: Alignment, claimed: AbstractSet[int]) -> set[int]:
+    """Return the host's calls in the range of a new synchronisation, whose time is that of an idle device.
+
+    The host is no longer ahead of the device after it, so the device waits for these calls until its queue has filled
+    again. Nothing if the base's device waits for the host as well.
+    """
+    nodes, wall = alignment.nodes, alignment.base.wall.mean(axis=1)
+    host = classes(alignment)["host"]
+    if wall[host].sum() > _MOST_IDLE * wall.sum():
+        return set()
+    chain = (sync, *alignment.ancestors(sync))
+    around = next((node for node in chain if nodes[node].kind in ("range", "thread")), 0)
+    inside = subtree([around], alignment.children()) - claimed
+    return {node for node in inside if host[node] and not is_input(node, alignment)}
+
+
 #: The change of one node, in its standard errors, that noise does not explain among many nodes.
 _CLEAR = 5.0
 #: Smaller changes, as a share of the step, are not worth a line: on the host, and on a device.
