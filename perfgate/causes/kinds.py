@@ -252,16 +252,18 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
         return (), ()
     by_line = (new.memory - base.memory) * np.sign(change)
     grown = _by_function(by_line, alignment)
-    node, size = int(np.argmax(grown)), float(grown.max())
-    if size < _EXPLAINED * abs(change):
-        node, size = _around(grown, alignment, _EXPLAINED * abs(change)), abs(change)
+    node = int(np.argmax(grown))
+    if grown[node] < _EXPLAINED * abs(change):
+        node = _around(grown, alignment, _EXPLAINED * abs(change))
     if node == 0:
         mebibytes = f"{change / (1 << 20):+.1f} MiB"
         return (), (f"the peak of allocated memory changed by {mebibytes}, mostly before the traces begin",)
-    where, size = alignment.path(node), math.copysign(size, change)
+    where = alignment.path(node)
+    lines = [line for line in alignment.children().get(node, []) if _is_line(alignment.nodes[line])]
+    is_place = bool(lines) and grown[node] >= _EXPLAINED * abs(change)
+    size = math.copysign(float(grown[node]), change) if is_place else change
     noise = _LEAST_SHARE * min(base.peak, new.peak)
     cause = Cause("memory", where, "memory", size, size - noise, size + noise, 1.0, places=(where,))
-    lines = [line for line in alignment.children().get(node, []) if _is_line(alignment.nodes[line])]
     shown = max(lines, key=lambda line: float(by_line[line]), default=node)
     return (replace(cause, source=alignment.nodes[shown].source),), ()
 
