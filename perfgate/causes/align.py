@@ -58,6 +58,8 @@ class Alignment(Struct, frozen=True):
     steps_agree: bool = True
     #: True if the source of a side may have left out its smallest nodes.
     is_cut: bool = False
+    #: False if a side does not count steps: its times are those of the whole file.
+    has_steps: bool = True
 
     def path(self, index: int) -> tuple[str, ...]:
         """The names from the step to a node, without the step."""
@@ -135,7 +137,8 @@ def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     sides = [_side(of_side, count) for of_side in (placed[: len(base)], placed[len(base) :])]
     marked = [{tree.has_steps for tree in side} for side in (runs[: len(base)], runs[len(base) :])]
     is_cut = any(head.is_cut for run in (*base, *new) for head in heads_of(run))
-    return Alignment(tuple(union.nodes), sides[0], sides[1], union.first, marked[0] == marked[1], is_cut)
+    agree, has_steps = marked[0] == marked[1], False not in marked[0] | marked[1]
+    return Alignment(tuple(union.nodes), sides[0], sides[1], union.first, agree, is_cut, has_steps)
 
 
 def _alike(runs: list[CallTree]) -> list[CallTree]:

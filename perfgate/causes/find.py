@@ -27,6 +27,7 @@ from perfgate.causes.kinds import (
     find_machine,
     find_memory,
     find_slowdowns,
+    idle_nodes,
     kind_of,
     many_swaps,
     subtree,
@@ -120,6 +121,7 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
         if not set(edit.nodes) <= claimed:
             claimed |= nodes
             edits.append(_of_edit(edit, frozenset(nodes), alignment, noise, children))
+    edits = [_with_idle(edit, alignment, noise, claimed) if edit.kind == "sync" else edit for edit in edits]
     swaps, notes = many_swaps(edits, alignment), []
     if swaps:
         notes.append(f"{len(swaps)} operators run kernels with other names: they are compared by operator")
@@ -139,6 +141,14 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
         parent = max(alignment.nodes[node].parent, 0)
         findings.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
     return findings, notes
+
+
+def _with_idle(sync: Finding, alignment: Alignment, noise: Noise | PairNoise, claimed: set[int]) -> Finding:
+    """Return a new synchronisation with the time that the device idles because of it, and claim the nodes."""
+    nodes = sync.nodes | idle_nodes(sync.lead, alignment, claimed)
+    claimed |= nodes
+    change, error = noise.change(nodes)
+    return replace(sync, nodes=nodes, change=change, error=error)
 
 
 def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | PairNoise) -> Finding:
@@ -222,7 +232,7 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
     return Cause(
         group.kind,
         where,
-        "time",
+        "time" if alignment.has_steps or not isinstance(noise, SeriesNoise) else "total time",
         group.change,
         group.change - reach,
         group.change + reach,

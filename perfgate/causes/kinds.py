@@ -117,6 +117,26 @@ def sync_nodes(nodes: Iterable[int], alignment: Alignment) -> tuple[int, ...]:
     return tuple(sorted(node for node in nodes if is_sync(alignment.nodes[node].name)))
 
 
+#: A device that idles for a larger part of the base's step waits for the host anyway.
+_MOST_IDLE = 0.25
+
+
+def idle_nodes(sync: int, alignment: Alignment, claimed: AbstractSet[int]) -> set[int]:
+    """Return the host's calls in the range of a new synchronisation, whose time is that of an idle device.
+
+    The host is no longer ahead of the device after it, so the device waits for these calls until its queue has filled
+    again. Nothing if the base's device waits for the host as well.
+    """
+    nodes, wall = alignment.nodes, alignment.base.wall.mean(axis=1)
+    host = classes(alignment)["host"]
+    if wall[host].sum() > _MOST_IDLE * wall.sum():
+        return set()
+    chain = (sync, *alignment.ancestors(sync))
+    around = next((node for node in chain if nodes[node].kind in ("range", "thread")), 0)
+    inside = subtree([around], alignment.children()) - claimed
+    return {node for node in inside if host[node] and not is_input(node, alignment)}
+
+
 #: The change of one node, in its standard errors, that noise does not explain among many nodes.
 _CLEAR = 5.0
 #: Smaller changes, as a share of the step, are not worth a line: on the host, and on a device.
@@ -232,16 +252,18 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
         return (), ()
     by_line = (new.memory - base.memory) * np.sign(change)
     grown = _by_function(by_line, alignment)
-    node, size = int(np.argmax(grown)), float(grown.max())
-    if size < _EXPLAINED * abs(change):
-        node, size = _around(grown, alignment, _EXPLAINED * abs(change)), abs(change)
+    node = int(np.argmax(grown))
+    if grown[node] < _EXPLAINED * abs(change):
+        node = _around(grown, alignment, _EXPLAINED * abs(change))
     if node == 0:
         mebibytes = f"{change / (1 << 20):+.1f} MiB"
         return (), (f"the peak of allocated memory changed by {mebibytes}, mostly before the traces begin",)
-    where, size = alignment.path(node), math.copysign(size, change)
+    where = alignment.path(node)
+    lines = [line for line in alignment.children().get(node, []) if _is_line(alignment.nodes[line])]
+    is_place = bool(lines) and grown[node] >= _EXPLAINED * abs(change)
+    size = math.copysign(float(grown[node]), change) if is_place else change
     noise = _LEAST_SHARE * min(base.peak, new.peak)
     cause = Cause("memory", where, "memory", size, size - noise, size + noise, 1.0, places=(where,))
-    lines = [line for line in alignment.children().get(node, []) if _is_line(alignment.nodes[line])]
     shown = max(lines, key=lambda line: float(by_line[line]), default=node)
     return (replace(cause, source=alignment.nodes[shown].source),), ()
 

@@ -147,7 +147,7 @@ def _with_calls(alignment: Alignment) -> tuple[list[float], list[float]]:
 def _of_causes(alignment: Alignment, causes: Sequence[Cause], children: dict[int, list[int]]) -> set[int]:
     """The nodes at the places of causes of time, and those above them."""
     found: set[int] = set()
-    for place in {place for cause in causes if cause.metric == "time" for place in (cause.where, *cause.places)}:
+    for place in {place for cause in causes if cause.metric != "memory" for place in (cause.where, *cause.places)}:
         node = 0
         for name in place:
             named = [child for child in children.get(node, []) if alignment.nodes[child].name == name]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.kinds import is_sync
@@ -54,9 +55,9 @@ class _FindingSearch:
         #: Nodes that are compared with the timer around them.
         self.joined: dict[int, list[int]] = {}
         self.children = alignment.children()
-        sides = (alignment.base, alignment.new)
-        self.time = [side.wall.mean(axis=1) for side in sides]
-        self.calls_of = [side.counts.mean(axis=1) for side in sides]
+        self.sides = (alignment.base, alignment.new)
+        self.time = [side.wall.mean(axis=1) for side in self.sides]
+        self.calls_of = [side.counts.mean(axis=1) for side in self.sides]
 
     def add(
         self,
@@ -104,9 +105,12 @@ class _FindingSearch:
             return False
         if not self.alignment.is_cut:
             return True
-        other = self.time[1 - side]
         change, error, freedom = self.noise.measured([node])
-        return time > 2 * float(other[other > 0].min()) and abs(change) > self.limit(freedom, tests) * error
+        return time > 2 * self._last_row(1 - side) and abs(change) > self.limit(freedom, tests) * error
+
+    def _last_row(self, side: int) -> float:
+        """The time of the smallest row of a side."""
+        return float(self.time[side][1:][self.time[side][1:] > 0].min(initial=math.inf))
 
     def children_by_parent(self) -> list[tuple[int, list[int]]]:
         """The nodes below each node that both sides have, from the step down."""
@@ -156,6 +160,12 @@ class _FindingSearch:
             lead = max(come, key=lambda node: self._sum(1, self._inside([node])))
             self.add("replaced", self._inside((*gone, *come)), lead, gone=gone, come=come)
             return
+        if self.alignment.is_cut:  # the other side may have them below its last row
+            for node in (*gone, *come):
+                self.add("faster" if node in gone else "slower", self._inside([node]), node)
+                error = math.hypot(self.findings[-1].error, self._last_row(1 if node in gone else 0))
+                self.findings[-1] = replace(self.findings[-1], error=error)
+            return
         if gone:
             lead = max(gone, key=lambda node: self._sum(0, self._inside([node])))
             self.add("vanished", self._inside(gone), lead, gone=gone)
@@ -185,6 +195,8 @@ class _FindingSearch:
         before, after = (float(side[node]) for side in self.calls_of)
         if min(before, after) <= 0 or abs(after / before - 1) <= _MORE_CALLS:
             return False
+        if self.alignment.is_cut and max(side.error[node].max() for side in self.sides) > 0:
+            return False  # some of its rows may not be printed
         change = float(self.time[1][node] - self.time[0][node])
         expected = float(self.time[0][node]) * (after / before - 1)
         waits = after > before and is_sync(self.alignment.nodes[node].name)  # a wait takes as long as the device does

@@ -4,8 +4,10 @@ Rows do not say who calls them, so all are below the step. Devices and the host 
 not sum to anything: a table gives one tree of the device and one of the host. What waits for the device is in the
 host's tree only.
 
-* A table of torch's operators has a device time for each operator, and again for each of its kernels. The kernels are
-  used, or the operators if the table has few kernels. Names that occur several times, as shortened ones do, are summed.
+* A table of torch's operators has a device time for each operator, for each of its kernels, and for each range of the
+  program. The kernels are used if they sum to what the table says below its rows: then none is missing, and no range is
+  among them. Otherwise the operators are used; also where names are cut, because several kernels can have one cut name.
+  What the printed rows leave of the sum is the time of the step itself.
 * Nsight Systems has kernels and copies, calls of the CUDA API, and ranges, which are timers.
 
 Times are divided by the steps: the calls of `ProfilerStep*`, or of a range or metric of a step. If neither side has
@@ -40,15 +42,24 @@ _FEWEST = 2
 _MOST = 0.5
 #: A whole table of operators has rows with less than this part of the time; one with a limit of rows has not.
 _TINY = 0.0005
+#: The rows of a whole table sum to what it says below them, but for the digits that it prints.
+_DIGITS = 0.01
 #: A multiple of calls counts if rows with this part of the calls have it, within a hundredth.
 _NEARLY_ALL = 0.8
 
 
 class TableRow(Struct, frozen=True):
-    """The time of a row in s, and its calls, in all steps."""
+    """The time of a row in s, and its calls, in all steps; of rows with one name the sums, and how many there are."""
 
     time: float
     calls: float
+    rows: int = 1
+
+    def __add__(self, other: TableRow) -> TableRow:
+        return TableRow(self.time + other.time, self.calls + other.calls, self.rows + other.rows)
+
+
+_NO_ROW = TableRow(0.0, 0.0, 0)
 
 
 def device_trees(run: Run) -> RunTrees:
@@ -78,20 +89,27 @@ def _tree(
         family, _, name = one.key.metric.partition(".")
         if one.unit == "s" and family in families and not one.key.metric.endswith(_OWN_TIMES):
             _add(rows, (stable_name(name), families[family]), _row(one))
-    table = _own_times(series, own)
+    whole = sum(_row(one).time for one in series if _is_sum(one, own))
+    table = _own_times([one for one in series if not _is_sum(one, own)], own, whole)
     for name, row in table.items():
         _add(rows, (stable_name(name), kind), row)
     rows = {key: row for key, row in rows.items() if row.time > 0}
     if len(rows) < _FEWEST:
         return None
     steps = _steps(series)
-    smallest, whole = (take(row.time for row in rows.values()) for take in (min, sum))
-    return _made(rank, rows, steps, is_cut=bool(table) and smallest > _TINY * whole)
+    smallest, printed = (take(row.time for row in rows.values()) for take in (min, sum))
+    rest = max(whole - printed, 0.0) if table else 0.0
+    is_cut = rest > _DIGITS * whole if whole else smallest > _TINY * printed
+    return _made(rank, rows, rest, steps, is_cut=bool(table) and is_cut)
+
+
+def _is_sum(series: Series, own: str) -> bool:
+    """True for the sum that a table of operators prints below its rows."""
+    return _REPEATED.sub("", series.key.metric.removesuffix(own)) == "table"
 
 
 def _add(rows: dict[tuple[str, NodeKind], TableRow], key: tuple[str, NodeKind], row: TableRow) -> None:
-    known = rows.get(key, TableRow(0.0, 0.0))
-    rows[key] = TableRow(known.time + row.time, known.calls + row.calls)
+    rows[key] = rows.get(key, _NO_ROW) + row
 
 
 def _row(series: Series) -> TableRow:
@@ -105,8 +123,8 @@ def _row(series: Series) -> TableRow:
     return TableRow(time if math.isfinite(time) else 0.0, calls)
 
 
-def _own_times(series: Sequence[Series], own: str) -> dict[str, TableRow]:
-    """The own time of each operator, or of each kernel, of a table of operators."""
+def _own_times(series: Sequence[Series], own: str, whole: float) -> dict[str, TableRow]:
+    """The own time of each operator, or of each kernel, of a table of operators; `whole` is the sum of all, or 0."""
     found: dict[str, TableRow] = {}
     cpu = {
         one.key.metric.removesuffix(".self_cpu_time"): _row(one) for one in series if ".self_cpu_time" in one.key.metric
@@ -116,17 +134,16 @@ def _own_times(series: Sequence[Series], own: str) -> dict[str, TableRow]:
         name = one.key.metric.removesuffix(own)
         found[name] = _row(one)
     if own == ".self_device_time":
-        found = _of_device(found, cpu)
+        found = _of_device(found, cpu, whole)
     summed: dict[str, TableRow] = {}
     for name, row in found.items():
         plain = _REPEATED.sub("", name)
-        known = summed.get(plain, TableRow(0.0, 0.0))
-        summed[plain] = TableRow(known.time + row.time, known.calls + row.calls)
+        summed[plain] = summed.get(plain, _NO_ROW) + row
     return {name: row for name, row in summed.items() if not name.startswith("ProfilerStep")}
 
 
-def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow]) -> dict[str, TableRow]:
-    """Only the kernels, or only the operators: a kernel's time is in both."""
+def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: float) -> dict[str, TableRow]:
+    """Only the kernels, or only the operators: a kernel's time is in both, and in that of the ranges around it."""
     operators = {_REPEATED.sub("", name) for name, row in cpu.items() if row.time > 0}
     kernels = {
         name: row
@@ -135,6 +152,12 @@ def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow]) -> dict[
     }
     rest = {name: row for name, row in found.items() if name in cpu and cpu[name].time > 0}
     times = [sum(row.time for row in part.values()) for part in (kernels, rest)]
+    if whole and abs(times[0] - whole) > _DIGITS * whole:
+        is_sure = False
+    else:
+        is_sure = not any(_REPEATED.sub("", name).endswith("...") for name in kernels)
+    if not is_sure and times[1] >= _MOST * min(times[0], whole or times[0]) > 0:
+        return rest
     return kernels if times[0] >= _MOST * times[1] else rest
 
 
@@ -151,15 +174,26 @@ def _steps(series: Sequence[Series]) -> float | None:
     return None
 
 
-def _made(rank: str, rows: Mapping[tuple[str, NodeKind], TableRow], steps: float | None, *, is_cut: bool) -> CallTree:
+def _made(
+    rank: str, rows: Mapping[tuple[str, NodeKind], TableRow], rest: float, steps: float | None, *, is_cut: bool
+) -> CallTree:
     nodes = (CallNode("step", "step", -1), *(CallNode(name, kind, 0) for name, kind in rows))
-    times = np.array([0.0, *(row.time for row in rows.values())])[:, None] / (steps or 1.0)
+    times = np.array([rest, *(row.time for row in rows.values())])[:, None] / (steps or 1.0)
     counts = np.array([1.0, *(row.calls for row in rows.values())])[:, None]
     counts[1:] /= steps or 1.0
-    order = np.arange(len(nodes), dtype=np.float64)
-    nothing = np.zeros(len(nodes))
+    # a name with several rows, one for each shape, may have more of them below the last row
+    smallest = min(row.time for row in rows.values()) / (steps or 1.0)
+    error = np.array([0.0, *(smallest if is_cut and row.rows > 1 else 0.0 for row in rows.values())])
     return CallTree(
-        rank, nodes, counts, times, times, first=order, has_steps=steps is not None, error=nothing, is_cut=is_cut
+        rank,
+        nodes,
+        counts,
+        times,
+        times,
+        first=np.arange(len(nodes), dtype=np.float64),
+        has_steps=steps is not None,
+        error=error,
+        is_cut=is_cut,
     )
 
 

@@ -140,5 +140,5 @@ class Neighbours(Struct, frozen=True):
 
 
 def _is_explained(found: CauseReport) -> bool:
-    times = [cause for cause in found.causes if cause.metric == "time"]
+    times = [cause for cause in found.causes if cause.metric != "memory"]
     return bool(times) and abs(found.rest) <= _REST * abs(found.new_step - found.base_step)

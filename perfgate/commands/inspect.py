@@ -28,6 +28,7 @@ from perfgate.workspace.rule_source import WORKING_TREE, read_mappings
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 _FAMILIES = ("kernel", "op", "range")
 _TOP = 10
+_VERBOSE = "All metrics of Nsight Compute; what was searched for in a file of an unknown format."
 _NOTHING = (
     "no mapping can be proposed: there are no named numbers in records, or in lines that are alike; write the mapping"
     " by hand (`perfgate schema mappings` describes it), or write the numbers as perfgate.results/1"
@@ -39,7 +40,7 @@ _NOTHING = (
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.inspect/1).")
 @click.option("--values", is_flag=True, help="With --json: print the values, too.")
 @click.option("--each-rank", is_flag=True, help="A row for each rank, also if there are more than 8.")
-@click.option("-v", "--verbose", is_flag=True, help="Say what was searched for in a file of an unknown format.")
+@click.option("-v", "--verbose", is_flag=True, help=_VERBOSE)
 @click.option("--suggest", is_flag=True, help="Propose a mapping (rules/perfgate.yaml) for files of an unknown format.")
 def command(options: CommandOptions, as_json: bool, values: bool, each_rank: bool, verbose: bool, suggest: bool) -> int:
     """Show what was read: every metric with its statistics, and every problem.

@@ -23,8 +23,9 @@ CauseKind = Literal[
     "memory",
     "machine",
 ]
-#: The quantity that a cause changes: the time of the step in s, or the memory at its peak in B.
-CauseMetric = Literal["time", "memory"]
+#: The quantity that a cause changes: the time of a step in s, the time of a whole table that does not count steps in s,
+#: or the memory at its peak in B.
+CauseMetric = Literal["time", "total time", "memory"]
 
 
 class Cause(Struct, frozen=True):
@@ -34,7 +35,7 @@ class Cause(Struct, frozen=True):
     #: The path of the place: ranges, operators, and the kernel or call.
     where: tuple[str, ...]
     metric: CauseMetric
-    #: New minus base, in s per step or B, and its 95 % confidence interval.
+    #: New minus base, in s (per step, if the metric is `time`) or B, and its 95 % confidence interval.
     change_per_step: float
     low: float
     high: float

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from perfgate.core import Key
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.runs import Location
 from perfgate.core.summaries import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
@@ -26,6 +30,32 @@ _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"
 #: The most runs that are named beside a problem that they share.
 _MOST_NAMED = 4
+#: Gauges: their sum means nothing.
+_GAUGES = re.compile(r"(?:machine|memory|clock|power|gpu)\.|.*\blaunch__")
+#: The metrics of Nsight Compute that are shown of a kernel; a raw page has hundreds.
+_OF_NCU = (
+    "gpu__time_duration.sum",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+    "dram__bytes.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "l1tex__t_sector_hit_rate.pct",
+    "lts__t_sector_hit_rate.pct",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "sm__maximum_warps_per_active_cycle_pct",
+    "sm__inst_executed.avg.per_cycle_active",
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "launch__grid_size",
+    "launch__block_size",
+    "launch__registers_per_thread",
+    "launch__shared_mem_per_block",
+    "launch__waves_per_multiprocessor",
+)
+#: A file of Nsight Compute with fewer metrics of a kernel is shown whole: somebody chose them.
+_MANY = 60
 _COLUMNS = ("value", "median", "mean", "p95", "p99", "min", "max", "total")
 
 
@@ -70,9 +100,10 @@ def _series(summary: SeriesSummary) -> dict[str, Any]:
 def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False, verbose: bool = False) -> str:
     """Return a table per run: each series with its statistics in a readable unit, and a small histogram.
 
-    With `verbose`, a file of an unknown format is followed by what was searched for in it.
+    With `verbose`, a file of an unknown format is followed by what was searched for in it, and a file of Nsight Compute
+    has all of its metrics.
     """
-    texts = [_table(run, said, ascii_only) for run, said in zip(runs, _problems(runs), strict=True)]
+    texts = [_table(run, said, ascii_only, verbose=verbose) for run, said in zip(runs, _problems(runs), strict=True)]
     details = dict.fromkeys(problem.details for run in runs for problem in run.problems if problem.details)
     if details and not verbose:
         texts.append("--verbose lists the formats that were searched for\n")
@@ -103,23 +134,52 @@ def _name(run: RunSummary) -> str:
     return run.source + ("" if run.part is None else f" (run {run.part})")
 
 
-def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool) -> str:
+def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool, *, verbose: bool) -> str:
     facts = ", ".join(f"{name} {value}" for name, value in run.environment.items())
     title = f"{_name(run)}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
     lines = [one_line(title), *([one_line(f"environment: {facts}")] if facts else [])]
     spread = {(one.key, one.unit) for one in run.spreads}
     series = [one for one in _listed(run, run.series) if (one.key.without_members(), one.unit) not in spread]
-    shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in series)]
-    warms_up = any(summary.warmup_steps for summary in series)
-    rows = [["metric", "n", *shown, *(["warm-up"] if warms_up else []), "distribution"]]
-    rows += [_row(summary, shown, ascii_only, warms_up=warms_up) for summary in series]
-    if len(rows) > 1:
-        lines += ["", *aligned(rows)]
+    kernels = {} if verbose or run.format != "ncu" else _main_of_kernels(series)
+    for kernel, main in kernels.items():
+        lines += ["", one_line(clip(kernel, _LONGEST_KERNEL)), *_rows(main, ascii_only)]
+    lines += ["", f"--verbose shows all {len(series)} metrics, with the whole names of kernels"] if kernels else []
+    lines += ["", *_rows(series, ascii_only)] if series and not kernels else []
     lines += _spread_lines(run)
     if run.trace:
         lines += _trace_lines(run.trace, ascii_only=ascii_only)
     lines += ["", *problems] if problems else []
     return "\n".join(lines) + "\n"
+
+
+def _rows(series: Sequence[SeriesSummary], ascii_only: bool) -> list[str]:
+    """The table of some series, a row each."""
+    shown = [name for name in _COLUMNS if any(name in one.statistics for one in series if name != "total")]
+    shown += ["total"] if any("total" in one.statistics and _has_total(one) for one in series) else []
+    warms_up = any(summary.warmup_steps for summary in series)
+    rows = [["metric", "n", *shown, *(["warm-up"] if warms_up else []), "distribution"]]
+    return aligned([*rows, *(_row(summary, shown, ascii_only, warms_up=warms_up) for summary in series)])
+
+
+def _has_total(one: SeriesSummary) -> bool:
+    """True if the sum of the values means something, not that of levels, shares and rates; or if it was printed."""
+    is_level = one.unit in ("1", "W", "°C") or "/" in one.unit or _GAUGES.match(one.key.metric)
+    return not (one.kind == "samples" and is_level)
+
+
+def _main_of_kernels(series: Sequence[SeriesSummary]) -> dict[str, list[SeriesSummary]]:
+    """The main metrics of each kernel, named without it, in their usual order; nothing for a file with few metrics."""
+    found: dict[str, dict[str, SeriesSummary]] = {}
+    for one in series:
+        ends = (name for name in _OF_NCU if one.key.metric.endswith(f".{name}"))
+        if main := next(ends, None):
+            found.setdefault(one.key.metric.removesuffix(f".{main}"), {})[main] = one
+    if len(series) < _MANY * len(found):
+        return {}
+    return {
+        kernel: [replace(rows[name], key=Key.of(name)) for name in _OF_NCU if name in rows]
+        for kernel, rows in found.items()
+    }
 
 
 Listed = TypeVar("Listed", SeriesSummary, RankSpread)
@@ -157,7 +217,8 @@ def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool, *, warm
     if other := synonyms(summary.key.metric):
         name += one_line(f" (also {', '.join(other)})")
     unit = printed_base(summary.key.metric, summary.unit)
-    cells = [format_value(summary.statistics[s], unit) if s in summary.statistics else "-" for s in shown]
+    known = {s for s in shown if s in summary.statistics and (s != "total" or _has_total(summary))}
+    cells = [format_value(summary.statistics[s], unit) if s in known else "-" for s in shown]
     if warms_up:
         time = "" if summary.warmup_time is None else f" ({format_value(summary.warmup_time, 's')})"
         cells.append("-" if summary.warmup_steps is None else f"{summary.warmup_steps}{time}")
@@ -173,6 +234,7 @@ def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
 
 _LONGEST_BAR = 30
 _LONGEST_NAME = 70
+_LONGEST_KERNEL = 120
 _TITLES = {
     "kernel": "kernels by share of all kernel time",
     "op": "operators with their children by share of all step time",

@@ -78,7 +78,8 @@ def step(found: CauseReport) -> str:
     relative = f" ({format_change(change / found.base_step)})" if found.base_step else ""
     sides = f"{format_number(found.base_step / unit.factor)} → {format_value(found.new_step, 's', unit.symbol)}"
     runs = f"{plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
-    return f"whole step {sides}, {signed(change)}{relative}; {runs}"
+    what = "all steps" if any(cause.metric == "total time" for cause in found.causes) else "whole step"
+    return f"{what} {sides}, {signed(change)}{relative}; {runs}"
 
 
 def without_cause(found: CauseReport) -> str:
@@ -142,7 +143,8 @@ def cost(cause: Cause) -> str:
     if cause.metric == "memory":
         return size
     known = cause.share is not None and 0 < cause.share <= _LARGEST_SHARE
-    return f"{size} per step" + (f", {cause.share:.0%} of the change" if known else "")
+    size += " per step" if cause.metric == "time" else ""
+    return size + (f", {cause.share:.0%} of the change" if known else "")
 
 
 def details(cause: Cause) -> list[tuple[str, str]]:

@@ -190,3 +190,16 @@ def test_the_times_of_a_tree_are_those_of_its_steps(tmp_path: Path) -> None:
         np.testing.assert_allclose(tree.step_times, times[tree.rank], rtol=0, atol=1e-12)
         assert (tree.wall >= 0).all()
         assert all(node.parent < at for at, node in enumerate(tree.nodes))
+
+
+def test_a_synchronisation_costs_what_the_device_idles(tmp_path: Path) -> None:
+    """After it the host is no longer ahead, so the device waits for every launch of a small kernel."""
+    small = [Op("forward", f"aten::small_{number}", 3, kernel=f"small_{number}", calls=5) for number in range(20)]
+    base = GPU_JOB.after("aten::softmax", *small)
+    new = runs_of(base.after("aten::softmax", _SYNC), tmp_path / "new")
+    report = _causes(runs_of(base, tmp_path / "base"), new)
+    (cause,) = report.causes
+    assert (cause.kind, cause.where[-1]) == ("sync", "cudaStreamSynchronize")
+    change = report.new_step - report.base_step
+    assert change > 400e-6 > cause.high - cause.low
+    assert abs(report.rest) < 0.1 * change

@@ -144,6 +144,88 @@ def test_causes_of_tables(name: str, tmp_path: Path) -> None:
     assert times + report.rest == pytest.approx(report.new_step - report.base_step, abs=1e-12)
 
 
+#: Operators with the time of their own kernels, on the host and on the device, and their calls.
+_OF_DEVICE: Mapping[str, tuple[float, float, int]] = {
+    "aten::copy_": (90.0, 67.4, 1253),
+    "aten::mm": (30.0, 59.2, 408),
+    "aten::addmm": (100.0, 27.5, 192),
+    "aten::sum": (20.0, 9.3, 192),
+    "aten::cat": (4.0, 9.2, 48),
+    "aten::mul": (8.0, 6.1, 288),
+}
+_MUL = "void at::native::vectorized_elementwise_kernel<8, at..."
+_KERNELS_OF: Mapping[str, tuple[float, int]] = {
+    "Memcpy HtoD (Pageable -> Device)": (67.4, 77),
+    "nvjet_sm90_tst_256x128": (59.2, 408),
+    "nvjet_sm90_tst_256x128_bias": (27.5, 192),
+    "void at::native::reduce_kernel<128, 4, at::native::R...": (9.3, 192),
+    "void at::native::(anonymous namespace)::CatArrayBatc...": (9.2, 48),
+}
+
+
+def _limited(
+    operators: Mapping[str, tuple[float, float, int]],
+    kernels: Mapping[str, tuple[float, int]],
+    forward: float,
+    *,
+    least: float = 8.0,
+    steps: int = 0,
+) -> str:
+    """A table in ms that ends at `least`, with the device row of a range whose CPU row is below that, and the sum."""
+    rows = [(name, *row) for name, row in operators.items()]
+    rows += [(name, 0.0, *row) for name, row in kernels.items()] + [("forward", 0.0, forward, 8)]
+    rows = [row for row in rows if row[2] >= least] + ([("ProfilerStep*", 1.0, 0.0, steps)] if steps else [])
+    whole = sum(device for _, device, _ in operators.values())
+    header = ["Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "Self CUDA", "Self CUDA %"]
+    header += ["CUDA total", "CUDA time avg", "# of Calls"]
+    lines = []
+    for name, own, device, calls in sorted(rows, key=lambda row: -row[2]):
+        cells = ["1.00%", f"{own:.3f}ms", "1.00%", f"{own:.3f}ms", "1.000us", f"{device:.3f}ms", "1.00%"]
+        lines.append(
+            "  ".join((name.rjust(55), *(cell.rjust(13) for cell in [*cells, "1.000ms", "1.000us", str(calls)])))
+        )
+    rule = "  ".join(("-" * 55, *("-" * 13 for _ in header)))
+    head = "  ".join(("Name".rjust(55), *(cell.rjust(13) for cell in header)))
+    sums = f"Self CPU time total: 1.588s\nSelf CUDA time total: {whole:.3f}ms\n"
+    return "\n".join((rule, head, rule, *lines, rule)) + "\n" + sums
+
+
+def _of_tables(folder: Path, base: str, new: str) -> CauseReport:
+    (folder / "base.txt").write_text(base)
+    (folder / "new.txt").write_text(new)
+    sides = (read_runs([str(folder / name)], None, "corrected") for name in ("base.txt", "new.txt"))
+    report = causes_of(*sides)
+    assert report is not None
+    return report
+
+
+@pytest.mark.parametrize(("steps", "metric"), [(0, "total time"), (4, "time")])
+def test_a_table_with_a_limit_of_rows(tmp_path: Path, steps: int, metric: str) -> None:
+    """Ranges are not kernels, an operator may come from below the last row, and the sum is that of the table."""
+    base = _limited(_OF_DEVICE, _KERNELS_OF, 351.6, steps=steps)
+    operators = {**_OF_DEVICE, "aten::mul": (29.0, 83.0, 720)}
+    new = _limited(operators, {**_KERNELS_OF, _MUL: (83.0, 720)}, 156.9, steps=steps)
+    report = _of_tables(tmp_path, base, new)
+    (cause,) = report.causes
+    assert (cause.kind, cause.where, cause.metric) == ("slower", ("aten::mul",), metric)
+    each = 1e3 * max(steps, 1)
+    assert report.base_step == pytest.approx(178.7 / each)
+    assert report.new_step == pytest.approx(255.6 / each)
+    assert cause.low < (83.0 - 6.1) / each < cause.high
+
+
+def test_rows_of_one_name_below_the_last_row_are_no_cause(tmp_path: Path) -> None:
+    """Grouped by shapes: two of three rows of an operator are below the last row on one side."""
+    shapes = {"aten::mm": (30.0, 16.2, 96), "aten::addmm": (100.0, 27.5, 192), "aten::copy_": (90.0, 67.4, 1253)}
+    rows = "\n".join(_limited({"aten::mm": (9.0, time, 48)}, {}, 0.0).splitlines()[3] for time in (8.1, 8.05))
+    base = _limited(shapes, {}, 0.0).splitlines()
+    base[3:3] = rows.splitlines()
+    totals = ["Self CUDA time total: 160.000ms", ""]
+    new = _limited(shapes, {}, 0.0).splitlines()
+    report = _of_tables(tmp_path, "\n".join([*base[:-1], *totals]), "\n".join([*new[:-1], *totals]))
+    assert report.causes == ()
+
+
 def test_a_table_without_steps_says_what_is_compared(tmp_path: Path) -> None:
     report = _report("nsys: twice as many steps", tmp_path)
     note = "neither side counts steps; nearly all rows have 2 times as many calls: compared per call"

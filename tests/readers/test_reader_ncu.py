@@ -56,6 +56,33 @@ def one(metric, unit, text, also=()):
     return run_of(details(*rows, (0, "s", metric, unit, text)))
 
 
+def test_inspect_shows_the_main_metrics_of_a_raw_page(perfgate, folder):
+    """A raw page has hundreds of metrics of each kernel, and names of kernels of a thousand characters."""
+    others = [f"sm__counter_{number}.sum" for number in range(80)]
+    main = [
+        "gpu__time_duration.sum",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "launch__registers_per_thread",
+    ]
+    units = ["ns", "%", "register/thread", *([""] * 80)]
+    page = raw(
+        [*main, *others], units, ["41280", "40.5", "168", *(["1"] * 80)], ["41290", "42.5", "168", *(["1"] * 80)]
+    )
+    (folder / "ncu.csv").write_text(page.replace("void gemm<float, 2>", f"void gemm<{'float, ' * 200}2>"))
+    lines = perfgate("inspect", "ncu.csv").out.splitlines()
+    rows = {line.split()[0]: line.split() for line in lines if line.startswith(("gpu__", "sm__", "launch__"))}
+    assert list(rows) == main
+    assert ["-" in rows[name] for name in main] == [False, True, True]  # a gauge has no total
+    assert max(map(len, lines)) < 170
+    assert "--verbose shows all 83 metrics, with the whole names of kernels" in lines
+    assert sum("sm__counter_" in line for line in perfgate("inspect", "-v", "ncu.csv").out.splitlines()) == 80
+
+
+def test_a_page_of_chosen_metrics_is_shown_whole(perfgate, folder):
+    (folder / "ncu.csv").write_text(raw(["gpu__time_duration.sum", "own.sum"], ["ns", ""], ["41280", "7"]))
+    assert "own.sum" in perfgate("inspect", "ncu.csv").out
+
+
 def test_details_page():
     run = run_of(
         PROF

@@ -21,8 +21,9 @@ def table_of(headers, rows, widths=None, left=(), strip=False):
 
 
 def aggregates(run):
-    """Every series with what it holds: (statistic, value) pairs of an aggregate, or the one value."""
-    return {str(series.key): dict(series.aggregate) or series.values.tolist() for series in run.series}
+    """Every series of a row with what it holds: (statistic, value) pairs of an aggregate, or the one value."""
+    rows = (series for series in run.series if not series.key.metric.startswith("table"))
+    return {str(series.key): dict(series.aggregate) or series.values.tolist() for series in rows}
 
 
 CPU = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
@@ -159,6 +160,22 @@ def test_every_device_is_called_device(device):
     assert found["aten::mm.self_device_memory"] == {"total": 4, "count": 3}
 
 
+@pytest.mark.parametrize("prefix", ["", "2026-01-01 10:00:00 INFO - "])
+def test_the_sums_below_a_table(prefix):
+    """A table with a limit of rows prints the sum of all rows below them."""
+    table = table_of([*CPU, *CUDA, "# of Calls"], [[*MM, *CUDA_CELLS, "3"]]) + "Self CUDA time total: 271.242ms\n"
+    text = "Self CPU time total: 7ms\n" + table + "epoch 1: Self CPU time total: many\n" + table
+    run = run_of("".join(prefix + line for line in text.splitlines(keepends=True)))
+    sums = {str(one.key): (one.unit, *one.values.tolist()) for one in run.series if one.key.metric.startswith("table")}
+    assert sums == {
+        "table.self_cpu_time": ("s", 1e-6),
+        "table.self_device_time": ("s", 0.271242),
+        "table#2.self_cpu_time": ("s", 1e-6),
+        "table#2.self_device_time": ("s", 0.271242),
+    }
+    assert errors(run) == []
+
+
 def test_of_two_devices_the_first_is_read():
     xpu = [name.replace("CUDA", "XPU") for name in CUDA]
     run = run_of(
@@ -170,7 +187,8 @@ def test_of_two_devices_the_first_is_read():
 
 def test_units_and_kinds():
     run = run_of(VERSIONS["memory and flops"][0])
-    assert {series.key.metric.split(".")[1]: (series.unit, series.kind) for series in run.series} == {
+    rows = [series for series in run.series if series.key.metric.startswith("aten")]
+    assert {series.key.metric.split(".")[1]: (series.unit, series.kind) for series in rows} == {
         "calls": ("1", "value"),
         **dict.fromkeys(("self_cpu_time", "cpu_time"), ("s", "aggregate")),
         **dict.fromkeys(("cpu_memory", "self_cpu_memory", "device_memory"), ("B", "aggregate")),
@@ -250,6 +268,7 @@ def test_tables_of_a_real_torch(document):
     for key, series in found.items():
         name, metric = key.metric.rsplit(".", 1)
         by_row.setdefault(name, {})[metric] = series
+    by_row.pop("table", None)
     assert len(by_row) == len(document["rows"])
     assert errors(run) == []
     unit = 1e-3 if "fixed" in document["name"] else 0

@@ -10,7 +10,7 @@ from perfgate.judge.derived import RunView, component_names
 from perfgate.judge.measure import NotAvailable
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
-from perfgate.rules.syntax.sentence import glob_matches
+from perfgate.rules.syntax.sentence import glob_matches, selectors
 
 NAN, INF = float("nan"), float("inf")
 
@@ -372,3 +372,20 @@ def test_globs_are_no_regular_expressions_and_take_little_time(pattern, text, ma
 def test_any_text_is_a_glob(pattern, text):
     assert glob_matches("*", text)
     assert glob_matches(pattern, text) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("glob", "metric", "matches"),
+    [
+        ("kernel.*softmax*", "kernel.void cunn_SoftMaxForwardReg<float>", True),
+        ("kernel.*SoftMax*", "kernel.softmax_warp_forward", True),
+        ("op.*backward*", "op.AddmmBackward0", True),
+        ("Kernel.*", "kernel.gemm", False),
+        ("range.*step*", "range.Step", False),
+        ("kernel.softmax", "kernel.SoftMax", False),  # a name, not a glob
+        ('"kernel.*softmax*"', "kernel.SoftMax", False),
+    ],
+)
+def test_globs_of_kernels_and_operators_match_in_any_case(glob, metric, matches):
+    (selector,) = selectors(parse_expression(glob))
+    assert selector.matches_metric(metric) is matches

@@ -224,6 +224,7 @@ CAUSES: dict[str, Cause] = {
     "stall": replace(SLOWER, kind="stall"),
     "machine": replace(SLOWER, kind="machine", where=()),
     "faster": replace(SLOWER, kind="faster", change_per_step=-0.001, low=-0.0012, high=-0.0008, source=""),
+    "all steps": replace(SLOWER, metric="total time"),
     "memory": MEMORY,
     "less memory": replace(MEMORY, change_per_step=-192.0 * 2**20, low=-195.0 * 2**20, high=-189.0 * 2**20),
 }
@@ -249,6 +250,7 @@ def of_causes() -> Iterator[Said]:
     for function in (cause_words.step, cause_words.without_cause, cause_words.rest):
         yield say(function, "", FOUND)
         yield say(function, "memory", only_memory)
+    yield say(cause_words.step, "all steps", replace(FOUND, causes=(CAUSES["all steps"],)))
     for case, cause in CAUSES.items():
         yield say(cause_words.kind, case, cause)
         yield say(cause_words.cost, case, cause)

@@ -5,18 +5,21 @@
     ---------  ------------  ------------  ------------  ------------  ------------  ------------
      aten::mm        53.46%      48.972ms        70.85%      64.896ms      21.632ms             3
     ---------  ------------  ------------  ------------  ------------  ------------  ------------
+    Self CPU time total: 91.603ms
+    Self CUDA time total: 271.242ms
 
     OP.self_cpu_time  OP.cpu_time  OP.self_device_time  OP.device_time  OP.cpu_memory  OP.self_cpu_memory
     OP.device_memory  OP.self_device_memory  OP.flops  OP.calls
 
 These are the metrics of every printed row; a name that comes again, in this table or in a later one, is `OP#2`. Every
 device is called `device`; `op_columns` has the columns of every version. Rows below the caller's row limit are absent,
-which does not mean 0. The sums under a table are not read: they leave out idle time, and their meaning has changed with
-the version.
+which does not mean 0. The sums under a table are `table.self_cpu_time` and `table.self_device_time`: they have the rows
+below the limit, too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from perfgate.core import Key, Run
@@ -29,10 +32,14 @@ NAME = "torch-table"
 TITLE = "a table of torch's key_averages().table()"
 METRICS = (
     "`OP.cpu_time`, `OP.self_device_time`, `OP.cpu_memory`, `OP.flops`, `OP.calls`, ... (`cuda` and `xpu` may be "
-    "written for `device`)"
+    "written for `device`); the sums `table.self_cpu_time` and `table.self_device_time`"
 )
 CHECKED = "torch 2.13: tables that it printed, with its numbers; public tables of torch 1.1 to 2.x"
 FORMAT = Format(NAME, __name__, markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"})
+
+#: A sum under a table.
+_SUM = re.compile(r"\bSelf (\w{1,40}) time total: (\S{1,40})\s*$")
+_TIME = OpColumn("time")
 
 Labels = Mapping[str, str]
 
@@ -50,6 +57,7 @@ class OpTable:
         #: True between the rule under the header and the rule at the end.
         self._in_rows = False
         self._last_row = 0
+        self._tables = 0
         #: True from the first header on.
         self.has_begun = False
 
@@ -70,6 +78,15 @@ class OpTable:
             self._begin(number, line)
         else:
             self._forget()
+            if self.has_begun and "Self " in line and ended and (found := _SUM.search(line)):
+                self._add_sum(found[1], found[2])
+
+    def _add_sum(self, device: str, cell: str) -> None:
+        """Keep a sum under a table; tables of one file have different names."""
+        table = "table" if self._tables == 1 else f"table#{self._tables}"
+        key = Key.of(f"{table}.self_{'cpu' if device == 'CPU' else 'device'}_time", **self._labels)
+        if (amount := _TIME.amount(cell)) and not amount.fault():
+            self._run.one_value(key, "s", amount.value)
 
     def close(self) -> None:
         """End the table: without its last rule it may have lost rows."""
@@ -103,6 +120,7 @@ class OpTable:
             message = f"only {header.devices[0]} is read, because the table has {' and '.join(header.devices)}"
             self._run.say("warning", message, number)
         self._header, self.has_begun = header, True
+        self._tables += 1
         self._run.table("operators", number)
 
     def _row(self, number: int, line: str, header: OpHeader) -> None:

@@ -138,7 +138,7 @@ def _marks(places: Sequence[PlaceTime], found: Sequence[Cause]) -> dict[int, int
     marks: dict[int, int] = {}
     for number, cause in enumerate(found, 1):
         at = 0
-        for name in cause.where if cause.metric == "time" else ():
+        for name in cause.where if cause.metric != "memory" else ():
             at = children.get((at, name), -1)
             if at < 0:
                 break

@@ -23,14 +23,24 @@ RankChoice = Literal["worst", "each", "slowest", "fastest", "median", "across"]
 ToleratedSide = Literal["worse", "upper", "lower", "both"]
 
 
+#: Kernels and operators are named by many libraries: `SoftMax` in one is `softmax` in another.
+_ANY_CASE = ("kernel.", "op.")
+
+
 @lru_cache(maxsize=4096)
-def _compiled(glob: str) -> re.Pattern[str]:
-    return re.compile(translate(glob))
+def _compiled(glob: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(translate(glob), flags)
 
 
 def glob_matches(pattern: str, text: str) -> bool:
     """Return whether a glob (`*`, `?`, `[..]`, case-sensitive) matches the whole text."""
     return _compiled(pattern).match(text) is not None
+
+
+def _matches_name(glob: str, metric: str) -> bool:
+    """Return whether a glob matches the name of a metric; upper and lower case are alike in kernels and operators."""
+    flags = re.IGNORECASE if glob.startswith(_ANY_CASE) else 0
+    return _compiled(glob, flags).match(metric) is not None
 
 
 class LabelTest(Struct, frozen=True):
@@ -61,7 +71,7 @@ class Selector(Struct, frozen=True):
     def matches_metric(self, metric: str) -> bool:
         """Return whether the name matches, whatever the labels are."""
         names = (self.pattern, *synonyms(self.pattern))
-        return any(glob_matches(name, metric) for name in names) if self.is_glob else metric in names
+        return any(_matches_name(name, metric) for name in names) if self.is_glob else metric in names
 
     def accepts_labels(self, key: Key) -> bool:
         """Return whether the labels match, whatever the name is."""
