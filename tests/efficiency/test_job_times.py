@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perfgate.core import Run
 from perfgate.core.goodput import LOST, OTHER, PARTS, START, STEP, Attempt, TimeSpent, metrics, split
-from perfgate.core.wording import TIMES_OF_RUN
+from perfgate.core.wording import PROFILE_MEMORY, PROFILE_TIME, TIMES_OF_RUN
 from perfgate.readers import Source, read
 
 BEGIN = datetime(2026, 1, 1, 10)
@@ -185,7 +185,7 @@ def test_the_parts_add_up_to_the_whole_time_of_the_job(job: list[Attempt]) -> No
 
 
 def test_every_part_is_known_as_a_time_of_the_whole_run() -> None:
-    assert {f"time.{part}" for part in PARTS} | {"time.total"} == TIMES_OF_RUN
+    assert {f"time.{part}" for part in PARTS} | {"time.total", PROFILE_TIME, PROFILE_MEMORY} == TIMES_OF_RUN
     assert metrics({START: 0.0, STEP: 0.0, OTHER: 0.0}).keys() == {
         "time.start",
         "time.step",

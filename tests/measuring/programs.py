@@ -30,7 +30,8 @@ with Recorder(os.path.join(os.environ["PERFGATE_RESULTS"], "results.json")) as r
 PLAIN = """
 import os, sys, numpy as np
 centre = float(sys.argv[1]) * (1 + 0.001 * int(os.environ["PERFGATE_RUN"]))
-for i, x in enumerate(np.random.default_rng(int(os.environ["PERFGATE_RUN"])).normal(centre, centre / 200, 60)):
+rng = np.random.default_rng([int(os.environ["PERFGATE_RUN"]), int(10 * centre)])
+for i, x in enumerate(rng.normal(centre, centre / 200, 60)):
     print(f"[2026-01-01 00:00:00,000] [INFO] [logging.py:77:log_dist] [Rank 0] time (ms) | forward: {x:.4f}")
 """
 

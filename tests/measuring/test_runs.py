@@ -98,7 +98,7 @@ def test_neither_side_gains_from_its_place_or_from_idle_threads(
 
 
 def test_a_run_is_told_its_number_and_where_to_write(perfgate: Command, folder: Path) -> None:
-    write_rules(folder, "t under 1 s")
+    write_rules(folder, "t under 0.5 s")
     document = '{"schema": "perfgate.results/1", "series": [{"metric": "t", "unit": "s", "value": {run}}]}'
     script = (
         "import os, sys; assert os.environ['PERFGATE_RUN'] == sys.argv[3]; open(sys.argv[1], 'w').write(sys.argv[2])"

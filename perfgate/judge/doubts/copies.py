@@ -21,8 +21,10 @@ from perfgate.stats.distributions import FloatArray
 WITHOUT_NOISE = ("1", "count", "B", "FLOP")
 #: Two runs that agree by chance in this many bits are one in 1e12.
 _ENOUGH_BITS = 40
-#: Runs are copies if this share of their values is equal, to six digits.
+#: Runs are copies if more than this share of their values is equal, to six digits.
 _COPIED, _DIGITS = 0.5, 1e-6
+#: Values times a factor in this range are a copy; one that is worse by more does not pass anyway.
+_FACTORS = 0.8, 1.05
 #: Of very many values, the first ones have enough bits, if all have.
 _TELLING = 1 << 16
 
@@ -30,10 +32,10 @@ _TELLING = 1 << 16
 def same_measurements(run: Run, other: Run) -> bool:
     """Return whether two runs have the same values, so that they are one measurement under two names.
 
-    Half of the values are enough: a copy with other last digits, in another order, or times a factor is a copy. Only
-    quantities with noise tell: bytes, operations and counts are often equal. Equal values count by how unlikely they
-    are: of n samples, n times the entropy (of order 2) of their own distribution; of a single number, its decimal
-    digits beyond the first two.
+    More than half of the values are enough: a copy with other last digits, in another order, or times a factor is a
+    copy. Only quantities with noise tell: bytes, operations and counts are often equal. Equal values count by how
+    unlikely they are: of n samples, n times the entropy (of order 2) of their own distribution; of a single number,
+    its decimal digits beyond the first two.
     """
     others, bits, equal, compared = {series.key: series for series in other.series}, 0.0, 0.0, 0
     for series in run.series:
@@ -43,7 +45,7 @@ def same_measurements(run: Run, other: Run) -> bool:
         share, count = _equal_share(series, twin), max(values_of(series) or 1, 1)
         equal, compared = equal + share * count, compared + count
         bits += share * rarity(series) if share >= _COPIED else 0.0
-    if equal < _COPIED * compared:
+    if equal <= _COPIED * compared:
         return False
     if run.outlines is None and other.outlines is None:
         return bits >= _ENOUGH_BITS
@@ -69,6 +71,8 @@ def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> float:
     """Return the share of values that are those of the other side times one factor, to six digits; same length."""
     ratios = one / other
     factor = float(np.median(ratios))
+    if not _FACTORS[0] <= factor <= _FACTORS[1]:
+        return 0.0
     return float(np.mean(np.abs(ratios - factor) <= _DIGITS * abs(factor)))
 
 
