@@ -45,7 +45,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 
 def runs(folder: Path) -> tuple[list[str], str]:
-    return ["--runs", "4", "--", *plain(folder, 100.1)], "run-*.log"
+    return ["--runs", "4", "--", *plain(folder, 100.3)], "run-*.log"
 
 
 def pairs(folder: Path) -> tuple[list[str], str]:
@@ -56,7 +56,7 @@ def pairs(folder: Path) -> tuple[list[str], str]:
 
 def reruns(folder: Path) -> tuple[list[str], str]:
     """The first and the last run are read where they were written; the first one moves after that."""
-    program = f"{shlex.join(plain(folder, 100.1))} > out.log"
+    program = f"{shlex.join(plain(folder, 100.3))} > out.log"
     return ["--reruns", "2", "--results", "out.log", "--", "sh", "-c", program], "*/out.log"
 
 

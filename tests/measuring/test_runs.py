@@ -71,7 +71,7 @@ def test_an_open_verdict_gets_all_runs_and_says_what_it_would_take(perfgate: Com
     write_rules(folder, "forward within 0.2% of baseline")
     base = [write_log(folder / f"base{i}.log", forward=[100.0 + 0.01 * i] * 50 + [100.1] * 50) for i in range(2)]
     assert perfgate("baseline", "approve", *base, "--reason", "first").code == 0
-    done = perfgate("run", "--runs", "2", "--", *plain(folder, 100.1))
+    done = perfgate("run", "--runs", "2", "--", *plain(folder, 100.3))
     assert "run 2 of at most 2: 0 final, 1 open" in done.err
     assert "forward median: undecided; " in done.err
     assert "of baseline" in done.out
