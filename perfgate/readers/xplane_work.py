@@ -31,6 +31,8 @@ _COPY = re.compile(r"Memcpy(?:([A-Z])2([A-Z]))?")
 _GRID = re.compile(r"\bgrid:(\d{1,10}),(\d{1,10}),(\d{1,10})\b")
 _SIZE = re.compile(r"\bsize:(\d{1,18})\b")
 _PS = 1e12
+#: The kinds of copies that are 0, not absent, where no step makes one; as in traces of torch.
+_USUAL_COPIES = ("HtoD", "DtoH", "DtoD")
 
 
 def add_work(
@@ -59,7 +61,7 @@ def _add_device(run: RunBuilder, steps: Steps, device: str, events: Sequence[tup
     _add(run, steps, Key.of("work.memsets", device=device), "count", memsets)
     times = [(at, float(one.duration)) for at, one in events]
     _add(run, steps, Key.of("work.device_time", device=device), "s", times)
-    copies: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    copies: dict[str, list[tuple[int, float]]] = defaultdict(list, {kind: [] for kind in _USUAL_COPIES})
     for at, one in events:
         if at is not None and (found := _COPY.match(one.name)):
             size = _SIZE.search(one.details)

@@ -51,8 +51,9 @@ def run(*events: Json) -> Run:
 
 
 def work_of(found: Run) -> dict[str, list[float]]:
-    """The work of a run, by its metric without `work.` and its labels."""
-    series = (one for one in found.series if one.key.metric.startswith("work."))
+    """The work of a run, by its metric without `work.` and its labels, without copies that no step makes."""
+    made = (one for one in found.series if not one.key.metric.startswith("work.cop") or any(one.values))
+    series = (one for one in made if one.key.metric.startswith("work."))
     return {str(one.key).removeprefix("work."): one.values.tolist() for one in series}
 
 
@@ -75,6 +76,12 @@ PROGRAM = [
 ]
 
 
+def test_copies_that_no_step_makes_are_0() -> None:
+    copies = [one for one in run(*PROGRAM).series if one.key.metric.startswith("work.cop")]
+    assert sorted({one.key.label("kind") for one in copies}) == ["DtoD", "DtoH", "HtoD"]
+    assert all(one.values.tolist() == [0, 0] for one in copies)
+
+
 def test_a_kernel_belongs_to_the_step_of_its_launch() -> None:
     found = run(*PROGRAM)
     assert work_of(found) == {
@@ -90,7 +97,7 @@ def test_a_kernel_belongs_to_the_step_of_its_launch() -> None:
     }
     assert {str(one) for key, one in steps_of(found).items() if key.startswith("work.")} == {"[1, 2]"}
     units = {one.key.metric: one.unit for one in found.series if one.key.metric.startswith("work.")}
-    assert units.pop("work.device_time") == "s"
+    assert (units.pop("work.device_time"), units.pop("work.copied_bytes")) == ("s", "B")
     assert set(units.values()) == {"count"}
 
 

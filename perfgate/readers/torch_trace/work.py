@@ -24,9 +24,10 @@ device does for calls before the trace belongs to none, either. If the trace has
 that synchronisation.
 
 A count is 0 in a step without such work. It is absent if the trace cannot show it: `work.launches`, `.graph_launches`,
-`.syncs` and `.allocations` need calls of a runtime, and what a device does needs events of it that were launched. A
-kind or an op that no step has is absent, too: where a trace has `work.kernels`, it is 0. In a trace without calls of a
-runtime, `work.allocations` are those of the host's memory (`profile_memory=True`), without its releases.
+`.syncs` and `.allocations` need calls of a runtime, and what a device does needs events of it that were launched. An
+op, and a kind other than HtoD, DtoH and DtoD, that no step has is absent, too: where a trace has `work.kernels`, it is
+0. In a trace without calls of a runtime, `work.allocations` are those of the host's memory (`profile_memory=True`),
+without its releases.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ _CALLS = {
         r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree|zeMem(?:Alloc\w+|Free\w*)"
     ),
 }
+#: The kinds of copies that are 0, not absent, where no step makes one: between host and device, and in a device.
+_USUAL_COPIES = ("HtoD", "DtoH", "DtoD")
 _RUNTIME = re.compile(r"(?:cu|cuda|hip|ur|pi|ze)[A-Z]")
 _SYNC = list(_CALLS).index("syncs")
 _KIND = re.compile(r"\b[A-Z]to[A-Z]\b")
@@ -132,7 +135,7 @@ class Work(Struct, frozen=True):
 
     def _of_copies(self, rows: Int64, label: Mapping[str, str]) -> Iterator[Series]:
         device = self.make.tables.device
-        kinds: dict[str, list[int]] = defaultdict(list)
+        kinds: dict[str, list[int]] = defaultdict(list, {kind: [] for kind in _USUAL_COPIES})
         for name in np.unique(device.name[rows]).tolist():
             found = _KIND.search(device.names.texts[name])
             kinds[found[0] if found else "other"].append(name)
