@@ -12,11 +12,9 @@ from msgspec.structs import replace
 from perfgate.core import Run
 from perfgate.core.call_trees import CallNode, CallTree
 from perfgate.core.details import WorkDifference, WorkPlace
+from perfgate.core.runtime_calls import ALLOCATIONS, GRAPH_LAUNCHES, SYNCS
 
 _IsCall = Callable[[CallNode], object]
-_waits = re.compile(r"(?:cu|cuda|hip|ze)[A-Z]\w*Synchronize|(?:cu|cuda|hip)Memcpy(?!\w*Async)|urQueueFinish").match
-_allocates = re.compile(r"(?:cu|cuda|hip)\w*(?:Malloc|MemAlloc|HostAlloc|Free|MemRelease|MemCreate)|urUSM").match
-_launches_graph = re.compile(r"(?:cu|cuda|hip)GraphLaunch").match
 _is_memset = re.compile(r"(?i)memset").match
 
 
@@ -28,9 +26,9 @@ def _is_kernel(node: CallNode) -> bool:
 _EVALUATES = "autograd::engine::evaluate_function: "
 #: The nodes that each count counts; others follow from kernels.
 _COUNTED: Mapping[str, _IsCall] = {
-    "work.syncs": lambda node: node.kind == "runtime" and _waits(node.name),
-    "work.allocations": lambda node: node.kind == "runtime" and _allocates(node.name),
-    "work.graph_launches": lambda node: node.kind == "runtime" and _launches_graph(node.name),
+    "work.syncs": lambda node: node.kind == "runtime" and SYNCS.fullmatch(node.name),
+    "work.allocations": lambda node: node.kind == "runtime" and ALLOCATIONS.fullmatch(node.name),
+    "work.graph_launches": lambda node: node.kind == "runtime" and GRAPH_LAUNCHES.fullmatch(node.name),
     "work.memsets": lambda node: _is_memset(node.name),
     "work.copies": lambda node: node.kind == "copy",
     "work.copied_bytes": lambda node: node.kind == "copy",

@@ -23,10 +23,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfgate.core import Key
+from perfgate.core.runtime_calls import GRAPH_LAUNCHES
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.xplane_events import Event, Steps
 
-_GRAPH_LAUNCH = re.compile(r"(?:cu|cuda|hip)GraphLaunch\b")
 _COPY = re.compile(r"Memcpy(?:([A-Z])2([A-Z]))?")
 _GRID = re.compile(r"\bgrid:(\d{1,10}),(\d{1,10}),(\d{1,10})\b")
 _SIZE = re.compile(r"\bsize:(\d{1,18})\b")
@@ -45,7 +45,7 @@ def add_work(
     if not any(own.values()):
         return
     launched = {one.correlation for events in own.values() for one in events if _is_kernel(one)}
-    graphs = {one.correlation for one in calls if _GRAPH_LAUNCH.match(one.name)}
+    graphs = {one.correlation for one in calls if GRAPH_LAUNCHES.match(one.name)}
     for name, chosen in (("launches", launched - graphs), ("graph_launches", graphs)):
         _add(run, steps, Key(f"work.{name}"), "count", [(step_of[one], 1.0) for one in chosen])
     for device, events in own.items():

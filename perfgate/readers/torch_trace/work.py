@@ -41,6 +41,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Series, read_only
+from perfgate.core.runtime_calls import ALLOCATIONS, GRAPH_LAUNCHES, IS_RUNTIME, LAUNCHES, SYNCS
 from perfgate.readers.torch_trace.event_fields import ABSENT, Float64, Int64, is_collective_range, is_step
 from perfgate.readers.torch_trace.host_calls import step_of
 from perfgate.readers.torch_trace.series import SeriesMaker, message_size
@@ -52,26 +53,10 @@ _MOST_OPS = 100
 _SLICE = 50_000
 _SECOND = 1e9
 
-#: What calls of a runtime or driver do, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU).
-_CALLS = {
-    "launches": re.compile(
-        r"(?:cu|cuda|hip|hipExt|hipDrv|hipModule|hipExtModule|hipHccModule)Launch(?!Host)\w*"
-        r"|(?:ur|pi)Enqueue\w*KernelLaunch\w*|zeCommandListAppendLaunch\w*"
-    ),
-    "graph_launches": re.compile(r"(?:cu|cuda|hip)GraphLaunch\w*"),
-    "syncs": re.compile(
-        r"(?:cu|cuda|hip|ze)[A-Z]\w*Synchronize(?:_\w+)?|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*"
-        r"|urQueueFinish|urEventWait|piQueueFinish|piEventsWait"
-    ),
-    "allocations": re.compile(
-        r"(?:cuda|hip)(?:(?:Host|Ext)?Malloc|Free|Host(?:Alloc|Free|Register|Unregister))\w*"
-        r"|(?:cu|hip)Mem(?:Alloc|HostAlloc|HostRegister|HostUnregister|Free|Create|Release)\w*"
-        r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree|zeMem(?:Alloc\w+|Free\w*)"
-    ),
-}
+#: The counts of calls of a runtime or driver.
+_CALLS = {"launches": LAUNCHES, "graph_launches": GRAPH_LAUNCHES, "syncs": SYNCS, "allocations": ALLOCATIONS}
 #: The kinds of copies that are 0, not absent, where no step makes one: between host and device, and in a device.
 _USUAL_COPIES = ("HtoD", "DtoH", "DtoD")
-_RUNTIME = re.compile(r"(?:cu|cuda|hip|ur|pi|ze)[A-Z]")
 _SYNC = list(_CALLS).index("syncs")
 _KIND = re.compile(r"\b[A-Z]to[A-Z]\b")
 
@@ -108,7 +93,7 @@ class Work(Struct, frozen=True):
 
     def _of_calls(self) -> Iterator[Series]:
         runtime, made = self.make.tables.runtime, self.make.tables.allocations
-        if not any(_RUNTIME.match(text) for text in runtime.names.texts):
+        if not any(IS_RUNTIME.match(text) for text in runtime.names.texts):
             if len(made.time):
                 yield self._issued("allocations", made.time[made.size > 0])
             return
