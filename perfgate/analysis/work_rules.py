@@ -55,10 +55,7 @@ def _busy_share(runs: Sequence[Run]) -> float | None:
     """The share of a step in which the busiest device works; None without devices or steps."""
     shares = []
     for run in runs:
-        times = [
-            float(np.median(one.values)) for one in run.series if one.key.metric == DEVICE_TIME and len(one.values)
-        ]
-        step = _medians(run, STEP)
+        times, step = _medians(run, DEVICE_TIME), _medians(run, STEP)
         if not times or not step:
             return None
         shares.append(max(times) / max(step))

@@ -15,18 +15,10 @@ from perfgate.core.results import Doubt, Result
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member
 from perfgate.judge.terms import ChangeTerms, LimitTerms
+from perfgate.rules.syntax.grammar import COUNTS
 from perfgate.stats.distributions import FloatArray
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import SteadyRun
-
-#: The counts of work, the most telling first.
-WORK = tuple(
-    f"work.{name}"
-    for name in (
-        *("syncs", "allocations", "copies", "copied_bytes", "collectives", "collective_bytes", "flops", "kernels"),
-        *("graph_launches", "blocks", "memsets", "launches", "ops"),
-    )
-)
 
 
 class MeasuredSide(Struct, frozen=True):
@@ -138,7 +130,7 @@ class WorkQuestion(Struct, frozen=True):
     @staticmethod
     def order(metric: str) -> int:
         """The place of a count among those that differ: what waits or allocates says more than what follows from it."""
-        return WORK.index(metric) if metric in WORK else len(WORK)
+        return COUNTS.index(metric) if metric in COUNTS else len(COUNTS)
 
 
 class NotJudged(Result, frozen=True, kw_only=True):

@@ -63,7 +63,7 @@ def _equal_share(one: Series, other: Series) -> float:
     if one.kind != "samples" or is_large(one.values) or is_large(other.values):
         return float(np.array_equal(part.values, whole.values))
     sides = ((one.values, other.values), (np.sort(one.values), np.sort(other.values)))
-    return max((_equal_but_for_a_factor(*side) for side in sides), default=0.0) if len(one.values) else 0.0
+    return max(_equal_but_for_a_factor(*side) for side in sides) if len(one.values) else 0.0
 
 
 @np.errstate(all="ignore")

@@ -41,11 +41,11 @@ from perfgate.rules.syntax.sentence import (
 )
 from perfgate.rules.syntax.subject import COMPARATORS, SubjectParser
 
-#: The counts of exact work that readers of profiles know.
+#: The counts of exact work that readers of profiles know, the most telling first.
 COUNTS = (
-    *("work.ops", "work.kernels", "work.blocks", "work.launches", "work.graph_launches", "work.syncs", "work.copies"),
-    *("work.copied_bytes", "work.memsets", "work.allocations", "work.collectives", "work.collective_bytes"),
-    "work.flops",
+    *("work.syncs", "work.allocations", "work.copies", "work.copied_bytes", "work.collectives"),
+    *("work.collective_bytes", "work.flops", "work.kernels", "work.graph_launches", "work.blocks", "work.memsets"),
+    *("work.launches", "work.ops"),
 )
 #: The choices of one rank.
 RANKS = ("worst", "each", "slowest", "fastest", "median")
