@@ -121,8 +121,10 @@ class WorkResult(Result, frozen=True, kw_only=True):
     shrunk: tuple[WorkDifference, ...] = ()
     #: What grew by no more than an allowance accepts.
     allowed: tuple[WorkDifference, ...] = ()
+    #: The metrics that vary between runs; the means of `unclear` ones probably grew.
     varied: tuple[str, ...] = ()
-    #: How many counts were compared.
+    unclear: tuple[WorkDifference, ...] = ()
+    #: How many counts were compared exactly.
     counts: int
     base_runs: int
     new_runs: int

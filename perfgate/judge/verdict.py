@@ -262,7 +262,7 @@ def _work(evidence: Evidence, found: WorkResult) -> Verdict:
     return replace(
         _verdict(evidence, found, work.work_message(found), step),
         statistic=None,
-        work=(*found.grown, *found.shrunk)[:_MOST_DIFFERENCES],
+        work=(*found.grown, *found.shrunk, *found.unclear)[:_MOST_DIFFERENCES],
         improved=bool(found.shrunk) and not found.grown and found.outcome == "pass",
     )
 

@@ -39,18 +39,25 @@ def work_message(result: WorkResult) -> str:
         said.append(_said(result.grown, "more"))
     if result.shrunk:
         said.append(_said(result.shrunk, "less"))
-    if not said:
-        equal = "are" if result.counts > 1 else "is"
-        said.append(f"each step does the same work: {plural(result.counts, 'count')} {equal} equal")
+    equal = result.counts - len(result.allowed)
+    if not said and equal > 0:
+        said.append(f"each step does the same work: {plural(equal, 'count')} {'are' if equal > 1 else 'is'} equal")
     if result.allowed:
         said.append(f"allowed: {_said(result.allowed, 'more')}")
     if result.varied:
-        said.append(f"compared as samples, because they vary between steps: {listed(result.varied)}")
+        said.append(f"compared by the mean, because it varies between runs: {listed(result.varied)}")
+    if result.unclear:
+        said.append(_said(result.unclear, "more", has="probably has"))
+    elif result.outcome == "undecided":
+        said.append("not enough evidence")
     return f"{'; '.join(said)}; {runs}"
 
 
 def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
     """The shortest next step after work was compared."""
+    if result.outcome == "undecided":
+        text = "run the new code twice more, or give the varying count a tolerance: "
+        return NextStep("run-again", f"{text}{result.varied[0]} within 10% of baseline")
     if result.outcome != "fail":
         return NO_STEP
     place = next((one.place for one in result.grown if one.place is not None), None)
@@ -67,7 +74,7 @@ def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
 
 def is_work(verdict: Verdict) -> bool:
     """Return whether a verdict is about exact work that was compared."""
-    return verdict.reason in ("more-work", "less-work") or (
+    return verdict.reason in ("more-work", "less-work", "varied-work") or (
         verdict.asks.startswith(("no more ", "same ")) and verdict.outcome == "pass"
     )
 
@@ -75,13 +82,13 @@ def is_work(verdict: Verdict) -> bool:
 def largest_difference(verdict: Verdict) -> str:
     """Return the count that differs first, `1 → 7 synchronisations`, or that all are the same."""
     if not verdict.work:
-        return "same work"
+        return "same work" if verdict.outcome == "pass" else "it varies"
     first = verdict.work[0]
     noun = _NOUNS.get(first.metric, ("", first.metric.removeprefix("work.").replace("_", " ")))[1]
     return f"{format_number(first.base)} → {format_number(first.new)} {noun}"
 
 
-def _said(differences: Sequence[WorkDifference], word: str) -> str:
+def _said(differences: Sequence[WorkDifference], word: str, has: str = "has") -> str:
     """Return differences in words, those of several ranks or devices once."""
     groups = [
         list(found) for _, found in groupby(differences, key=lambda one: (one.metric, sorted(one.labels.items())))
@@ -91,7 +98,7 @@ def _said(differences: Sequence[WorkDifference], word: str) -> str:
         counts = ", ".join(_one(group, word, names_device=len(devices) > 1) for group in found)
         shown.append(f"{counts}: {place}" if place else counts)
     more = len(groups) - _SHOWN
-    head = f"a step has {'; '.join(shown)}"
+    head = f"a step {has} {'; '.join(shown)}"
     return f"{head}; {plural(more, 'other count')} {'grew' if word == 'more' else 'shrank'}" if more > 0 else head
 
 

@@ -115,9 +115,23 @@ def test_counts_that_differ_between_base_runs_are_samples() -> None:
     base = [run_of(blocks=[60_000, 141_000, 75_000, 99_000]), run_of(blocks=[88_000, 64_000, 120_000, 71_000])]
     found = verdict(NO_MORE, base, [run_of(blocks=[70_000, 101_000, 99_000, 90_000])])
     assert found.outcome == "pass"
-    assert "compared as samples, because they vary between steps: work.blocks" in found.message
+    assert "compared by the mean, because it varies between runs: work.blocks" in found.message
     much = [run_of(blocks=[600_000, 650_000, 610_000, 640_000])] * 3
     assert verdict(NO_MORE, [*base, *base], much).outcome == "fail"
+
+
+def test_counts_that_vary_are_not_green_without_evidence() -> None:
+    base = [run_of(copies_DtoH=[0, 2, 0, 3]), run_of(copies_DtoH=[0, 3, 1, 3])]
+    found = verdict(NO_MORE, base, [run_of(copies_DtoH=[0, 50, 0, 60])])
+    assert (found.outcome, found.reason, found.exit_code) == ("undecided", "varied-work", 3)
+    assert "a step probably has" in found.message
+    alone = verdict(
+        "no more work.blocks than baseline",
+        [run_of(blocks=[90, 80]), run_of(blocks=[70, 85])],
+        [run_of(blocks=[88, 75])],
+    )
+    assert (alone.outcome, alone.exit_code) == ("undecided", 3)
+    assert alone.next_step.text.endswith("work.blocks within 10% of baseline")
 
 
 def test_an_allowance_accepts_growth_up_to_its_size() -> None:

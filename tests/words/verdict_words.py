@@ -179,6 +179,7 @@ def of_work() -> Iterator[Said]:
     ranks = [replace(one, member={"device": "0", "rank": rank}) for rank in "01"]
     same = WorkResult(outcome="pass", reason="exact", counts=8, base_runs=3, new_runs=1)
     more, less = {"outcome": "fail", "reason": "more-work"}, {"outcome": "pass", "reason": "exact"}
+    unclear = {"outcome": "undecided", "reason": "varied-work", "suspect": True}
     cases = {
         "same": same,
         "one count": replace(same, counts=1),
@@ -189,6 +190,8 @@ def of_work() -> Iterator[Said]:
         "less": replace(same, shrunk=(replace(one, base=252.0, new=251.0), replace(blocks, new=4e6)), **less),
         "allowed": replace(same, allowed=(one,)),
         "varied": replace(same, varied=("work.blocks", "work.memsets")),
+        "varied, probably more": replace(same, varied=("work.blocks",), unclear=(blocks,), **unclear),
+        "varied, not enough evidence": replace(same, counts=0, varied=("work.blocks",), **unclear),
     }
     for case, result in cases.items():
         yield say(work.work_message, case, result)
@@ -196,6 +199,7 @@ def of_work() -> Iterator[Said]:
     for case, accept in {"here": HERE, "on a ref": ON_MAIN, "without a store": WITHOUT_STORE}.items():
         yield say(work.work_next_step, case, failed, accept)
     yield say(work.work_next_step, "less", replace(failed, grown=(), shrunk=(one,)), HERE)
+    yield say(work.work_next_step, "undecided", cases["varied, probably more"], HERE)
     yield say(work.work_next_step, "pass", same, HERE)
     verdict = Verdict(**(AS_WORK | {"work": (syncs,)}))
     yield say(work.is_work, "", verdict)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core.details import WorkDifference
-from perfgate.core.results import WorkResult
+from perfgate.core.results import ChangeResult, WorkResult
 from perfgate.judge.decide.change import judge_runs
 from perfgate.judge.question import WorkCount, WorkQuestion
 from perfgate.judge.terms import ChangeTerms
@@ -30,21 +31,28 @@ Relation: TypeAlias = Literal["same", "more", "less", "varied"]
 def judge_work(question: WorkQuestion) -> WorkResult:
     """The answer about all counts: which grew, which shrank, and which vary without a pattern."""
     found = [(count, compared(count.base, count.new)) for count in question.counts]
-    varied = [count for count, relation in found if relation == "varied"]
     more = [_difference(count) for count, relation in found if relation == "more"]
-    more += [_difference(count, varies=True) for count in varied if _grew(count)]
+    varied = [(count, _judged_by_mean(count)) for count, relation in found if relation == "varied"]
+    more += [_difference(count, varies=True) for count, answer in varied if answer.outcome == "fail"]
     allowed = {id(one) for one in more if one.new <= one.base * (1 + question.allowed(one.metric))}
     grown = [one for one in more if id(one) not in allowed]
     shrunk = tuple(_difference(count) for count, relation in found if relation == "less")
-    is_bad = grown or (question.is_same and shrunk)
+    is_bad = bool(grown or (question.is_same and shrunk))
+    suspects = [_difference(count, varies=True) for count, answer in varied if answer.suspect]
+    unclear = tuple(one for one in suspects if one.new > one.base * (1 + question.allowed(one.metric)))
+    # A pass has to promise something: an equal count, or a mean that did not grow.
+    is_open = len(varied) == len(found) and all(answer.outcome == "undecided" for _, answer in varied)
+    is_undecided = not is_bad and (bool(unclear) or is_open)
     return WorkResult(
-        outcome="fail" if is_bad else "pass",
-        reason="more-work" if grown else "less-work" if is_bad else "exact",
+        outcome="fail" if is_bad else "undecided" if is_undecided else "pass",
+        reason="more-work" if grown else "less-work" if is_bad else "varied-work" if is_undecided else "exact",
+        suspect=is_undecided,
         grown=tuple(sorted(grown, key=lambda one: question.order(one.metric))),
         shrunk=shrunk,
         allowed=tuple(one for one in more if id(one) in allowed),
-        varied=tuple(dict.fromkeys(count.key.metric for count in varied)),
-        counts=len(found),
+        varied=tuple(dict.fromkeys(count.key.metric for count, _ in varied)),
+        unclear=unclear,
+        counts=len(found) - len(varied),
         base_runs=question.base_runs,
         new_runs=question.new_runs,
     )
@@ -101,12 +109,15 @@ def _period(values: FloatArray) -> int:
     return len(values)
 
 
-def _grew(count: WorkCount) -> bool:
-    """Return whether the means of counts that vary are clearly more."""
-    if min(float(one.min()) for one in (*count.base, *count.new)) <= 0:
-        return min(float(one.min()) for one in count.new) > max(float(one.max()) for one in count.base)
+def _judged_by_mean(count: WorkCount) -> ChangeResult:
+    """The answer about the means of counts that vary; an error if a mean is 0, which has no ratio."""
     base, new = ([measure_run(one, "mean", warmup=0) for one in side] for side in (count.base, count.new))
-    return judge_runs(base, new, ChangeTerms(statistic="mean", tolerance=_TOLERANCE, warmup=0)).outcome == "fail"
+    found = judge_runs(base, new, ChangeTerms(statistic="mean", tolerance=_TOLERANCE, warmup=0))
+    if found.outcome != "error":
+        return found
+    # Calls that no step of the base makes: any that a new step makes are more.
+    grew = not any(one.any() for one in count.base) and any(one.any() for one in count.new)
+    return replace(found, outcome="fail" if grew else "undecided", suspect=False)
 
 
 def _difference(count: WorkCount, *, varies: bool = False) -> WorkDifference:
