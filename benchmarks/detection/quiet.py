@@ -1,4 +1,4 @@
-"""How sharply quiet runs are decided, and what other noise does: heavy tails, two levels, and drift."""
+"""Measure the error rates at small noise, and under noise with heavy tails, two levels or drift."""
 
 from __future__ import annotations
 

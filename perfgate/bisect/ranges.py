@@ -1,4 +1,4 @@
-"""What is searched: the metric, and the commits between two refs or a list that the user gives."""
+"""The range of a search: the metric, and the commits between two refs or a list that the user gives."""
 
 from __future__ import annotations
 

@@ -124,8 +124,8 @@ _MOST_IDLE = 0.25
 def idle_nodes(sync: int, alignment: Alignment, claimed: AbstractSet[int]) -> set[int]:
     """Return the host's calls in the range of a new synchronisation, whose time is that of an idle device.
 
-    The host is no longer ahead of the device after it, so the device waits for these calls until its queue has filled
-    again. Nothing if the base's device waits for the host as well.
+    After it, the device's queue is empty. So the device waits for the host's calls until the queue has filled again.
+    Empty if the device of the base waits for the host, too.
     """
     nodes, wall = alignment.nodes, alignment.base.wall.mean(axis=1)
     host = classes(alignment)["host"]
@@ -274,7 +274,7 @@ def _is_line(node: CallNode) -> bool:
 
 
 def _by_function(grown: Floats, alignment: Alignment) -> Floats:
-    """What each node grew by, a function with its lines: a line may have another number on the other side."""
+    """Return the growth of each node; lines count to their function, because line numbers differ between sides."""
     found: Floats = grown.copy()
     for index, node in enumerate(alignment.nodes):
         if _is_line(node):

@@ -1,4 +1,4 @@
-"""Where a change comes from: the causes between two sides of traces, and the item of a list that `bisect` found."""
+"""The causes of a change between two sides of traces, and the item of a list that `bisect` found."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SIGNS = {"fail": "✗", "error": "!", "undecided": "?", "skipped": "-", "pass": 
 ASCII_SIGNS: dict[Outcome, str] = {**SIGNS, "fail": "x", "pass": "+"}
 
 _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
-#: A metric is named in the headline if it excludes a change that is so many times smaller.
+#: A metric is named in the headline if it excludes a change this many times smaller.
 _MUCH = 1.5
 #: The largest number of policy differences in a report.
 _DIFFERENCES_SHOWN = 20
