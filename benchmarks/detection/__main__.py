@@ -49,6 +49,7 @@ PARTS: dict[str, tuple[int, Sequence[Piece]]] = {
     "promise": (1000, [(promise.cells, cell) for cell in _CELLS]),
     "quiet": (1000, [(quiet.score, (*row[:2], change)) for row in quiet.ROWS for change in row[2]]),
     "other noise": (1000, [(quiet.score_kind, (kind, spread)) for kind in quiet.KINDS for spread in quiet.SPREADS]),
+    "wander": (300, [(quiet.score_wander, (kept,)) for kept in quiet.KEPT]),
     "real": (100, [(real.score_real, (*words, score.perfgate)) for words in _CLOCKS]),
     "history": (300, [(promise.cells, (*cell, 1.0)) for cell in _CELLS]),
     "levels": (60, [(score.levels, (source,)) for source in models.MODELS]),

@@ -65,9 +65,10 @@ def run_of(values: RunValues, source: str) -> Run:
     return Run(source, "perfgate.results/1", (series,))
 
 
-def calibrated(s0: float, d0: float, learned_from: str | None = None) -> Baseline:
-    """Return known noise between runs (s0, d0), of a calibration or of a branch of the history."""
-    return Baseline(priors=(CalibratedPrior(METRIC, STATISTIC, RANK, s0, d0, 0, learned_from=learned_from),))
+def calibrated(s0: float, d0: float, learned_from: str | None = None, wander: float = 0.0) -> Baseline:
+    """Return known noise between runs (s0, d0), of a calibration or of a branch whose level wanders."""
+    known = CalibratedPrior(METRIC, STATISTIC, RANK, s0, d0, 0, learned_from=learned_from, wander=wander)
+    return Baseline(priors=(known,))
 
 
 def until_settled(rule: str, base: Runs, new: Runs, known: Baseline | None = None) -> tuple[int, int]:

@@ -32,6 +32,7 @@ def tables(results: Rows) -> dict[str, str]:
         "other-noise": _other_noise(found["other noise"]),
         "history": _history(found["promise"], found["history"]),
         "quieter": findings.quieter(found["quieter"]),
+        "wander": _wander(found["wander"]),
         "kit": _kit(found["kit"]),
         "pooling": _pooling(found["pooling"]),
         "familiar": _detectors(generated, list(models.FAMILIAR), intervals=True),
@@ -67,6 +68,7 @@ _PARTS = {
     "other noise": ("noise of other shapes", "a case of one cell, for each number of base runs"),
     "history": ("noise from the history", "a case of one cell"),
     "quieter": ("noise from a history that was quieter", "a case of one cell"),
+    "wander": ("a history that wanders", "a case of one cell, for each number of base runs"),
     "kit": ("noise from real histories", "a place in one history, for one number of base runs"),
     "pooling": ("pooled doubt", "a history of one row"),
     "levels": ("confidence intervals", "a case of one source"),
@@ -176,6 +178,18 @@ def _history(without: Rows, known: Rows) -> str:
                 row += [percent(promise.together(cells, noise, change, what)) for what in ("green", "red")]
                 row += [] if change else [f"{promise.together(cells, noise, change, 'runs'):.2f}"]
             rows.append(row)
+    return _table(head, rows)
+
+
+def _wander(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the shares of answers about unchanged code and +10 %, with and without the wander of the level."""
+    head = ["each run keeps", "", "unchanged: exit 0", "exit 1", "+10 %: exit 0", "exit 1"]
+    rows = []
+    for kept in quiet.KEPT:
+        for name, shown in (("without", "noise alone"), ("with", "**noise and wander**")):
+            cells = [found[f"{kept} {name} {change}"] for change in (0.0, 0.1)]
+            shares = [percent(cell[answer]) for cell in cells for answer in ("green", "red")]
+            rows.append([f"{100 * kept:g} %" if name == "without" else "", shown, *shares])
     return _table(head, rows)
 
 

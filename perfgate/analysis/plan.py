@@ -126,6 +126,7 @@ def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Seq
     if terms.exact:
         raise CannotJudge("exact", "it is compared without noise: one run shows every change", "")
     centre, seen = run_noise(measures, terms.prior)
+    seen = replace(seen, shared=2 * terms.wander**2)
     noise = seen
     margin = excluded = terms.tolerated(math.exp(centre))
     anchored, fewest = asks.reference == "anchor", 0

@@ -65,7 +65,7 @@ def with_remembered(
 
     on_base, on_new = hosts_of(case)
     known = {*on_base, *on_new} if on_base and on_new else set()
-    learned = learned_priors(history, compared - calibrated, ref, is_judged, known)
+    learned = learned_priors(history, compared - calibrated, ref, is_judged, known, since)
     later = () if since is None else runs_since(history, compared, ref, since, is_judged, is_measured)
     hosts = _host_differences(history, compared, ref, on_base, on_new, is_judged)
     priors = (*case.baseline.priors, *learned)

@@ -29,7 +29,7 @@ class KnownNoise(Struct, frozen=True):
 
     `deviation` is relative: 0.014 is 1.4 %. `runs` showed it: those of a calibration, or the remembered runs of a
     `branch` (`""` if they do not tell theirs). `hosts` is the number of hosts whose difference from the usual one was
-    taken out.
+    taken out. `wander` is the relative standard deviation of the level since the baseline, beside the noise.
     """
 
     deviation: float
@@ -37,6 +37,7 @@ class KnownNoise(Struct, frozen=True):
     source: Literal["calibration", "history"]
     branch: str | None = None
     hosts: int = 0
+    wander: float = 0.0
 
 
 class CalibratedPrior(Struct, frozen=True):
@@ -58,11 +59,13 @@ class CalibratedPrior(Struct, frozen=True):
     learned_from: str | None = None
     #: The number of hosts whose difference from the usual one was taken out.
     hosts: int = 0
+    #: The relative standard deviation of the level of old base runs and of new runs; more runs do not lower it.
+    wander: float = 0.0
 
     def said(self) -> KnownNoise:
         """Return the noise as reports say it."""
         source: Literal["calibration", "history"] = "calibration" if self.learned_from is None else "history"
-        return KnownNoise(self.s0, self.runs, source, self.learned_from, self.hosts)
+        return KnownNoise(self.s0, self.runs, source, self.learned_from, self.hosts, self.wander)
 
 
 class RememberedRuns(Struct, frozen=True):

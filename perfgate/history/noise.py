@@ -9,6 +9,8 @@ Remembered runs differ by changes of the code, by slow creep, by single stalls, 
    counts little, and two modes count in full.
 4. The level of each host is taken out first, if the runs that are compared are of hosts that the history knows.
 5. The usual variance within a run is subtracted, as `perfgate calibrate` does.
+6. The blocks may differ by more than this noise: the level wanders. That counts if the base is older than a block.
+   Single changes and creep are not part of it, because a gate has to see them.
 
 The judge believes the result only as long as the runs that it compares do not contradict it (`Evidence.calibrated`).
 """
@@ -16,11 +18,12 @@ The judge believes the result only as long as the runs that it compares do not c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.baselines.places import NEWEST_RUNS
 from perfgate.core import Better, CalibratedPrior, RememberedRuns
@@ -36,6 +39,8 @@ FEWEST_RUNS = 10
 #: The shortest level that is used, and the usual length of a block.
 _SHORTEST, _BLOCK = 5, 20
 _CLIPPED_AT = 3.0
+#: How much a level wanders is known from this many half blocks on.
+_FEWEST_HALVES = 8
 #: A line costs two degrees of freedom.
 _OF_LINE = 2
 #: The noise of a history has at most these degrees of freedom. A calibration has fewer, because nothing tests it later.
@@ -43,10 +48,14 @@ _MOST_FREEDOM = 16.0
 
 
 class LearnedNoise(Struct, frozen=True):
-    """The noise between runs as a prior of the judge, and the number of runs that it is from."""
+    """The noise between runs as a prior of the judge, the number of runs that it is from, and how the level wanders.
+
+    `wander` is the relative standard deviation of the level at a distance of 20 runs.
+    """
 
     prior: Prior
     runs: int
+    wander: float = 0.0
 
 
 def noise_between_runs(
@@ -69,7 +78,7 @@ def noise_between_runs(
     relative = np.full(len(values), np.nan) if errors is None else errors[known] / values
     points = find_change_points(values, errors=relative * values, better=better)
     bounds = [0, *(point.index for point in points), len(values)]
-    blocks = list(_blocks(bounds))
+    blocks = [block for level in pairwise(bounds) for block in _blocks(level)]
     runs = sum(end - start for start, end in blocks)
     if runs < FEWEST_RUNS:
         return None
@@ -79,16 +88,37 @@ def noise_between_runs(
     within = np.square(relative[np.isfinite(relative)])
     usual = float(np.median(within)) if len(within) else 0.0
     variance = robust_variance(residuals, freedom)
-    return LearnedNoise(learned_prior(variance, freedom, usual, DEFAULT, _MOST_FREEDOM), runs)
+    prior = learned_prior(variance, freedom, usual, DEFAULT, _MOST_FREEDOM)
+    return LearnedNoise(prior, runs, _wander(logs, variance))
 
 
-def _blocks(bounds: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first run of each block, and the run after its last. Blocks of a level differ by at most one run."""
-    for start, end in pairwise(bounds):
-        if end - start >= _SHORTEST:
-            count = max(round((end - start) / _BLOCK), 1)
-            edges = [start + (end - start) * i // count for i in range(count + 1)]
-            yield from pairwise(edges)
+def _blocks(level: tuple[int, int], length: int = _BLOCK) -> Iterator[tuple[int, int]]:
+    """Yield the first run of each block of a level, and the run after its last. They differ by at most one run."""
+    start, end = level
+    if end - start >= _SHORTEST:
+        count = max(round((end - start) / length), 1)
+        yield from pairwise(start + (end - start) * i // count for i in range(count + 1))
+
+
+def _wander(logs: FloatArray, variance: float) -> float:
+    """Return the standard deviation of the level at a distance of one block, without what independent runs explain.
+
+    It is that of the differences between half blocks. A single change of the code moves few of these, which their MAD
+    leaves out; creep moves all of them alike.
+    """
+    half = _BLOCK // 2
+    blocks = list(_blocks((0, len(logs)), half))
+    if len(blocks) < _FEWEST_HALVES:
+        return 0.0
+    means = np.array([_mean_without_stalls(logs[start:end], variance) for start, end in blocks])
+    steps = means[2:] - means[:-2]
+    deviation = 1.4826 * float(np.median(np.abs(steps - np.median(steps)))) / math.sqrt(2)
+    return math.sqrt(max(deviation**2 - variance / half, 0.0))
+
+
+def _mean_without_stalls(y: FloatArray, variance: float) -> float:
+    middle, reach = float(np.median(y)), _CLIPPED_AT * math.sqrt(variance)
+    return float(np.clip(y, middle - reach, middle + reach).mean())
 
 
 def without_line(y: FloatArray) -> FloatArray:
@@ -116,6 +146,7 @@ def learned_priors(
     ref: str | None,
     is_judged: Callable[[HistoryRun], bool] = lambda run: False,
     hosts: Collection[str] = (),
+    stored: str | None = None,
 ) -> tuple[CalibratedPrior, ...]:
     """Return the noise of each wanted series that shows one, from the runs of one branch.
 
@@ -125,11 +156,14 @@ def learned_priors(
     is_judged : True for a remembered run that is judged now, on either side: it must not say how noisy it is.
     hosts : the hosts of the runs that are compared; empty if a side does not tell its own. If the history knows the
         level of each, the differences between hosts are not noise.
+    stored : when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`; None if that is unknown. If the
+        branch has a block of newer runs, a level that wanders has moved on.
     """
     branch = branch_of(history.runs, ref)
     if branch is None:
         return ()
     usable = usable_runs(history.runs, branch, is_judged)
+    is_newer = np.array([stored is not None and run.time > stored for run in history.runs], dtype=bool)
     of_each = [str(run.context.get("host", "")) for run in history.runs]
     found = []
     for column in history.series:
@@ -144,19 +178,10 @@ def learned_priors(
             values, errors = np.exp(logs), errors * np.exp(logs) / values
         noise = noise_between_runs(values, errors, column.better)
         if noise is not None:
-            name, prior = column.name, noise.prior
-            found.append(
-                CalibratedPrior(
-                    name.key,
-                    name.statistic,
-                    name.rank,
-                    prior.s0,
-                    prior.d0,
-                    noise.runs,
-                    learned_from=branch,
-                    hosts=taken,
-                )
-            )
+            name, prior = (column.name.key, column.name.statistic, column.name.rank), noise.prior
+            is_old = int(is_newer[column.at][rows].sum()) >= _BLOCK
+            known = CalibratedPrior(*name, prior.s0, prior.d0, noise.runs, learned_from=branch, hosts=taken)
+            found.append(replace(known, wander=noise.wander) if is_old else known)
     return tuple(found)
 
 

@@ -278,6 +278,7 @@ def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasu
     fits = at_worst is not None and at_worst.absolute is not None and at_worst.absolute.base == evidence.unit
     anchored = asks.reference == "anchor"
     pairing = evidence.case.baseline.pairing if asks.reference == "baseline" else None
+    known = evidence.calibrated(pairing)
     return ChangeTerms(
         statistic=statistic,
         tolerance=asks.relative,
@@ -290,7 +291,8 @@ def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasu
         power=settings.power,
         warmup=settings.warmup,
         prior=evidence.prior(pairing),
-        noise_known=evidence.calibrated(pairing) is not None,
+        noise_known=known is not None,
+        wander=0.0 if known is None else known.wander,
         looks=None if anchored else evidence.case.looks or tuple(range(1, LOOKS + 1)),
         strict=evidence.case.strict and not anchored,
         # A small change of the latencies can move the answer by a whole step of the sweep.

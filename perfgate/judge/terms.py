@@ -83,9 +83,10 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
 class ChangeTerms(Struct, frozen=True, kw_only=True):
     """The options of `judge_change`, by the same names; raises ValueError for a bad one.
 
-    `prior` is (s0, d0), known noise or a guess as `noise_known` says. `looks` are the numbers of new runs at which the
-    data are judged; more runs than the last one are a further look. Without looks there is one comparison, and no
-    promise: a comparison with the anchor, which cannot be measured again.
+    `prior` is (s0, d0), known noise or a guess as `noise_known` says; `wander` is the standard deviation of the level
+    of each side beside known noise. `looks` are the numbers of new runs at which the data are judged; more runs than
+    the last one are a further look. Without looks there is one comparison, and no promise: a comparison with the
+    anchor, which cannot be measured again.
     """
 
     statistic: str = "median"
@@ -100,6 +101,7 @@ class ChangeTerms(Struct, frozen=True, kw_only=True):
     warmup: WarmUpRule = "auto"
     prior: tuple[float, float] = (0.01, 2.0)
     noise_known: bool = False
+    wander: float = 0.0
     looks: tuple[int, ...] | None = tuple(range(1, LOOKS + 1))
     strict: bool = False
     exact: bool = False

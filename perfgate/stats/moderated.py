@@ -37,7 +37,8 @@ class RunNoise(Struct, frozen=True):
     """The noise of one run, estimated from `base_runs` runs and a prior that counts as `prior_runs` runs.
 
     `variance` is the variance of the logarithm of the run's statistic. `within` is its part from within the run, which
-    longer runs make smaller.
+    longer runs make smaller. `shared` is a variance of the difference of the sides, which no number of runs makes
+    smaller.
 
     The difference between m new runs and the base runs is a t variable around the true change, with d0 + K - 1 degrees
     of freedom or more, because the posterior of the variance is a scaled inverse chi-square (Smyth 2004). This is exact
@@ -48,11 +49,12 @@ class RunNoise(Struct, frozen=True):
     within: float
     base_runs: int
     prior_runs: float
+    shared: float = 0.0
 
     def reach(self, new_runs: int, confidence: float, power: float) -> float:
         """Return how far ln(new / base) must be beyond a margin for `new_runs` to detect it with this power."""
         df = self.prior_runs + self.base_runs + new_runs - 2
-        standard_error = math.sqrt(self.variance * (1 / self.base_runs + 1 / new_runs))
+        standard_error = math.sqrt(self.variance * (1 / self.base_runs + 1 / new_runs) + self.shared)
         return (t_quantile(df, confidence) + t_quantile(df, power)) * standard_error
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
@@ -77,8 +79,9 @@ class LogChange(Struct, frozen=True):
     """ln(new / base) with its uncertainty.
 
     `base_value` and `new_value` are the geometric means, in the unit of the values. `run_variance` is the variance of
-    one run, estimated from `base_runs` runs and a prior of `prior_runs` runs. A change without noise has the
-    `standard_error` 0 and no `degrees_of_freedom`.
+    one run, estimated from `base_runs` runs and a prior of `prior_runs` runs. `shared` is the part of the squared
+    standard error that more runs do not make smaller. A change without noise has the `standard_error` 0 and no
+    `degrees_of_freedom`.
     """
 
     base_value: float
@@ -89,6 +92,12 @@ class LogChange(Struct, frozen=True):
     run_variance: float
     base_runs: int
     prior_runs: float
+    shared: float = 0.0
+
+    def of_levels(self, wander: float) -> LogChange:
+        """Return the change if the level of each side has this standard deviation, beside the noise of its runs."""
+        shared = 2 * wander**2
+        return replace(self, standard_error=math.sqrt(self.standard_error**2 + shared), shared=shared)
 
     def bounds(self, confidence: float) -> tuple[float, float]:
         """Return the lower and the upper one-sided bound of the logarithm, each at this confidence."""
@@ -117,7 +126,8 @@ class LogChange(Struct, frozen=True):
         """
         if self.degrees_of_freedom is None:
             return None
-        return RunNoise(self.run_variance, 0.0, self.base_runs, self.prior_runs).runs_needed(margin, confidence, power)
+        noise = RunNoise(self.run_variance, 0.0, self.base_runs, self.prior_runs, self.shared)
+        return noise.runs_needed(margin, confidence, power)
 
 
 @np.errstate(all="ignore")

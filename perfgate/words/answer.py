@@ -252,9 +252,15 @@ def learned_noise(judged: Iterable[Verdict | Plan]) -> list[str]:
     runs = plural(counts[0], "run") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} runs"
     branches = " and ".join(dict.fromkeys(noise.branch for _, noise in found if noise.branch)) or "the history"
     without = without_hosts(max(noise.hosts for _, noise in found))
-    return [f"noise between runs: {text}, from {runs} of {branches}{without}"]
+    wander = wandering(max(noise.wander for _, noise in found))
+    return [f"noise between runs: {text}, from {runs} of {branches}{without}{wander}"]
 
 
 def without_hosts(count: int) -> str:
     """Return that the differences between hosts are not part of the noise, if they were taken out."""
     return f", without the differences between {count + 1} hosts" if count else ""
+
+
+def wandering(size: float) -> str:
+    """Return that the level wanders, beside the noise: more runs do not help against that."""
+    return f"; the level wanders by {format_number(100 * size, 2)}%" if size else ""

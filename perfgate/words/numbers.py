@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from perfgate.core import Estimate, KnownNoise, RelativeChange, RunEstimate, Share, Verdict
 from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import member_name, plural, series_name
-from perfgate.words.answer import effect, without_hosts
+from perfgate.words.answer import effect, wandering, without_hosts
 from perfgate.words.work import is_work, largest_difference
 
 _NOT_MEASURED = "not measured"
@@ -19,8 +19,8 @@ def what(verdict: Verdict) -> str:
     return series_name(verdict.metric, verdict.labels, verdict.statistic, verdict.member) + source
 
 
-def measured(verdict: Verdict) -> list[str]:
-    """Return the measured values as one or two texts.
+def measured(verdict: Verdict, *, intervals: bool = True) -> list[str]:
+    """Return the measured values as one or two texts, with their intervals or without.
 
     A limit: `72.6 ms [58.1, 123.1]`. A change: `361 → 372 ms` and `+3.1% [+1.2%, +5.0%]`.
     """
@@ -31,9 +31,12 @@ def measured(verdict: Verdict) -> list[str]:
         if new is None or new.estimate is None:
             return [_NOT_MEASURED]
         factor = unit_for(new.estimate, verdict).factor
-        return [value_text(new.estimate, verdict) + _bounds(new, lambda bound: format_number(bound / factor))]
+        bounds = _bounds(new, lambda bound: format_number(bound / factor)) if intervals else ""
+        return [value_text(new.estimate, verdict) + bounds]
     texts = [_sides(base.estimate if base else None, new.estimate if new else None, verdict)]
-    return [*texts, format_change(change.estimate) + _bounds(change, format_change)] if change else texts
+    if change is None:
+        return texts
+    return [*texts, format_change(change.estimate) + (_bounds(change, format_change) if intervals else "")]
 
 
 def allowed(verdict: Verdict) -> str:
@@ -72,7 +75,8 @@ def _noise(noise: KnownNoise) -> str:
     size, runs = f"{format_number(100 * noise.deviation, 2)}%", plural(noise.runs, "run")
     if noise.source == "calibration":
         return f"{size}, calibrated with {runs}"
-    return f"{size}, from {runs} of {noise.branch or 'the history'}{without_hosts(noise.hosts)}"
+    beside = without_hosts(noise.hosts) + wandering(noise.wander)
+    return f"{size}, from {runs} of {noise.branch or 'the history'}{beside}"
 
 
 def _data(verdict: Verdict) -> str:

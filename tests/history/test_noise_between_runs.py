@@ -77,6 +77,24 @@ def test_the_noise_within_the_runs_is_not_noise_between_them() -> None:
     assert found.prior.s0 == pytest.approx(math.sqrt(0.02**2 - 0.015**2), rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("log_values", "least", "most"),
+    [
+        (0.01 * NORMAL[:100], 0.0, 0.3),
+        (0.01 * NORMAL[:100] + 0.05 * (np.arange(100) >= 50), 0.0, 0.6),  # a lasting change
+        (0.01 * NORMAL[:100] + 0.003 * np.arange(100), 0.0, 0.5),  # creep
+        (0.01 * NORMAL[:100] + 0.4 * (np.arange(100) % 33 == 5), 0.0, 0.6),  # stalls
+        (0.01 * NORMAL[:100] + 0.03 * np.sin(np.arange(100) / 12), 1.0, 4.0),
+        (0.01 * NORMAL[:60] + 0.03 * np.sin(np.arange(60) / 12), 0.0, 0.0),  # too few blocks
+    ],
+    ids=["noise", "step", "creep", "stalls", "waves", "few runs"],
+)
+def test_only_a_level_that_moves_to_and_fro_wanders(log_values: np.ndarray, least: float, most: float) -> None:
+    found = noise_between_runs(100 * np.exp(log_values))
+    assert found is not None
+    assert least <= 100 * found.wander <= most
+
+
 def test_the_line_is_that_of_scipy() -> None:
     y = 0.3 * np.arange(23) + NORMAL[:23]
     left = y - stats.theilslopes(y).slope * np.arange(23)
@@ -176,6 +194,7 @@ def test_a_history_confirms_a_change_that_one_run_shows(gate: Command, folder: P
         "source": "history",
         "branch": "main",
         "hosts": 0,
+        "wander": 0.0,
     }
     assert LINE in str(found["said"])
     assert LINE in gate("report", "report.json").out

@@ -101,6 +101,7 @@ def of_numbers() -> Iterator[Said]:
     noises = {
         "calibrated": KnownNoise(0.014, 20, "calibration"),
         "hosts": replace(NOISE, hosts=2),
+        "a wandering level": replace(NOISE, wander=0.008),
         "no branch": replace(NOISE, branch=""),
     }
     for case, noise in noises.items():
@@ -210,6 +211,8 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.learned_noise, "hosts", [replace(CHANGE, noise=replace(NOISE, hosts=2, branch=None))])
     for hosts in (0, 2):
         yield say(answer.without_hosts, str(hosts), hosts)
+    for size in (0.0, 0.0079):
+        yield say(answer.wandering, str(size), size)
 
 
 SLOWER = Cause("slower", ("backward", "aten::mm"), "time", 0.001, 0.0008, 0.0012, 0.99, source="model.py(31): forward")

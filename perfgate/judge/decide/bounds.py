@@ -186,6 +186,8 @@ def _of_known_noise(
     """Return the bounds with a known prior; `rate` is 1 - confidence, `counts` the runs at all looks."""
     look, noise = _Look.of(runs, counts), terms.noise
     change = runs.change(noise)
+    if terms.wander:
+        change = change.of_levels(terms.wander)
     green = look.reach(change, rate, design.green_spending)
     excludes = _excludes_no_change(change, terms.worse, look, rate, noise[1] + runs.freedom_of(counts[-1]))
     return Bounds(change, change, green, green, green, excludes, noise_known=True)
