@@ -49,7 +49,7 @@ def test_a_check_right_after_passes_and_slower_runs_fail(perfgate: Command, fold
     assert perfgate("rules", "check").out == "rules/training.yaml: 4 rules\n"
     assert perfgate("rules", "diff", "rules", "rules").code == 0
     for new in (runs, *([run] for run in runs)):
-        assert perfgate("check", *new).code == 0
+        assert "nothing was measured" in perfgate("check", *new).out
     assert perfgate("check", write_run(folder / "same.json", seed=9)).code == 0
     slow = [write_run(folder / f"slow{seed}.json", forward=110, seed=seed) for seed in (10, 11, 12)]
     assert [perfgate("check", *slow[:1]).code, perfgate("check", *slow).code] == [3, 1]
@@ -64,11 +64,11 @@ def test_with_fewer_than_three_runs_it_says_how_to_store_more(
     assert ("a check needs 3 runs of both sides together, or it ends in exit 3" in " ".join(done.out.split())) == bool(
         added
     )
-    more = [write_run(folder / f"more{seed}.json", seed=10 + seed) for seed in range(added)]
+    more = [write_run(folder / f"more{seed}.json", seed=10 + seed) for seed in range(added + 1)]
     steps = [shlex.split(line)[1:] for line in done.out.splitlines() if line.startswith("    perfgate ")]
     assert [words[:2] for words in steps[:-2]] == ([["baseline", "add"]] if added else [])
+    left = iter(more)
     for words in steps:  # as a user types them: with own files
-        left = iter(more)
         assert perfgate(*(next(left) if word == "RUN" else word for word in words)).code == 0, words
     new = write_run(folder / "new.json", seed=9)
     assert perfgate("check", new, "--env", "site=a b").code == 0
@@ -102,7 +102,7 @@ def test_every_proposed_limit_holds_when_it_is_made_a_rule(perfgate: Command, fo
     path = folder / "rules" / "training.yaml"
     path.write_text(path.read_text().replace("  # - ", "  - "))
     assert perfgate("rules", "check").out == "rules/training.yaml: 6 rules\n"
-    assert perfgate("check", "one.json").code == 0
+    assert perfgate("check", write_run(folder / "new.json", seed=9)).code == 0
 
 
 def test_the_commands_to_try_next_name_the_facts_that_the_runs_do_not_hold(perfgate: Command, folder: Path) -> None:
@@ -110,7 +110,8 @@ def test_the_commands_to_try_next_name_the_facts_that_the_runs_do_not_hold(perfg
     done = perfgate("init", *runs, "--env", "gpu=NVIDIA H200")
     shown = [shlex.split(line)[1:] for line in done.out.splitlines() if line.startswith("    perfgate ")]
     assert [words[0] for words in shown] == ["check", "selftest"]
-    assert [perfgate(*words).code for words in shown] == [0, 0]
+    new = str(write_log(folder / "new.log", forward=steady(100, seed=2)))
+    assert [perfgate(*(new if word == "RUN" else word for word in words)).code for words in shown] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,8 @@ def test_the_main_metrics_come_first_and_thousands_of_kernels_do_not(perfgate: C
         {"metric": "load", "unit": "s", "aggregate": {"mean": 0.2, "count": 40, "total": 8.0}},
         {"metric": "step.copy", "unit": "s", "values": steady(0.3005)},
     ]
-    perfgate("init", *same_code(write_results(folder / "one.json", *kernels, *parts, *rest), 3))
+    *runs, new = same_code(write_results(folder / "one.json", *kernels, *parts, *rest), 4)
+    perfgate("init", *runs)
     named = [sentence.split()[0] for sentence in usual(folder)]
     assert named == [
         "step.copy", "part8", "part7", "part6", "part5", "part4", "tokens_per_second", "memory.peak_allocated"
@@ -214,7 +216,7 @@ def test_the_main_metrics_come_first_and_thousands_of_kernels_do_not(perfgate: C
     text = (folder / "rules" / "training.yaml").read_text()
     assert "within 2% of a metric that has a rule): step.time" in text
     assert "It is compared without noise: every change of more than 3% fails." in text
-    assert perfgate("check", "one.json").code == 0
+    assert perfgate("check", new).code == 0
 
 
 def test_a_noisy_metric_gets_a_wider_tolerance_or_none(perfgate: Command, folder: Path) -> None:
@@ -271,13 +273,13 @@ def test_hostile_names_are_quoted_and_judged(perfgate: Command, folder: Path) ->
             {"metric": name, "unit": "s", "values": steady(0.1 * 1.2**i, seed=i)}
             for i, name in enumerate(NAMES[start : start + 6])
         ]
-        runs = same_code(write_results(here / "one.json", *series), 3)
+        *runs, new = same_code(write_results(here / "one.json", *series), 4)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(here)
             assert perfgate("init", *runs).code == 0
             assert perfgate("rules", "check").code == 0
             assert perfgate("rules", "diff", "rules", "rules").code == 0
-            assert perfgate("check", "one.json").code == 0
+            assert perfgate("check", new).code == 0
             subjects = [parse_sentence(sentence).subject for sentence in sentences(here)]
             assert {s.pattern for s in subjects if isinstance(s, Selector)} == set(NAMES[start : start + 6])
 

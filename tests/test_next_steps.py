@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from conftest import Done, Repository, calibrate, same_code, write_rules, write_run
+from msgspec.structs import replace
 
 from perfgate.commands.check import check
 from perfgate.commands.preparing import CheckRequest
 from perfgate.core import Report
-from perfgate.reporters import RENDERERS, github, terminal_table
+from perfgate.reporters import RENDERERS, github, terminal
 from perfgate.words import answer
 from perfgate.workspace.options import CommandOptions
 
@@ -24,7 +25,7 @@ Command = Callable[..., Done]
 RENDERINGS: dict[str, Callable[[Report], str]] = {
     **{name: render for name, render in RENDERERS.items() if name != "untrusted-comment"},
     "annotations": github.render,
-    "terminal": terminal_table.render,
+    "terminal": terminal.render,
 }
 
 
@@ -109,7 +110,8 @@ def test_the_command_that_is_printed_works(repository: Repository, perfgate: Com
     if case.gpu != "H200":  # a first run alone promises nothing
         assert perfgate("baseline", "add", *same_code(run, 3)[1:]).code == 0
     repository.commit("accepted")
-    assert check(CheckRequest(options)).exit_code == 0
+    again = write_run(folder / "again.json", case.forward, case.backward, seed=11, gpu=case.gpu)
+    assert check(CheckRequest(replace(options, runs=(str(again),)))).exit_code == 0
 
 
 def test_two_rules_of_a_metric_have_one_command_that_is_enough_for_both(

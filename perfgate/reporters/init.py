@@ -163,8 +163,8 @@ def _steps(gate: FirstGate) -> Iterator[str]:
             yield _few(gate.advice.runs, gate.missing_runs)
             yield f"measure the same code again, and store {plural(gate.missing_runs, 'more run')}:"
             yield f"    perfgate baseline add {' '.join(['RUN'] * gate.missing_runs)} {facts}".rstrip()
-        yield f"read {gate.rules}, then try the gate:"
-        yield f"    perfgate check {runs}"
+        yield f"read {gate.rules}, then try the gate on a new run:"
+        yield f"    perfgate check RUN {facts}".rstrip()
         yield f"    perfgate selftest {runs}"
         yield from _poor(gate)
     yield commit

@@ -96,9 +96,8 @@ def _bits_of_outlines(run: Run, other: Run) -> float | None:
 def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run]) -> list[Problem]:
     """Return a problem for each new run with the measurements of a run of the baseline, or of another new run.
 
-    A run compared with itself proves nothing. The very file that is stored is a warning, because a person may look at
-    an approved run again. A changed copy of it is an error, unless nothing was compared. `stored` are the runs of the
-    stored baseline, which pairs replace in the case.
+    A run compared with itself proves nothing: that is an error, unless nothing was compared. `stored` are the runs of
+    the stored baseline, which pairs replace in the case.
     """
     known = {file.sha256 for run in stored for file in run.files}
     is_compared = any(verdict.kind == "change" and verdict.outcome != "skipped" for verdict in verdicts)
@@ -106,7 +105,8 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
     for index, run in enumerate(case.new):
         at = Location(run.files[0].path if run.files else run.source)
         if any(file.sha256 in known for file in run.files):
-            found.append(Problem("warning", "this very file is in the baseline: it is compared with itself", at))
+            message = "this file is in the baseline: nothing was measured; give a new run"
+            found.append(Problem("error" if is_compared else "warning", message, at))
         elif any(same_measurements(run, other) for other in case.baseline.runs):
             message = "the same measurements are in the baseline: it is compared with itself; measure again"
             found.append(Problem("error" if is_compared else "warning", message, at))
