@@ -73,9 +73,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+#: The commands whose short report leaves the sentences of verdicts out.
+_WITH_VERDICTS = ("check", "report", "run")
+
+
 @pytest.fixture
-def perfgate(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """The command line, in this process and in the test's folder: `perfgate("check", "new.log")`."""
+def in_short(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """The command line, in this process and in the test's folder, as a user types it."""
     from perfgate.cli.entry import run
 
     def command(*words: str | Path) -> Done:
@@ -83,6 +87,17 @@ def perfgate(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., 
         code = run([str(word) for word in words])
         found = capsys.readouterr()
         return Done(code, found.out, found.err)
+
+    return command
+
+
+@pytest.fixture
+def perfgate(in_short: Callable[..., Done]) -> Callable[..., Done]:
+    """The same with everything that a verdict says: `perfgate("check", "new.log")` is `check --verbose new.log`."""
+
+    def command(*words: str | Path) -> Done:
+        with_details = words and words[0] in _WITH_VERDICTS and not {"-q", "--quiet", "--help"} & {*map(str, words)}
+        return in_short(*words[:1], *(["--verbose"] if with_details else []), *words[1:])
 
     return command
 

@@ -321,7 +321,6 @@ LONG_FILES = {
     "readers.text": 390,
     "rules.load": 363,
     "readers.builder": 354,
-    "reporters.terminal_table": 339,
     "baselines.files": 332,
     "causes.series_trees": 315,
 }

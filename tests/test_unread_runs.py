@@ -26,7 +26,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_cause_is_the_first_line_of_few(perfgate: Command, folder: Path, case: str) -> None:
+def test_the_cause_is_the_first_line_of_few(in_short: Command, folder: Path, case: str) -> None:
     data, first = CASES[case]
     write_rules(folder, *(f"metric{i} under 5 ms" for i in range(20)))
     (folder / "runs").mkdir()
@@ -34,7 +34,7 @@ def test_the_cause_is_the_first_line_of_few(perfgate: Command, folder: Path, cas
     write_log(folder / "runs" / "slow.log", forward=steady(100))
     if data is not None:
         (folder / "x.log").write_bytes(data)
-    done = perfgate("check", first.split(":")[0])
+    done = in_short("check", first.split(":")[0])
     lines = done.out.splitlines()
     assert done.code == 3
     assert lines[0].startswith(first)
@@ -54,28 +54,28 @@ def test_a_summary_and_the_annotations_say_the_cause_once(perfgate: Command, fol
         assert "metric7" not in text
 
 
-def test_a_folder_of_many_runs_is_told_how_to_give_them(perfgate: Command, folder: Path) -> None:
+def test_a_folder_of_many_runs_is_told_how_to_give_them(in_short: Command, folder: Path) -> None:
     write_rules(folder, "forward under 5 ms")
     (folder / "many").mkdir()
     for name in "abc":
         (folder / "many" / f"{name}.json").write_text(DOCUMENT)
-    done = perfgate("check", "many")
+    done = in_short("check", "many")
     assert "3 files here are runs of their own: did you mean many/*.json?" in " ".join(done.out.splitlines()[:2])
     assert (done.code, len(done.out.splitlines())) == (3, 6)
 
 
-def test_what_was_searched_for_is_behind_verbose(perfgate: Command, folder: Path) -> None:
+def test_what_was_searched_for_is_behind_verbose(in_short: Command, folder: Path) -> None:
     write_rules(folder, "forward under 5 ms")
     (folder / "x.log").write_text("hello\n")
     for words in (("check", "x.log"), ("inspect", "x.log")):
-        assert "deepspeed" not in perfgate(*words).said
-        assert "--verbose lists the formats that were searched for" in perfgate(*words).said
-        assert "searched for deepspeed: 'time (ms)'" in perfgate(*words, "--verbose").said
+        assert "deepspeed" not in in_short(*words).said
+        assert "--verbose lists the formats that were searched for" in in_short(*words).said
+        assert "searched for deepspeed: 'time (ms)'" in in_short(*words, "--verbose").said
 
 
-def test_compare_begins_with_the_cause_too(perfgate: Command, folder: Path) -> None:
+def test_compare_begins_with_the_cause_too(in_short: Command, folder: Path) -> None:
     write_log(folder / "base.log", forward=steady(100))
-    lines = perfgate("compare", "base.log", "--new", "bse.log").out.splitlines()
+    lines = in_short("compare", "base.log", "--new", "bse.log").out.splitlines()
     assert lines[0] == "bse.log: error: cannot be read: file not found; did you mean base.log?"
     assert len(lines) <= 6
 

@@ -74,13 +74,13 @@ def series_of(done: Done) -> list[Any]:
     return [(one["labels"], one["statistics"]) for one in json.loads(done.out)["runs"][0]["series"]]
 
 
-def test_a_folder_in_a_bucket_is_a_run(runs: Path, bucket: str, perfgate: Command) -> None:
+def test_a_folder_in_a_bucket_is_a_run(runs: Path, bucket: str, perfgate: Command, in_short: Command) -> None:
     files, top = fsspec.core.url_to_fs(bucket)
     files.put(str(runs / "run"), f"{top}/run", recursive=True)
     expected = perfgate("inspect", "run", "--json")
     for workers in ("1", "2"):
         assert series_of(perfgate("inspect", f"{bucket}/run/", "--json", "--workers", workers)) == series_of(expected)
-    done = perfgate("check", f"{bucket}/run")
+    done = in_short("check", f"{bucket}/run")
     assert (done.code, f"{bucket}/run" in done.out) == (0, False)
     report = json.loads(perfgate("check", f"{bucket}/run", "--json", "-").out)
     assert [one["path"] for one in report["inputs"]] == [f"{bucket}/run/rank{rank}.log" for rank in range(2)]

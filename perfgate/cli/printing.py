@@ -114,7 +114,7 @@ def publish(report: Report, publication: Publication) -> int:
         for name in printed:
             write_document(RENDERERS[name](report))
     if not printed:
-        from perfgate.reporters.terminal_table import render
+        from perfgate.reporters.terminal import render
 
         seen = screen()
         text = render(

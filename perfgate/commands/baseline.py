@@ -166,7 +166,7 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
     Example: perfgate baseline diff
     """
     from perfgate.commands.compare import compare_stored
-    from perfgate.reporters.terminal_table import render
+    from perfgate.reporters.terminal import render
 
     report = compare_stored(baselines, old, new)
     seen = screen()

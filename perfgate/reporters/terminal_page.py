@@ -78,6 +78,10 @@ class Page:
             self._blank_is_due = False
         self._lines.write(" " * indent + one_line(line, ascii_only=self.ascii_only) + "\n")
 
+    def mark(self) -> int:
+        """Return how much is written; more after the next text."""
+        return self._lines.tell()
+
     def blank(self) -> None:
         """Write one empty line before the next text, unless the page is empty."""
         self._blank_is_due = self._lines.tell() > 0

@@ -88,6 +88,17 @@ def largest_difference(verdict: Verdict) -> str:
     return f"{format_number(first.base)} → {format_number(first.new)} {noun}"
 
 
+def first_difference(verdict: Verdict) -> str:
+    """Return the count that differs first, with its place: `a step has 6 more synchronisations (1 → 7): forward`."""
+    if not verdict.work:
+        return largest_difference(verdict)
+    first, word = verdict.work[0], "more" if verdict.work[0].new > verdict.work[0].base else "less"
+    alike = [one for one in verdict.work if (one.metric, one.labels) == (first.metric, first.labels)]
+    others = len({(one.metric, tuple(one.labels.items())) for one in verdict.work}) - 1
+    rest = f"; {plural(others, 'other count')} {'differ' if others > 1 else 'differs'}" if others else ""
+    return _said(alike, word) + rest
+
+
 def _said(differences: Sequence[WorkDifference], word: str, has: str = "has") -> str:
     """Return differences in words, those of several ranks or devices once."""
     groups = [

@@ -1,6 +1,7 @@
-"""The terminal's table: goldens, widths, and text that would do something to a terminal or to a log of GitHub's."""
+"""The terminal's whole table: goldens, widths, and text that would do something to a terminal or a log of GitHub."""
 
 import re
+from functools import partial
 
 import pytest
 from any_report import briefly, reports
@@ -13,10 +14,11 @@ from runner import commands
 from sample_verdicts import change
 from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY
 
-from perfgate.core import OUTCOMES
-from perfgate.reporters.terminal_table import render
+from perfgate.core import OUTCOMES, Location
+from perfgate.reporters.terminal import render
 from perfgate.words import answer, numbers
 
+whole = partial(render, verbose=True)
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -29,17 +31,17 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
     ],
 )
 def test_golden(name, width):
-    check_golden(f"{name}-{width}.txt", without_sentences(render, WITH_MANY[name], width=width))
+    check_golden(f"{name}-{width}.txt", without_sentences(whole, WITH_MANY[name], width=width))
 
 
-@pytest.mark.parametrize("option", ["colour", "ascii_only", "verbose"])
+@pytest.mark.parametrize("option", ["colour", "ascii_only"])
 def test_golden_of_options(option):
-    check_golden(f"every_outcome-{option}.txt", without_sentences(render, EVERY_OUTCOME, **{option: True}))
+    check_golden(f"every_outcome-{option}.txt", without_sentences(whole, EVERY_OUTCOME, **{option: True}))
 
 
 @pytest.mark.parametrize("width", range(60, 201))
 def test_nothing_is_cut_off(width):
-    squeezed = "".join(render(EVERY_OUTCOME, width=width).split())
+    squeezed = "".join(whole(EVERY_OUTCOME, width=width).split())
     for verdict in EVERY_OUTCOME.verdicts:
         if verdict.outcome != "pass":
             assert "".join(verdict.message.split()) in squeezed
@@ -85,7 +87,7 @@ def test_every_run_has_a_line_with_verbose():
 def test_a_name_wraps_only_where_there_is_no_room():
     name = "forward_backward_of_the_largest_layer_median"
     for width in (60, 80, 100, 140, 200):
-        assert name in render(replace(EVERY_OUTCOME, verdicts=(change(metric=name),)), width=width)
+        assert name in whole(replace(EVERY_OUTCOME, verdicts=(change(metric=name),)), width=width)
 
 
 @briefly
@@ -96,9 +98,9 @@ def test_the_last_line_is_the_answer(report):
     assert render(report, width=200, quiet=True) == line + "\n"
 
 
-@pytest.mark.parametrize("options", [{}, {"ascii_only": True}, {"verbose": True}, {"colour": True}])
+@pytest.mark.parametrize("options", [{}, {"ascii_only": True}, {"colour": True}])
 def test_every_outcome_appears_with_a_sign_of_its_own(options):
-    text = render(EVERY_OUTCOME, **options)
+    text = whole(EVERY_OUTCOME, **options)
     signs = answer.ASCII_SIGNS if options.get("ascii_only") else answer.SIGNS
     assert all(f"{signs[outcome]} {outcome}" in text for outcome in OUTCOMES)
     assert len(set(signs.values())) == len(OUTCOMES)
@@ -112,10 +114,12 @@ def test_the_environment_of_the_process_changes_nothing(monkeypatch):
     assert render(EVERY_OUTCOME, colour=True) == coloured
 
 
-def test_passes_of_one_rule_are_counted_unless_verbose():
-    assert "8 more" in render(EVERY_OUTCOME)
-    assert "reduce_7" not in render(EVERY_OUTCOME)
-    assert "reduce_7" in render(EVERY_OUTCOME, verbose=True)
+def test_a_comparison_counts_passes_unless_verbose():
+    verdicts = tuple(replace(one, at=Location("(compare)")) for one in EVERY_OUTCOME.verdicts)
+    report = replace(EVERY_OUTCOME, verdicts=verdicts)
+    assert "8 more" in render(report)
+    assert "reduce_7" not in render(report)
+    assert "reduce_7" in render(report, verbose=True)
 
 
 def test_the_approval_is_offered_only_where_something_does_not_pass():

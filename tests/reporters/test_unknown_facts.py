@@ -6,13 +6,16 @@ from sample_verdicts import FAILED_LIMIT
 from samples import ALL_PASS, EVERY_OUTCOME
 
 from perfgate.reporters import RENDERERS, json_report, stored_report
-from perfgate.reporters.terminal_table import render as render_table
+from perfgate.reporters.terminal import render as render_terminal
 
 SOME = replace(EVERY_OUTCOME, unknown_facts=("gpu", "gpu_count"))
 
 
 def texts(report):
-    return [render_table(report, width=200), *(RENDERERS[name](report) for name in ("markdown", "html", "junit"))]
+    return [
+        render_terminal(report, width=200, verbose=True),
+        *(RENDERERS[name](report) for name in ("markdown", "html", "junit")),
+    ]
 
 
 def test_a_report_says_it_once():

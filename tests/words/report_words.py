@@ -26,7 +26,7 @@ from perfgate.core import (
 )
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import UnruledChange
-from perfgate.words import answer, cause_words, numbers
+from perfgate.words import answer, cause_words, in_short, numbers
 
 CHANGE = Verdict(
     *("forward within 5% of baseline", "forward", {}, "median", "fail", "interval", "error", 1, "change", "s"),
@@ -242,6 +242,14 @@ BRIEF: dict[str, Verdict] = {
     "error": ABSENT,
     "not measured": replace(LIMIT, new=None),
 }
+
+
+def of_the_short_answer() -> Iterator[Said]:
+    """Yield the words of words/in_short."""
+    yield say(in_short.lines, "", REPORT)
+    yield say(in_short.next_step, "", REPORT)
+    yield say(in_short.unruled, "none", REPORT)
+    yield say(in_short.unruled, "", replace(REPORT, unruled=(UNRULED, UNRULED, UNRULED), unruled_count=9))
 
 
 def of_causes() -> Iterator[Said]:

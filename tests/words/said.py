@@ -7,6 +7,7 @@ from typing import Any
 
 from perfgate.core import NextStep, Problem, Verdict
 from perfgate.words.cause_words import CauseGroup
+from perfgate.words.in_short import ShortLine
 
 #: A module of perfgate/words, a function or a constant of it, and the line.
 Said = tuple[str, str, str]
@@ -38,6 +39,8 @@ def shown(value: Any) -> str:
         return value.message
     if isinstance(value, CauseGroup):
         return f"{value.number} {value.cause.kind} {shown(value.verdicts)}"
+    if isinstance(value, ShortLine):
+        return "  ".join(filter(None, (value.name, value.measured, value.allowed, value.message)))
     if isinstance(value, Mapping):
         return shown([shown(one) for one in value.values()])
     if isinstance(value, list | tuple) or hasattr(value, "__next__"):

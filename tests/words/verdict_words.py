@@ -204,6 +204,9 @@ def of_work() -> Iterator[Said]:
     verdict = Verdict(**(AS_WORK | {"work": (syncs,)}))
     yield say(work.is_work, "", verdict)
     yield say(work.largest_difference, "", verdict)
+    yield say(work.first_difference, "", verdict)
+    more = replace(verdict, work=(syncs, replace(blocks, new=4e6)))
+    yield say(work.first_difference, "several", more)
     yield say(work.largest_difference, "none", replace(verdict, work=()))
 
 

@@ -1,0 +1,123 @@
+"""The short answer of a report: what is wrong, one line for each metric, and one next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from perfgate.core import NO_STEP, NextStep, Report, Verdict
+from perfgate.core.units import format_change
+from perfgate.core.wording import listed, member_name, series_name
+from perfgate.words import answer, numbers
+from perfgate.words.work import first_difference
+
+#: The most labels, statistics or ranks that one line names.
+_NAMED = 4
+#: The longest name of a metric that no rule names, in characters.
+_LONGEST_NAME = 40
+
+
+class ShortLine(Struct, frozen=True):
+    """The verdicts about one metric with one outcome, as one line.
+
+    `worst` is the verdict that the line draws. `message` replaces the numbers if nothing was measured, and says more of
+    a pass that is not plain.
+    """
+
+    worst: Verdict
+    name: str
+    measured: str
+    allowed: str
+    message: str = ""
+
+
+def lines(report: Report) -> list[ShortLine]:
+    """Return what needs attention, and the passes that say more than that they pass; the worst first."""
+    groups: dict[object, list[Verdict]] = {}
+    shown = (verdict for verdict in report.verdicts if verdict.outcome != "skipped" and answer.shows_notes(verdict))
+    for verdict in answer.worst_first(shown):
+        # Verdicts without numbers are on one line if they say the same.
+        about = verdict.metric if _has_numbers(verdict) else verdict.message.replace(verdict.metric, "")
+        groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
+    return [_line(group) for group in groups.values()]
+
+
+def next_step(report: Report) -> NextStep:
+    """Return the one step that is next: to accept the whole result, or the step of the worst verdict that has one."""
+    blocking = [one for one in report.verdicts if one.exit_code or (one.improved and not report.exit_code)]
+    steps = list(dict.fromkeys(one.next_step for one in answer.worst_first(blocking) if one.next_step.text))
+    if len(steps) > 1 and report.accept.command is not None:
+        return report.accept
+    return steps[0] if steps else NO_STEP
+
+
+def unruled(report: Report) -> str:
+    """Return what changed most and no rule looks at, in one line; empty for nothing."""
+    if not report.unruled:
+        return ""
+    first = report.unruled[:2]
+    names = [f"{series_name(one.metric, one.labels)[:_LONGEST_NAME]} {format_change(one.change)}" for one in first]
+    rest = report.unruled_count - len(names)
+    return f"changed by more than 10%, without a rule: {', '.join(names)}{f' and {rest} more' if rest else ''}"
+
+
+def _line(group: Sequence[Verdict]) -> ShortLine:
+    worst = max(group, key=_size)
+    allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
+    effect = answer.effect(worst)
+    if worst.work:
+        return ShortLine(worst, first_difference(worst) + effect, "", allowed)
+    if not _has_numbers(worst):
+        return ShortLine(worst, _name(group) + effect, "", "", worst.message)
+    message = "; ".join(worst.notes) if worst.outcome == "pass" else ""
+    return ShortLine(worst, _name(group) + effect, _measured(group), allowed, message)
+
+
+def _has_numbers(verdict: Verdict) -> bool:
+    seen = verdict.change if verdict.kind == "change" else verdict.new
+    return bool(verdict.work) or (seen is not None and seen.estimate is not None)
+
+
+def _size(verdict: Verdict) -> float:
+    """How far a verdict is on the bad side, to compare verdicts about one metric."""
+    if verdict.change is not None and verdict.change.estimate is not None:
+        change = verdict.change.estimate
+        return abs(change) if verdict.two_sided else -change if verdict.better == "higher" else change
+    if verdict.new is None or verdict.new.estimate is None or not verdict.bound:
+        return 0.0
+    ratio = verdict.new.estimate / verdict.bound
+    return -ratio if verdict.comparator in ("over", "at least") else ratio
+
+
+def _measured(group: Sequence[Verdict]) -> str:
+    """Return the numbers of one verdict, or the range of the changes of several."""
+    changes = [one.change.estimate for one in group if one.change is not None and one.change.estimate is not None]
+    if len(group) == 1 or len(changes) < len(group):
+        return "  ".join(numbers.measured(group[0], intervals=False))
+    least, most = format_change(min(changes)), format_change(max(changes))
+    return least if least == most else f"{least} to {most}"
+
+
+def _name(group: Sequence[Verdict]) -> str:
+    """Return the name of a group: what all share, and the labels in which they differ: `took on GET, POST`."""
+    first = group[0]
+    if len(group) == 1 or len(names := list(dict.fromkeys(map(numbers.what, group)))) == 1:
+        return numbers.what(first)
+    if len({verdict.metric for verdict in group}) > 1:
+        return listed(names, _NAMED)
+    common = {name: value for name, value in first.labels.items() if all(_has(one, name, value) for one in group)}
+    statistics = {verdict.statistic for verdict in group}
+    subject = series_name(first.metric, common, first.statistic if len(statistics) == 1 else None)
+    differing = list(dict.fromkeys(filter(None, (_own(one, common) for one in group))))
+    return f"{subject} on {listed(differing, _NAMED)}" if differing else subject
+
+
+def _has(verdict: Verdict, name: str, value: str) -> bool:
+    return verdict.labels.get(name) == value
+
+
+def _own(verdict: Verdict, common: Iterable[str]) -> str:
+    """Return the labels and the rank that only this verdict of a group has, as short as they can be."""
+    values = [value for name, value in verdict.labels.items() if name not in common]
+    return " ".join([*values, member_name(verdict.member)]).strip()

@@ -1,0 +1,89 @@
+"""The short report of a terminal: goldens, what a line joins, and how long it is."""
+
+import pytest
+from goldens import check_golden
+from msgspec.structs import replace
+from sample_verdicts import FAILED_LIMIT, change
+from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY
+
+from perfgate.core import Location, NextStep, Problem, RelativeChange
+from perfgate.reporters.terminal import render
+from perfgate.words import in_short
+
+FAILED = {"outcome": "fail", "exit_code": 1, "reason": "interval"}
+
+
+def with_verdicts(*verdicts, **fields):
+    return replace(EVERY_OUTCOME, verdicts=verdicts, causes=None, problems=(), unruled=(), **fields)
+
+
+def slower(size, **fields):
+    return change(change=RelativeChange(size, size - 0.01, size + 0.01), **FAILED, **fields)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize("name", ["every_outcome", "with_causes", "many", "learned", "nothing_judged"])
+def test_golden(name, width):
+    check_golden(f"short-{name}-{width}.txt", render(WITH_MANY[name], width=width))
+
+
+def test_a_pass_is_one_line():
+    [line] = render(ALL_PASS).splitlines()
+    assert line.startswith("PASS  ")
+
+
+def test_the_first_and_the_last_line_are_the_answer():
+    lines = render(EVERY_OUTCOME).splitlines()
+    assert lines[0] == lines[-1] == render(EVERY_OUTCOME, quiet=True).strip()
+
+
+def test_labels_of_one_metric_are_one_line():
+    verdicts = [
+        slower(size, metric="took", labels={"method": method, "host": "a"})
+        for method, size in (("GET", 0.146), ("POST", 0.152))
+    ]
+    [line] = in_short.lines(with_verdicts(*verdicts))
+    assert (line.name, line.measured) == ('took{host="a"} median on GET, POST', "+14.6% to +15.2%")
+    assert line.worst.labels["method"] == "POST"
+
+
+def test_median_and_mean_of_a_metric_are_one_line():
+    [line] = in_short.lines(with_verdicts(slower(0.1), slower(0.2, statistic="mean")))
+    assert line.worst.statistic == "mean"
+
+
+def test_warnings_and_failures_are_two_lines():
+    found = in_short.lines(with_verdicts(slower(0.1), replace(slower(0.1), exit_code=0, severity="warning")))
+    assert [line.name.endswith("(warning only)") for line in found] == [False, True]
+
+
+def test_errors_that_say_the_same_are_one_line():
+    bare = {"change": None, "new": None, "base": None, "outcome": "error", "exit_code": 3}
+    verdicts = [
+        change(metric=name, message=f"the baseline has no metric `{name}`", **bare) for name in ("forward", "backward")
+    ]
+    [line] = in_short.lines(with_verdicts(*verdicts))
+    assert line.name.startswith("forward median, backward median")
+
+
+def test_there_is_one_next_step():
+    approve = NextStep("approve", "if the change is intended, approve it", command="perfgate baseline approve new.log")
+    all_of_them = replace(approve, text="To approve these results")
+    one = with_verdicts(slower(0.1, next_step=approve), accept=all_of_them)
+    assert in_short.next_step(one) == approve
+    two = with_verdicts(slower(0.1, next_step=approve), FAILED_LIMIT, accept=all_of_them)
+    assert in_short.next_step(two) == all_of_them
+    assert render(two).count("→ To approve") == 1
+
+
+def test_ten_failures_are_at_most_25_lines():
+    verdicts = [slower(0.1 + i / 100, metric=f"m{i}") for i in range(10)]
+    assert len(render(with_verdicts(*verdicts)).splitlines()) <= 25
+    assert "5 more: --verbose shows them" in render(
+        with_verdicts(*verdicts, *(slower(0.1, metric=f"n{i}") for i in range(5)))
+    )
+
+
+def test_problems_are_always_said():
+    problem = Problem("warning", "the last record is cut off; left out", Location("new.log", 3))
+    assert "new.log:3: warning: the last record is cut off; left out" in render(replace(ALL_PASS, problems=(problem,)))
