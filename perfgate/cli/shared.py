@@ -257,7 +257,7 @@ report_options = command_options(
         help="Annotate the rules in GitHub Actions, and write the step summary. [default: on if GITHUB_ACTIONS is set]",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print only the last line."),
-    click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict, run by run."),
+    click.option("-v", "--verbose", is_flag=True, help="Print every verdict with its numbers, run by run."),
     name="publication",
     build=_publication,
 )

@@ -64,12 +64,12 @@ def unruled(report: Report) -> str:
 
 def _line(group: Sequence[Verdict]) -> ShortLine:
     worst = max(group, key=_size)
-    allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
     effect = answer.effect(worst)
     if worst.work:
-        return ShortLine(worst, first_difference(worst) + effect, "", allowed)
+        return ShortLine(worst, first_difference(worst) + effect, "", "")
     if not _has_numbers(worst):
         return ShortLine(worst, _name(group) + effect, "", "", worst.message)
+    allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
     message = "; ".join(worst.notes) if worst.outcome == "pass" else ""
     return ShortLine(worst, _name(group) + effect, _measured(group), allowed, message)
 

@@ -43,7 +43,7 @@ time.sleep, time.perf_counter_ns = sleep, lambda: now[0]
 
 
 @pytest.fixture
-def terminal(perfgate: Command, page: str, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+def terminal(in_short: Command, page: str, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
     """A terminal with perfgate, a neutral git configuration and, for some pages, Python with a simulated clock."""
     home = tmp_path_factory.mktemp("home")
     (home / "perfgate").write_text(f'#!/bin/sh\nexec {sys.executable} -m perfgate "$@"\n')
@@ -55,7 +55,7 @@ def terminal(perfgate: Command, page: str, tmp_path_factory: pytest.TempPathFact
     (home / "clock" / "sitecustomize.py").write_text(CLOCK)
     (home / ".gitconfig").write_text("[user]\nname = ada\nemail = ada@example.org\n[init]\ndefaultBranch = main\n")
     return Terminal(
-        perfgate,
+        in_short,
         {
             "HOME": str(home),
             "PATH": os.pathsep.join([str(home), os.environ["PATH"]]),
