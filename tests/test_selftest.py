@@ -213,3 +213,32 @@ def test_the_table_fits_and_can_be_plain(
     done = perfgate("selftest", new)
     assert max(map(len, done.out.splitlines())) <= columns
     assert done.out.splitlines()[-1] == "FAIL  1 cannot fail, 1 can fail (exit 1)"
+
+
+def test_it_names_the_rules_that_see_one_more_call(perfgate: Command, folder: Path) -> None:
+    counts = {
+        "work.syncs": 0,
+        "work.kernels": 250,
+        "work.launches": 250,
+        "work.allocations": 0,
+        "work.device_time": 0.02,
+    }
+    series = [
+        {"metric": name, "unit": "s" if name.endswith("time") else "count", "values": [value] * 5}
+        for name, value in counts.items()
+    ]
+    new = write_results(folder / "new.json", *series)
+    write_rules(folder, "no more work than baseline", "work.syncs at most 0")
+    done = perfgate("selftest", new, "--json")
+    found = {one["what"]: one["rules"] for one in json.loads(done.out)["added"]}
+    every = "no more work than baseline"
+    assert (done.code, found) == (
+        0,
+        {
+            "a kernel and its launch": [every],
+            "a synchronisation": [every, "work.syncs at most 0"],
+            "an allocation": [every],
+            "2% of device time": [],
+        },
+    )
+    assert "    2% of device time: none\n" in perfgate("selftest", new).out

@@ -130,8 +130,8 @@ def _scaled(names: Sequence[str], *, up: bool, member: tuple[tuple[str, str], ..
 
 
 def _lifted(names: Sequence[str], bound: float) -> Way:
-    """Return a way that adds to the values, because no factor changes values that are 0."""
-    return _changed(names, lambda values, amount: values + abs(bound) * amount)
+    """Return a way that adds to the values, because no factor changes values that are 0: the bound, or 1 if it is 0."""
+    return _changed(names, lambda values, amount: values + (abs(bound) * amount or int(amount)))
 
 
 def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) -> Way:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from msgspec import Struct
 
+from perfgate.analysis.added_work import added_work
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
 from perfgate.baselines.repository import StoredBaselines
@@ -13,7 +14,7 @@ from perfgate.cli.printing import complain, screen, write_document
 from perfgate.cli.shared import JUDGING, command_options, runs_argument
 from perfgate.commands.preparing import with_pairs
 from perfgate.core import Baseline, Problem
-from perfgate.core.summaries import Proof
+from perfgate.core.summaries import AddedWork, Proof
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import naming
 from perfgate.judge.utilization import with_utilization
@@ -34,7 +35,7 @@ def command(options: CommandOptions, as_json: bool) -> int:
     Example: perfgate selftest main-1.log main-2.log
     """
     done = selftest(options)
-    shown = (done.proofs, done.against, done.exit_code, done.time_seen)
+    shown = (done.proofs, done.against, done.exit_code, done.time_seen, done.added)
     if as_json:
         write_document(selftest_json(*shown))
     else:
@@ -55,6 +56,8 @@ class SelfTest(Struct, frozen=True):
     exit_code: int
     #: The share of the time of all time metrics of the runs that a rule names; None without times.
     time_seen: float | None = None
+    #: Which rules fail if each step does more work; empty for runs without exact work.
+    added: tuple[AddedWork, ...] = ()
 
 
 def selftest(options: CommandOptions) -> SelfTest:
@@ -88,5 +91,6 @@ def selftest(options: CommandOptions) -> SelfTest:
     if not baseline.runs:
         baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, because {baseline.missing}"
     problems = [problem for problem in clashes if problem.severity == "warning"]
-    proofs = self_test(Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits()))
-    return SelfTest(proofs, against or "", tuple(problems), exit_code(proofs), time_seen(runs, naming(ruleset)))
+    case = Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits())
+    proofs, added = self_test(case), tuple(added_work(case))
+    return SelfTest(proofs, against or "", tuple(problems), exit_code(proofs), time_seen(runs, naming(ruleset)), added)

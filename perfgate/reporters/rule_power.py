@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.core import Problem
-from perfgate.core.summaries import Plan, Proof
+from perfgate.core.summaries import AddedWork, Plan, Proof
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural, series_name
 from perfgate.reporters.plain_json import encode, members_of, problem
@@ -79,7 +79,13 @@ _STATES = {
 _HEADS = ("", "rule", "blocks at", "sees")
 
 
-def selftest_json(proofs: Sequence[Proof], against: str, exit_code: int, time_seen: float | None = None) -> str:
+def selftest_json(
+    proofs: Sequence[Proof],
+    against: str,
+    exit_code: int,
+    time_seen: float | None = None,
+    added: Sequence[AddedWork] = (),
+) -> str:
     """Return the proofs as JSON, in base units; `time_seen` is the share of the measured time that a rule names."""
     rows = [members_of(proof, "labels", "at") for proof in proofs]
     return encode(
@@ -89,6 +95,7 @@ def selftest_json(proofs: Sequence[Proof], against: str, exit_code: int, time_se
             "exit_code": exit_code,
             "time_seen": time_seen,
             "proofs": rows,
+            "added": list(map(members_of, added)),
         }
     )
 
@@ -98,6 +105,7 @@ def selftest_text(
     against: str,
     exit_code: int,
     time_seen: float | None = None,
+    added: Sequence[AddedWork] = (),
     *,
     width: int,
     colour: bool = False,
@@ -116,6 +124,13 @@ def selftest_text(
         if proof.reason:
             page.paragraph(f"{proof.reason} ({proof.at})", "dim", indent=4)
     page.blank()
+    for i, one in enumerate(added):
+        if not i:
+            page.paragraph("if each step has one more, these rules fail:", "dim")
+        failing = ", ".join(one.rules) or "none"
+        page.paragraph(f"{one.what}: {failing}", "" if one.rules else "yellow", indent=4)
+    if added:
+        page.blank()
     if time_seen is not None:
         page.paragraph(f"the rules name {format_number(100 * time_seen, 2)}% of the time that these runs measured")
     page.paragraph(_summary(proofs, exit_code), "bold")
