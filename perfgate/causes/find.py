@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
@@ -27,17 +28,19 @@ from perfgate.causes.kinds import (
     find_machine,
     find_memory,
     find_slowdowns,
-    idle_nodes,
     kind_of,
     many_swaps,
     subtree,
     sync_nodes,
 )
+from perfgate.causes.host import find_host, host_speed, note_of
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, SeriesNoise, measure_noise
 from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
 from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
+from perfgate.causes.recognised import recognised
 from perfgate.causes.series_findings import find_in_series
+from perfgate.causes.waiting import waiting_nodes
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
@@ -115,13 +118,13 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     children = alignment.children()
     slow = None if other_device or not isinstance(noise, Noise) else find_slow_ranks(alignment, noise)
     claimed = set() if slow is None else set(slow.nodes)
-    edits: list[Finding] = []
-    for edit in find_edits(alignment):
+    edits: list[Finding] = recognised(alignment, claimed)
+    claimed |= {node for edit in edits for node in edit.nodes}
+    for edit in find_edits(alignment, claimed):
         nodes = subtree(edit.nodes, children) - claimed
-        if not set(edit.nodes) <= claimed:
-            claimed |= nodes
-            edits.append(_of_edit(edit, frozenset(nodes), alignment, noise, children))
-    edits = [_with_idle(edit, alignment, noise, claimed) if edit.kind == "sync" else edit for edit in edits]
+        claimed |= nodes
+        edits.append(_of_edit(edit, frozenset(nodes), alignment, children))
+    edits = [_priced(edit, alignment, noise, claimed) for edit in edits]
     swaps, notes = many_swaps(edits, alignment), []
     if swaps:
         notes.append(f"{len(swaps)} operators run kernels with other names: they are compared by operator")
@@ -136,19 +139,23 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     machine = find_machine(alignment, noise, claimed, other_device=other_device)
     claimed |= set() if machine is None else machine.nodes
     findings = [finding for finding in (slow, *edits, machine) if finding is not None]
-    for node, kind in find_slowdowns(alignment, noise, claimed):
+    speed = host_speed(alignment)
+    for node, kind in find_slowdowns(alignment, noise, speed, claimed):
         change, error = noise.change([node])
         parent = max(alignment.nodes[node].parent, 0)
         findings.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
-    return findings, notes
+        claimed.add(node)
+    if (host := find_host(alignment, noise, speed, claimed)) is not None:
+        findings.append(host)
+    return findings, [*notes, *note_of(speed, _step_times(alignment)[0])]
 
 
-def _with_idle(sync: Finding, alignment: Alignment, noise: Noise | PairNoise, claimed: set[int]) -> Finding:
-    """Return a new synchronisation with the time that the device idles because of it, and claim the nodes."""
-    nodes = sync.nodes | idle_nodes(sync.lead, alignment, claimed)
+def _priced(edit: Finding, alignment: Alignment, noise: Noise | PairNoise, claimed: set[int]) -> Finding:
+    """Return a finding with its cost, and the time that the device idles because of it; claim the nodes."""
+    nodes = edit.nodes | waiting_nodes(edit, alignment, claimed)
     claimed |= nodes
     change, error = noise.change(nodes)
-    return replace(sync, nodes=nodes, change=change, error=error)
+    return replace(edit, nodes=nodes, change=change, error=error)
 
 
 def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | PairNoise) -> Finding:
@@ -161,16 +168,13 @@ def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | Pair
     return Finding("replaced", nodes, largest.lead, parents, gone, come, change=change, error=error)
 
 
-def _of_edit(
-    edit: Edit, nodes: frozenset[int], alignment: Alignment, noise: Noise | PairNoise, children: dict[int, list[int]]
-) -> Finding:
-    change, error = noise.change(nodes)
+def _of_edit(edit: Edit, nodes: frozenset[int], alignment: Alignment, children: dict[int, list[int]]) -> Finding:
     kind = kind_of(edit, alignment, children)
     shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
     if kind == "sync":
         shown = sync_nodes(subtree(edit.come, children), alignment) or shown
     lead = max(shown, key=lambda node: abs(busy_change(alignment, node)))
-    return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come, change=change, error=error)
+    return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come)
 
 
 def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, notes: tuple[str, ...]) -> CauseReport:
@@ -204,7 +208,8 @@ def _sorted(groups: Sequence[Finding], alignment: Alignment) -> list[Finding]:
 
 
 def _where(group: Finding, alignment: Alignment) -> tuple[str, ...]:
-    return ("device",) if group.kind == "machine" else alignment.path(group.lead)
+    whole = {"machine": "device", "host": "host"}.get(group.kind)
+    return alignment.path(group.lead) if whole is None else (whole,)
 
 
 def _matters(group: Finding, alignment: Alignment) -> bool:
@@ -242,6 +247,7 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
         _calls(group.come, alignment),
         tuple(places),
         source_of(group, alignment),
+        factor=group.factor,
     )
 
 
@@ -255,6 +261,8 @@ def _share(change: float, total: float, noise: _AnyNoise) -> float | None:
 
 def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, float], ...]:
     """The names of nodes with the change of their calls a step, the largest change of time first."""
-    order = sorted(nodes, key=lambda node: (-abs(busy_change(alignment, node)), node))
-    counts = [abs(float(alignment.new.counts[node].mean() - alignment.base.counts[node].mean())) for node in order]
-    return tuple((alignment.nodes[node].name, round(count, 3)) for node, count in zip(order, counts, strict=True))
+    found: dict[str, float] = defaultdict(float)
+    for node in sorted(nodes, key=lambda node: (-abs(busy_change(alignment, node)), node)):
+        change = alignment.new.counts[node].mean() - alignment.base.counts[node].mean()
+        found[alignment.nodes[node].name] += abs(float(change))
+    return tuple((name, round(count, 3)) for name, count in found.items())
