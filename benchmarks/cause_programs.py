@@ -40,7 +40,7 @@ def train(variant: str, steps: int, trace: Path) -> None:
             return 1_000_000
 
         def __getitem__(self, at: int) -> Any:
-            time.sleep(0.01 if variant == "slow_loader" else 0.0)
+            time.sleep(0.04 if variant == "slow_loader" else 0.0)
             return torch.randint(_VOCAB, (_LENGTH + 1,), generator=torch.Generator().manual_seed(at))
 
     torch.manual_seed(0)

@@ -22,6 +22,7 @@ from perfgate.causes.align import (
 )
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.grouping import grouped
+from perfgate.causes.host import find_host, host_speed, note_of
 from perfgate.causes.kinds import (
     Edit,
     find_edits,
@@ -33,7 +34,6 @@ from perfgate.causes.kinds import (
     subtree,
     sync_nodes,
 )
-from perfgate.causes.host import find_host, host_speed, note_of
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, SeriesNoise, measure_noise
 from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
@@ -51,6 +51,10 @@ _WORTH_EDIT = 0.002
 _CLEAR = 3.0
 #: A replacement that costs nothing that is clear is told if it replaced at least this share of the step.
 _REPLACED = 0.02
+#: The step of a program that waits for its device differs by this share from process to process.
+_BETWEEN = 0.01
+#: The calls of steps that are alike differ by less than this share.
+_ALIKE = 0.001
 #: Of timers, a larger share of a change means that noise hides the change of the step.
 _LARGEST_SHARE = 2.0
 _AnyNoise: TypeAlias = "Noise | PairNoise | SeriesNoise"
@@ -183,13 +187,14 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
     causes = [_cause(group, alignment, noise, after - before) for group in _sorted(groups, alignment)]
     explained = sum(cause.change_per_step for cause in causes)
     _, error = noise.change(range(len(alignment.nodes)))
+    between = abs(host_speed(alignment).effect) + _BETWEEN * before if isinstance(noise, Noise) else 0.0
     memory, said = find_memory(alignment)
     return CauseReport(
         (*causes, *memory),
         before,
         after,
         after - before - explained,
-        noise.reach * error,
+        noise.reach * error + between,
         alignment.base.runs,
         alignment.new.runs,
         (*notes, *said),
@@ -197,8 +202,11 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
 
 
 def _step_times(alignment: Alignment) -> tuple[float, float]:
-    """The mean time of a step on both sides."""
-    before, after = (float(side.wall.sum(axis=0).mean()) for side in (alignment.base, alignment.new))
+    """The typical time of a step on both sides: the median of steps with the same calls, otherwise the mean."""
+    sides = (alignment.base, alignment.new)
+    pairs = [(side.counts.sum(axis=0), side) for side in sides]
+    is_alike = all(np.ptp(one) <= _ALIKE * one.mean() and len(one) > side.runs for one, side in pairs)
+    before, after = (float((np.median if is_alike else np.mean)(side.wall.sum(axis=0))) for side in sides)
     return before, after
 
 
@@ -220,7 +228,9 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
     step = max(_step_times(alignment))
     if group.kind == "slow rank":
         return True  # it was compared with the other ranks, whose steps are as noisy
-    if not group.is_edit:
+    if group.kind == "stall":
+        return abs(group.change) >= _WORTH * step  # waits come in bursts: `find_slowdowns` has tested them
+    if not group.is_edit or group.kind in ("larger", "smaller"):
         return abs(group.change) >= max(_WORTH * step, _CLEAR * group.error)
     largest = max(abs(busy_change(alignment, node)) for node in (*group.come, *group.gone))
     if group.kind == "moved":

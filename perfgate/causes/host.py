@@ -72,13 +72,14 @@ def _own_times(side: TreeSide, alignment: Alignment) -> Floats:
     """The durations of the host's calls without those of the host's calls in them, (n, s)."""
     host = classes(alignment)["host"]
     busy = np.where(host[:, None], side.busy, 0)
-    own = busy.copy()
+    own: Floats = busy.copy()
     np.subtract.at(own, [node.parent for node in alignment.nodes[1:]], busy[1:])
     return own
 
 
 def _by_run(times: Floats, side: TreeSide) -> Floats:
-    return np.log([max(float(np.median(times[side.run == run])), 1e-12) for run in np.unique(side.run)])
+    found = [max(float(np.median(times[side.run == run])), 1e-12) for run in np.unique(side.run)]
+    return np.asarray(np.log(found))
 
 
 def is_slower_itself(node: int, change: float, speed: HostSpeed) -> bool:

@@ -42,6 +42,8 @@ _PART = 0.05
 #: Thread blocks differ by at least this share. Times change by at least the first, and at most the second part of
 #: what they say; the times of other kernels by at most the third one.
 _BLOCKS, _LEAST, _AT_MOST, _OTHERS = 0.02, 0.5, 2.0, 1.3
+#: The times of a kernel differ by less than this share from process to process.
+_TIMES = 0.05
 
 
 class _Change(Struct, frozen=True, dict=True):
@@ -57,7 +59,7 @@ class _Change(Struct, frozen=True, dict=True):
     @cached_property
     def gained(self) -> Floats:
         """The calls per step that came, less those that went, (n,)."""
-        found = self.alignment.new.counts.mean(axis=1) - self.alignment.base.counts.mean(axis=1)
+        found: Floats = self.alignment.new.counts.mean(axis=1) - self.alignment.base.counts.mean(axis=1)
         return np.where(np.abs(found) < 1e-9, 0.0, found)
 
     @cached_property
@@ -69,7 +71,7 @@ class _Change(Struct, frozen=True, dict=True):
     @cached_property
     def growth(self) -> Floats:
         """The change of the time of the work of each node and what it calls, (n,), in s per step."""
-        found = self.alignment.new.wall.mean(axis=1) - self.alignment.base.wall.mean(axis=1)
+        found: Floats = self.alignment.new.wall.mean(axis=1) - self.alignment.base.wall.mean(axis=1)
         found[~self.is_device] = 0
         for index in range(len(found) - 1, 0, -1):
             found[self.alignment.nodes[index].parent] += found[index]
@@ -132,7 +134,7 @@ def _repeated(change: _Change) -> Finding | None:
     for index in np.flatnonzero(~change.in_backward).tolist():
         forward[names[index]] += calls[index] if not change.gained[index] else -np.inf
     edits = [edit for edit in change.edits if change.in_backward[list(edit.nodes)].all()]
-    come, gone = ([node for edit in edits for node in side(edit)] for side in (lambda e: e.come, lambda e: e.gone))
+    come, gone = [node for edit in edits for node in edit.come], [node for edit in edits for node in edit.gone]
     again = [node for node in come if 0 < change.gained[node] <= forward[names[node]]]
     whole, same, lost = (float(change.growth[nodes].sum()) for nodes in (come, again, gone))
     if len(again) < _FEWEST or whole <= 0 or same < _MOST * whole or -lost > _PART * whole:
@@ -157,12 +159,12 @@ def _larger(change: _Change) -> Finding | None:
     if not len(shown) or not _LEAST < (after - before)[shown].sum() / expected[shown].sum() < _AT_MOST:
         return None
     most = _OTHERS * float((sign * blocks).max())
-    alike = np.flatnonzero((sign * times > _BLOCKS) & (sign * times < most))
+    alike = np.flatnonzero((sign * times > _TIMES) & (sign * times < most))
     swaps = [edit for edit in change.edits if _has_other_kernels(edit, change, sign, most)]
     others = max(
         (abs(float(change.growth[list(edit.nodes)].sum())) for edit in change.edits if edit not in swaps), default=0
     )
-    gone, come = ([node for edit in swaps for node in side(edit)] for side in (lambda e: e.gone, lambda e: e.come))
+    come, gone = [node for edit in swaps for node in edit.come], [node for edit in swaps for node in edit.gone]
     found = change.finding("larger" if sign > 0 else "smaller", gone, come, {*shown.tolist(), *alike.tolist()})
     lead = max(shown.tolist(), key=lambda node: abs(float(after[node] - before[node])))
     if abs(float((after - before)[sorted(found.nodes)].sum())) < others:
