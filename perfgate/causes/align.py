@@ -220,6 +220,8 @@ class Finding(Struct, frozen=True):
     error: float = 0.0
     #: How many times as many thread blocks, or as much time of the host, the new side has.
     factor: float | None = None
+    #: Those of `nodes` whose time is that of a device that idles because of it.
+    idle: frozenset[int] = frozenset()
 
     @property
     def is_edit(self) -> bool:

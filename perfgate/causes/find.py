@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
@@ -37,6 +38,7 @@ from perfgate.causes.kinds import (
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, SeriesNoise, measure_noise
 from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
+from perfgate.causes.precision import types_of
 from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
 from perfgate.causes.recognised import recognised
 from perfgate.causes.series_findings import find_in_series
@@ -68,6 +70,7 @@ def find_causes(
     other_device: bool = False,
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
+    metrics: Sequence[str] = (),
     paired: bool = False,
 ) -> CauseReport:
     """Return what changed between two sides.
@@ -79,6 +82,7 @@ def find_causes(
     other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
     verdicts: the verdicts on these runs; a cause names those that it explains.
     components: by the metric of a verdict, what it is computed from, if that is not the metric itself.
+    metrics: other metrics; the report names those that follow from a cause.
     paired: True if run i of both sides took its steps by turns.
     """
     notes = incomparable(base, new)
@@ -101,10 +105,14 @@ def find_causes(
     hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()
     tree, ranks = place_times(alignment, report.causes, hidden), rank_times(alignment, hidden)
     report = replace(report, tree=tree, ranks=ranks)
-    nodes = [group.nodes for group in _sorted(groups, alignment)]
-    nodes += [frozenset()] * (len(report.causes) - len(nodes))  # causes of memory have no time
-    explanation = Explanation(alignment, report.causes, nodes, components or {})
-    return replace(report, causes=explanation.of(verdicts))
+    own = _sorted(groups, alignment)
+    none = [frozenset[int]()] * (len(report.causes) - len(own))  # causes of memory have no time
+    nodes, idle = [group.nodes for group in own] + none, [group.idle for group in own] + none
+    speed = host_speed(alignment)
+    host = math.copysign(abs(speed.shift) + 2 * speed.scatter, speed.shift) if isinstance(noise, Noise) else 0.0
+    explanation = Explanation(alignment, report.causes, nodes, idle, components or {}, host)
+    told = tuple(metric for metric in metrics if explanation.is_told(metric))
+    return replace(report, causes=explanation.of(verdicts), explained=told)
 
 
 def _with_noise(alignment: Alignment, *, of_metrics: bool, paired: bool) -> tuple[Alignment, _AnyNoise]:
@@ -156,10 +164,10 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
 
 def _priced(edit: Finding, alignment: Alignment, noise: Noise | PairNoise, claimed: set[int]) -> Finding:
     """Return a finding with its cost, and the time that the device idles because of it; claim the nodes."""
-    nodes = edit.nodes | waiting_nodes(edit, alignment, claimed)
-    claimed |= nodes
-    change, error = noise.change(nodes)
-    return replace(edit, nodes=nodes, change=change, error=error)
+    idle = frozenset(waiting_nodes(edit, alignment, claimed))
+    claimed |= idle
+    change, error = noise.change(edit.nodes | idle)
+    return replace(edit, nodes=edit.nodes | idle, idle=idle, change=change, error=error)
 
 
 def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | PairNoise) -> Finding:
@@ -258,6 +266,7 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
         tuple(places),
         source_of(group, alignment),
         factor=group.factor,
+        types=types_of(group.nodes, alignment),
     )
 
 

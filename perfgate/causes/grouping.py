@@ -147,6 +147,7 @@ def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise |
         kind=kind,
         lead=lead,
         nodes=nodes,
+        idle=large.idle | small.idle,
         parents=(*large.parents, *small.parents),
         gone=(*large.gone, *small.gone),
         come=(*large.come, *small.come),

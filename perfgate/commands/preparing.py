@@ -50,6 +50,8 @@ class CheckRequest(Struct, frozen=True):
     own_pairs: bool = False
     #: True if a report shows the runs behind the verdicts.
     with_details: bool = False
+    #: True if causes are wanted even if everything passes.
+    causes: bool = False
 
 
 class Prepared(Struct, frozen=True):

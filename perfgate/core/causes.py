@@ -60,6 +60,8 @@ class Cause(Struct, frozen=True):
     verdicts: tuple[str, ...] = ()
     #: How many times as many thread blocks (`larger`, `smaller`), or as much own time (`host`), the new side has.
     factor: float | None = None
+    #: The type of matrix products before and now, if it differs: `bf16`, `tf32`.
+    types: tuple[str, str] | None = None
 
 
 class PlaceTime(Struct, frozen=True):
@@ -102,6 +104,8 @@ class CauseReport(Struct, frozen=True):
     new_runs: int
     #: The parts that could not be compared, in words.
     notes: tuple[str, ...] = ()
+    #: Metrics that no rule looks at and that follow from a cause.
+    explained: tuple[str, ...] = ()
     #: The call tree of both sides without its small places, and the ranks of a job; for pictures.
     tree: tuple[PlaceTime, ...] = ()
     ranks: tuple[RankTime, ...] = ()
