@@ -40,7 +40,7 @@ _SENTENCES: dict[CauseKind, str] = {
     "host": "compare the processors, other programs and the version of Python, or measure with `perfgate run --paired`",
     "allocator": "every step allocates device memory anew: remove torch.cuda.empty_cache(), or keep its buffers",
     "zeroed": "gradients are set to zero and added to: pass set_to_none=True to zero_grad()",
-    "repeated": "the backward pass computes activations a second time: turn off checkpointing, or use it in fewer layers",
+    "repeated": "the backward pass computes activations again: turn off checkpointing, or use it in fewer layers",
 }
 
 
@@ -74,7 +74,7 @@ def _of_calls(cause: Cause) -> str:
     if not cause.gone or not cause.come:
         return ""
     counts = [sum(count for _, count in calls) for calls in (cause.gone, cause.come)]
-    old = cause.gone[0][0].rpartition("::")[2]
+    old = next((name for name, _ in cause.gone if "Backward" not in name), cause.gone[0][0]).rpartition("::")[2]
     if counts[1] >= 2 * counts[0]:
         return f"{old} was one call, and is {counts[1] / counts[0]:.0f} now: use it again"
     return "compare the calls that are gone and new: a flag, a type, a shape or a version changed"
