@@ -120,9 +120,7 @@ def merged(trees: RunTrees) -> CallTree:
     union, steps = _union_of(trees), min(head.wall.shape[1] for head in heads)
     counts, busy, wall = (np.zeros((0, steps)) for _ in range(3))
     walls: dict[str, list[Floats]] = defaultdict(list)
-    memory: list[Floats] = []
-    blocks: list[Floats] = []
-    errors: list[Floats] = []
+    memory, blocks, errors = list[Floats](), list[Floats](), list[Floats]()
     pooled: set[int] = set()
     for tree in trees:
         one, count = union.place(tree), len(union.nodes)
@@ -132,10 +130,9 @@ def merged(trees: RunTrees) -> CallTree:
         for rank, own in (tree.rank_wall or {tree.rank: tree.wall.mean(axis=1)}).items():
             walls[rank].append(one.wall(own, count))
         pooled |= {int(one.at[node]) for node in tree.pooled}
-        if tree.memory is not None:
-            memory.append(one.wall(tree.memory, count))
-        if tree.blocks is not None:
-            blocks.append(one.wall(tree.blocks, count))
+        for found, table in ((memory, tree.memory), (blocks, tree.blocks)):
+            if table is not None:
+                found.append(one.wall(table, count))
         if tree.error is not None:
             errors.append(one.error(count) / len(heads))
     peaks = [head.peak for head in heads if head.peak is not None]

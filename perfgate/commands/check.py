@@ -117,10 +117,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
-    moved = _unruled(case, is_named)
-    wants_causes = request.causes or any(one.outcome not in ("pass", "skipped") for one in verdicts)
-    causes, unexplained = _explained(case, verdicts, moved) if wants_causes else (None, [])
-    unruled = [one for one in moved if causes is None or one.metric not in causes.explained]
+    causes, unruled, unexplained = _explained(case, verdicts, _unruled(case, is_named), wanted=request.causes)
     baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
     policy = Policy(source.ref, prepared.rules_sha256, baselines_sha256, commit=source.sha)
     if source.ref is not None:
@@ -138,7 +135,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
         baseline=case.baseline.place,
         accept=_to_accept(case, verdicts),
         details=details,
-        unruled=tuple(unruled[:MOST_UNRULED]),
+        unruled=unruled[:MOST_UNRULED],
         unruled_count=len(unruled),
         unknown_facts=case.baseline.unknown_facts if case.baseline.runs else (),
         causes=causes,
@@ -223,12 +220,15 @@ def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[UnruledChange
 
 
 def _explained(
-    case: Case, verdicts: tuple[Verdict, ...], changes: Sequence[UnruledChange]
-) -> tuple[CauseReport | None, list[Problem]]:
-    """Return the causes, and a warning if the base has no trees."""
+    case: Case, verdicts: tuple[Verdict, ...], moved: tuple[UnruledChange, ...], *, wanted: bool
+) -> tuple[CauseReport | None, tuple[UnruledChange, ...], list[Problem]]:
+    """Return the causes, the changes without a rule that follow from none, and a warning if the base has no trees."""
+    if not wanted and all(one.outcome in ("pass", "skipped") for one in verdicts):
+        return None, moved, []
     from perfgate.commands.report_details import explained
 
-    return explained(case, verdicts, [one.metric for one in changes])
+    causes, problems = explained(case, verdicts, [one.metric for one in moved])
+    return causes, tuple(one for one in moved if causes is None or one.metric not in causes.explained), problems
 
 
 def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
