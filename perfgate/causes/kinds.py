@@ -146,14 +146,16 @@ def find_slowdowns(
     found: list[tuple[int, CauseKind]] = []
     masks = classes(alignment)
     is_host = masks["host"] & masks["device"].any()
+    is_wait = [bool(SYNCS.fullmatch(node.name)) for node in alignment.nodes]
     for node in np.argsort(-np.abs(change), kind="stable").tolist():
         worth = _WORTH[alignment.nodes[node].kind in DEVICE_KINDS] * step
         steady = min(abs(change[node]), abs(middle[node])) if change[node] * middle[node] > 0 else 0.0
         is_clear = steady >= worth and abs(change[node]) >= _CLEAR * error[node]
         if node in claimed or not (is_clear or _waits_for_input(node, alignment)):
             continue
-        if is_host[node] and not is_input(node, alignment) and not is_slower_itself(node, float(change[node]), speed):
-            continue
+        own = not is_wait[node] and is_slower_itself(node, float(change[node]), speed)
+        if is_host[node] and not is_input(node, alignment) and not own:
+            continue  # it only waits for the device, or for the whole host
         found.append((node, slowdown_kind(node, float(change[node]), alignment)))
     return found
 

@@ -24,7 +24,7 @@ _ERROR_ACTIONS: Mapping[str, Action] = {
 def accept_change(accept: Acceptance, reference: str) -> NextStep:
     """The step after a change that failed. `allow_step` adds the command that allows it on a ref."""
     if not accept.has_store:
-        return NextStep("find-cause", "compare profiler traces of both sides: they show what changed")
+        return NextStep("find-cause", "profiler traces of both sides show what changed")
     cause = "if the change is intended, "
     if accept.ref is not None and reference == "anchor":
         return accept.step_of_others("approve", cause, "can move the anchor there after the merge")
