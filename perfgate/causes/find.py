@@ -195,7 +195,8 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
     causes = [_cause(group, alignment, noise, after - before) for group in _sorted(groups, alignment)]
     explained = sum(cause.change_per_step for cause in causes)
     _, error = noise.change(range(len(alignment.nodes)))
-    between = abs(host_speed(alignment).effect) + _BETWEEN * before if isinstance(noise, Noise) else 0.0
+    fewest = min(alignment.base.runs, alignment.new.runs)
+    between = abs(host_speed(alignment).effect) + _BETWEEN * before / fewest if isinstance(noise, Noise) else 0.0
     memory, said = find_memory(alignment)
     return CauseReport(
         (*causes, *memory),

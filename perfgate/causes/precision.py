@@ -17,15 +17,23 @@ _TYPES = (
     ("fp16", re.compile(r"(?<!b)f16|h16816|h884|h1688|nvjet_(?:sm\d+_)?hs", re.IGNORECASE)),
     ("fp32", re.compile(r"f32f32|sgemm|simt|ffma", re.IGNORECASE)),
 )
-_is_product = re.compile(r"gemm|nvjet|cutlass|cublas|matmul|wgrad|dgrad|fprop", re.IGNORECASE).search
+_is_product = re.compile(r"gemm|nvjet|cutlass|cublas|matmul", re.IGNORECASE).search
+#: The types that are slower than each one. Names mix up fp16 and bf16, which are as fast.
+_WIDER = {
+    "fp8": ("bf16", "fp16", "tf32", "fp32"),
+    "bf16": ("tf32", "fp32"),
+    "fp16": ("tf32", "fp32"),
+    "tf32": ("fp32",),
+}
 #: The part of the time on each side that one type has.
 _MOST = 0.6
 
 
 def types_of(nodes: Collection[int], alignment: Alignment) -> tuple[str, str] | None:
-    """Return the type of the matrix products of some nodes on both sides, if it is another one."""
-    found = [_type(nodes, alignment, side) for side in (1, -1)]
-    return None if None in found or found[0] == found[1] else (str(found[0]), str(found[1]))
+    """Return the type of the matrix products of some nodes on both sides, if the new one is wider."""
+    before, after = (_type(nodes, alignment, side) for side in (1, -1))
+    is_wider = before in _WIDER and after in _WIDER[before]
+    return (before, after) if before and after and is_wider else None
 
 
 def _type(nodes: Collection[int], alignment: Alignment, sign: int) -> str | None:

@@ -60,7 +60,7 @@ class Cause(Struct, frozen=True):
     verdicts: tuple[str, ...] = ()
     #: How many times as many thread blocks (`larger`, `smaller`), or as much own time (`host`), the new side has.
     factor: float | None = None
-    #: The type of matrix products before and now, if it differs: `bf16`, `tf32`.
+    #: The type of matrix products before and now, if it is wider: `bf16`, `tf32`.
     types: tuple[str, str] | None = None
 
 

@@ -48,8 +48,6 @@ def undo(cause: Cause) -> str:
     """Return what to undo; empty if the cause is none to undo."""
     if cause.change_per_step <= 0:
         return ""
-    if cause.types is not None:
-        return _of_types(*cause.types)
     if cause.kind == "larger":
         return f"{cause.factor:.3g} times as many thread blocks: compare the batch, lengths and widths of the model"
     gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
@@ -57,6 +55,8 @@ def undo(cause: Cause) -> str:
         is_one = re.search(went, gone) and re.search(came, come, re.MULTILINE)
         if cause.kind in ("appeared", "replaced", "more calls") and is_one:
             return sentence
+    if cause.types is not None:
+        return _of_types(*cause.types)
     if cause.kind == "replaced":
         return _of_calls(cause)
     return _SENTENCES.get(cause.kind, "")
