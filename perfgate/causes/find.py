@@ -23,7 +23,7 @@ from perfgate.causes.align import (
 )
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.grouping import grouped
-from perfgate.causes.host import find_host, host_speed, note_of
+from perfgate.causes.host import find_host, host_speed, note_of, with_host_error
 from perfgate.causes.kinds import (
     Edit,
     find_edits,
@@ -56,7 +56,7 @@ _REPLACED = 0.02
 #: The step of a program that waits for its device differs by this share from process to process.
 _BETWEEN = 0.01
 #: The calls of steps that are alike differ by less than this share.
-_ALIKE = 0.001
+_ALIKE = 0.01
 #: Of timers, a larger share of a change means that noise hides the change of the step.
 _LARGEST_SHARE = 2.0
 _AnyNoise: TypeAlias = "Noise | PairNoise | SeriesNoise"
@@ -101,6 +101,8 @@ def find_causes(
         findings, said = _find(alignment, noise, other_device=other_device)
         findings = grouped(findings, alignment, noise)
     groups = [group for group in findings if _matters(group, alignment)]
+    if isinstance(noise, Noise):
+        groups = [with_host_error(group, alignment) if group.is_edit else group for group in groups]
     report = _closed(groups, alignment, noise, (*notes, *said))
     hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()
     tree, ranks = place_times(alignment, report.causes, hidden), rank_times(alignment, hidden)

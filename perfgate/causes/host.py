@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding, TreeSide
 from perfgate.causes.merged import Floats
@@ -101,6 +102,15 @@ def find_host(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: Abs
     lead = max(nodes, key=lambda node: float(speed.base[node]))
     factor = math.exp(speed.shift)
     return Finding("host", frozenset(nodes), lead, (0,), change=change, error=error, factor=factor)
+
+
+def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
+    """Return a finding whose error includes that the host had another speed: as far as it differs between the sides."""
+    is_host = classes(alignment)["host"]
+    host = sorted(node for node in finding.nodes if is_host[node])
+    runs = min(alignment.base.runs, alignment.new.runs)
+    wall = max(float(side.wall[host].mean(axis=1).sum()) for side in (alignment.base, alignment.new))
+    return replace(finding, error=math.hypot(finding.error, wall * host_speed(alignment).shift / math.sqrt(runs)))
 
 
 def note_of(speed: HostSpeed, step: float) -> list[str]:
