@@ -132,7 +132,7 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     children = alignment.children()
     slow = None if other_device or not isinstance(noise, Noise) else find_slow_ranks(alignment, noise)
     claimed = set() if slow is None else set(slow.nodes)
-    edits: list[Finding] = recognised(alignment, claimed)
+    edits = [] if other_device else recognised(alignment, claimed)
     claimed |= {node for edit in edits for node in edit.nodes}
     for edit in find_edits(alignment, claimed):
         nodes = subtree(edit.nodes, children) - claimed

@@ -48,6 +48,8 @@ def undo(cause: Cause) -> str:
     """Return what to undo; empty if the cause is none to undo."""
     if cause.change_per_step <= 0:
         return ""
+    if cause.metric == "total time" and cause.kind == "slower":
+        return "compare its number of calls and shapes; a table with row_limit=-1 has all rows"
     if cause.kind == "larger":
         return f"{cause.factor:.3g} times as many thread blocks: compare the batch, lengths and widths of the model"
     gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))

@@ -243,6 +243,7 @@ UNDONE: dict[str, Cause] = {
     "attention": replace(REPLACED, gone=(("aten::scaled_dot_product_attention", 1.0),), come=(("aten::matmul", 2.0),)),
     "clipping": replace(SLOWER, kind="appeared", come=(("aten::linalg_vector_norm", 77.0),)),
     "larger": replace(SLOWER, kind="larger", factor=1.25),
+    "of a table": CAUSES["all steps"],
     **{kind: replace(SLOWER, kind=kind) for kind in get_args(CauseKind) if kind not in ("larger", "replaced")},
 }
 FOUND = CauseReport((SLOWER, MEMORY), 0.0102, 0.011, 4e-6, 2e-4, 3, 1)
