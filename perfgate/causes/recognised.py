@@ -130,12 +130,14 @@ def _zeroed(change: _Change) -> Finding | None:
 def _repeated(change: _Change) -> Finding | None:
     names = [node.name for node in change.alignment.nodes]
     calls = change.alignment.base.counts.mean(axis=1)
-    forward: dict[str, float] = defaultdict(float)
+    forward, other = defaultdict[str, float](float), defaultdict[str, float](float)
     for index in np.flatnonzero(~change.in_backward).tolist():
-        forward[names[index]] += calls[index] if not change.gained[index] else -np.inf
+        forward[names[index]] += calls[index]
+        other[names[index]] += change.gained[index]  # calls that only moved, such as below CheckpointFunction, are 0
     edits = [edit for edit in change.edits if change.in_backward[list(edit.nodes)].all()]
     come, gone = [node for edit in edits for node in edit.come], [node for edit in edits for node in edit.gone]
-    again = [node for node in come if 0 < change.gained[node] <= forward[names[node]]]
+    as_before = {name for name, gained in other.items() if abs(gained) < 1e-6}
+    again = [node for node in come if names[node] in as_before and change.gained[node] <= forward[names[node]]]
     whole, same, lost = (float(change.growth[nodes].sum()) for nodes in (come, again, gone))
     if len(again) < _FEWEST or whole <= 0 or same < _MOST * whole or -lost > _PART * whole:
         return None
