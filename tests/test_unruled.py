@@ -95,7 +95,7 @@ def test_at_most_five_are_listed_and_all_are_counted() -> None:
 def test_a_long_name_is_one_line() -> None:
     change = UnruledChange("kernel." + 900 * "k", {}, "s", 1.0, 2.0, 1.0, 0.5)
     _, line = answer.unruled(Report(unruled=(change,), unruled_count=1))
-    assert "kkk… (807 more characters) +100%" in line
+    assert "kkk… +100%" in line
     assert len(line) < 220
 
 

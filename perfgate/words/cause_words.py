@@ -10,7 +10,7 @@ from msgspec import Struct
 from perfgate.core import Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.verdicts import verdict_ids
-from perfgate.core.wording import listed, plural
+from perfgate.core.wording import listed, plural, shortened
 from perfgate.words import answer, numbers
 from perfgate.words.undo import undo
 from perfgate.words.work import is_work
@@ -137,11 +137,6 @@ def place(path: Sequence[str]) -> str:
     while len(names) > 3 and len(" / ".join(names)) > _LONGEST_PLACE:
         names[1:3] = ["…"]
     return shortened(" / ".join(names) or "the step itself", _LONGEST_PLACE)
-
-
-def shortened(name: str, longest: int) -> str:
-    """Return a name, or its beginning."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def short(name: str) -> str:

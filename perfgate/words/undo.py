@@ -30,7 +30,7 @@ _DECISIONS = (
 _SENTENCES: dict[CauseKind, str] = {
     "appeared": "remove these calls, or make them in fewer steps",
     "more calls": "look for a new loop, or for a value that is no longer kept",
-    "slower": "the calls are as before: compare the shapes, layouts and types of their inputs",
+    "slower": "compare the shapes, layouts and types of its inputs",
     "sync": "the host waits there for the device: read the value later, or in fewer steps",
     "exposed": "communication no longer runs beside computation: compare bucket sizes, streams and the order of calls",
     "slow rank": "compare the node of this rank with the others: clocks, data, other programs",
@@ -50,7 +50,7 @@ def undo(cause: Cause) -> str:
         return ""
     if cause.metric == "total time" and cause.kind == "slower":
         return "compare its number of calls and shapes; a table with row_limit=-1 has all rows"
-    if cause.kind == "larger":
+    if cause.kind == "larger" and cause.factor is not None:
         return f"{cause.factor:.3g} times as many thread blocks: compare the batch, lengths and widths of the model"
     gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
     for went, came, sentence in _DECISIONS:

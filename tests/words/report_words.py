@@ -283,7 +283,6 @@ def of_causes() -> Iterator[Said]:
         yield say(cause_words.follow, str(count), count)
     for group in cause_words.groups(EXPLAINED):
         yield say(cause_words.steps, group.cause.kind, group)
-    yield say(cause_words.shortened, "", "a long name", 6)
     for case, cause in UNDONE.items():
         yield say(undo, case, cause)
     for value in (8.15e-4, -8.15e-4):
