@@ -61,6 +61,8 @@ def undo(cause: Cause) -> str:
         return _of_types(*cause.types)
     if cause.kind == "replaced":
         return _of_calls(cause)
+    if cause.kind == "appeared" and cause.come:
+        return f"remove {cause.come[0][0]}, or call it in fewer steps"
     return _SENTENCES.get(cause.kind, "")
 
 

@@ -241,6 +241,7 @@ UNDONE: dict[str, Cause] = {
     "other calls": REPLACED,
     "optimizer": replace(REPLACED, gone=(("aten::_fused_adamw_", 1.0),), come=(("aten::mul_", 76.0),)),
     "attention": replace(REPLACED, gone=(("aten::scaled_dot_product_attention", 1.0),), come=(("aten::matmul", 2.0),)),
+    "a call": replace(SLOWER, kind="appeared", come=(("aten::clone", 8.0),)),
     "clipping": replace(SLOWER, kind="appeared", come=(("aten::linalg_vector_norm", 77.0),)),
     "larger": replace(SLOWER, kind="larger", factor=1.25),
     "of a table": CAUSES["all steps"],
