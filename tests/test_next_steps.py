@@ -46,7 +46,7 @@ class Situation:
 
 HEAD = "5e" * 20
 CHANGE = "forward within 5% of baseline"
-CAUSE = "find what made it worse; if the change is intended, "
+CAUSE = "if the change is intended, "
 WHO = "someone who may write to main"
 SITUATIONS = {
     "fail at home": Situation(CHANGE, 120, 200, "approve", f"{CAUSE}approve it", command="perfgate baseline approve "),

@@ -86,16 +86,16 @@ def test_what_noise_explains_is_not_listed() -> None:
     assert unruled_changes(BASE, [run(90, load=0.0219)], lambda _: False)[1] == 0
 
 
-def test_at_most_ten_are_listed_and_all_are_counted() -> None:
+def test_at_most_five_are_listed_and_all_are_counted() -> None:
     base = [run(7 * seed, **{f"t{i}": 0.01 for i in range(30)}) for seed in range(2)]
     found, count = unruled_changes(base, [run(90, **{f"t{i}": 0.02 for i in range(30)})], lambda _: False)
-    assert (len(found), count) == (10, 30)
+    assert (len(found), count) == (5, 30)
 
 
 def test_a_long_name_is_one_line() -> None:
     change = UnruledChange("kernel." + 900 * "k", {}, "s", 1.0, 2.0, 1.0, 0.5)
     _, line = answer.unruled(Report(unruled=(change,), unruled_count=1))
-    assert "kkk… (807 more characters) +100%" in line
+    assert "kkk… +100%" in line
     assert len(line) < 220
 
 

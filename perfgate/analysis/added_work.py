@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from perfgate.core import Series, read_only
+from perfgate.core.details import AddedWork
 from perfgate.core.results import LOOKS
-from perfgate.core.summaries import AddedWork
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
 

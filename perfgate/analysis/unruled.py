@@ -28,12 +28,11 @@ from perfgate.causes.nesting import (
     nesting_of,
 )
 from perfgate.core import Key, Run, Series, UnruledChange
+from perfgate.core.verdicts import MOST_UNRULED
 from perfgate.core.wording import TIMES_OF_RUN, is_machine_metric
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.stats.steady import median, steady_run
 
-#: The largest number of changes in a report.
-MOST_LISTED = 10
 #: The relative change from which a metric is listed, and its multiple of the standard error.
 LEAST_CHANGE, STANDARD_ERRORS = 0.1, 3.0
 #: The relative difference up to which a metric is probably another name of one that a rule names.
@@ -51,9 +50,9 @@ class Size(Struct, frozen=True):
 
 
 def unruled_changes(
-    base: Sequence[Run], new: Sequence[Run], is_named: Callable[[Key], bool]
+    base: Sequence[Run], new: Sequence[Run], is_named: Callable[[Key], bool], most: int | None = MOST_UNRULED
 ) -> tuple[tuple[UnruledChange, ...], int]:
-    """Return the largest changes of metrics that no rule names, at most MOST_LISTED, and the number of all.
+    """Return the largest changes of metrics that no rule names, at most `most`, and the number of all.
 
     The one with the most time comes first. A metric is left out if it had the values of one that a rule names, before
     and now, like the timer of the only micro-step: its change is judged already. `is_named` says whether a rule reads a
@@ -78,7 +77,7 @@ def unruled_changes(
         ruled = _ruled_values(base, measured, named)
         found = [one for one in found if not _is_twin(one[1], ruled)]
     found.sort(key=lambda one: (-one[0], -abs(one[1].change), one[1].metric))
-    return tuple(one for _, one in found[:MOST_LISTED]), len(found)
+    return tuple(one for _, one in found[:most]), len(found)
 
 
 def _ruled_values(

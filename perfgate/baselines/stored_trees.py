@@ -61,9 +61,6 @@ def _stored(tree: CallTree, detail: float) -> TreeDocument:
     least = detail * float(tree.step_times.mean())
     whole = np.maximum(tree.busy.mean(axis=1), tree.wall.mean(axis=1)) >= least
     first = np.full(len(tree.nodes), np.inf) if tree.first is None else tree.first
-    memory = None
-    if tree.memory is not None:
-        memory = [(at, round(size)) for at, size in enumerate(tree.memory.tolist()) if round(size)]
     return TreeDocument(
         ranks=[utf8_text(rank) for rank in tree.ranks],
         steps=tree.steps,
@@ -78,10 +75,16 @@ def _stored(tree: CallTree, detail: float) -> TreeDocument:
         has_steps=tree.has_steps,
         lines=list(lines),
         sources=sources,
-        memory=memory,
+        memory=_whole_numbers(tree.memory),
         peak=tree.peak,
+        blocks=_whole_numbers(tree.blocks),
         pooled=sorted(tree.pooled),
     )
+
+
+def _whole_numbers(values: Floats | None) -> list[tuple[int, int]] | None:
+    """The nodes with a value, and their values; None if none are known."""
+    return None if values is None else [(at, round(one)) for at, one in enumerate(values.tolist()) if round(one)]
 
 
 def _counts(values: Floats) -> list[float | list[float]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, merged
+from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, mean_of, merged
 from perfgate.core.call_trees import CallNode, CallTree, heads_of, trees_with
 from perfgate.core.causes import CauseKind
 
@@ -39,6 +39,8 @@ class TreeSide(Struct, frozen=True):
     memory: Floats | None
     #: The peak of allocated bytes, mean over runs and ranks.
     peak: float | None
+    #: The thread blocks of each node, mean over steps, runs and ranks, (n,); None if no trace has them.
+    blocks: Floats | None = None
 
     @property
     def runs(self) -> int:
@@ -185,6 +187,7 @@ def _side(runs: Sequence[Placed], count: int) -> TreeSide:
         for rank, wall in (run.tree.rank_wall or {}).items():
             walls[rank].append(run.wall(wall, count))
     memory = [run.wall(run.tree.memory, count) for run in runs if run.tree.memory is not None]
+    blocks = [run.wall(run.tree.blocks, count) for run in runs if run.tree.blocks is not None]
     peaks = [run.tree.peak for run in runs if run.tree.peak is not None]
     return TreeSide(
         np.concatenate([run.sums(run.tree.counts, count) for run in runs], axis=1),
@@ -194,8 +197,9 @@ def _side(runs: Sequence[Placed], count: int) -> TreeSide:
         {rank: np.mean(found, axis=0) for rank, found in walls.items()},
         {rank: np.stack(found, axis=1) for rank, found in walls.items()},
         np.stack([run.error(count) for run in runs], axis=1),
-        np.mean(memory, axis=0) if memory else None,
+        mean_of(memory, count),
         float(np.mean(peaks)) if peaks else None,
+        mean_of(blocks, count),
     )
 
 
@@ -214,6 +218,10 @@ class Finding(Struct, frozen=True):
     #: New minus base in s per step, and its standard error.
     change: float = 0.0
     error: float = 0.0
+    #: How many times as many thread blocks, or as much time of the host, the new side has.
+    factor: float | None = None
+    #: Those of `nodes` whose time is that of a device that idles because of it.
+    idle: frozenset[int] = frozenset()
 
     @property
     def is_edit(self) -> bool:

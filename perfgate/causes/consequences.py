@@ -8,6 +8,7 @@ none. Outcomes do not change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from perfgate.causes.align import Alignment
 from perfgate.causes.merged import Floats, Masks
 from perfgate.core.call_trees import DEVICE_KINDS, stable_name
 from perfgate.core.causes import Cause
+from perfgate.core.runtime_calls import ALLOCATIONS, LAUNCHES, SYNCS
 from perfgate.core.verdicts import Verdict, verdict_ids
 
 #: The least part of a metric's change that its cause makes.
@@ -46,6 +48,12 @@ _FAMILIES = {
 }
 
 
+#: Metrics of the host's own times.
+_OF_HOST = ("op.", "range.", "step.runtime", "step.cpu_exec")
+#: Families of metrics of single calls.
+_OF_CALLS = ("op", "kernel", "collective", "work")
+
+
 class _MetricChange(Struct, frozen=True):
     """The change of a metric by node, (n,), and its relative change; None if it is unknown."""
 
@@ -62,10 +70,13 @@ class Explanation(Struct, frozen=True, dict=True):
 
     alignment: Alignment
     causes: Sequence[Cause]
-    #: For each cause; none for causes of memory.
-    nodes: Sequence[Collection[int]]
+    #: For each cause, none for causes of memory; and those of them whose time is that of a device that idles.
+    nodes: Sequence[frozenset[int]]
+    idle: Sequence[frozenset[int]]
     #: The metrics that a derived metric, or an expression, is computed from.
     components: Mapping[str, Collection[str]]
+    #: By how much more than by their own scatter all operators of the host changed, as a logarithm.
+    host: float = 0.0
 
     def of(self, verdicts: Sequence[Verdict]) -> tuple[Cause, ...]:
         """The causes with their verdicts."""
@@ -82,16 +93,32 @@ class Explanation(Struct, frozen=True, dict=True):
         if verdict.metric.startswith(("memory.peak", "memory.reserved")):
             return next((at for at, cause in enumerate(self.causes) if cause.metric == "memory"), None)
         names = self.components.get(verdict.metric, ()) or (verdict.metric,)
-        changes = [change for name in sorted(names) if (change := self._change(name)) is not None]
-        largest = max(changes, key=lambda change: abs(change.relative or 0.0), default=None)
+        changes = [(change, name) for name in sorted(names) if (change := self._change(name)) is not None]
+        largest, name = max(changes, key=lambda one: abs(one[0].relative or 0.0), default=(None, ""))
         if largest is None or not _agrees(verdict, largest, is_derived=names != (verdict.metric,)):
             return None
-        return self._share(largest)
+        return self._share(largest, name)
 
-    def _share(self, change: _MetricChange) -> int | None:
-        """The cause that makes most of a change."""
+    def cause_of_metric(self, metric: str) -> int | None:
+        """The index of the cause of the change of a metric."""
+        change = self._change(metric)
+        return None if change is None else self._share(change, metric)
+
+    def is_told(self, metric: str) -> bool:
+        """True if the change of a metric follows from a cause, or from that of the host as a whole."""
+        found = self._change(metric)
+        times = math.log1p(max(found.relative or 0.0, -0.99)) if found and metric.startswith(_OF_HOST) else 0.0
+        return 0 < times * np.sign(self.host) <= abs(self.host) or self.cause_of_metric(metric) is not None
+
+    def _share(self, change: _MetricChange, metric: str) -> int | None:
+        """The cause that makes most of a change. The time of a call or range follows only if the cause is in it."""
         total = float(change.by_node.sum())
-        parts = self._parts(change.by_node)
+        family = metric.partition(".")[0]
+        if family in _OF_CALLS:
+            pairs = zip(self.nodes, self.idle, strict=True)
+            parts = [float(change.by_node[sorted(own - idle)].sum()) for own, idle in pairs]
+        else:
+            parts = self._parts(change.by_node)
         if total == 0 or not parts:
             return None
         at = max(range(len(parts)), key=lambda at: parts[at] / total)
@@ -125,7 +152,21 @@ class Explanation(Struct, frozen=True, dict=True):
             return self._of_wall(chosen) if name == "exposed" else self._of_busy(chosen)
         if family == "gpu" and name:
             return self._of_device(name)
+        if family == "work":
+            return self._of_work(name)
         return self._of_calls(metric, family, name)
+
+    def _of_work(self, name: str) -> _MetricChange:
+        """The change of exact work: of the time of devices, or of a number of calls; of all of them without a name."""
+        if name == "device_time":
+            return self._of_busy(self._kinds(*DEVICE_KINDS))
+        base, new = (side.counts.mean(axis=1) for side in (self.alignment.base, self.alignment.new))
+        named = {"syncs": SYNCS, "allocations": ALLOCATIONS, "launches": LAUNCHES}.get(name)
+        if named is not None:
+            chosen = np.array([named.fullmatch(node.name) is not None for node in self.alignment.nodes])
+        else:
+            chosen = self._kinds(*{"ops": ("operator",), "copies": ("copy",)}.get(name, ("kernel", "copy", "runtime")))
+        return _MetricChange(np.where(chosen, new - base, 0), None, has_sign=False)
 
     def _of_device(self, name: str) -> _MetricChange | None:
         kernels = self._kinds("kernel", "communication")

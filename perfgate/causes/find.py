@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
@@ -21,13 +23,13 @@ from perfgate.causes.align import (
 )
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.grouping import grouped
+from perfgate.causes.host import find_host, host_speed, note_of, with_host_error
 from perfgate.causes.kinds import (
     Edit,
     find_edits,
     find_machine,
     find_memory,
     find_slowdowns,
-    idle_nodes,
     kind_of,
     many_swaps,
     subtree,
@@ -36,8 +38,11 @@ from perfgate.causes.kinds import (
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, SeriesNoise, measure_noise
 from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
+from perfgate.causes.precision import types_of
 from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
+from perfgate.causes.recognised import recognised
 from perfgate.causes.series_findings import find_in_series
+from perfgate.causes.waiting import waiting_nodes
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
@@ -48,6 +53,10 @@ _WORTH_EDIT = 0.002
 _CLEAR = 3.0
 #: A replacement that costs nothing that is clear is told if it replaced at least this share of the step.
 _REPLACED = 0.02
+#: The step of a program that waits for its device differs by this share from process to process.
+_BETWEEN = 0.01
+#: The calls of steps that are alike differ by less than this share.
+_ALIKE = 0.01
 #: Of timers, a larger share of a change means that noise hides the change of the step.
 _LARGEST_SHARE = 2.0
 _AnyNoise: TypeAlias = "Noise | PairNoise | SeriesNoise"
@@ -61,6 +70,7 @@ def find_causes(
     other_device: bool = False,
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
+    metrics: Sequence[str] = (),
     paired: bool = False,
 ) -> CauseReport:
     """Return what changed between two sides.
@@ -72,6 +82,7 @@ def find_causes(
     other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
     verdicts: the verdicts on these runs; a cause names those that it explains.
     components: by the metric of a verdict, what it is computed from, if that is not the metric itself.
+    metrics: other metrics; the report names those that follow from a cause.
     paired: True if run i of both sides took its steps by turns.
     """
     notes = incomparable(base, new)
@@ -90,14 +101,20 @@ def find_causes(
         findings, said = _find(alignment, noise, other_device=other_device)
         findings = grouped(findings, alignment, noise)
     groups = [group for group in findings if _matters(group, alignment)]
+    if isinstance(noise, Noise):
+        groups = [with_host_error(group, alignment) if group.is_edit else group for group in groups]
     report = _closed(groups, alignment, noise, (*notes, *said))
     hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()
     tree, ranks = place_times(alignment, report.causes, hidden), rank_times(alignment, hidden)
     report = replace(report, tree=tree, ranks=ranks)
-    nodes = [group.nodes for group in _sorted(groups, alignment)]
-    nodes += [frozenset()] * (len(report.causes) - len(nodes))  # causes of memory have no time
-    explanation = Explanation(alignment, report.causes, nodes, components or {})
-    return replace(report, causes=explanation.of(verdicts))
+    own = _sorted(groups, alignment)
+    none = [frozenset[int]()] * (len(report.causes) - len(own))  # causes of memory have no time
+    nodes, idle = [group.nodes for group in own] + none, [group.idle for group in own] + none
+    speed = host_speed(alignment)
+    host = math.copysign(abs(speed.shift) + 2 * speed.scatter, speed.shift) if isinstance(noise, Noise) else 0.0
+    explanation = Explanation(alignment, report.causes, nodes, idle, components or {}, host)
+    told = tuple(metric for metric in metrics if explanation.is_told(metric))
+    return replace(report, causes=explanation.of(verdicts), explained=told)
 
 
 def _with_noise(alignment: Alignment, *, of_metrics: bool, paired: bool) -> tuple[Alignment, _AnyNoise]:
@@ -115,13 +132,13 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     children = alignment.children()
     slow = None if other_device or not isinstance(noise, Noise) else find_slow_ranks(alignment, noise)
     claimed = set() if slow is None else set(slow.nodes)
-    edits: list[Finding] = []
-    for edit in find_edits(alignment):
+    edits = [] if other_device else recognised(alignment, claimed)
+    claimed |= {node for edit in edits for node in edit.nodes}
+    for edit in find_edits(alignment, claimed):
         nodes = subtree(edit.nodes, children) - claimed
-        if not set(edit.nodes) <= claimed:
-            claimed |= nodes
-            edits.append(_of_edit(edit, frozenset(nodes), alignment, noise, children))
-    edits = [_with_idle(edit, alignment, noise, claimed) if edit.kind == "sync" else edit for edit in edits]
+        claimed |= nodes
+        edits.append(_of_edit(edit, frozenset(nodes), alignment, children))
+    edits = [_priced(edit, alignment, noise, claimed) for edit in edits]
     swaps, notes = many_swaps(edits, alignment), []
     if swaps:
         notes.append(f"{len(swaps)} operators run kernels with other names: they are compared by operator")
@@ -136,19 +153,23 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     machine = find_machine(alignment, noise, claimed, other_device=other_device)
     claimed |= set() if machine is None else machine.nodes
     findings = [finding for finding in (slow, *edits, machine) if finding is not None]
-    for node, kind in find_slowdowns(alignment, noise, claimed):
+    speed = host_speed(alignment)
+    for node, kind in find_slowdowns(alignment, noise, speed, claimed):
         change, error = noise.change([node])
         parent = max(alignment.nodes[node].parent, 0)
         findings.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
-    return findings, notes
+        claimed.add(node)
+    if (host := find_host(alignment, noise, speed, claimed)) is not None:
+        findings.append(host)
+    return findings, [*notes, *note_of(speed, _step_times(alignment)[0])]
 
 
-def _with_idle(sync: Finding, alignment: Alignment, noise: Noise | PairNoise, claimed: set[int]) -> Finding:
-    """Return a new synchronisation with the time that the device idles because of it, and claim the nodes."""
-    nodes = sync.nodes | idle_nodes(sync.lead, alignment, claimed)
-    claimed |= nodes
-    change, error = noise.change(nodes)
-    return replace(sync, nodes=nodes, change=change, error=error)
+def _priced(edit: Finding, alignment: Alignment, noise: Noise | PairNoise, claimed: set[int]) -> Finding:
+    """Return a finding with its cost, and the time that the device idles because of it; claim the nodes."""
+    idle = frozenset(waiting_nodes(edit, alignment, claimed))
+    claimed |= idle
+    change, error = noise.change(edit.nodes | idle)
+    return replace(edit, nodes=edit.nodes | idle, idle=idle, change=change, error=error)
 
 
 def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | PairNoise) -> Finding:
@@ -161,16 +182,13 @@ def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | Pair
     return Finding("replaced", nodes, largest.lead, parents, gone, come, change=change, error=error)
 
 
-def _of_edit(
-    edit: Edit, nodes: frozenset[int], alignment: Alignment, noise: Noise | PairNoise, children: dict[int, list[int]]
-) -> Finding:
-    change, error = noise.change(nodes)
+def _of_edit(edit: Edit, nodes: frozenset[int], alignment: Alignment, children: dict[int, list[int]]) -> Finding:
     kind = kind_of(edit, alignment, children)
     shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
     if kind == "sync":
         shown = sync_nodes(subtree(edit.come, children), alignment) or shown
     lead = max(shown, key=lambda node: abs(busy_change(alignment, node)))
-    return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come, change=change, error=error)
+    return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come)
 
 
 def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, notes: tuple[str, ...]) -> CauseReport:
@@ -179,13 +197,15 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
     causes = [_cause(group, alignment, noise, after - before) for group in _sorted(groups, alignment)]
     explained = sum(cause.change_per_step for cause in causes)
     _, error = noise.change(range(len(alignment.nodes)))
+    fewest = min(alignment.base.runs, alignment.new.runs)
+    between = abs(host_speed(alignment).effect) + _BETWEEN * before / fewest if isinstance(noise, Noise) else 0.0
     memory, said = find_memory(alignment)
     return CauseReport(
         (*causes, *memory),
         before,
         after,
         after - before - explained,
-        noise.reach * error,
+        noise.reach * error + between,
         alignment.base.runs,
         alignment.new.runs,
         (*notes, *said),
@@ -193,8 +213,11 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
 
 
 def _step_times(alignment: Alignment) -> tuple[float, float]:
-    """The mean time of a step on both sides."""
-    before, after = (float(side.wall.sum(axis=0).mean()) for side in (alignment.base, alignment.new))
+    """The typical time of a step on both sides: the median of steps with the same calls, otherwise the mean."""
+    sides = (alignment.base, alignment.new)
+    pairs = [(side.counts.sum(axis=0), side) for side in sides]
+    is_alike = all(np.ptp(one) <= _ALIKE * one.mean() and len(one) > side.runs for one, side in pairs)
+    before, after = (float((np.median if is_alike else np.mean)(side.wall.sum(axis=0))) for side in sides)
     return before, after
 
 
@@ -204,7 +227,8 @@ def _sorted(groups: Sequence[Finding], alignment: Alignment) -> list[Finding]:
 
 
 def _where(group: Finding, alignment: Alignment) -> tuple[str, ...]:
-    return ("device",) if group.kind == "machine" else alignment.path(group.lead)
+    whole = {"machine": "device", "host": "host"}.get(group.kind)
+    return alignment.path(group.lead) if whole is None else (whole,)
 
 
 def _matters(group: Finding, alignment: Alignment) -> bool:
@@ -215,7 +239,9 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
     step = max(_step_times(alignment))
     if group.kind == "slow rank":
         return True  # it was compared with the other ranks, whose steps are as noisy
-    if not group.is_edit:
+    if group.kind == "stall":
+        return abs(group.change) >= _WORTH * step  # waits come in bursts: `find_slowdowns` has tested them
+    if not group.is_edit or group.kind in ("larger", "smaller"):
         return abs(group.change) >= max(_WORTH * step, _CLEAR * group.error)
     largest = max(abs(busy_change(alignment, node)) for node in (*group.come, *group.gone))
     if group.kind == "moved":
@@ -242,6 +268,8 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
         _calls(group.come, alignment),
         tuple(places),
         source_of(group, alignment),
+        factor=group.factor,
+        types=types_of(group.nodes, alignment),
     )
 
 
@@ -255,6 +283,8 @@ def _share(change: float, total: float, noise: _AnyNoise) -> float | None:
 
 def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, float], ...]:
     """The names of nodes with the change of their calls a step, the largest change of time first."""
-    order = sorted(nodes, key=lambda node: (-abs(busy_change(alignment, node)), node))
-    counts = [abs(float(alignment.new.counts[node].mean() - alignment.base.counts[node].mean())) for node in order]
-    return tuple((alignment.nodes[node].name, round(count, 3)) for node, count in zip(order, counts, strict=True))
+    found: dict[str, float] = defaultdict(float)
+    for node in sorted(nodes, key=lambda node: (-abs(busy_change(alignment, node)), node)):
+        change = alignment.new.counts[node].mean() - alignment.base.counts[node].mean()
+        found[alignment.nodes[node].name] += abs(float(change))
+    return tuple((name, round(count, 3)) for name, count in found.items())

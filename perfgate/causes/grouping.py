@@ -35,7 +35,7 @@ def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | Pa
 
 
 def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
-    if "slow rank" in (small.kind, large.kind):
+    if {"slow rank", "host"} & {small.kind, large.kind}:
         return False
     if small.is_edit and large.is_edit:
         return (
@@ -147,6 +147,7 @@ def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise |
         kind=kind,
         lead=lead,
         nodes=nodes,
+        idle=large.idle | small.idle,
         parents=(*large.parents, *small.parents),
         gone=(*large.gone, *small.gone),
         come=(*large.come, *small.come),

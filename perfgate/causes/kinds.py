@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -16,21 +16,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.host import HostSpeed, is_slower_itself
 from perfgate.causes.merged import Floats
 from perfgate.causes.noise import Noise, classes, difference_errors, standard_errors
 from perfgate.core.call_trees import DEVICE_KINDS, CallNode
 from perfgate.core.causes import Cause, CauseKind
+from perfgate.core.runtime_calls import SYNCS
 
 #: A difference of counts that differ between steps, in standard errors.
 _CLEAR_COUNT = 4.0
 #: Less than this part of the larger side does not make an edit a replacement.
 _PART = 0.05
 #: Calls that wait for the device, or read one number from it.
-is_sync = re.compile(
-    r"aten::(?:item|_local_scalar_dense|is_nonzero|equal)$|(?:cuda|hip|musa)\w*Synchronize(?:WithFlags)?$"
-    r"|cu(?:Stream|Ctx|Event)Synchronize$|cudaStreamWaitEvent$"
-).match
-_is_wait = re.compile(r"(?:cuda|hip|musa)\w*Synchronize|cu(?:Stream|Ctx|Event)Synchronize").match
+is_sync = re.compile(rf"aten::(?:item|_local_scalar_dense|is_nonzero|equal)|{SYNCS.pattern}").fullmatch
 
 
 class Edit(Struct, frozen=True):
@@ -46,15 +44,15 @@ class Edit(Struct, frozen=True):
         return (*self.gone, *self.come)
 
 
-def find_edits(alignment: Alignment) -> list[Edit]:
-    """Return the edits, from the step down."""
+def find_edits(alignment: Alignment, claimed: Collection[int] = ()) -> list[Edit]:
+    """Return the edits without claimed nodes, from the step down."""
     children = alignment.children()
     less, more = _changed(alignment)
     found: list[Edit] = []
     waiting = [0]
     while waiting:
         parent = waiting.pop(0)
-        below = children.get(parent, [])
+        below = [node for node in children.get(parent, []) if node not in claimed]
         gone = tuple(node for node in below if less[node])
         come = tuple(node for node in below if more[node])
         if gone or come:
@@ -106,7 +104,7 @@ def _waits(come: tuple[int, ...], alignment: Alignment, children: dict[int, list
     """True if what came waits for the device: calls of the runtime, or mostly reading single numbers."""
     base, new, nodes = alignment.base, alignment.new, alignment.nodes
     gained = {node: float(new.counts[node].mean() - base.counts[node].mean()) for node in subtree(come, children)}
-    if any(_is_wait(nodes[node].name) and count > 0 for node, count in gained.items()):
+    if any(SYNCS.fullmatch(nodes[node].name) and count > 0 for node, count in gained.items()):
         return True
     reads = sum(gained[node] for node in come if is_sync(nodes[node].name))
     return reads >= sum(gained[node] for node in come) / 2
@@ -117,30 +115,12 @@ def sync_nodes(nodes: Iterable[int], alignment: Alignment) -> tuple[int, ...]:
     return tuple(sorted(node for node in nodes if is_sync(alignment.nodes[node].name)))
 
 
-#: A device that idles for a larger part of the base's step waits for the host anyway.
-_MOST_IDLE = 0.25
-
-
-def idle_nodes(sync: int, alignment: Alignment, claimed: AbstractSet[int]) -> set[int]:
-    """Return the host's calls in the range of a new synchronisation, whose time is that of an idle device.
-
-    After it, the device's queue is empty. So the device waits for the host's calls until the queue has filled again.
-    Empty if the device of the base waits for the host, too.
-    """
-    nodes, wall = alignment.nodes, alignment.base.wall.mean(axis=1)
-    host = classes(alignment)["host"]
-    if wall[host].sum() > _MOST_IDLE * wall.sum():
-        return set()
-    chain = (sync, *alignment.ancestors(sync))
-    around = next((node for node in chain if nodes[node].kind in ("range", "thread")), 0)
-    inside = subtree([around], alignment.children()) - claimed
-    return {node for node in inside if host[node] and not is_input(node, alignment)}
-
-
 #: The change of one node, in its standard errors, that noise does not explain among many nodes.
 _CLEAR = 5.0
 #: Smaller changes, as a share of the step, are not worth a line: on the host, and on a device.
 _WORTH = {True: 0.003, False: 0.012}
+#: A clear wait for a batch, as a share of the base's step; and the fewest steps that show it.
+_LONG_WAIT, _FEWEST_WAITS = 0.1, 3
 #: Ranges in which a program gets its next batch.
 _is_input = re.compile(
     r"enumerate\(Data|.*data_?loader|(?:\W|_)*(?:(?:get|load|next|fetch|read|prepare|wait)_?)*"
@@ -150,7 +130,9 @@ _is_input = re.compile(
 ).match
 
 
-def find_slowdowns(alignment: Alignment, noise: Noise, claimed: AbstractSet[int]) -> list[tuple[int, CauseKind]]:
+def find_slowdowns(
+    alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: AbstractSet[int]
+) -> list[tuple[int, CauseKind]]:
     """The nodes whose own time of the step changed, and how, without the claimed ones."""
     base, new = alignment.base, alignment.new
     before, after = base.wall.mean(axis=1), new.wall.mean(axis=1)
@@ -162,13 +144,29 @@ def find_slowdowns(alignment: Alignment, noise: Noise, claimed: AbstractSet[int]
     change = after - expected
     step = max(before.sum(), after.sum())
     found: list[tuple[int, CauseKind]] = []
+    masks = classes(alignment)
+    is_host = masks["host"] & masks["device"].any()
+    is_wait = [bool(SYNCS.fullmatch(node.name)) for node in alignment.nodes]
     for node in np.argsort(-np.abs(change), kind="stable").tolist():
         worth = _WORTH[alignment.nodes[node].kind in DEVICE_KINDS] * step
         steady = min(abs(change[node]), abs(middle[node])) if change[node] * middle[node] > 0 else 0.0
-        if steady < worth or abs(change[node]) < _CLEAR * error[node] or node in claimed:
+        is_clear = steady >= worth and abs(change[node]) >= _CLEAR * error[node]
+        if node in claimed or not (is_clear or _waits_for_input(node, alignment)):
             continue
+        own = not is_wait[node] and is_slower_itself(node, float(change[node]), speed)
+        if is_host[node] and not is_input(node, alignment) and not own:
+            continue  # it only waits for the device, or for the whole host
         found.append((node, slowdown_kind(node, float(change[node]), alignment)))
     return found
+
+
+def _waits_for_input(node: int, alignment: Alignment) -> bool:
+    """True if most new steps wait for their batch for clearly longer than any base step; waits come in bursts."""
+    before, after = alignment.base.wall[node], alignment.new.wall[node]
+    if len(before) < _FEWEST_WAITS or len(after) < _FEWEST_WAITS or not is_input(node, alignment):
+        return False
+    least = float(before.max()) + _LONG_WAIT * float(alignment.base.wall.sum(axis=0).mean())
+    return bool(np.mean(after > least) > 0.5)
 
 
 def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:

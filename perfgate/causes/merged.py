@@ -120,8 +120,7 @@ def merged(trees: RunTrees) -> CallTree:
     union, steps = _union_of(trees), min(head.wall.shape[1] for head in heads)
     counts, busy, wall = (np.zeros((0, steps)) for _ in range(3))
     walls: dict[str, list[Floats]] = defaultdict(list)
-    memory: list[Floats] = []
-    errors: list[Floats] = []
+    memory, blocks, errors = list[Floats](), list[Floats](), list[Floats]()
     pooled: set[int] = set()
     for tree in trees:
         one, count = union.place(tree), len(union.nodes)
@@ -131,8 +130,9 @@ def merged(trees: RunTrees) -> CallTree:
         for rank, own in (tree.rank_wall or {tree.rank: tree.wall.mean(axis=1)}).items():
             walls[rank].append(one.wall(own, count))
         pooled |= {int(one.at[node]) for node in tree.pooled}
-        if tree.memory is not None:
-            memory.append(one.wall(tree.memory, count))
+        for found, table in ((memory, tree.memory), (blocks, tree.blocks)):
+            if table is not None:
+                found.append(one.wall(table, count))
         if tree.error is not None:
             errors.append(one.error(count) / len(heads))
     peaks = [head.peak for head in heads if head.peak is not None]
@@ -142,8 +142,9 @@ def merged(trees: RunTrees) -> CallTree:
         counts,
         busy,
         wall,
-        memory=np.mean([grown(one, count) for one in memory], axis=0) if memory else None,
+        memory=mean_of(memory, count),
         peak=float(np.mean(peaks)) if peaks else None,
+        blocks=mean_of(blocks, count),
         first=union.first,
         has_steps=all(head.has_steps for head in heads),
         error=np.sqrt(np.square([grown(one, count) for one in errors]).sum(axis=0)) if errors else None,
@@ -162,6 +163,11 @@ def grown(values: Floats, count: int, value: float = 0.0) -> Floats:
     """Return a table with more rows of this value at its end, (count, ...)."""
     more = count - len(values)
     return np.concatenate([values, np.full((more, *values.shape[1:]), value)]) if more else values
+
+
+def mean_of(tables: Sequence[Floats], count: int) -> Floats | None:
+    """Return the mean of tables of some of `count` nodes; None without any."""
+    return np.mean([grown(one, count) for one in tables], axis=0) if tables else None
 
 
 def in_groups(tree: CallTree, groups: int) -> CallTree:
@@ -216,6 +222,7 @@ def with_pools(tree: CallTree, share: float) -> CallTree:
         busy=tree.busy[kept],
         wall=summed(tree.wall),
         memory=None if tree.memory is None else summed(tree.memory),
+        blocks=None if tree.blocks is None else summed(tree.blocks),
         first=None if tree.first is None else tree.first[kept],
         rank_wall=None if tree.rank_wall is None else {rank: summed(wall) for rank, wall in tree.rank_wall.items()},
         pooled=frozenset(holders),

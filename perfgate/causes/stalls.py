@@ -13,6 +13,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from perfgate.causes.merged import Floats, RunTrees
+from perfgate.core.call_trees import CallTree
 from perfgate.core.units import format_value
 from perfgate.core.wording import listed, plural
 
@@ -51,9 +52,9 @@ def _stalled(run: RunTrees, side: Sequence[RunTrees]) -> _Marks:
     """Return which steps of a run stalled; none if its columns are not steps."""
     times = _times(run) if len({tree.wall.shape[1] for tree in run}) == 1 else np.zeros(0)
     none = np.zeros(len(times), dtype=np.bool_)
-    if not all(tree.has_steps and not tree.steps for tree in run):
+    if not all(map(_has_single_steps, run)):
         return none
-    usual = np.concatenate([_times(one) for one in side if one[0].has_steps and not one[0].steps])
+    usual = np.concatenate([_times(one) for one in side if _has_single_steps(one[0])])
     if len(usual) < _FEWEST_STEPS:
         return none
     middle = float(np.median(usual))
@@ -65,10 +66,22 @@ def _stalled(run: RunTrees, side: Sequence[RunTrees]) -> _Marks:
     return none if bool(found.all()) else np.asarray(found)
 
 
+def _has_single_steps(tree: CallTree) -> bool:
+    """True if each column of a tree is one step, not a group of them."""
+    return tree.has_steps and tree.steps in (0, tree.wall.shape[1])
+
+
 def _without(run: RunTrees, stalled: _Marks) -> RunTrees:
     if not stalled.any():
         return run
     return tuple(
-        replace(tree, counts=tree.counts[:, ~stalled], busy=tree.busy[:, ~stalled], wall=tree.wall[:, ~stalled])
+        replace(
+            tree,
+            counts=tree.counts[:, ~stalled],
+            busy=tree.busy[:, ~stalled],
+            wall=tree.wall[:, ~stalled],
+            steps=0,
+            rank_wall=tree.rank_wall if len(tree.ranks) > 1 else None,
+        )
         for tree in run
     )

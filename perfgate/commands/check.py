@@ -34,6 +34,7 @@ from perfgate.core import (
 )
 from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
+from perfgate.core.verdicts import MOST_UNRULED
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
@@ -57,6 +58,7 @@ from perfgate.workspace.rule_source import with_commit
     help="Plan at most N new runs, and judge after each. [default: 3]",
 )
 @click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
+@click.option("--causes", is_flag=True, help="Look for what changed, even if everything passes.")
 @report_options
 def command(
     options: CommandOptions,
@@ -65,6 +67,7 @@ def command(
     strict: bool,
     looks: int | None,
     propose: str | None,
+    causes: bool,
     publication: Publication,
 ) -> int:
     """Judge new runs by the rules and the stored baseline. The exit code is the answer.
@@ -76,7 +79,9 @@ def command(
     with publication.replaced_if_refused((*options.runs, *options.rules, options.baselines, *options.env)):
         if propose is not None:  # both halves of the command use the same commit
             options = with_commit(options)
-        request = CheckRequest(options, missing_baseline, only, strict, plan, with_details=publication.with_details)
+        request = CheckRequest(
+            options, missing_baseline, only, strict, plan, with_details=publication.with_details, causes=causes
+        )
         with progress():
             report = check(request)
         code = publish(report, publication)
@@ -112,8 +117,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
-    unruled, count = _unruled(case, is_named)
-    causes, unexplained = _explained(case, verdicts)
+    causes, unruled, unexplained = _explained(case, verdicts, _unruled(case, is_named), wanted=request.causes)
     baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
     policy = Policy(source.ref, prepared.rules_sha256, baselines_sha256, commit=source.sha)
     if source.ref is not None:
@@ -131,8 +135,8 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
         baseline=case.baseline.place,
         accept=_to_accept(case, verdicts),
         details=details,
-        unruled=unruled,
-        unruled_count=count,
+        unruled=unruled[:MOST_UNRULED],
+        unruled_count=len(unruled),
         unknown_facts=case.baseline.unknown_facts if case.baseline.runs else (),
         causes=causes,
     )
@@ -206,22 +210,25 @@ def _judged(
     return case, verdicts, noticed, shown
 
 
-def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[UnruledChange, ...], int]:
-    """Return the changes of metrics that no rule reads, as far as they are shown, and their number."""
+def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[UnruledChange, ...]:
+    """Return the changes of metrics that no rule reads."""
     if all(is_named(series.key) for run in case.baseline.runs for series in run.series):
-        return (), 0
+        return ()
     from perfgate.analysis.unruled import unruled_changes
 
-    return unruled_changes(case.baseline.runs, case.new, is_named)
+    return unruled_changes(case.baseline.runs, case.new, is_named, None)[0]
 
 
-def _explained(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[CauseReport | None, list[Problem]]:
-    """Return the causes, and a warning if the base has no trees."""
-    if not any(one.exit_code or one.outcome == "fail" for one in verdicts):
-        return None, []
+def _explained(
+    case: Case, verdicts: tuple[Verdict, ...], moved: tuple[UnruledChange, ...], *, wanted: bool
+) -> tuple[CauseReport | None, tuple[UnruledChange, ...], list[Problem]]:
+    """Return the causes, the changes without a rule that follow from none, and a warning if the base has no trees."""
+    if not wanted and all(one.outcome in ("pass", "skipped") for one in verdicts):
+        return None, moved, []
     from perfgate.commands.report_details import explained
 
-    return explained(case, verdicts)
+    causes, problems = explained(case, verdicts, [one.metric for one in moved])
+    return causes, tuple(one for one in moved if causes is None or one.metric not in causes.explained), problems
 
 
 def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:

@@ -50,6 +50,8 @@ class CheckRequest(Struct, frozen=True):
     own_pairs: bool = False
     #: True if a report shows the runs behind the verdicts.
     with_details: bool = False
+    #: True if causes are wanted even if everything passes.
+    causes: bool = False
 
 
 class Prepared(Struct, frozen=True):
@@ -144,7 +146,7 @@ def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath]
         options.format,
         options.trace_mode,
         conditions=ruleset.conditions,
-        with_calls=any(_needs_calls(asks) for asks in asked),
+        with_calls=prepared.request.causes or any(_needs_calls(asks) for asks in asked),
         mappings=ruleset.mappings,
         shortening=None if prepared.request.own_pairs else partial(_shortening, prepared),
         earlier=earlier,

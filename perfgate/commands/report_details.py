@@ -30,6 +30,7 @@ def causes_of(
     new: Sequence[Run],
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
+    metrics: Sequence[str] = (),
     *,
     paired: bool = False,
 ) -> CauseReport | None:
@@ -44,7 +45,9 @@ def causes_of(
     first: CauseReport | None = None
     for sides in trees_of_runs(whole, new, paired=paired):
         kept, notes = (list(sides), []) if paired else without_stalls(sides)
-        found = find_causes(*kept, other_device=other, verdicts=verdicts, components=components, paired=paired)
+        found = find_causes(
+            *kept, other_device=other, verdicts=verdicts, components=components, metrics=metrics, paired=paired
+        )
         found = replace(found, notes=(*notes, *found.notes))
         if found.causes:
             return found
@@ -52,10 +55,12 @@ def causes_of(
     return first
 
 
-def explained(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[CauseReport | None, list[Problem]]:
+def explained(
+    case: Case, verdicts: tuple[Verdict, ...], metrics: Sequence[str] = ()
+) -> tuple[CauseReport | None, list[Problem]]:
     """Return the causes of a case, and a warning if its base has no trees."""
     base = case.baseline
-    found = causes_of(base.runs, case.new, verdicts, components_of(case.ruleset))
+    found = causes_of(base.runs, case.new, verdicts, components_of(case.ruleset), metrics)
     if not any(run.call_trees for run in case.new):
         return found, []
     if found is not None or base.place is None or not any("torch-trace" in run.format for run in base.runs):

@@ -14,7 +14,8 @@ from perfgate.cli.printing import complain, screen, write_document
 from perfgate.cli.shared import JUDGING, command_options, runs_argument
 from perfgate.commands.preparing import with_pairs
 from perfgate.core import Baseline, Problem
-from perfgate.core.summaries import AddedWork, Proof
+from perfgate.core.details import AddedWork
+from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import naming
 from perfgate.judge.utilization import with_utilization

@@ -77,6 +77,8 @@ class CallTree(Struct, frozen=True):
     rank_wall: Mapping[str, Amounts] | None = None
     #: The nodes that have the wall time and memory of small calls below them, which are not nodes themselves.
     pooled: frozenset[int] = frozenset()
+    #: The thread blocks of all kernels of a node, mean over steps, (n,); None if the trace has no grids.
+    blocks: Amounts | None = None
 
     @property
     def ranks(self) -> tuple[str, ...]:

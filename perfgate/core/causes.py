@@ -6,7 +6,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-#: The kind of a cause. `sync` is a new wait for the device; `exposed` is communication that no longer overlaps work.
+#: The kind of a cause. `sync` is a new wait for the device; `exposed` is communication that no longer overlaps work;
+#: `host` and `machine` are the host and the device as a whole; `causes/recognised.py` says what the last five are.
 CauseKind = Literal[
     "appeared",
     "vanished",
@@ -22,6 +23,12 @@ CauseKind = Literal[
     "stall",
     "memory",
     "machine",
+    "host",
+    "allocator",
+    "zeroed",
+    "repeated",
+    "larger",
+    "smaller",
 ]
 #: The quantity that a cause changes: the time of a step in s, the time of a whole table that does not count steps in s,
 #: or the memory at its peak in B.
@@ -51,6 +58,10 @@ class Cause(Struct, frozen=True):
     source: str = ""
     #: The verdicts that it explains, by their names; see `verdict_ids`.
     verdicts: tuple[str, ...] = ()
+    #: How many times as many thread blocks (`larger`, `smaller`), or as much own time (`host`), the new side has.
+    factor: float | None = None
+    #: The type of matrix products before and now, if it is wider: `bf16`, `tf32`.
+    types: tuple[str, str] | None = None
 
 
 class PlaceTime(Struct, frozen=True):
@@ -93,6 +104,8 @@ class CauseReport(Struct, frozen=True):
     new_runs: int
     #: The parts that could not be compared, in words.
     notes: tuple[str, ...] = ()
+    #: Metrics that no rule looks at and that follow from a cause.
+    explained: tuple[str, ...] = ()
     #: The call tree of both sides without its small places, and the ranks of a job; for pictures.
     tree: tuple[PlaceTime, ...] = ()
     ranks: tuple[RankTime, ...] = ()

@@ -164,3 +164,10 @@ class WorkDifference(Struct, frozen=True):
     varies: bool = False
     #: Where it grew, if the runs have call trees.
     place: WorkPlace | None = None
+
+
+class AddedWork(Struct, frozen=True):
+    """What was added to each step of the user's runs, such as a synchronisation, and the rules that fail then."""
+
+    what: str
+    rules: tuple[str, ...]

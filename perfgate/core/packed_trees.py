@@ -56,7 +56,7 @@ class PackedTrees(LazyTrees):
 
 def _head(tree: CallTree) -> CallTree:
     empty = read_only(np.empty((0, tree.wall.shape[1])))
-    return replace(tree, nodes=(), counts=empty, busy=empty, wall=empty, first=None, memory=None)
+    return replace(tree, nodes=(), counts=empty, busy=empty, wall=empty, first=None, memory=None, blocks=None)
 
 
 def _packed(tree: CallTree) -> tuple[CallTree, list[tuple[Any, ...]], dict[str, _Table], int]:

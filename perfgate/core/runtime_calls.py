@@ -14,7 +14,7 @@ LAUNCHES = re.compile(
 GRAPH_LAUNCHES = re.compile(r"(?:cu|cuda|hip)GraphLaunch\w*")
 #: Calls by which the host waits for a device, copies that are not `Async` included.
 SYNCS = re.compile(
-    r"(?:cu|cuda|hip|ze)[A-Z]\w*Synchronize(?:_\w+)?|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*"
+    r"(?:cu|cuda|hip|musa|ze)[A-Z]\w*Synchronize(?:_\w+)?|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*"
     r"|urQueueFinish|urEventWait|piQueueFinish|piEventsWait"
 )
 #: Calls that allocate or release memory of a device, or pinned memory.

@@ -209,13 +209,6 @@ class Proof(Struct, frozen=True):
     misses: bool = True
 
 
-class AddedWork(Struct, frozen=True):
-    """What was added to each step of the user's runs, such as a synchronisation, and the rules that fail then."""
-
-    what: str
-    rules: tuple[str, ...]
-
-
 #: A way to measure a change: one new run against five base runs, the same pinned to a processor, its CPU time instead
 #: of its wall time, three new runs, or six pairs.
 Way = Literal["separate", "pinned", "cpu-time", "three-runs", "pairs"]

@@ -224,6 +224,10 @@ class MeanChange(Struct, frozen=True):
     change: float
 
 
+#: The largest number of changes without a rule in a report.
+MOST_UNRULED = 5
+
+
 class UnruledChange(Struct, frozen=True):
     """A metric that moved and that no rule names: its usual value on both sides in base units, the mean over ranks.
 

@@ -76,6 +76,11 @@ def clip(text: str, longest: int) -> str:
     return f"{text[:longest]}… ({len(text) - longest} more characters)"
 
 
+def shortened(name: str, longest: int) -> str:
+    """Return a name, or its beginning."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: `1 problem`, `2 problems`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -58,6 +58,8 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     #: (node, bytes); absent if the trace has no memory events.
     memory: list[tuple[int, int]] | None = None
     peak: float | None = None
+    #: (node, thread blocks per step); absent if the trace has no grids.
+    blocks: list[tuple[int, int]] | None = None
     #: The unit in ns, the nodes, and for each rank the differences of their wall times from the mean.
     rank_unit: int = 1
     rank_nodes: list[int] = []
@@ -70,7 +72,11 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         count, names = len(self.parents), len(self.names)
         columns = (self.called, self.first, self.counts, self.busy, self.wall)
         rows = [row for one in (self.counts, self.busy, self.wall) for row in one if isinstance(row, list)]
-        nodes = [*self.rank_nodes, *self.pooled, *(node for node, _ in (*self.sources, *(self.memory or ())))]
+        nodes = [
+            *self.rank_nodes,
+            *self.pooled,
+            *(node for node, _ in (*self.sources, *(self.memory or ()), *(self.blocks or ()))),
+        ]
         return (
             count > 0
             and 0 < self.groups <= MOST_GROUPS
@@ -95,11 +101,6 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
             for at, (parent, name) in enumerate(zip(self.parents, self.called, strict=True))
         )
         first = np.array(self.first, np.float64) * 1e-6
-        memory = None
-        if self.memory is not None:
-            memory = np.zeros(len(nodes))
-            for node, size in self.memory:
-                memory[node] = size
         wall = _table(self.wall, self.groups) * NANOSECOND
         return CallTree(
             "",
@@ -107,8 +108,9 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
             read_only(_table(self.counts, self.groups)),
             read_only(_table(self.busy, self.groups) * NANOSECOND),
             read_only(wall),
-            memory=memory,
+            memory=_column(self.memory, len(nodes)),
             peak=self.peak,
+            blocks=_column(self.blocks, len(nodes)),
             first=read_only(np.where(first < 0, np.inf, first)),
             has_steps=self.has_steps,
             steps=self.steps,
@@ -152,6 +154,16 @@ def read_tree(text: str) -> CallTree | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return found.tree() if found.is_sound else None
+
+
+def _column(known: Sequence[tuple[int, float]] | None, count: int) -> Floats | None:
+    """The values of all nodes, (count,): 0 where none is known."""
+    if known is None:
+        return None
+    found = np.zeros(count)
+    for node, value in known:
+        found[node] = value
+    return found
 
 
 def _table(rows: Sequence[float | Sequence[float]], groups: int) -> Floats:

@@ -62,7 +62,7 @@ def _of_cause(group: CauseGroup) -> _Annotation:
     named = [f"{verdict.outcome}: {cause_words.brief(verdict)}" for verdict in verdicts[:_MOST_NAMED]]
     more = [f"and {len(verdicts) - _MOST_NAMED} more"] if len(verdicts) > _MOST_NAMED else []
     details = [f"{label}: {text}" for label, text in cause_words.details(cause)]
-    steps = [f"→ {step}" for step in cause_words.steps(verdicts)[:1]]
+    steps = [f"→ {step}" for step in cause_words.steps(group)[:2]]
     lines = [f"{cause_words.title(cause)}, {cause_words.cost(cause)}", *details, *named, *more, *steps]
     level: _Level = "error" if any(verdict.exit_code for verdict in verdicts) else "warning"
     at = next((verdict.at for verdict in verdicts if verdict.exit_code), verdicts[0].at)

@@ -32,6 +32,8 @@ class CauseDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     places: tuple[tuple[str, ...], ...]
     gone: tuple[tuple[str, float], ...]
     come: tuple[tuple[str, float], ...]
+    factor: float | None = None
+    types: tuple[str, str] | None = None
 
 
 class CauseSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -164,7 +164,7 @@ def _cause(group: CauseGroup) -> str:
         lines.append(f"  - {cause_words.follow(len(group.verdicts))}: {named}{more}")
         reasons = dict.fromkeys((one.rule, one.why) for one in group.verdicts[:_MOST_NAMED] if one.why)
         lines += [f"  - why {code(rule)}: {prose(why)}" for rule, why in reasons]
-        lines += [f"  - **next:** {prose(step)}" for step in cause_words.steps(group.verdicts)[:1]]
+        lines += [f"  - **next:** {prose(step)}" for step in cause_words.steps(group)[:2]]
     return "\n".join(lines)
 
 

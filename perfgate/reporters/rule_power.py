@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.core import Problem
-from perfgate.core.summaries import AddedWork, Plan, Proof
+from perfgate.core.details import AddedWork
+from perfgate.core.summaries import Plan, Proof
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural, series_name
 from perfgate.reporters.plain_json import encode, members_of, problem

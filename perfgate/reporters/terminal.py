@@ -50,7 +50,9 @@ def render(
 
 def _is_comparison(report: Report) -> bool:
     """True for a comparison without rules: its table is what the user asked for."""
-    return all(verdict.at.line is None for verdict in report.verdicts) and bool(report.verdicts or report.causes)
+    if not report.verdicts:
+        return report.identical or report.causes is not None
+    return all(verdict.at.line is None for verdict in report.verdicts)
 
 
 def _without_measurements(page: Page, report: Report, unread: Sequence[Problem], *, verbose: bool) -> str:

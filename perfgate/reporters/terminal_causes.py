@@ -49,6 +49,6 @@ def _write_cause(page: Page, group: CauseGroup, *, verbose: bool, detailed: bool
     if len(shown) < len(group.verdicts):
         more = plural(len(group.verdicts) - len(shown), "more verdict")
         page.paragraph(f"{more} that follow from it: --verbose shows them", "dim", indent=_INDENT)
-    for step in cause_words.steps(group.verdicts)[:2]:
+    for step in cause_words.steps(group)[:3]:
         page.paragraph(f"→ {step}", "bold", indent=_INDENT)
     page.blank()

@@ -13,6 +13,7 @@ from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.reporters.terminal_parts import INDENT, bar, style_of, write_answer, write_policy, write_problems
 from perfgate.words import answer, cause_words, in_short
 from perfgate.words.in_short import ShortLine
+from perfgate.words.undo import undo
 
 #: The most causes and the most lines of metrics.
 _CAUSES, _LINES = 5, 10
@@ -51,6 +52,8 @@ def _write_causes(page: Page, report: Report) -> None:
         places = [text for label, text in cause_words.details(group.cause) if label == "at"]
         at = f" ({places[0]})" if places else ""
         page.paragraph(f"{group.number}  {cause_words.title(group.cause)}  {cause_words.cost(group.cause)}{at}")
+        if sentence := undo(group.cause):
+            page.paragraph(sentence, indent=INDENT)
     if len(groups) > _CAUSES:
         page.paragraph(f"{plural(len(groups) - _CAUSES, 'smaller cause')} more", "dim", indent=INDENT)
     if not groups:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perfgate.core import OUTCOMES, QUARANTINED, Key, NextStep, Outcome, Policy, PolicyChange, Problem, Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value, printed_base
-from perfgate.core.wording import clip, one_line, plural, series_name
+from perfgate.core.wording import one_line, plural, series_name, shortened
 
 if TYPE_CHECKING:
     from perfgate.core.summaries import Plan
@@ -222,7 +222,7 @@ def unruled(report: Report) -> list[str]:
         unit = display_unit(max(one.base, one.new, key=abs), printed_base(one.metric, one.unit))
         values = f"{format_number(one.base / unit.factor)} → {format_value(one.new, unit.base, unit.symbol)}"
         share = "" if one.share is None else f", {format_number(100 * one.share, 2)}% of the time of the steps"
-        name = clip(series_name(one.metric, one.labels), LONGEST_UNRULED)
+        name = shortened(series_name(one.metric, one.labels), LONGEST_UNRULED)
         lines.append(f"{name} {format_change(one.change)} ({values}{share})")
     return lines
 

@@ -10,8 +10,10 @@ from msgspec import Struct
 from perfgate.core import Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.verdicts import verdict_ids
-from perfgate.core.wording import clip, listed, plural
+from perfgate.core.wording import listed, plural, shortened
 from perfgate.words import answer, numbers
+from perfgate.words.undo import undo
+from perfgate.words.work import is_work
 
 if TYPE_CHECKING:
     from perfgate.core.causes import Cause, CauseReport
@@ -22,13 +24,17 @@ _LONGEST_NAME, _LONGEST_PLACE = 80, 160
 _NAMES_SHOWN = 3
 #: The most ranks of a cause that are named.
 _RANKS_SHOWN = 8
-#: A larger share of the step's change says nothing: causes in both directions nearly cancel.
-_LARGEST_SHARE = 2.0
+#: A larger share of the step's change says nothing: other changes nearly cancel this one.
+_LARGEST_SHARE = 1.1
 _KINDS = {
     "sync": "new synchronisation",
     "exposed": "exposed communication",
     "stall": "input stall",
     "machine": "the device as a whole",
+    "host": "the host as a whole",
+    "larger": "larger inputs",
+    "smaller": "smaller inputs",
+    "zeroed": "gradients added to zeros",
 }
 
 
@@ -86,7 +92,9 @@ def without_cause(found: CauseReport) -> str:
     """Return what is said if no cause was found."""
     if not _has_times(found):
         return "No cause found: the peak of the memory is the same, or nearly."
-    return f"No cause found. Noise can change the whole step by {format_value(found.noise, 's')}."
+    change = abs(found.new_step - found.base_step)
+    size = f"can change the whole step by {format_value(found.noise, 's')}"
+    return f"No cause found. Noise {size}{'' if change <= found.noise else ', which is less than its change'}."
 
 
 def rest(found: CauseReport) -> str:
@@ -126,7 +134,9 @@ def place(path: Sequence[str]) -> str:
     """Return a path as text. A function of the backward pass is in a call of torch that repeats its name."""
     names = list(map(short, path))
     names = [name for at, name in enumerate(names) if name not in names[:at][-1:]]
-    return clip(" / ".join(names) or "the step itself", _LONGEST_PLACE)
+    while len(names) > 3 and len(" / ".join(names)) > _LONGEST_PLACE:
+        names[1:3] = ["…"]
+    return shortened(" / ".join(names) or "the step itself", _LONGEST_PLACE)
 
 
 def short(name: str) -> str:
@@ -143,8 +153,9 @@ def cost(cause: Cause) -> str:
     if cause.metric == "memory":
         return size
     known = cause.share is not None and 0 < cause.share <= _LARGEST_SHARE
+    share = min(cause.share or 0.0, 1.0)
     size += " per step" if cause.metric == "time" else ""
-    return size + (f", {cause.share:.0%} of the change" if known else "")
+    return size + (f", {share:.0%} of the change" if known else "")
 
 
 def details(cause: Cause) -> list[tuple[str, str]]:
@@ -160,7 +171,7 @@ def details(cause: Cause) -> list[tuple[str, str]]:
 
 
 def _calls(calls: Sequence[tuple[str, float]]) -> str:
-    return listed([f"{clip(short(name), _LONGEST_NAME)} x{count:g}" for name, count in calls], _NAMES_SHOWN)
+    return listed([f"{shortened(short(name), _LONGEST_NAME)} x{count:g}" for name, count in calls], _NAMES_SHOWN)
 
 
 def line(cause: Cause) -> str:
@@ -171,10 +182,12 @@ def line(cause: Cause) -> str:
 
 def brief(verdict: Verdict) -> str:
     """Return a verdict in short, without its outcome: `forward median on rank 1 +25.9%`."""
-    name = clip(numbers.what(verdict), _LONGEST_NAME)
+    name = shortened(numbers.what(verdict), _LONGEST_NAME)
     if verdict.outcome == "error":
         return f"{name} ({verdict.reason.replace('-', ' ')})"
     change = verdict.change.estimate if verdict.kind == "change" and verdict.change else None
+    if is_work(verdict):
+        return f"{name} {numbers.measured(verdict)[0]}"
     if change is not None:
         return f"{name} {format_change(change)}"
     value = None if verdict.new is None else verdict.new.estimate
@@ -186,11 +199,15 @@ def follow(count: int) -> str:
     return f"{plural(count, 'verdict')} {'follows' if count == 1 else 'follow'} from it"
 
 
-def steps(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the next steps of verdicts, one for each action, those of the worst first."""
+def steps(group: CauseGroup) -> list[str]:
+    """Return what to undo, and the next steps of the verdicts, one for each action, those of the worst first."""
+    verdicts, own = group.verdicts, undo(group.cause)
     by_action = {one.next_step.action: one.next_step for one in reversed(verdicts) if one.next_step.text}
     found = [by_action.pop(one.next_step.action, None) for one in verdicts]
-    return [answer.next_step(step) for step in found if step is not None]
+    others = [
+        answer.next_step(step) for step in found if step is not None and not (own and step.action == "find-cause")
+    ]
+    return [own, *others] if own else others
 
 
 def signed(value: float) -> str:

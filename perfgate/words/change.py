@@ -129,7 +129,7 @@ def _promise_next_step(result: ChangeResult) -> NextStep | None:
 def paired_next_step(result: ChangeResult) -> NextStep:
     """The shortest next step after the outcome of a change between pairs, whose base needs no approval."""
     if result.of_numbers.outcome == "fail":
-        text = "find what made it worse; if the change is intended, merge it: later pairs compare with it"
+        text = "if the change is intended, merge it: later pairs compare with it"
         return NextStep("merge", text)
     if result.outcome == "pass" or result.of_numbers.outcome != "undecided" or result.excluded:
         return NO_STEP

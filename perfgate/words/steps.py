@@ -24,8 +24,8 @@ _ERROR_ACTIONS: Mapping[str, Action] = {
 def accept_change(accept: Acceptance, reference: str) -> NextStep:
     """The step after a change that failed. `allow_step` adds the command that allows it on a ref."""
     if not accept.has_store:
-        return NextStep("find-cause", "find what made it worse")
-    cause = "find what made it worse; if the change is intended, "
+        return NextStep("find-cause", "profiler traces of both sides show what changed")
+    cause = "if the change is intended, "
     if accept.ref is not None and reference == "anchor":
         return accept.step_of_others("approve", cause, "can move the anchor there after the merge")
     if accept.ref is not None:
@@ -100,7 +100,7 @@ def allow_step(step: NextStep, accept: Acceptance, metric: str, worst: float) ->
     command = accept.allow(metric, worst)
     if command is not None:
         return replace(step, command=command)
-    return NextStep("find-cause", "find what made it worse: without a relative change it cannot be allowed")
+    return NextStep("find-cause", "undo the change: without a relative change it cannot be allowed")
 
 
 def to_accept(accept: Acceptance, verdicts: Iterable[Verdict]) -> NextStep:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from msgspec.structs import replace
 from said import Said, say
@@ -24,9 +25,10 @@ from perfgate.core import (
     Share,
     Verdict,
 )
-from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.causes import Cause, CauseKind, CauseReport
 from perfgate.core.verdicts import UnruledChange
 from perfgate.words import answer, cause_words, in_short, numbers
+from perfgate.words.undo import undo
 
 CHANGE = Verdict(
     *("forward within 5% of baseline", "forward", {}, "median", "fail", "interval", "error", 1, "change", "s"),
@@ -234,6 +236,20 @@ CAUSES: dict[str, Cause] = {
 REPLACED = replace(
     SLOWER, kind="replaced", gone=(("mm", 2.0),), come=(("addmm", 1.0),), places=(SLOWER.where, ("forward", "aten::mm"))
 )
+UNDONE: dict[str, Cause] = {
+    "less time": CAUSES["faster"],
+    "types": replace(REPLACED, types=("bf16", "tf32")),
+    "TF32": replace(REPLACED, types=("tf32", "fp32")),
+    "one call": replace(REPLACED, gone=(("aten::gelu", 6.0),), come=(("aten::mul", 36.0),)),
+    "other calls": REPLACED,
+    "optimizer": replace(REPLACED, gone=(("aten::_fused_adamw_", 1.0),), come=(("aten::mul_", 76.0),)),
+    "attention": replace(REPLACED, gone=(("aten::scaled_dot_product_attention", 1.0),), come=(("aten::matmul", 2.0),)),
+    "a call": replace(SLOWER, kind="appeared", come=(("aten::clone", 8.0),)),
+    "clipping": replace(SLOWER, kind="appeared", come=(("aten::linalg_vector_norm", 77.0),)),
+    "larger": replace(SLOWER, kind="larger", factor=1.25),
+    "of a table": CAUSES["all steps"],
+    **{kind: replace(SLOWER, kind=kind) for kind in get_args(CauseKind) if kind not in ("larger", "replaced")},
+}
 FOUND = CauseReport((SLOWER, MEMORY), 0.0102, 0.011, 4e-6, 2e-4, 3, 1)
 EXPLAINED = replace(REPORT, causes=replace(FOUND, causes=(replace(SLOWER, verdicts=(CHANGE.rule,)), MEMORY)))
 BRIEF: dict[str, Verdict] = {
@@ -277,6 +293,9 @@ def of_causes() -> Iterator[Said]:
         yield say(cause_words.brief, case, verdict)
     for count in (1, 3):
         yield say(cause_words.follow, str(count), count)
-    yield say(cause_words.steps, "", REPORT.verdicts)
+    for group in cause_words.groups(EXPLAINED):
+        yield say(cause_words.steps, group.cause.kind, group)
+    for case, cause in UNDONE.items():
+        yield say(undo, case, cause)
     for value in (8.15e-4, -8.15e-4):
         yield say(cause_words.signed, "", value)

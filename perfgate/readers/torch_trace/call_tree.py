@@ -16,7 +16,7 @@ from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import NOTHING, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes
-from perfgate.readers.torch_trace.event_fields import Int64
+from perfgate.readers.torch_trace.event_fields import Float64, Int64
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.host_calls import Moments, add_host_calls, step_of
 from perfgate.readers.torch_trace.nesting import nest
@@ -33,7 +33,7 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
     made = tables.allocations
     asked = Moments(made.time[live], made.thread[live].astype(np.int64))
     calls = add_host_calls(tables, nodes, union(device.start, device.end), asked)
-    _add_device(tables, nodes, calls.launchers)
+    blocks = _add_device(tables, nodes, calls.launchers)
     count = len(nodes.nodes)
     first = np.where(nodes.has_calls, nodes.first_offset[:count] / _SECOND, np.inf)
     live_bytes = np.bincount(calls.answers, made.size[live].astype(np.float64), count).astype(np.float64)
@@ -45,13 +45,17 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
         read_only(nodes.table("wall") / _SECOND),
         memory=read_only(live_bytes) if len(made.time) else None,
         peak=_peak(tables.memory),
+        blocks=blocks,
         first=read_only(first),
         has_steps=steps.are_marked,
     )
 
 
-def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> None:
-    """Put kernels and copies below the calls that launched them; the work of a device has the time before the host."""
+def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float64 | None:
+    """Put kernels and copies below the calls that launched them, and return the thread blocks of each node.
+
+    The work of a device has the time before the host.
+    """
     device, steps = tables.device, nodes.steps
     parents, step = _launches(tables, nodes.steps, launchers)
     is_comm = _is_communication(tables)
@@ -62,7 +66,7 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> None:
     pairs, inverse = np.unique(kind * width + device.name, return_inverse=True)
     numbers = [nodes.name(texts[pair % width], names[pair // width]) for pair in pairs.tolist()]
     if not numbers:
-        return
+        return None
     found = nodes.children(parents, np.array(numbers, np.int64)[inverse])
     nodes.add_calls(found, step, device.start, device.end - device.start, -1)
     covered = NOTHING
@@ -76,6 +80,9 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> None:
         free = complement(covered, *steps.window)
         nodes.add_wall(found[rows[own]], np.full(own.sum(), -1), low[own], end[own], free)
         covered = join(covered, union(start, end))
+    rows = np.flatnonzero((device.kind == KERNEL) & (step >= 0))
+    blocks = np.bincount(found[rows], device.amount[rows], len(nodes.nodes)) / len(steps)
+    return None if np.isnan(blocks).any() else read_only(blocks)
 
 
 def _is_communication(tables: EventTables) -> Int64:

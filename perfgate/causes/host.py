@@ -1,0 +1,124 @@
+"""The speed of the host as a whole: how long its calls take by themselves, waits not counted.
+
+Other programs, clocks and the version of Python make all calls of the host slower by one factor. What the step loses by
+that depends on how much of the host's work a device hides. So the speed is measured by the own times of operators that
+both sides call as often. On a shared host it differs by a quarter from process to process. So it is a finding only if
+several runs of each side show that it does not vary as much from run to run; otherwise it is part of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.causes.align import Alignment, Finding, TreeSide
+from perfgate.causes.merged import Floats
+from perfgate.causes.noise import Noise, classes, weighted_median
+from perfgate.stats.distributions import t_quantile
+
+#: Fewer operators do not show the speed of the host.
+_FEWEST = 8
+#: The least standard deviation of one run, as a logarithm, and the probability of a finding where nothing changed.
+_FLOOR, _CHANCE = 0.03, 0.005
+#: A smaller effect on the step is not worth a line.
+_WORTH = 0.03
+
+
+class HostSpeed(Struct, frozen=True):
+    """How the host's own times differ between the sides."""
+
+    #: The own time of each node, without the host's calls in it, on both sides, (n,) each, in s per step.
+    base: Floats
+    new: Floats
+    #: ln(new / base) of operators as a whole, and its scatter; and the logarithms of the times of each run.
+    shift: float
+    scatter: float
+    runs: tuple[Floats, Floats]
+    #: What the shift does to the step, in s, if devices hide as much of the host's work as in the base.
+    effect: float
+
+    @property
+    def is_clear(self) -> bool:
+        """True if the speed differs by more than it does between the runs of a side."""
+        freedom = sum(len(side) - 1 for side in self.runs)
+        if min(map(len, self.runs)) < 2:
+            return False
+        variance = sum(float(((side - side.mean()) ** 2).sum()) for side in self.runs) / freedom
+        error = math.sqrt(max(variance, _FLOOR**2) * sum(1 / len(side) for side in self.runs))
+        return abs(self.shift) > t_quantile(freedom, 1 - _CHANCE / 2) * error
+
+
+def host_speed(alignment: Alignment) -> HostSpeed:
+    """Measure the speed of the host on both sides."""
+    base, new = (_own_times(side, alignment) for side in (alignment.base, alignment.new))
+    before, after = (np.median(own, axis=1) for own in (base, new))
+    calls = [side.counts.mean(axis=1) for side in (alignment.base, alignment.new)]
+    is_operator = np.array([node.kind == "operator" for node in alignment.nodes])
+    chosen = is_operator & (np.abs(calls[0] - calls[1]) < 1e-9) & (np.minimum(before, after) > 0)
+    if chosen.sum() < _FEWEST:
+        return HostSpeed(before, after, 0.0, 0.0, (np.zeros(1), np.zeros(1)), 0.0)
+    ratios, weights = np.log(after[chosen] / before[chosen]), np.sqrt(before[chosen] + after[chosen])
+    shift = weighted_median(ratios, weights)
+    runs = (_by_run(base[chosen].sum(axis=0), alignment.base), _by_run(new[chosen].sum(axis=0), alignment.new))
+    wall = float(alignment.base.wall[classes(alignment)["host"]].mean(axis=1).sum())
+    scatter = 1.4826 * weighted_median(np.abs(ratios - shift), weights)
+    return HostSpeed(before, after, shift, scatter, runs, wall * math.expm1(shift))
+
+
+def _own_times(side: TreeSide, alignment: Alignment) -> Floats:
+    """The durations of the host's calls without those of the host's calls in them, (n, s)."""
+    host = classes(alignment)["host"]
+    busy = np.where(host[:, None], side.busy, 0)
+    own: Floats = busy.copy()
+    np.subtract.at(own, [node.parent for node in alignment.nodes[1:]], busy[1:])
+    return own
+
+
+def _by_run(times: Floats, side: TreeSide) -> Floats:
+    found = [max(float(np.median(times[side.run == run])), 1e-12) for run in np.unique(side.run)]
+    return np.asarray(np.log(found))
+
+
+def is_slower_itself(node: int, change: float, speed: HostSpeed) -> bool:
+    """True if a node's own time changed with its time of the step, by more than that of the whole host.
+
+    Where the host is slower as a whole, a device hides less of its work: some calls seem to be much slower.
+    """
+    own = float(speed.new[node] - speed.base[node] * math.exp(speed.shift))
+    return own * change > 0 and abs(own) > abs(change) / 2
+
+
+def find_host(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: AbstractSet[int]) -> Finding | None:
+    """Return the finding that the host became faster or slower as a whole."""
+    step = float(alignment.base.wall.mean(axis=1).sum())
+    nodes = [node for node in np.flatnonzero(classes(alignment)["host"]).tolist() if node not in claimed]
+    if not speed.is_clear or speed.scatter > abs(speed.shift) or abs(speed.effect) < _WORTH * step or not nodes:
+        return None
+    change, error = noise.change(nodes)
+    lead = max(nodes, key=lambda node: float(speed.base[node]))
+    factor = math.exp(speed.shift)
+    return Finding("host", frozenset(nodes), lead, (0,), change=change, error=error, factor=factor)
+
+
+def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
+    """Return a finding whose error includes that the host had another speed: as far as it differs between the sides."""
+    is_host = classes(alignment)["host"]
+    host = sorted(node for node in finding.nodes if is_host[node])
+    runs = min(alignment.base.runs, alignment.new.runs)
+    wall = max(float(side.wall[host].mean(axis=1).sum()) for side in (alignment.base, alignment.new))
+    return replace(finding, error=math.hypot(finding.error, wall * host_speed(alignment).shift / math.sqrt(runs)))
+
+
+def note_of(speed: HostSpeed, step: float) -> list[str]:
+    """Return what is said if the host was slower as a whole, and that is no finding."""
+    if speed.is_clear or abs(speed.effect) < _WORTH * step:
+        return []
+    times = f"{math.exp(speed.shift):.2f} times as long"
+    return [
+        f"all operators of the host took {times}: other programs or clocks can do that. To tell, measure both sides by "
+        "turns (`perfgate run --paired`), or give several runs a side"
+    ]

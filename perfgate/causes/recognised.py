@@ -1,0 +1,192 @@
+"""Changes that one decision makes at many places, recognised as a whole: each is one finding.
+
+They are looked for before single edits, in the order of `_RECOGNISERS`; a node belongs to the first that claims it.
+
+| kind | what shows it |
+|---|---|
+| allocator | calls that allocate or free memory of the device in every step, where the base makes fewer |
+| zeroed | gradients are set to zero and then added to, where the base sets them to None |
+| repeated | the backward pass calls operators of the forward pass, which is as before: checkpointing |
+| larger, smaller | the same operators; kernels have other numbers of thread blocks, and times that follow them |
+
+Thread blocks follow the shapes of inputs, without `record_shapes`. But an operator may choose another kernel for other
+shapes, and some matrix products have as many blocks for every shape. So kernels belong to the finding, too, if their
+operators are called as before, and their times changed by no more than the blocks of others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection
+from functools import cached_property
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.kinds import Edit, find_edits, subtree
+from perfgate.causes.merged import Floats, Masks
+from perfgate.core.call_trees import DEVICE_KINDS
+from perfgate.core.causes import CauseKind
+from perfgate.core.runtime_calls import ALLOCATIONS
+
+is_backward = re.compile(r"(?:autograd::engine::evaluate_function: )?(?:torch::)?(?:autograd::|\w+Backward\d*$)").match
+_is_zeroing = re.compile(r"aten::(?:_foreach_)?zero_$|aten::fill_$").match
+_is_adding = re.compile(r"aten::(?:_foreach_)?add_?$").match
+#: The part of the new work in the backward pass that calls of the forward pass explain, and the least number of these.
+_MOST, _FEWEST = 0.8, 3
+#: Work that went takes less than this part of the work that came.
+_PART = 0.05
+#: Thread blocks differ by at least this share. Times change by at least the first, and at most the second part of
+#: what they say; the times of other kernels by at most the third one.
+_BLOCKS, _LEAST, _AT_MOST, _OTHERS = 0.02, 0.5, 2.0, 1.3
+#: The times of a kernel differ by less than this share from process to process.
+_TIMES = 0.05
+
+
+class _Change(Struct, frozen=True, dict=True):
+    """What changed in an alignment, without the nodes that something explains already."""
+
+    alignment: Alignment
+    claimed: Collection[int]
+
+    @cached_property
+    def edits(self) -> list[Edit]:
+        return find_edits(self.alignment, self.claimed)
+
+    @cached_property
+    def gained(self) -> Floats:
+        """The calls per step that came, less those that went, (n,)."""
+        found: Floats = self.alignment.new.counts.mean(axis=1) - self.alignment.base.counts.mean(axis=1)
+        return np.where(np.abs(found) < 1e-9, 0.0, found)
+
+    @cached_property
+    def is_device(self) -> Masks:
+        """True for the work of a device; in programs without one, for all calls, (n,)."""
+        found = np.array([node.kind in DEVICE_KINDS for node in self.alignment.nodes], bool)
+        return found if found.any() else ~found
+
+    @cached_property
+    def growth(self) -> Floats:
+        """The change of the time of the work of each node and what it calls, (n,), in s per step."""
+        found: Floats = self.alignment.new.wall.mean(axis=1) - self.alignment.base.wall.mean(axis=1)
+        found[~self.is_device] = 0
+        for index in range(len(found) - 1, 0, -1):
+            found[self.alignment.nodes[index].parent] += found[index]
+        return found
+
+    @cached_property
+    def in_backward(self) -> Masks:
+        """True for calls of the backward pass, (n,)."""
+        found = np.zeros(len(self.alignment.nodes), bool)
+        for index, node in enumerate(self.alignment.nodes[1:], 1):
+            found[index] = found[node.parent] or is_backward(node.name)
+        return found
+
+    def finding(self, kind: CauseKind, gone: list[int], come: list[int], more: Collection[int] = ()) -> Finding:
+        """Return the finding that calls came and went, without its cost. `more` are nodes whose time it explains."""
+        nodes = frozenset(subtree((*gone, *come), self.alignment.children())) | frozenset(more)
+        lead = max((*come, *more), key=lambda node: (abs(float(self.growth[node])), -node))
+        parents = dict.fromkeys(self.alignment.nodes[node].parent for node in (*come, *gone, *sorted(more)))
+        return Finding(kind, nodes, lead, tuple(parents), tuple(gone), tuple(come))
+
+
+def recognised(alignment: Alignment, claimed: Collection[int]) -> list[Finding]:
+    """Return the findings without their costs; no node is in two of them, or claimed."""
+    found: list[Finding] = []
+    taken = frozenset(claimed)
+    for recognise in _RECOGNISERS:
+        one = recognise(_Change(alignment, taken))
+        if one is not None:
+            found.append(one)
+            taken |= one.nodes
+    return found
+
+
+def _allocator(change: _Change) -> Finding | None:
+    nodes, children = change.alignment.nodes, change.alignment.children()
+    changed = subtree([node for edit in change.edits for node in edit.nodes], children)
+    calls = [node for node in sorted(changed) if ALLOCATIONS.fullmatch(nodes[node].name)]
+    come = [node for node in calls if nodes[node].kind == "runtime" and change.gained[node] > 0]
+    if not come or change.gained[calls].sum() < 1:
+        return None
+    longest = max(come, key=lambda node: float(change.alignment.new.busy[node].mean()))
+    return replace(change.finding("allocator", [], come), lead=longest)
+
+
+def _zeroed(change: _Change) -> Finding | None:
+    nodes = change.alignment.nodes
+    came = [node for edit in change.edits for node in edit.come]
+    zeroing = [node for node in came if _is_zeroing(nodes[node].name) and not change.in_backward[node]]
+    edits = [edit for edit in change.edits if nodes[edit.parent].name.endswith("AccumulateGrad")]
+    adding = [node for edit in edits for node in edit.come if _is_adding(nodes[node].name)]
+    if not zeroing or not adding:
+        return None
+    return change.finding("zeroed", [node for edit in edits for node in edit.gone], [*adding, *zeroing])
+
+
+def _repeated(change: _Change) -> Finding | None:
+    names = [node.name for node in change.alignment.nodes]
+    calls = change.alignment.base.counts.mean(axis=1)
+    forward, other = defaultdict[str, float](float), defaultdict[str, float](float)
+    for index in np.flatnonzero(~change.in_backward).tolist():
+        forward[names[index]] += calls[index]
+        other[names[index]] += change.gained[index]  # calls that only moved, such as below CheckpointFunction, are 0
+    edits = [edit for edit in change.edits if change.in_backward[list(edit.nodes)].all()]
+    come, gone = [node for edit in edits for node in edit.come], [node for edit in edits for node in edit.gone]
+    as_before = {name for name, gained in other.items() if abs(gained) < 1e-6}
+    again = [node for node in come if names[node] in as_before and change.gained[node] <= forward[names[node]]]
+    whole, same, lost = (float(change.growth[nodes].sum()) for nodes in (come, again, gone))
+    if len(again) < _FEWEST or whole <= 0 or same < _MOST * whole or -lost > _PART * whole:
+        return None
+    return change.finding("repeated", gone, come)
+
+
+def _larger(change: _Change) -> Finding | None:
+    base, new, nodes = change.alignment.base, change.alignment.new, change.alignment.nodes
+    if base.blocks is None or new.blocks is None:
+        return None
+    before, after = (side.wall.mean(axis=1) for side in (base, new))
+    kept = np.array([node.kind == "kernel" for node in nodes]) & (change.gained == 0) & (np.minimum(before, after) > 0)
+    kept[sorted(change.claimed)] = False
+    blocks = np.log(
+        np.where(kept & (new.blocks > 0), new.blocks, 1) / np.where(kept & (base.blocks > 0), base.blocks, 1)
+    )
+    times = np.log(np.where(kept, after, 1) / np.where(kept, before, 1))
+    expected = before * np.expm1(blocks)
+    sign = float(np.sign(expected.sum()))
+    shown = np.flatnonzero(sign * blocks > _BLOCKS)
+    if not len(shown) or not _LEAST < (after - before)[shown].sum() / expected[shown].sum() < _AT_MOST:
+        return None
+    most = _OTHERS * float((sign * blocks).max())
+    alike = np.flatnonzero((sign * times > _TIMES) & (sign * times < most))
+    swaps = [edit for edit in change.edits if _has_other_kernels(edit, change, sign, most)]
+    others = max(
+        (abs(float(change.growth[list(edit.nodes)].sum())) for edit in change.edits if edit not in swaps), default=0
+    )
+    come, gone = [node for edit in swaps for node in edit.come], [node for edit in swaps for node in edit.gone]
+    found = change.finding("larger" if sign > 0 else "smaller", gone, come, {*shown.tolist(), *alike.tolist()})
+    lead = max(shown.tolist(), key=lambda node: abs(float(after[node] - before[node])))
+    if abs(float((after - before)[sorted(found.nodes)].sum())) < others:
+        return None
+    return replace(found, lead=nodes[lead].parent or lead, factor=float(np.exp(blocks[lead])))
+
+
+def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) -> bool:
+    """True if an operator that is called as before runs other kernels, for a time that larger inputs explain."""
+    nodes = change.alignment.nodes
+    is_own = all(nodes[node].kind in (*DEVICE_KINDS, "runtime") for node in edit.nodes)
+    if nodes[edit.parent].kind != "operator" or not is_own:
+        return False
+    below = sorted(subtree([edit.parent], change.alignment.children()))
+    before, after = (
+        float(side.wall[below].mean(axis=1)[change.is_device[below]].sum())
+        for side in (change.alignment.base, change.alignment.new)
+    )
+    return before > 0 and 0 < sign * np.log(max(after, 1e-12) / before) < most
+
+
+#: In this order.
+_RECOGNISERS = (_allocator, _zeroed, _repeated, _larger)
