@@ -20,6 +20,7 @@ from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, d
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
 from perfgate.core import Fact, MissingBaseline, Report
+from perfgate.core.runs import same_fact
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.pinning import Cpus, parse_cpus
 from perfgate.measuring.programs import Stopped, stopped_by_signals
@@ -27,6 +28,7 @@ from perfgate.measuring.until_settled import MeasuringOptions, StopRule, Tell, r
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import CommandOptions, Refused, typed_path
+from perfgate.workspace.surroundings import PACKAGE_FACTS
 
 
 def processors(text: str) -> Cpus:
@@ -237,16 +239,19 @@ def _judged(
 
     Parameters
     ----------
-    noted: the facts of the machine, by the files that have them.
+    noted: the facts of the machine, by the files that have them. A program that states other versions of packages has
+        an environment of its own.
     """
     names = tuple(typed_path(str(path)) for path in paths)
     options = replace(prepared.request.options, runs=names, env=(*noted, *prepared.request.options.env))
-    look = replace(
-        prepared,
-        request=replace(prepared.request, options=options),
-        facts=lambda: read_facts([*noted.values(), prepared.facts()]),
-    )
-    report = judged(look, read_new(look, names, earlier))
+    look = replace(prepared, request=replace(prepared.request, options=options))
+    runs = read_new(look, names, earlier)
+    own = {name: fact for run in runs for name, fact in run.environment.items() if name in PACKAGE_FACTS}
+    measured = [
+        {name: fact for name, fact in facts.items() if name not in own or same_fact(fact, own[name])}
+        for facts in noted.values()
+    ]
+    report = judged(replace(look, facts=lambda: read_facts([*measured, prepared.facts()])), runs)
     return report if paths else replace(report, verdicts=(), problems=())
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from perfgate.core.baseline import KnownNoise, PooledRuns
 from perfgate.core.causes import CauseReport
-from perfgate.core.details import ReportDetails, WorkDifference
+from perfgate.core.details import FactChange, ReportDetails, WorkDifference
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 from perfgate.core.wording import member_name, series_name, utf8_text
@@ -271,6 +271,8 @@ class Report(Struct, frozen=True):
     unruled_count: int = 0
     #: Identity facts of the machine that neither the new runs nor the base have.
     unknown_facts: tuple[str, ...] = ()
+    #: What else changed: the facts that differ between base and new runs. They decide nothing.
+    fact_changes: tuple[FactChange, ...] = ()
     #: For a comparison of traces: what changed between the two sides.
     causes: CauseReport | None = None
     #: True for a comparison of files with their own copies: nothing was judged.

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Key, Report, Run
 from perfgate.core.file_mappings import FileMapping
+from perfgate.core.runs import OF_BASE
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import (
@@ -253,7 +254,9 @@ def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairin
             one = longer[0]
             counts = f"{len(one.values)} steps of {one.key.metric}, the other side {lengths[one.key]}"
             lines.append(f"pair {number}: the {side} side took {counts}: using as many steps as both have")
-    document = {"schema": "perfgate.results/1", "environment": dict(runs["new"].environment), "series": rows}
+    base, new = (dict(runs[side].environment) for side in SIDES)
+    facts = new | {f"{OF_BASE}{name}": fact for name, fact in base.items() if new.get(name) != fact}
+    document = {"schema": "perfgate.results/1", "environment": facts, "series": rows}
     replace_file(str(path), (json.dumps(document) + "\n").encode())
     return lines
 

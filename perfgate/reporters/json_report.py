@@ -125,6 +125,8 @@ def render(report: Report) -> str:
         document["identical"] = True
     if report.unknown_facts:
         document["unknown_facts"] = report.unknown_facts
+    if report.fact_changes:
+        document["fact_changes"] = report.fact_changes
     if report.unruled:
         document |= {"unruled": report.unruled, "unruled_count": report.unruled_count}
     return encode(document)

@@ -50,6 +50,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     word, counts = answer.headline(report)
     origin = ", ".join(f"{name} {code(value)}" for name, value in answer.origin(report))
     lines = [f"**{answer.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", *([origin, ""] if origin else [])]
+    lines += [prose(also), ""] if (also := answer.what_else(report)) else []
     room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
     left_out = 0
     for section in _sections(report):

@@ -134,11 +134,13 @@ def _write_answer(page: Page, report: Report) -> None:
 
 
 def _write_notices(page: Page, report: Report) -> None:
-    """The lines about the whole report: differences of the policy, changes without a rule, and unknown facts."""
+    """The lines about the whole report: differences of the policy, changes without a rule, and facts."""
     for line in answer.rule_differences(report.policy) if report.policy.changes else ():
         page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
     for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=_INDENT if i else 0)
+    if also := answer.what_else(report):
+        page.paragraph(also)
     for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts)):
         page.paragraph(line, "dim")
 

@@ -26,6 +26,7 @@ from perfgate.core import (
 from perfgate.core.causes import Cause, CauseKind, CauseReport, PlaceTime, RankTime
 from perfgate.core.details import (
     QUANTILES,
+    FactChange,
     LevelDetails,
     MachineChannel,
     MachineTrace,
@@ -235,6 +236,7 @@ def _report(**fields: Any) -> Report:
     return Report(**fields)
 
 
+words = st.lists(text, max_size=2).map(tuple)
 plain_reports = st.builds(
     _report,
     outcome=st.sampled_from(OUTCOMES),
@@ -248,5 +250,6 @@ plain_reports = st.builds(
     baseline=maybe_text,
     accept=next_steps,
     details=evidences,
+    fact_changes=st.lists(st.builds(FactChange, text, words, words, st.booleans()), max_size=2).map(tuple),
 )
 reports = st.builds(_explained, plain_reports, st.none() | cause_reports)

@@ -25,6 +25,7 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.details import FactChange
 from perfgate.core.verdicts import UnruledChange
 from perfgate.words import answer, cause_words, numbers
 
@@ -204,6 +205,11 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.unruled, "more", replace(REPORT, unruled=(UNRULED,), unruled_count=9))
     yield say(answer.unknown_facts, "", REPORT)
     yield say(answer.unknown_facts, "only passes", replace(REPORT, verdicts=(PASSED,)))
+    driver = FactChange("driver", ("550.54", "555.1"), ("560.28",), claimed=False)
+    changes = (driver, *(FactChange(f"f{i}", ("a" * (70 if i == 0 else 1),), ("b",), claimed=True) for i in range(12)))
+    for count in (0, 1, 3, 13):
+        yield say(answer.what_else, f"{count} facts", replace(REPORT, fact_changes=changes[:count]))
+    yield say(answer.what_else, "only claimed", replace(REPORT, fact_changes=changes[1:2]))
     noisy = [replace(CHANGE, metric=f"m{i}", noise=replace(NOISE, runs=40 + i, deviation=0.01 * i)) for i in range(5)]
     for count in (0, 1, 3, 5):
         yield say(answer.learned_noise, f"{count} metrics", noisy[:count])
