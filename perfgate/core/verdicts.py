@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from perfgate.core.attribution import Attribution
 from perfgate.core.baseline import KnownNoise, PooledRuns
 from perfgate.core.causes import CauseReport
 from perfgate.core.details import FactChange, ReportDetails, WorkDifference
@@ -157,6 +158,8 @@ class Verdict(Struct, frozen=True):
     quarantine: Quarantine | None = None
     #: The remembered runs that say more about the same question.
     pooled: PooledRuns | None = None
+    #: The effects of code and environment, if both were measured with old and new.
+    attribution: Attribution | None = None
 
     @property
     def is_quarantined(self) -> bool:

@@ -198,6 +198,8 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     if has_details:
         page.blank()
     _write_row(page, verdict, layout)
+    for name, text in numbers.attributed(verdict).items():
+        page.paragraph(f"{name}: {text}", "bold", indent=_INDENT)
     if has_details:
         page.paragraph(verdict.message, indent=_INDENT)
         if verdict.next_step.text:

@@ -1,0 +1,56 @@
+"""The words about the effects of code and environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perfgate.core.attribution import Attribution, Changed, FactorEffect
+from perfgate.core.units import format_change, format_confidence
+
+_CHANGED: Mapping[Changed, str] = {
+    "code": "the code",
+    "environment": "the environment",
+    "both": "both",
+    "neither": "neither",
+    "unclear": "not clear, make more repetitions",
+}
+_COMBINATIONS = {
+    "new-code": "the new code does not run in the old environment",
+    "new-environment": "the old code does not run in the new environment",
+}
+#: Where each effect was measured, if a combination does not run.
+_MEASURED = {
+    "new-code": "the code was compared in the new environment, and the environment with the old code",
+    "new-environment": "the code was compared in the old environment, and the environment with the new code",
+}
+
+
+def attribution(found: Attribution) -> str:
+    """Return the word and both effects: `the code; code +4.9% [+4.0%, +5.9%], environment +0.2% [-0.7%, +1.1%]`."""
+    effects = f"code {_effect(found.code)}, environment {_effect(found.environment)}"
+    size = f"({found.repetitions} repetitions, {format_confidence(found.confidence)} confidence)"
+    parts = [_CHANGED[found.changed], f"{effects} {size}"]
+    if found.interaction is not None:
+        more = "more" if found.interaction.estimate > 0 else "less"
+        size = format_change(abs(found.interaction.estimate)).lstrip("+")
+        parts.append(f"in the new environment the code costs {size} {more} than in the old one")
+    if found.missing is not None:
+        parts.append(_MEASURED[found.missing])
+    return "; ".join(parts)
+
+
+def _effect(effect: FactorEffect) -> str:
+    return f"{format_change(effect.estimate)} [{format_change(effect.low)}, {format_change(effect.high)}]"
+
+
+def does_not_run(cell: str, why: str, *, alone: bool) -> str:
+    """Return the warning about a combination that does not run, and what that leaves open."""
+    left = "their interaction is unknown" if alone else "only the whole change is known, not whose it is"
+    return f"{_COMBINATIONS[cell]}: {why}; {left}"
+
+
+def nothing_to_attribute() -> str:
+    """Return the warning if no rule compares with the base."""
+    return (
+        "nothing to attribute: no rule compares with the baseline; add one, such as `step.time within 5% of baseline`"
+    )
