@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from perfgate.core import Fact, Location, Problem, Report
 from perfgate.core.attribution import MIXED
-from perfgate.judge.attribution import with_attributions
+from perfgate.judge.factors import with_attributions
 from perfgate.judge.report import with_problems
 from perfgate.measuring.attributed_run import mixed_files, run_attributed
 from perfgate.measuring.paired_run import PairRequest
 from perfgate.measuring.until_settled import MeasuringOptions, Tell
-from perfgate.words.attribution import does_not_run, nothing_to_attribute
+from perfgate.words.attribution_words import does_not_run, nothing_to_attribute
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import shown_path
 
@@ -36,6 +36,6 @@ def attributed(options: MeasuringOptions, pairs: PairRequest, judge_pairs: Judge
     report, failed = run_attributed(options, pairs, judge, tell)
     at = Location(shown_path(options.keep))
     problems = [Problem("warning", does_not_run(cell, why, alone=len(failed) == 1), at) for cell, why in failed.items()]
-    if not any(verdict.kind == "change" for verdict in report.verdicts):
+    if report.verdicts and not any(verdict.kind == "change" for verdict in report.verdicts):
         problems.append(Problem("warning", nothing_to_attribute(), at))
     return with_problems(report, problems) if problems else report

@@ -36,7 +36,7 @@ from perfgate.measuring.worktrees import checked_out
 
 #: The order of whole runs in four repetitions. A linear drift of the machine cancels for one factor within each, and
 #: for the other one in two of them.
-_ORDERS = (
+ORDERS = (
     ("base", "new-code", "new", "new-environment"),
     ("new-environment", "new", "new-code", "base"),
     ("base", "new-environment", "new", "new-code"),
@@ -76,7 +76,7 @@ def run_attributed(
         both = {"base": code, "new-code": ProgramSide(pairs.new)}
         sides = {name: in_environment(old, side) for name, side in both.items()}
         sides |= {"new": in_environment(new, both["new-code"]), "new-environment": in_environment(new, code)}
-        sides = {name: replace(sides[name], cpus=options.cpus) for name in _ORDERS[0]}
+        sides = {name: replace(sides[name], cpus=options.cpus) for name in ORDERS[0]}
         listener = stack.enter_context(listening())
         maker = _RepetitionMaker(options, pairs, folder, sides, listener, tell)
         report = until_settled(options, maker.measure, judge_runs, "repetition", tell)
@@ -134,13 +134,13 @@ class _RepetitionMaker(Struct):
             except NoTurns as why:
                 self.by_turns = False
                 self.tell(f"{why}; whole runs alternate instead")
-        order = [name for name in _ORDERS[(number - 1) % len(_ORDERS)] if name in self.sides]
+        order = [name for name in ORDERS[(number - 1) % len(ORDERS)] if name in self.sides]
         whole = self.folder / f"pair-{number:03d}-whole"
         return whole_runs(whole, {name: self.sides[name] for name in order}, number, self.options)
 
     def _leave_out(self, error: SideFailed) -> None:
         """Go on without a combination, and keep what it wrote."""
         del self.sides[error.side]
-        self.failed[error.side] = error.why
+        self.failed[error.side] = error.why.removeprefix("the command ")
         for path in list(self.folder.glob("pair-001*")):
             path.rename(path.with_name(path.name.replace("pair-001", f"failed-{len(self.failed):03d}")))

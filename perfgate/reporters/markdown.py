@@ -177,7 +177,7 @@ def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: 
 def _row(verdict: Verdict) -> str:
     """A row of the table, with the reason of the rule. The notes of a pass are here, those of others in their item."""
     shows_notes = verdict.outcome == "pass" and answer.shows_notes(verdict)
-    notes = [f"<br>{name}: {prose(text)}" for name, text in numbers.attributed(verdict).items()]
+    notes = [f"<br>{prose(text)}"] if (text := numbers.attributed(verdict)) else []
     notes += [f"<br>{prose(note)}" for note in verdict.notes if shows_notes]
     if verdict.outcome == "pass" and verdict.improved and verdict.next_step.text:
         notes.append(f"<br>**next:** {answer.next_step(verdict.next_step, prose, code)}")

@@ -72,7 +72,7 @@ def _id(verdict: Verdict) -> str:
 def _text(verdict: Verdict, group: CauseGroup | None = None) -> str:
     cause = f"\nCause: {cause_words.line(group.cause)}" if group else ""
     step = f"\nNext: {answer.next_step(verdict.next_step)}" if verdict.next_step.text else ""
-    parts = "".join(f"\n{name}: {text}" for name, text in numbers.attributed(verdict).items())
+    parts = f"\nCode or environment: {text}" if (text := numbers.attributed(verdict)) else ""
     parts += "".join(f"\nExplained by: {line}" for line in numbers.explanation(verdict))
     return f"{verdict.outcome}: {verdict.message or numbers.what(verdict)}{cause}{step}{parts}"
 

@@ -67,8 +67,7 @@ def render(
 
 def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
     """Everything above the answer: the causes, the verdicts, the problems and the notices."""
-    if origin := ", ".join(f"{name} {value}" for name, value in answer.origin(report)):
-        page.paragraph(origin, "dim")
+    page.paragraph(", ".join(f"{name} {value}" for name, value in answer.origin(report)), "dim")
     if report.identical:
         page.paragraph("no difference: the files of both sides have the same content", "bold")
     verdicts = report.verdicts
@@ -139,8 +138,7 @@ def _write_notices(page: Page, report: Report) -> None:
         page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
     for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=_INDENT if i else 0)
-    if also := answer.what_else(report):
-        page.paragraph(also)
+    page.paragraph(answer.what_else(report))
     for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts)):
         page.paragraph(line, "dim")
 
@@ -198,8 +196,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     if has_details:
         page.blank()
     _write_row(page, verdict, layout)
-    for name, text in numbers.attributed(verdict).items():
-        page.paragraph(f"{name}: {text}", "bold", indent=_INDENT)
+    page.paragraph(numbers.attributed(verdict), "bold", indent=_INDENT)
     if has_details:
         page.paragraph(verdict.message, indent=_INDENT)
         if verdict.next_step.text:
@@ -213,8 +210,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
         page.paragraph(f"→ {answer.next_step(verdict.next_step)}", indent=_INDENT)
     shown = {
         "note": verbose or answer.shows_notes(verdict),
-        "why": has_details,
-        "owner": has_details,
+        **dict.fromkeys(("why", "owner"), has_details),
         "data": verbose,
         "rule": has_details and (alone or answer.is_warning(verdict)),
     }

@@ -56,7 +56,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     texts = {
         "measured": ", ".join(measured(verdict)),
         "allowed": allowed(verdict),
-        **attributed(verdict),
+        "code or environment": attributed(verdict),
         "explained by": "; ".join(explanation(verdict)),
         "data": _data(verdict),
         "noise between runs": "" if verdict.noise is None else _noise(verdict.noise),
@@ -68,13 +68,13 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     return [(label, text) for label, text in texts.items() if text]
 
 
-def attributed(verdict: Verdict) -> dict[str, str]:
-    """Return a line about the effects of code and environment, by its label; empty if they were not measured."""
+def attributed(verdict: Verdict) -> str:
+    """Return a line about the effects of code and environment; empty if they were not measured."""
     if verdict.attribution is None:
-        return {}
-    from perfgate.words.attribution import attribution
+        return ""
+    from perfgate.words.attribution_words import attribution
 
-    return {"code or environment": attribution(verdict.attribution)}
+    return attribution(verdict.attribution)
 
 
 def _noise(noise: KnownNoise) -> str:

@@ -263,7 +263,7 @@ def test_sides_that_do_not_fit_into_memory_at_once_alternate_whole_runs(perfgate
     full = "os.environ.get('PERFGATE_SIDE') and sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to ...')"
     words = hooked(folder, trouble=full)
     done = perfgate(*PAIRED, "--base", shlex.join(words), "--", *words, "trouble")
-    assert "both sides do not fit into memory at once (the new side ended with exit code 1: torch.OutOf" in said(done)
+    assert "the sides do not fit into memory at once (the new side ended with exit code 1: torch.OutOf" in said(done)
     assert "whole runs of both sides alternate instead" in said(done)
     assert "whole runs by turns" in done.out
     assert (done.code, Path("perfgate-runs/pair-001/new.FAILED.txt").exists()) == (0, True), done.said

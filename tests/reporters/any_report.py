@@ -23,6 +23,7 @@ from perfgate.core import (
     SourceFile,
     Verdict,
 )
+from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect
 from perfgate.core.causes import Cause, CauseKind, CauseReport, PlaceTime, RankTime
 from perfgate.core.details import (
     QUANTILES,
@@ -92,6 +93,7 @@ units = st.sampled_from([None, "s", "B", "1", "1/s", "FLOP/s", "\x1b|"])
 
 actions = st.sampled_from([action for action in get_args(Action) if action not in ("none", "other")])
 next_steps = st.just(NO_STEP) | st.builds(NextStep, actions, text, text, text, maybe_text)
+factor_effects = st.builds(FactorEffect, number, number, number)
 verdicts = st.builds(
     Verdict,
     rule=text,
@@ -127,6 +129,13 @@ verdicts = st.builds(
     runs=st.lists(runs, max_size=2).map(tuple),
     explained_by=st.lists(shares, max_size=2).map(tuple),
     source=maybe_text,
+    attribution=st.none()
+    | st.builds(
+        Attribution,
+        st.sampled_from(get_args(Changed)),
+        *(factor_effects, factor_effects, st.none() | factor_effects, st.integers(2, 10), number, st.booleans()),
+        st.none() | st.sampled_from(MIXED),
+    ),
 )
 problems = st.builds(
     Problem,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from msgspec.structs import replace
 from said import Said, say
@@ -24,10 +25,11 @@ from perfgate.core import (
     Share,
     Verdict,
 )
+from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.details import FactChange
 from perfgate.core.verdicts import UnruledChange
-from perfgate.words import answer, cause_words, numbers
+from perfgate.words import answer, attribution_words, cause_words, numbers
 
 CHANGE = Verdict(
     *("forward within 5% of baseline", "forward", {}, "median", "fail", "interval", "error", 1, "change", "s"),
@@ -163,6 +165,26 @@ REPORT = Report(
 WITHOUT_RUNS = Report(outcome="error", exit_code=3, verdicts=(ABSENT,), problems=(NOTHING_READ, UNREAD))
 LOOSENED = PolicyChange("loosens", "tail", "tail", "the limit is 60 ms, not 50 ms", Location("rules.yaml", 7))
 UNRULED = UnruledChange("kernel.gemm", {}, "s", 0.012, 0.018, 0.5, 0.031)
+
+
+def of_attributions() -> Iterator[Said]:
+    """Yield the words of words/attribution_words."""
+    found = Attribution(
+        "code", FactorEffect(0.049, 0.04, 0.059), FactorEffect(0.002, -0.007, 0.011), None, 4, 0.99, settled=True
+    )
+    for changed in get_args(Changed):
+        yield say(attribution_words.attribution, changed, replace(found, changed=changed))
+    for size in (0.03, -0.03):
+        yield say(
+            attribution_words.attribution, "interaction", replace(found, interaction=FactorEffect(size, size, size))
+        )
+    for cell in MIXED:
+        yield say(attribution_words.attribution, f"without {cell}", replace(found, missing=cell))
+        for alone in (True, False):
+            yield say(attribution_words.does_not_run, "", cell, "ended with exit code 1: WHY", alone=alone)
+    yield say(attribution_words.nothing_to_attribute, "")
+    for case, verdict in {"": replace(CHANGE, attribution=found), "none": CHANGE}.items():
+        yield say(numbers.attributed, case, verdict)
 
 
 def of_the_answer() -> Iterator[Said]:

@@ -8,11 +8,11 @@ from perfgate.core.attribution import Attribution, Changed, FactorEffect
 from perfgate.core.units import format_change, format_confidence
 
 _CHANGED: Mapping[Changed, str] = {
-    "code": "the code",
-    "environment": "the environment",
-    "both": "both",
-    "neither": "neither",
-    "unclear": "not clear, make more repetitions",
+    "code": "changed by the code",
+    "environment": "changed by the environment",
+    "both": "changed by both",
+    "neither": "changed by neither",
+    "unclear": "changed by code or environment, more repetitions are needed to say which",
 }
 _COMBINATIONS = {
     "new-code": "the new code does not run in the old environment",
@@ -26,14 +26,13 @@ _MEASURED = {
 
 
 def attribution(found: Attribution) -> str:
-    """Return the word and both effects: `the code; code +4.9% [+4.0%, +5.9%], environment +0.2% [-0.7%, +1.1%]`."""
+    """Return what changed, and the effects: `changed by the code: code +4.9% [+4.0%, +5.9%], environment ...`."""
     effects = f"code {_effect(found.code)}, environment {_effect(found.environment)}"
     size = f"({found.repetitions} repetitions, {format_confidence(found.confidence)} confidence)"
-    parts = [_CHANGED[found.changed], f"{effects} {size}"]
+    parts = [f"{_CHANGED[found.changed]}: {effects} {size}"]
     if found.interaction is not None:
-        more = "more" if found.interaction.estimate > 0 else "less"
-        size = format_change(abs(found.interaction.estimate)).lstrip("+")
-        parts.append(f"in the new environment the code costs {size} {more} than in the old one")
+        more = format_change(found.interaction.estimate)
+        parts.append(f"in the new environment the effect of the code is larger by {more}")
     if found.missing is not None:
         parts.append(_MEASURED[found.missing])
     return "; ".join(parts)
@@ -46,7 +45,7 @@ def _effect(effect: FactorEffect) -> str:
 def does_not_run(cell: str, why: str, *, alone: bool) -> str:
     """Return the warning about a combination that does not run, and what that leaves open."""
     left = "their interaction is unknown" if alone else "only the whole change is known, not whose it is"
-    return f"{_COMBINATIONS[cell]}: {why}; {left}"
+    return f"{_COMBINATIONS[cell]} ({why}): {left}"
 
 
 def nothing_to_attribute() -> str:
