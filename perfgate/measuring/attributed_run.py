@@ -2,8 +2,8 @@
 
 A repetition has a fresh process for each of the four combinations: `base` is old code in the old environment, `new` is
 new code in the new one, `new-code` and `new-environment` have one of both. Each of the last three makes a pair with
-`base`: `pair-001.json` is judged as every pair, the others tell which part of the change is whose. A mixed combination
-that does not run is left out.
+`base`: `pair-001.json` is judged as every pair, and `new-code-001.json` and `new-environment-001.json` tell which part
+of the change is whose. A mixed combination that does not run is left out.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ ORDERS = (
     ("base", "new-environment", "new", "new-code"),
     ("new-code", "new", "new-environment", "base"),
 )
-#: The place of a command in the command of an environment.
-_COMMAND = "{command}"
+#: The place of a command in the command of an environment, and the first word of the files of old and new.
+_COMMAND, _PAIR = "{command}", "pair"
 
 
 def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
@@ -85,7 +85,7 @@ def run_attributed(
 
 def mixed_files(paths: Sequence[Path], cell: str) -> list[Path]:
     """Return the files of a mixed combination beside those of old and new; empty if it does not run."""
-    found = [path.with_name(f"{path.stem}-{cell}.json") for path in paths]
+    found = [path.with_name(path.name.replace(_PAIR, cell)) for path in paths]
     return found if all(path.exists() for path in found) else []
 
 
@@ -118,15 +118,15 @@ class _RepetitionMaker(Struct):
                 self._leave_out(error)
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
         for cell in (name for name in runs if name != "base"):
-            path = self.folder / f"pair-{number:03d}{'' if cell == 'new' else f'-{cell}'}.json"
+            path = self.folder / f"{_PAIR if cell == 'new' else cell}-{number:03d}.json"
             for line in write_pair(path, {"base": runs["base"], "new": runs[cell]}, number, pairing):
                 self.tell(line)
-        self.made.append(self.folder / f"pair-{number:03d}.json")
+        self.made.append(self.folder / f"{_PAIR}-{number:03d}.json")
         return self.made
 
     def _found(self, number: int) -> dict[str, Path]:
         """Run all combinations; return the results of each. Raises RunFailed."""
-        top = self.folder / f"pair-{number:03d}"
+        top = self.folder / f"{_PAIR}-{number:03d}"
         if self.by_turns:
             times = self.pairs.hook_timeout, self.options.timeout
             try:
@@ -135,12 +135,12 @@ class _RepetitionMaker(Struct):
                 self.by_turns = False
                 self.tell(f"{why}; whole runs alternate instead")
         order = [name for name in ORDERS[(number - 1) % len(ORDERS)] if name in self.sides]
-        whole = self.folder / f"pair-{number:03d}-whole"
+        whole = top.with_name(f"{top.name}-whole")
         return whole_runs(whole, {name: self.sides[name] for name in order}, number, self.options)
 
     def _leave_out(self, error: SideFailed) -> None:
         """Go on without a combination, and keep what it wrote."""
         del self.sides[error.side]
         self.failed[error.side] = error.why.removeprefix("the command ")
-        for path in list(self.folder.glob("pair-001*")):
-            path.rename(path.with_name(path.name.replace("pair-001", f"failed-{len(self.failed):03d}")))
+        for path in [*self.folder.glob(f"{_PAIR}-001*")]:
+            path.rename(path.with_name(path.name.replace(f"{_PAIR}-001", f"failed-{len(self.failed):03d}")))

@@ -183,11 +183,14 @@ def whole_runs(top: Path, sides: Mapping[str, ProgramSide], number: int, options
             with new_run(top / name, side, number, options.results) as run:
                 finish(run.start(fair_environment()), options.timeout)
                 found[name] = run.collect()
-        except Stopped:
-            raise
         except RunFailed as error:
-            raise SideFailed(name, f": {error}") from None
+            raise _of_side(name, error) from None
     return found
+
+
+def _of_side(name: str, error: RunFailed) -> RunFailed:
+    """Return an error as one of a side; a signal is of none."""
+    return error if isinstance(error, Stopped) else SideFailed(name, f": {error}")
 
 
 def steps_by_turns(
@@ -235,7 +238,7 @@ def steps_by_turns(
             try:
                 found[name] = run.collect()
             except RunFailed as error:
-                raise SideFailed(name, f": {error}") from None
+                raise _of_side(name, error) from None
         return found
 
 

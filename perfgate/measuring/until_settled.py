@@ -242,7 +242,7 @@ def _noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str,
 
 #: The names that `perfgate run` gives to files and folders: nothing else is moved.
 _OWN = re.compile(
-    r"(?:run|pair|failed)-\d{3,}(?:-whole|-new-code|-new-environment)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
+    r"(?:run|pair|failed|new-code|new-environment)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
     r"|build-\w+(?:\.log|\.FAILED\.txt)?"
     r"|machine-\w+\.json"
     r"|\.machine-\w+\.json\.\w+\.tmp"  # a killed process leaves it

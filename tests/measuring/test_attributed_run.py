@@ -144,7 +144,7 @@ def test_steps_of_all_four_take_turns(perfgate: Command, folder: Path) -> None:
     words = hooked(folder)
     options = ("--runs", "2", "--base", shlex.join(words))
     done = perfgate(*ATTRIBUTE, "--new-in", NEW, *options, "--", *words)
-    assert "in-turn" in (folder / "perfgate-runs/pair-001-new-code.json").read_text(), done.said
+    assert "in-turn" in (folder / "perfgate-runs/new-code-001.json").read_text(), done.said
     sides = (folder / "turns.txt").read_text().split()  # of the first letter: base, new, new-code, new-environment
     assert len(sides) == 2 * 4 * 30
     steps = [int(one[1:]) for one in sides[: 4 * 30]]
