@@ -39,6 +39,7 @@ from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import measured_twice
+from perfgate.judge.fact_changes import fact_changes
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns, naming
 from perfgate.judge.verdicts import judge, judge_with_details
@@ -138,6 +139,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
         unruled=unruled[:MOST_UNRULED],
         unruled_count=len(unruled),
         unknown_facts=case.baseline.unknown_facts if case.baseline.runs else (),
+        fact_changes=fact_changes(case),
         causes=causes,
     )
     return with_outcome(found)

@@ -28,6 +28,7 @@ from perfgate.core.conditions import CONDITIONS, condition_differences, other_co
 from perfgate.core.next_steps import Acceptance
 from perfgate.core.wording import MACHINE_STATE, is_statistic, listed
 from perfgate.judge.case import Case
+from perfgate.judge.fact_changes import fact_changes
 from perfgate.judge.report import geometric_means, with_outcome
 from perfgate.judge.verdicts import judge_with_details
 from perfgate.readers.text import TraceMode
@@ -165,7 +166,8 @@ def _compared(
     facts, problems = merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = replace(ruleset, rules=rules), surroundings.limits()
     accept = Acceptance(has_store=False)
-    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, accept=accept, limits=limits)
+    claimed = frozenset(facts)
+    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, claimed, accept=accept, limits=limits)
     verdicts, found = judge_with_details(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     causes = causes_of(base_runs, new_runs, verdicts)
@@ -185,6 +187,7 @@ def _compared(
             baseline=baseline.place,
             details=details,
             geometric_means=() if has_traces else geometric_means(verdicts),
+            fact_changes=fact_changes(case),
             causes=causes,
         )
     )

@@ -139,6 +139,7 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
         unruled=tuple(one for report in reports for one in report.unruled),
         unruled_count=sum(report.unruled_count for report in reports),
         unknown_facts=tuple(dict.fromkeys(name for report in reports for name in report.unknown_facts)),
+        fact_changes=tuple(dict.fromkeys(one for report in reports for one in report.fact_changes)),
         causes=_causes(stored),
     )
     return with_outcome(found, at_least=worst_exit_code(report.exit_code for report in reports))

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
-from time import monotonic
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.cli.printing import publish, tell
+from perfgate.cli.progress_line import shown
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
 from perfgate.core import Fact, MissingBaseline, Report
+from perfgate.core.runs import same_fact
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.pinning import Cpus, parse_cpus
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.until_settled import MeasuringOptions, StopRule, Tell, run_again_if_suspect, run_until_settled
+from perfgate.measuring.until_settled import (
+    JudgeRuns,
+    MeasuringOptions,
+    StopRule,
+    Tell,
+    run_again_if_suspect,
+    run_until_settled,
+)
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import CommandOptions, Refused, typed_path
+from perfgate.workspace.surroundings import PACKAGE_FACTS
 
 
 def processors(text: str) -> Cpus:
@@ -50,6 +57,9 @@ class _RunOptions(Struct, frozen=True):
     timeout: float
     keep: str
     paired: bool
+    attribute: bool
+    base_in: tuple[str, ...] | None
+    new_in: tuple[str, ...] | None
     base_ref: str | None
     base: tuple[str, ...] | None
     new: tuple[str, ...] | None
@@ -65,30 +75,45 @@ class _RunOptions(Struct, frozen=True):
         if self.reruns is None:
             if self.measured:
                 raise click.UsageError("--measured needs --reruns")
-        elif self.paired or self.every or not self.results:
-            raise click.UsageError("--reruns needs --results, and excludes --paired and --every")
+        elif self.paired or self.attribute or self.every or not self.results:
+            raise click.UsageError("--reruns needs --results, and excludes --paired, --attribute and --every")
         else:
             stop, most = "unless-suspect", 1 + self.reruns
         times = self.time_budget, self.timeout
-        return MeasuringOptions(self.results, most, stop, *times, self.keep, self.cpus)
+        fewest = 2 if self.attribute else 1
+        return MeasuringOptions(self.results, most, stop, *times, self.keep, self.cpus, fewest_runs=fewest)
 
     def pairs(self, format: str | None) -> PairRequest | None:
-        """Return the two sides of pairs, or None without --paired. Raises UsageError."""
+        """Return the two sides of pairs, or None without --paired and --attribute. Raises UsageError."""
         given = {"base-ref": self.base_ref, "base": self.base, "new": self.new, "build": self.build}
-        if not self.paired:
+        if not (self.paired or self.attribute):
             for name in (name for name, value in given.items() if value):
-                raise click.UsageError(f"--{name} needs --paired")
+                raise click.UsageError(f"--{name} needs --paired" + ("" if name == "build" else " or --attribute"))
             if not self.command:
                 raise click.UsageError("give the command to run after --")
+        environments = self._environments()
+        if not (self.paired or self.attribute):
             return None
+        option = "--attribute" if self.attribute else "--paired"
         if (self.base_ref is None) == (self.base is None):
-            raise click.UsageError("--paired needs a base: --base-ref GITREF, or --base COMMAND")
+            raise click.UsageError(f"{option} needs a base: --base-ref GITREF, or --base COMMAND")
         if bool(self.new) == bool(self.command):
-            raise click.UsageError("--paired needs one new side: a command after --, or --new COMMAND")
-        new = self.new or self.command
-        return PairRequest(
-            self.base or new, new, self.base_ref, self.build or (), self.hook_timeout, self.processes, format
-        )
+            raise click.UsageError(f"{option} needs one new side: a command after --, or --new COMMAND")
+        new, build = self.new or self.command, self.build or ()
+        sides = self.base or new, new, self.base_ref, build
+        return PairRequest(*sides, self.hook_timeout, self.processes, format, environments=environments)
+
+    def _environments(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """Return the commands of the old and the new environment, or None without --attribute. Raises UsageError."""
+        if self.attribute == (self.base_in is None and self.new_in is None):
+            if self.attribute:
+                raise click.UsageError("--attribute needs the command of an environment: --base-in or --new-in")
+            raise click.UsageError("--base-in and --new-in need --attribute")
+        if self.attribute and self.build:
+            raise click.UsageError("--attribute excludes --build: two environments use one folder; build in COMMAND")
+        if self.attribute and self.base_in == self.new_in:
+            raise click.UsageError("--base-in and --new-in are the same: name two environments, or use --paired")
+        return (self.base_in or (), self.new_in or ()) if self.attribute else None
 
 
 def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
@@ -139,6 +164,20 @@ def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
         help="Run the command on these processors only, such as 1 or 4-7 (Linux).",
     ),
     click.option("--paired", is_flag=True, help="Interleave the steps of base and new, and judge every pair."),
+    click.option(
+        "--attribute",
+        is_flag=True,
+        help="Interleave old and new code in the old and the new environment: which of them changed it?",
+    ),
+    click.option(
+        "--base-in",
+        type=words,
+        metavar="COMMAND",
+        help="With --attribute: runs {command} in the old environment. [default: here]",
+    ),
+    click.option(
+        "--new-in", type=words, metavar="COMMAND", help="With --attribute: the same for the new one. [default: here]"
+    ),
     click.option("--base-ref", metavar="GITREF", help="With --paired: run COMMAND from this commit as base."),
     click.option("--base", type=words, metavar="COMMAND", help="With --paired: the command of the base."),
     click.option("--new", type=words, metavar="COMMAND", help="With --paired: the command of the new side."),
@@ -215,12 +254,17 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     prepared = prepare(own, hold=True)
     if isinstance(prepared, Report):  # nothing is run for rules with mistakes
         return prepared, prepared.exit_code
-    judge_runs = partial(_judged, prepared, list[RunsOfPath]())
+    judge_runs: JudgeRuns = partial(_judged, prepared, list[RunsOfPath]())
     try:
         with stopped_by_signals() as signals:
             if request.pairs is not None:
                 pairs = replace(request.pairs, mappings=prepared.ruleset.mappings)
-                report = run_pairs(measuring, pairs, judge_runs, tell)
+                if pairs.environments is not None:
+                    from perfgate.commands.attribution import attributed
+
+                    report = attributed(measuring, pairs, partial(_judged, prepared), tell)
+                else:
+                    report = run_pairs(measuring, pairs, judge_runs, tell)
             elif measuring.stop == "unless-suspect":
                 report = run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
             else:
@@ -237,58 +281,17 @@ def _judged(
 
     Parameters
     ----------
-    noted: the facts of the machine, by the files that have them.
+    noted: the facts of the machine, by the files that have them. A program that states other versions of packages has
+        an environment of its own.
     """
     names = tuple(typed_path(str(path)) for path in paths)
     options = replace(prepared.request.options, runs=names, env=(*noted, *prepared.request.options.env))
-    look = replace(
-        prepared,
-        request=replace(prepared.request, options=options),
-        facts=lambda: read_facts([*noted.values(), prepared.facts()]),
-    )
-    report = judged(look, read_new(look, names, earlier))
+    look = replace(prepared, request=replace(prepared.request, options=options))
+    runs = read_new(look, names, earlier)
+    own = {name: fact for run in runs for name, fact in run.environment.items() if name in PACKAGE_FACTS}
+    measured = [
+        {name: fact for name, fact in facts.items() if name not in own or same_fact(fact, own[name])}
+        for facts in noted.values()
+    ]
+    report = judged(replace(look, facts=lambda: read_facts([*measured, prepared.facts()])), runs)
     return report if paths else replace(report, verdicts=(), problems=())
-
-
-#: The time between two writes of the line, in seconds.
-EVERY_S = 1.0
-
-
-def line(head: str, spent: float, left: float | None) -> str:
-    """Return the words of the line: `run 2 of at most 5: 12 s so far, at most 3 min left`.
-
-    Parameters:
-        head: what is being made.
-        spent: for how long it has been made, in seconds.
-        left: how long it and all later ones take at most, from its beginning, in seconds; None if unknown.
-    """
-    rest = "" if left is None else f", at most {_time(max(left - spent, 0.0))} left"
-    return f"{head}: {_time(spent)} so far{rest}"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{seconds / 3600:.1f} h"
-
-
-@contextmanager
-def shown(head: str, left: float | None) -> Iterator[None]:
-    """Show the line while the block runs, and remove it at the end."""
-    began, ended = monotonic(), Event()
-
-    def show() -> None:
-        while True:
-            click.echo(f"\r{line(head, monotonic() - began, left)}\x1b[K", err=True, nl=False, color=True)
-            if ended.wait(EVERY_S):
-                return
-
-    thread = Thread(target=show, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        click.echo("\r\x1b[K", err=True, nl=False, color=True)

@@ -56,6 +56,18 @@ class VerdictDetails(Struct, frozen=True):
     allowed_high: float | None = None
 
 
+class FactChange(Struct, frozen=True):
+    """A fact of the environment that differs between base and new runs: the values of both sides, each once.
+
+    `claimed` says that only the judged files state it: not `--env`, and not the machine that `run` measured on.
+    """
+
+    name: str
+    base: tuple[str, ...]
+    new: tuple[str, ...]
+    claimed: bool
+
+
 class LevelDetails(Struct, frozen=True):
     """A level of the baseline: who approved which runs, when (a date) and why."""
 

@@ -11,7 +11,7 @@ from datetime import date
 
 from msgspec import Struct, field
 
-from perfgate.core.runs import Fact, Key, Kind, fact_text
+from perfgate.core.runs import Fact, Key, Kind, fact_text, same_fact
 from perfgate.core.verdicts import Better
 from perfgate.core.wording import series_name
 
@@ -161,7 +161,7 @@ def changed_facts(runs: Sequence[HistoryRun]) -> ChangedFacts:
             text = fact_text(fact)
             before = known.get(name)
             known[name] = text
-            if before is not None and before != text:
+            if before is not None and not same_fact(before, text):
                 found.setdefault(name, []).append(ChangedFact(at, name, before, text))
     most = max(_FEW, _OFTEN * len(runs))
     steady = tuple(one for name in sorted(found) if len(found[name]) <= most for one in found[name])

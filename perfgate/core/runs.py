@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -28,6 +29,9 @@ THROTTLE = "throttle_reasons"
 #: The throttle reasons (NVML's clocks event reasons) that make a measurement worthless, and those that are normal.
 _UNHEALTHY = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake", "sw_thermal_slowdown")
 _HARMLESS = ("", "none", "gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost")
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+#: The prefix of the facts of the base side of a pair, in one document with those of its new side.
+OF_BASE = "base."
 #: The labels of the members of one metric: processes of a job, and devices of a process.
 MEMBER_LABELS = ("rank", "device")
 
@@ -39,6 +43,17 @@ def fact_text(value: Fact) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def same_fact(one: Fact, other: Fact) -> bool:
+    """Return whether two facts are equal, or one version with more detail: 2.11.0 and 2.11.0+cu130, 13.0.96 and 13.0.
+
+    A packager adds what follows the plus sign.
+    """
+    (shorter, _, own), (longer, _, its) = sorted(fact_text(fact).partition("+") for fact in (one, other))
+    if not (_VERSION.fullmatch(shorter) and _VERSION.fullmatch(longer)):
+        return fact_text(one) == fact_text(other)
+    return f"{longer}.".startswith(f"{shorter}.") and (own == its or not (own and its))
 
 
 def is_large(values: object) -> bool:

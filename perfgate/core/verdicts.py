@@ -8,9 +8,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from perfgate.core.attribution import Attribution
 from perfgate.core.baseline import KnownNoise, PooledRuns
 from perfgate.core.causes import CauseReport
-from perfgate.core.details import ReportDetails, WorkDifference
+from perfgate.core.details import FactChange, ReportDetails, WorkDifference
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 from perfgate.core.wording import member_name, series_name, utf8_text
@@ -157,6 +158,8 @@ class Verdict(Struct, frozen=True):
     quarantine: Quarantine | None = None
     #: The remembered runs that say more about the same question.
     pooled: PooledRuns | None = None
+    #: The effects of code and environment, if both were measured with old and new.
+    attribution: Attribution | None = None
 
     @property
     def is_quarantined(self) -> bool:
@@ -275,6 +278,8 @@ class Report(Struct, frozen=True):
     unruled_count: int = 0
     #: Identity facts of the machine that neither the new runs nor the base have.
     unknown_facts: tuple[str, ...] = ()
+    #: What else changed: the facts that differ between base and new runs. They decide nothing.
+    fact_changes: tuple[FactChange, ...] = ()
     #: For a comparison of traces: what changed between the two sides.
     causes: CauseReport | None = None
     #: True for a comparison of files with their own copies: nothing was judged.

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from perfgate.core import fact_text
 from perfgate.core.remembered_runs import CommitLine, HistoryRun, changed_facts
 from perfgate.core.run_history import ApprovedLevel, ChangePoint, HistoryChange, HistorySeries
+from perfgate.core.runs import same_fact
 from perfgate.core.wording import listed, plural
 from perfgate.history.store import HistoryColumn, StoredHistory
 from perfgate.stats.change_point_values import IntArray
@@ -164,5 +165,5 @@ def _differences(before: HistoryRun, after: HistoryRun, often: Collection[str]) 
     """Yield the facts that differ between two runs, without those that change often: these explain nothing."""
     for name in sorted({*before.context, *after.context}.difference(often)):
         old, new = before.context.get(name), after.context.get(name)
-        if old != new and old is not None and new is not None:
+        if old is not None and new is not None and not same_fact(old, new):
             yield name, fact_text(old), fact_text(new)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Key, Location, Problem, Run, Series
+from perfgate.core.runs import OF_BASE
 from perfgate.judge.question import MeasuredSide
 from perfgate.stats.paired_t import median_ratio, order_effect, ratio_of
 from perfgate.stats.statistics import RunMeasure
@@ -145,10 +146,15 @@ def _sides(run: Run) -> Iterator[tuple[str, Run, Run, str]]:
             labels = tuple(label for label in series.key.labels if label[0] not in LABELS)
             plain = replace(series, key=Key(series.key.metric, labels))
             held.setdefault((pair, pairing), {"base": [], "new": []})[side].append(plain)
+    facts, own = dict(run.environment), [name for name in run.environment if name.startswith(OF_BASE)]
+    of_base = {name.removeprefix(OF_BASE): facts.pop(name) for name in own}
     for (pair, pairing), sides in held.items():
         base, new = (
-            replace(run, source=f"{run.source}, pair {pair}, {side}", series=tuple(found), problems=())
-            for side, found in (("base", sides["base"]), ("new", sides["new"] and [*sides["new"], *rest]))
+            replace(run, source=f"{run.source}, pair {pair}, {side}", series=tuple(found), problems=(), environment=env)
+            for side, found, env in (
+                ("base", sides["base"], facts | of_base),
+                ("new", sides["new"] and [*sides["new"], *rest], facts),
+            )
         )
         yield pair, base, replace(new, problems=run.problems), pairing
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import socket
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.lockstep import listening
-from perfgate.measuring.paired_run import NoTurns, read_sides, steps_by_turns, write_pair
+from perfgate.measuring.paired_run import NoTurns, SideFailed, read_sides, steps_by_turns, write_pair
 from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, build, finish, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
@@ -81,10 +81,8 @@ class ItemRunner(Struct):
         except NoTurns:
             shutil.rmtree(top, ignore_errors=True)
             raise
-        except Stopped:
-            raise
-        except RunFailed as error:
-            raise _with_item(error, positions) from None
+        except SideFailed as error:  # a search has no base side
+            raise ItemFailed(error.why, positions[error.side]) from None
         self.run_times.append(time.monotonic() - began)
         return path
 
@@ -144,14 +142,6 @@ class ItemRunner(Struct):
         for path in [path for path in top.glob("*") if path.is_dir()]:
             remove_worktree(self.commits[0], path.resolve())
         shutil.rmtree(top, ignore_errors=True)
-
-
-def _with_item(error: RunFailed, positions: Mapping[str, int]) -> RunFailed:
-    """Return an error about a side of a pair as one about its item: a search has no base side."""
-    for name, position in positions.items():
-        if str(error).startswith(lead := f"the {name} side"):
-            return ItemFailed(str(error).removeprefix(lead).lstrip(": "), position)
-    return error
 
 
 def _filled(words: Sequence[str], item: str) -> tuple[str, ...]:

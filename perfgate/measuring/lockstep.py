@@ -1,8 +1,8 @@
-"""The referee of interleaved runs: two programs take steps by turns, in the order base, new, new, base.
+"""The referee of interleaved runs: two or more programs take steps by turns, in the order base, new, new, base.
 
 This is the other end of `perfgate.recorder.turns`. A side is ready when all its processes wait at a step boundary. The
-first step of each side is free, so that both may set up at the same time. From the first boundary on, one side runs at
-a time. When a side has ended, the other goes on alone.
+first step of each side is free, so that all may set up at the same time. From the first boundary on, one side runs at
+a time. When a side has ended, the others go on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import selectors
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -47,17 +47,18 @@ def play(
     silence_s: float = 600,
     most_steps: int | None = None,
 ) -> tuple[bool, str | None]:
-    """Let two programs, `base` and `new`, take turns until both have ended or there is a fault.
+    """Let programs, such as `base` and `new`, take turns until all have ended or there is a fault.
 
-    Returns whether both sides took turns, and what went wrong, in words. A fault ends the watch, not the programs.
+    Returns whether all sides took turns, and what went wrong, in words. A fault ends the watch, not the programs.
 
     Parameters
     ----------
-    hook_s : how long to wait for the first messages of both programs, in seconds.
+    programs : the program of each side, in the order of their turns.
+    hook_s : how long to wait for the first messages of all programs, in seconds.
     silence_s : how long to wait for any message, in seconds.
-    most_steps : how many steps each side takes by turns before both are told to end; None for all.
+    most_steps : how many steps each side takes by turns before all are told to end; None for all.
     """
-    sides = {name: _SideState(name, programs[name]) for name in SIDES}
+    sides = {name: _SideState(name, program) for name, program in programs.items()}
     fault, looked = None, time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
@@ -78,10 +79,10 @@ def play(
     return game.turn is not None, fault
 
 
-def whose(turn: int, base_first: bool) -> str:
+def whose(turn: int, base_first: bool, sides: Sequence[str] = SIDES) -> str:
     """Return the side of a turn, from 0. With `base_first`, base is first in even steps; step 0 is free."""
-    step, second = turn // 2 + 1, turn % 2 == 1
-    return SIDES[((step % 2 == 0) == base_first) == second]
+    step, place = turn // len(sides) + 1, turn % len(sides)
+    return sides[place if (step % 2 == 0) == base_first else -1 - place]
 
 
 class _SideState(Struct):
@@ -193,15 +194,21 @@ class _Game(Struct):
             self.are_told_to_end = True
             for side in sides:
                 side.go(END)
-        elif any(side.has_left for side in sides):
+        elif sum(not side.has_left for side in sides) < 2 or (self.turn is None and any(s.has_left for s in sides)):
             for side in sides:
                 if side.is_ready:
                     side.go()
-        elif all(side.is_ready for side in sides) if self.current is None else self.current.is_ready:
-            if self.turn is None:
-                self.turn = 0
-                for side in sides:
-                    side.program.starting = time.monotonic() - side.program.began
-            self.current = self.sides[whose(self.turn, self.base_first)]
-            self.turn += 1
-            self.current.go()
+        elif self.current is None and all(side.is_ready for side in sides):
+            for side in sides:
+                side.program.starting = time.monotonic() - side.program.began
+            self._next(0)
+        elif self.current is not None and (self.current.is_ready or self.current.has_left):
+            self._next(self.turn or 0)
+
+    def _next(self, turn: int) -> None:
+        """Give a turn to its side, or to the next one that has not left."""
+        while (side := self.sides[whose(turn, self.base_first, [*self.sides])]).has_left:
+            turn += 1
+        if side.is_ready:
+            self.turn, self.current = turn + 1, side
+            side.go()

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Key, Report, Run
 from perfgate.core.file_mappings import FileMapping
+from perfgate.core.runs import OF_BASE
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import (
@@ -55,6 +56,8 @@ class PairRequest(Struct, frozen=True):
     format: str | None = None
     #: The mappings of files of the team's own tools.
     mappings: Sequence[FileMapping] = ()
+    #: The commands that run another one in the old and in the new environment; None for pairs in one environment.
+    environments: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
 
 def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell) -> Report:
@@ -75,7 +78,15 @@ _STARTS = 2
 
 
 class NoTurns(Exception):
-    """The two sides cannot take steps by turns."""
+    """The sides cannot take steps by turns."""
+
+
+class SideFailed(RunFailed):
+    """The program of one side failed."""
+
+    def __init__(self, side: str, why: object) -> None:
+        super().__init__(f"the {side} side{why}")
+        self.side, self.why = side, str(why).lstrip(": ")
 
 
 class _PairMaker(Struct):
@@ -159,15 +170,27 @@ class _PairMaker(Struct):
 
     def _whole_runs(self, number: int) -> dict[str, Path]:
         """Run one side after the other; return the results of each. Raises RunFailed."""
-        found, top = {}, self.folder / f"pair-{number:03d}-whole"
-        for name in SIDES if base_goes_first(str(number)) else SIDES[::-1]:
-            try:
-                with new_run(top / name, self.sides[name], number, self.options.results) as run:
-                    finish(run.start(fair_environment()), self.options.timeout)
-                    found[name] = run.collect()
-            except RunFailed as error:
-                raise RunFailed(f"the {name} side: {error}") from None
-        return found
+        order = SIDES if base_goes_first(str(number)) else SIDES[::-1]
+        top = self.folder / f"pair-{number:03d}-whole"
+        return whole_runs(top, {name: self.sides[name] for name in order}, number, self.options)
+
+
+def whole_runs(top: Path, sides: Mapping[str, ProgramSide], number: int, options: MeasuringOptions) -> dict[str, Path]:
+    """Run one side after the other, in this order; return the results of each. Raises SideFailed, and Stopped."""
+    found = {}
+    for name, side in sides.items():
+        try:
+            with new_run(top / name, side, number, options.results) as run:
+                finish(run.start(fair_environment()), options.timeout)
+                found[name] = run.collect()
+        except RunFailed as error:
+            raise _of_side(name, error) from None
+    return found
+
+
+def _of_side(name: str, error: RunFailed) -> RunFailed:
+    """Return an error as one of a side; a signal is of none."""
+    return error if isinstance(error, Stopped) else SideFailed(name, f": {error}")
 
 
 def steps_by_turns(
@@ -181,7 +204,7 @@ def steps_by_turns(
     base_first: bool | None = None,
     note_start: Callable[[float], None] = lambda seconds: None,
 ) -> dict[str, Path]:
-    """Run both sides at once, by turns; return the results of each. Raises NoTurns and RunFailed.
+    """Run all sides at once, by turns; return the results of each. Raises NoTurns and RunFailed.
 
     Parameters
     ----------
@@ -204,9 +227,10 @@ def steps_by_turns(
         if not by_turns and fault in (None, NO_HOOK):
             raise NoTurns(NO_HOOK)
         if fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
-            raise NoTurns(f"both sides do not fit into memory at once ({fault})")
+            raise NoTurns(f"the sides do not fit into memory at once ({fault})")
         if fault is not None:
-            raise RunFailed(fault)
+            failed = next((name for name in sides if fault.startswith(f"the {name} side ")), None)
+            raise SideFailed(failed, fault.removeprefix(f"the {failed} side")) if failed else RunFailed(fault)
         note_start(max(program.starting for program in programs.values()))
         end_all(programs.values())  # processes that they started may still write
         found = {}
@@ -214,13 +238,13 @@ def steps_by_turns(
             try:
                 found[name] = run.collect()
             except RunFailed as error:
-                raise RunFailed(f"the {name} side: {error}") from None
+                raise _of_side(name, error) from None
         return found
 
 
 def read_sides(found: Mapping[str, Path], format: str | None, mappings: Sequence[FileMapping] = ()) -> dict[str, Run]:
-    """Return the run of each side. Raises RunFailed if a side cannot be read."""
-    return {side: _read(found[side], side, format, mappings) for side in SIDES}
+    """Return the run of each side. Raises SideFailed if a side cannot be read."""
+    return {side: _read(path, side, format, mappings) for side, path in found.items()}
 
 
 def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairing) -> list[str]:
@@ -253,7 +277,9 @@ def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairin
             one = longer[0]
             counts = f"{len(one.values)} steps of {one.key.metric}, the other side {lengths[one.key]}"
             lines.append(f"pair {number}: the {side} side took {counts}: using as many steps as both have")
-    document = {"schema": "perfgate.results/1", "environment": dict(runs["new"].environment), "series": rows}
+    base, new = (dict(runs[side].environment) for side in SIDES)
+    facts = new | {f"{OF_BASE}{name}": fact for name, fact in base.items() if new.get(name) != fact}
+    document = {"schema": "perfgate.results/1", "environment": facts, "series": rows}
     replace_file(str(path), (json.dumps(document) + "\n").encode())
     return lines
 
@@ -261,8 +287,8 @@ def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairin
 def _read(path: Path, side: str, format: str | None, mappings: Sequence[FileMapping]) -> Run:
     runs = read_runs([str(path)], format, mappings=mappings)
     if len(runs) != 1:
-        raise RunFailed(f"the {side} side wrote {len(runs)} runs: one process is one run")
+        raise SideFailed(side, f" wrote {len(runs)} runs: one process is one run")
     bad = [problem for problem in runs[0].problems if problem.severity == "error"]
     if bad or not runs[0].series:
-        raise RunFailed(f"the {side} side wrote nothing that can be read" + (f": {bad[0]}" if bad else ""))
+        raise SideFailed(side, " wrote nothing that can be read" + (f": {bad[0]}" if bad else ""))
     return runs[0]

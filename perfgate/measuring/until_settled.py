@@ -54,6 +54,8 @@ class MeasuringOptions(Struct, frozen=True):
     cpus: frozenset[int] | None = None
     #: Shows the user that a run is being made; None shows nothing.
     watch: Watch | None = None
+    #: The runs that are made even if every verdict is final before.
+    fewest_runs: int = 1
 
     @property
     def looks(self) -> tuple[int, ...] | None:
@@ -182,7 +184,7 @@ def until_settled(
         waiting = [verdict for verdict in report.verdicts if is_open(verdict)]
         tell(_progress(head, len(report.verdicts), waiting))
         is_broken = any(problem.severity == "error" and problem.key is None for problem in report.problems)
-        is_final = is_broken or not waiting
+        is_final = is_broken or (not waiting and number >= options.fewest_runs)
         if is_final and options.stop != "never":
             break
     report = report or judge_runs((), facts)
@@ -203,9 +205,13 @@ def _time_left(options: MeasuringOptions, number: int, spent: float) -> float | 
 def is_open(verdict: Verdict) -> bool:
     """Return whether more runs may change a verdict: a doubt, or a change for the worse that only one run shows.
 
+    They may also tell the effects of code and environment apart.
+
     What is compared without noise, or with a limit or the anchor, has its answer: a program that does the same every
     time would only measure the same again.
     """
+    if verdict.attribution is not None and not verdict.attribution.settled:
+        return True
     if verdict.outcome == "error":
         return verdict.reason == "too-few-runs"
     if verdict.outcome == "fail":
@@ -216,9 +222,13 @@ def is_open(verdict: Verdict) -> bool:
 
 def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
     lines = [f"{head}: {count - len(waiting)} final, {len(waiting)} open"]
-    lines += [f"  {v.metric} {v.statistic or ''}: {v.outcome}; {v.next_step.text}" for v in waiting[:5]]
+    lines += [f"  {v.metric} {v.statistic or ''}: {v.outcome}; {_next(v)}" for v in waiting[:5]]
     lines += [f"  and {len(waiting) - 5} more"] if len(waiting) > 5 else []
     return "\n".join(lines)
+
+
+def _next(verdict: Verdict) -> str:
+    return "code or environment: not clear yet" if verdict.attribution is not None else verdict.next_step.text
 
 
 def _noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, Fact]]:
@@ -232,7 +242,7 @@ def _noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str,
 
 #: The names that `perfgate run` gives to files and folders: nothing else is moved.
 _OWN = re.compile(
-    r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
+    r"(?:run|pair|failed|new-code|new-environment)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
     r"|build-\w+(?:\.log|\.FAILED\.txt)?"
     r"|machine-\w+\.json"
     r"|\.machine-\w+\.json\.\w+\.tmp"  # a killed process leaves it

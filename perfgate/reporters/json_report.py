@@ -90,7 +90,7 @@ _FIRST = (
     ),
 )
 #: Fields that are absent if there is nothing to say, as in older reports.
-_OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled")
+_OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled", "attribution")
 #: Details that are absent if there are none, as in older reports.
 _RARE = ("sweeps", "machine")
 _VERDICT_FIELDS = (*_FIRST, *(name for name in Verdict.__struct_fields__ if name not in _FIRST))
@@ -127,6 +127,8 @@ def render(report: Report) -> str:
         document["identical"] = True
     if report.unknown_facts:
         document["unknown_facts"] = report.unknown_facts
+    if report.fact_changes:
+        document["fact_changes"] = report.fact_changes
     if report.unruled:
         document |= {"unruled": report.unruled, "unruled_count": report.unruled_count}
     return encode(document)

@@ -66,6 +66,7 @@ def _properties(report: Report) -> dict[str, str]:
         "perfgate.policy.rules_sha256": report.policy.rules_sha256,
         "perfgate.policy.baselines_sha256": report.policy.baselines_sha256,
         **({"perfgate.unknown_facts": ", ".join(report.unknown_facts)} if report.unknown_facts else {}),
+        **({"perfgate.what_else_changed": also} if (also := answer.what_else(report)) else {}),
         **{f"perfgate.owner.{one.rule}": one.owner for one in report.verdicts if one.owner},
         **{f"environment.{name}": str(fact) for name, fact in sorted(report.environment.items())},
     }
@@ -79,7 +80,8 @@ def _cases(report: Report) -> list[TestCase]:
     names = _unique(_case_name(verdict) for verdict in report.verdicts)
     named = sorted(zip(report.verdicts, names, strict=True), key=lambda pair: OUTCOMES.index(pair[0].outcome))
     causes = cause_words.by_verdict(report)
-    cases = [_case(verdict, name, classname, causes.get(id(verdict))) for verdict, name in named]
+    also = answer.what_else(report)
+    cases = [_case(verdict, name, classname, causes.get(id(verdict)), also) for verdict, name in named]
     return [*_run_case(report, classname), *cases]
 
 
@@ -108,10 +110,10 @@ def _unique(names: Iterable[str]) -> list[str]:
     return list(uses)
 
 
-def _case(verdict: Verdict, name: str, classname: str, group: CauseGroup | None) -> TestCase:
+def _case(verdict: Verdict, name: str, classname: str, group: CauseGroup | None, also: str) -> TestCase:
     """The case of a verdict. It has at most one child, because consumers disagree on cases with several."""
     case = TestCase(name, classname, elapsed_sec=_SECONDS)
-    message, body = _line(verdict.message) or verdict.outcome, _body(verdict, group)
+    message, body = _line(verdict.message) or verdict.outcome, _body(verdict, group, also)
     if verdict.outcome == "pass":
         case.stdout = body
     elif verdict.outcome == "skipped":
@@ -139,12 +141,16 @@ def _run_case(report: Report, classname: str) -> list[TestCase]:
     return [case]
 
 
-def _body(verdict: Verdict, group: CauseGroup | None) -> str:
-    """All details of a verdict, because some consumers show the body and lose the attributes."""
+def _body(verdict: Verdict, group: CauseGroup | None, also: str) -> str:
+    """All details of a verdict, because some consumers show the body and lose the attributes.
+
+    A change has a line about what else changed.
+    """
     lines = [
         verdict.message or verdict.outcome,
         f"cause: {cause_words.line(group.cause)}" if group else "",
         f"next: {answer.next_step(verdict.next_step)}" if verdict.next_step.text else "",
+        also if verdict.kind == "change" else "",
     ]
     lines += [f"{name}: {text}" for name, text in numbers.facts(verdict)]
     return _clip_bytes("\n".join(one_line(line) for line in lines if line))

@@ -50,6 +50,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     word, counts = answer.headline(report)
     origin = ", ".join(f"{name} {code(value)}" for name, value in answer.origin(report))
     lines = [f"**{answer.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", *([origin, ""] if origin else [])]
+    lines += [prose(also), ""] if (also := answer.what_else(report)) else []
     room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
     left_out = 0
     for section in _sections(report):
@@ -176,7 +177,8 @@ def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: 
 def _row(verdict: Verdict) -> str:
     """A row of the table, with the reason of the rule. The notes of a pass are here, those of others in their item."""
     shows_notes = verdict.outcome == "pass" and answer.shows_notes(verdict)
-    notes = [f"<br>{prose(note)}" for note in verdict.notes if shows_notes]
+    notes = [f"<br>{prose(text)}"] if (text := numbers.attributed(verdict)) else []
+    notes += [f"<br>{prose(note)}" for note in verdict.notes if shows_notes]
     if verdict.outcome == "pass" and verdict.improved and verdict.next_step.text:
         notes.append(f"<br>**next:** {answer.next_step(verdict.next_step, prose, code)}")
     if answer.needs_attention(verdict) and verdict.why:

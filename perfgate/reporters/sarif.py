@@ -35,7 +35,8 @@ def render(report: Report) -> str:
     news = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
     errors = [problem for problem in report.problems if problem.severity == "error"]
     causes = cause_words.by_verdict(report)
-    results = [_result(verdict, causes.get(id(verdict))) for verdict in news]
+    also = answer.what_else(report)
+    results = [_result(verdict, causes.get(id(verdict)), also) for verdict in news]
     results = [*results, *map(_problem_result, errors)][:MOST_RESULTS]
     left_out = len(news) + len(errors) - len(results)
     ids: dict[str, int] = {}
@@ -71,12 +72,13 @@ def _id(verdict: Verdict) -> str:
 def _text(verdict: Verdict, group: CauseGroup | None = None) -> str:
     cause = f"\nCause: {cause_words.line(group.cause)}" if group else ""
     step = f"\nNext: {answer.next_step(verdict.next_step)}" if verdict.next_step.text else ""
-    parts = "".join(f"\nExplained by: {line}" for line in numbers.explanation(verdict))
+    parts = f"\nCode or environment: {text}" if (text := numbers.attributed(verdict)) else ""
+    parts += "".join(f"\nExplained by: {line}" for line in numbers.explanation(verdict))
     return f"{verdict.outcome}: {verdict.message or numbers.what(verdict)}{cause}{step}{parts}"
 
 
-def _result(verdict: Verdict, group: CauseGroup | None) -> dict[str, Any]:
-    text = _text(verdict, group)
+def _result(verdict: Verdict, group: CauseGroup | None, also: str) -> dict[str, Any]:
+    text = _text(verdict, group) + (f"\n{also}" if also and verdict.kind == "change" else "")
     identity = (verdict.rule, verdict.asks, series_name(verdict.metric, verdict.labels), verdict.source or "")
     entry = _entry(_id(verdict), "error" if verdict.exit_code else "warning", text, verdict.at, identity)
     # Metrics of one glob have the line of their rule in common, and differ in this name.

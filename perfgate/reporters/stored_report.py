@@ -29,7 +29,7 @@ from perfgate.core import (
     UnruledChange,
     Verdict,
 )
-from perfgate.core.details import ReportDetails
+from perfgate.core.details import FactChange, ReportDetails
 from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.structs import violation
@@ -79,6 +79,7 @@ class _ReportDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unruled: tuple[UnruledChange, ...] = ()
     unruled_count: int = 0
     unknown_facts: tuple[str, ...] = ()
+    fact_changes: tuple[FactChange, ...] = ()
     causes: tuple[CauseDocument, ...] = ()
     cause_summary: CauseSummary | None = None
     identical: bool = False
@@ -197,6 +198,7 @@ def _report(form: _ReportDocument) -> Report:
         unruled=form.unruled,
         unruled_count=form.unruled_count,
         unknown_facts=form.unknown_facts,
+        fact_changes=form.fact_changes,
         causes=from_documents(form.causes, form.cause_summary),
         identical=form.identical,
     )

@@ -54,9 +54,10 @@ class Page:
         return cell_len(one_line(text, ascii_only=self.ascii_only))
 
     def paragraph(self, text: str, style: str = "", *, indent: int = 0) -> None:
-        """Write a text that wraps between words, with every line indented."""
-        shown = Text(one_line(text, ascii_only=self.ascii_only), style)
-        self._print(Padding(shown, (0, 0, 0, indent)), self.line)
+        """Write a text that wraps between words, with every line indented; nothing for an empty text."""
+        if text:
+            shown = Text(one_line(text, ascii_only=self.ascii_only), style)
+            self._print(Padding(shown, (0, 0, 0, indent)), self.line)
 
     def row(self, cells: Sequence[Cell], widths: Sequence[int], styles: Sequence[str], *, indent: int = 0) -> None:
         """Write cells side by side. The lines of each cell wrap within its width."""

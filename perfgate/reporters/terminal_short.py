@@ -32,8 +32,8 @@ def write(page: Page, report: Report) -> None:
     write_problems(page, report.problems, verbose=False)
     page.blank()
     write_policy(page, report)
-    if line := in_short.unruled(report):
-        page.paragraph(line, "dim")
+    page.paragraph(in_short.unruled(report), "dim")
+    page.paragraph(answer.what_else(report))
     step = in_short.next_step(report)
     if step.text:
         page.blank()

@@ -34,8 +34,7 @@ _WIDE_TERMS, _NARROW_TERMS = 26, 16
 
 def write(page: Page, report: Report, *, verbose: bool) -> None:
     """Write the causes, the verdicts, the problems, the notices and the answer."""
-    if origin := ", ".join(f"{name} {value}" for name, value in answer.origin(report)):
-        page.paragraph(origin, "dim")
+    page.paragraph(", ".join(f"{name} {value}" for name, value in answer.origin(report)), "dim")
     if report.identical:
         page.paragraph("no difference: the files of both sides have the same content", "bold")
     verdicts = report.verdicts
@@ -76,10 +75,11 @@ def _is_asked(verdict: Verdict) -> bool:
 
 
 def _write_notices(page: Page, report: Report) -> None:
-    """The lines about the whole report: differences of the policy, changes without a rule, and unknown facts."""
+    """The lines about the whole report: differences of the policy, changes without a rule, and facts."""
     write_policy(page, report)
     for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=INDENT if i else 0)
+    page.paragraph(answer.what_else(report))
     for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts)):
         page.paragraph(line, "dim")
 
@@ -122,6 +122,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     if has_details:
         page.blank()
     _write_row(page, verdict, layout)
+    page.paragraph(numbers.attributed(verdict), "bold", indent=INDENT)
     if has_details:
         page.paragraph(verdict.message, indent=INDENT)
         if verdict.next_step.text:
@@ -135,8 +136,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
         page.paragraph(f"→ {answer.next_step(verdict.next_step)}", indent=INDENT)
     shown = {
         "note": verbose or answer.shows_notes(verdict),
-        "why": has_details,
-        "owner": has_details,
+        **dict.fromkeys(("why", "owner"), has_details),
         "data": verbose,
         "rule": has_details and (alone or answer.is_warning(verdict)),
     }

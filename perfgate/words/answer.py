@@ -26,6 +26,8 @@ _MUCH = 1.5
 _DIFFERENCES_SHOWN = 20
 #: Up to this many metrics are named with their noise.
 _NOISES_SHOWN = 3
+#: The most facts in a line, and the longest value of one, in characters.
+_FACTS_SHOWN, _LONGEST_FACT = 12, 60
 #: The longest name of a metric that no rule names, in characters: names of kernels fill half a page.
 LONGEST_UNRULED = 100
 
@@ -233,6 +235,22 @@ def unknown_facts(report: Report) -> list[str]:
         if verdict.kind == "change" and shows_notes(verdict):
             return [f"unknown on both sides: {', '.join(report.unknown_facts)}"]
     return []
+
+
+def what_else(report: Report) -> str:
+    """Return a line about the facts that differ: `what else changed: driver 550.54 → 560.28, host a → b`, or nothing.
+
+    Facts that only the judged files state are the last ones, marked as claimed.
+    """
+    shown = sorted(report.fact_changes, key=lambda one: one.claimed)
+    changes: dict[bool, list[str]] = {False: [], True: []}
+    for one in shown[:_FACTS_SHOWN]:
+        sides = (" or ".join(shortened(value, _LONGEST_FACT) for value in side) for side in (one.base, one.new))
+        changes[one.claimed].append(f"{one.name} {' → '.join(sides)}")
+    parts = [", ".join(changes[False])] if changes[False] else []
+    parts += [f"claimed by the judged files alone: {', '.join(changes[True])}"] if changes[True] else []
+    parts += [f"and {len(shown) - _FACTS_SHOWN} more"] if len(shown) > _FACTS_SHOWN else []
+    return f"what else changed: {'; '.join(parts)}" if parts else ""
 
 
 def learned_noise(judged: Iterable[Verdict | Plan]) -> list[str]:

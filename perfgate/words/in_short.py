@@ -70,7 +70,7 @@ def _line(group: Sequence[Verdict]) -> ShortLine:
     if not _has_numbers(worst):
         return ShortLine(worst, _name(group) + effect, "", "", worst.message)
     allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
-    message = "; ".join(worst.notes) if worst.outcome == "pass" else ""
+    message = "; ".join(worst.notes) if worst.outcome == "pass" else numbers.attributed(worst)
     return ShortLine(worst, _name(group) + effect, _measured(group), allowed, message)
 
 

@@ -59,6 +59,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     texts = {
         "measured": ", ".join(measured(verdict)),
         "allowed": allowed(verdict),
+        "code or environment": attributed(verdict),
         "explained by": "; ".join(explanation(verdict)),
         "data": _data(verdict),
         "noise between runs": "" if verdict.noise is None else _noise(verdict.noise),
@@ -68,6 +69,15 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
         "note": "; ".join(verdict.notes),
     }
     return [(label, text) for label, text in texts.items() if text]
+
+
+def attributed(verdict: Verdict) -> str:
+    """Return a line about the effects of code and environment; empty if they were not measured."""
+    if verdict.attribution is None:
+        return ""
+    from perfgate.words.attribution_words import attribution
+
+    return attribution(verdict.attribution)
 
 
 def _noise(noise: KnownNoise) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, fact_text, read_only
-from perfgate.core.runs import THROTTLE
+from perfgate.core.runs import OF_BASE, THROTTLE, same_fact
 from perfgate.core.wording import COMMAND, ENERGY, ENERGY_OF_STEP, is_machine_metric
 from perfgate.documents.json import load_json
 from perfgate.workspace.input_files import opened
@@ -20,7 +19,6 @@ from perfgate.workspace.options import Refused
 
 #: The largest file of `--env`, in characters.
 LONGEST_FACTS = 1 << 20
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
 _DIFFERENT = "the runs are of different environments: {} is {}"
 _CONTRADICTED = (
     "--env and the run contradict each other: {} is {}; the run is judged with --env: leave it out if it is wrong"
@@ -81,18 +79,6 @@ def _facts_file(path: str) -> dict[str, Fact]:
     return facts
 
 
-def _is_version_of(one: Fact, other: Fact) -> bool:
-    """Return whether two facts are equal, or one version with more detail: 2.11.0 and 2.11.0+cu130, 13.0.96 and 13.
-
-    A packager adds what follows the plus sign.
-    """
-    texts = [fact_text(value).partition("+")[0] for value in (one, other)]
-    if not all(map(_VERSION.fullmatch, texts)):
-        return fact_text(one) == fact_text(other)
-    shorter, longer = sorted((text.split(".") for text in texts), key=len)
-    return longer[: len(shorter)] == shorter
-
-
 def merge_facts(
     runs: Iterable[Run], given: Mapping[str, Fact], identity: Sequence[str]
 ) -> tuple[dict[str, Fact], list[Problem]]:
@@ -109,8 +95,10 @@ def merge_facts(
     for run in runs:
         for name, value in run.environment.items():
             other = given.get(name, facts.get(name, value))
+            if name.startswith(OF_BASE):
+                continue
             counts = name in identity or (name in given and name != THROTTLE)  # both readings of it count
-            if counts and not (_is_version_of(other, value) if name in given else fact_text(other) == fact_text(value)):
+            if counts and not same_fact(other, value):
                 values = f"{fact_text(other)} and {fact_text(value)}"
                 problem = Problem("error", _DIFFERENT.format(name, values), Location(run.source))
                 if name in given:

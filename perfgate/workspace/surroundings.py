@@ -159,6 +159,8 @@ _VERSIONS = {
     "lightning": ("lightning", "pytorch-lightning"),
     "transformers": ("transformers",),
 }
+#: Facts that `machine_facts` knows of this process alone: a measured program can have packages of its own.
+PACKAGE_FACTS = frozenset(_VERSIONS)
 #: NVML's clocks event reasons in nvml.h, from bit 0 on.
 _EVENT_REASONS = (
     *("gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown"),

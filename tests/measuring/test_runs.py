@@ -16,7 +16,7 @@ import pytest
 from conftest import Done, Repository, write_log, write_rules
 from programs import HOOKED, hooked, plain, processes_that_stay
 
-from perfgate.commands.run import line
+from perfgate.cli.progress_line import line
 from perfgate.measuring.lockstep import whose
 
 Command = Callable[..., Done]
@@ -224,10 +224,10 @@ def test_the_order_is_base_new_new_base() -> None:
     assert [whose(turn, False) for turn in range(6)] == ["base", "new", "new", "base", "base", "new"]
 
 
-def test_steps_are_taken_by_turns(perfgate: Command, folder: Path) -> None:
+def test_steps_are_taken_by_turns(perfgate: Command, in_short: Command, folder: Path) -> None:
     write_rules(folder, "step.time within 60% of baseline")
     words = shlex.join(hooked(folder))
-    done = perfgate(*PAIRED, "--runs", "1", "--base", words, "--new", words)
+    done = in_short(*PAIRED, "--runs", "1", "--base", words, "--new", words)
     assert "1 pair, steps by turns in two processes" in said(perfgate("check", "perfgate-runs/pair-001.json", "-v"))
     assert "perfgate-runs" not in done.out or done.code in (0, 1)
     # What a side notes after a boundary it notes in its turn; the free first and the last steps may meet.
@@ -263,7 +263,7 @@ def test_sides_that_do_not_fit_into_memory_at_once_alternate_whole_runs(perfgate
     full = "os.environ.get('PERFGATE_SIDE') and sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to ...')"
     words = hooked(folder, trouble=full)
     done = perfgate(*PAIRED, "--base", shlex.join(words), "--", *words, "trouble")
-    assert "both sides do not fit into memory at once (the new side ended with exit code 1: torch.OutOf" in said(done)
+    assert "the sides do not fit into memory at once (the new side ended with exit code 1: torch.OutOf" in said(done)
     assert "whole runs of both sides alternate instead" in said(done)
     assert "whole runs by turns" in done.out
     assert (done.code, Path("perfgate-runs/pair-001/new.FAILED.txt").exists()) == (0, True), done.said

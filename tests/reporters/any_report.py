@@ -23,9 +23,11 @@ from perfgate.core import (
     SourceFile,
     Verdict,
 )
+from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect
 from perfgate.core.causes import Cause, CauseKind, CauseReport, PlaceTime, RankTime
 from perfgate.core.details import (
     QUANTILES,
+    FactChange,
     LevelDetails,
     MachineChannel,
     MachineTrace,
@@ -91,6 +93,7 @@ units = st.sampled_from([None, "s", "B", "1", "1/s", "FLOP/s", "\x1b|"])
 
 actions = st.sampled_from([action for action in get_args(Action) if action not in ("none", "other")])
 next_steps = st.just(NO_STEP) | st.builds(NextStep, actions, text, text, text, maybe_text)
+factor_effects = st.builds(FactorEffect, number, number, number)
 verdicts = st.builds(
     Verdict,
     rule=text,
@@ -126,6 +129,13 @@ verdicts = st.builds(
     runs=st.lists(runs, max_size=2).map(tuple),
     explained_by=st.lists(shares, max_size=2).map(tuple),
     source=maybe_text,
+    attribution=st.none()
+    | st.builds(
+        Attribution,
+        st.sampled_from(get_args(Changed)),
+        *(factor_effects, factor_effects, st.none() | factor_effects, st.integers(2, 10), number, st.booleans()),
+        st.none() | st.sampled_from(MIXED),
+    ),
 )
 problems = st.builds(
     Problem,
@@ -235,6 +245,7 @@ def _report(**fields: Any) -> Report:
     return Report(**fields)
 
 
+words = st.lists(text, max_size=2).map(tuple)
 plain_reports = st.builds(
     _report,
     outcome=st.sampled_from(OUTCOMES),
@@ -248,5 +259,6 @@ plain_reports = st.builds(
     baseline=maybe_text,
     accept=next_steps,
     details=evidences,
+    fact_changes=st.lists(st.builds(FactChange, text, words, words, st.booleans()), max_size=2).map(tuple),
 )
 reports = st.builds(_explained, plain_reports, st.none() | cause_reports)

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 from samples import EVERY_OUTCOME
 
-from perfgate.core.details import LevelDetails, Part, ReportDetails, RunDetails, VerdictDetails
+from perfgate.core.details import FactChange, LevelDetails, Part, ReportDetails, RunDetails, VerdictDetails
 
 
 def run_evidence(run: str, standing: str, estimate: float, **fields) -> RunDetails:
@@ -62,7 +62,12 @@ EVIDENCE = ReportDetails(
     movers=(Part("kernel.gemm", {}, 0.012, 0.051), Part("op.aten::mm", {}, None, 0.002)),
 )
 #: Some of the same verdicts, as a check writes them that was asked to show the runs.
-WITH_EVIDENCE = replace(EVERY_OUTCOME, verdicts=EVERY_OUTCOME.verdicts[:5], details=EVIDENCE)
+WITH_EVIDENCE = replace(
+    EVERY_OUTCOME,
+    verdicts=EVERY_OUTCOME.verdicts[:5],
+    details=EVIDENCE,
+    fact_changes=(FactChange("torch", ("2.8.0",), ("2.9.0",), claimed=True),),
+)
 ONE_WITH_EVIDENCE = replace(
     WITH_EVIDENCE, verdicts=WITH_EVIDENCE.verdicts[:1], details=replace(EVIDENCE, verdicts=EVIDENCE.verdicts[:1])
 )

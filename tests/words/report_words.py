@@ -25,9 +25,11 @@ from perfgate.core import (
     Share,
     Verdict,
 )
+from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect
 from perfgate.core.causes import Cause, CauseKind, CauseReport
+from perfgate.core.details import FactChange
 from perfgate.core.verdicts import UnruledChange
-from perfgate.words import answer, cause_words, in_short, numbers
+from perfgate.words import answer, attribution_words, cause_words, in_short, numbers
 from perfgate.words.undo import undo
 
 CHANGE = Verdict(
@@ -167,6 +169,26 @@ LOOSENED = PolicyChange("loosens", "tail", "tail", "the limit is 60 ms, not 50 m
 UNRULED = UnruledChange("kernel.gemm", {}, "s", 0.012, 0.018, 0.5, 0.031)
 
 
+def of_attributions() -> Iterator[Said]:
+    """Yield the words of words/attribution_words."""
+    found = Attribution(
+        "code", FactorEffect(0.049, 0.04, 0.059), FactorEffect(0.002, -0.007, 0.011), None, 4, 0.99, settled=True
+    )
+    for changed in get_args(Changed):
+        yield say(attribution_words.attribution, changed, replace(found, changed=changed))
+    for size in (0.03, -0.03):
+        yield say(
+            attribution_words.attribution, "interaction", replace(found, interaction=FactorEffect(size, size, size))
+        )
+    for cell in MIXED:
+        yield say(attribution_words.attribution, f"without {cell}", replace(found, missing=cell))
+        for alone in (True, False):
+            yield say(attribution_words.does_not_run, "", cell, "ended with exit code 1: WHY", alone=alone)
+    yield say(attribution_words.nothing_to_attribute, "")
+    for case, verdict in {"": replace(CHANGE, attribution=found), "none": CHANGE}.items():
+        yield say(numbers.attributed, case, verdict)
+
+
 def of_the_answer() -> Iterator[Said]:
     """Yield the words of words/answer."""
     yield say(answer.worst_first, "", REPORT.verdicts)
@@ -207,6 +229,11 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.unruled, "more", replace(REPORT, unruled=(UNRULED,), unruled_count=9))
     yield say(answer.unknown_facts, "", REPORT)
     yield say(answer.unknown_facts, "only passes", replace(REPORT, verdicts=(PASSED,)))
+    driver = FactChange("driver", ("550.54", "555.1"), ("560.28",), claimed=False)
+    changes = (driver, *(FactChange(f"f{i}", ("a" * (70 if i == 0 else 1),), ("b",), claimed=True) for i in range(12)))
+    for count in (0, 1, 3, 13):
+        yield say(answer.what_else, f"{count} facts", replace(REPORT, fact_changes=changes[:count]))
+    yield say(answer.what_else, "only claimed", replace(REPORT, fact_changes=changes[1:2]))
     noisy = [replace(CHANGE, metric=f"m{i}", noise=replace(NOISE, runs=40 + i, deviation=0.01 * i)) for i in range(5)]
     for count in (0, 1, 3, 5):
         yield say(answer.learned_noise, f"{count} metrics", noisy[:count])

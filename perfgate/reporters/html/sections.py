@@ -276,10 +276,9 @@ def short_name(run: RunDetails, levels: Iterable[LevelDetails]) -> str:
 def environment(report: Report) -> Iterator[tuple[str, Fact | None, Fact | None, bool]]:
     """Yield each fact as its name, its base value, its new value, and True if they differ; differences come first."""
     base, new = report.details.base_environment, report.environment
-    both = bool(base)
-    rows = [(name, base.get(name), new.get(name)) for name in sorted({*base, *new})]
-    marked = [(*row, both and row[1] != row[2]) for row in rows]
-    yield from sorted(marked, key=lambda row: not row[3])
+    differing = {one.name for one in report.fact_changes}
+    for name in sorted({*base, *new}, key=lambda name: (name not in differing, name)):
+        yield name, base.get(name), new.get(name), name in differing
 
 
 def steps(report: Report) -> StepSection | None:

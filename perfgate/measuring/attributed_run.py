@@ -1,0 +1,146 @@
+"""`perfgate run --attribute`: old and new code take steps by turns under the old and the new environment.
+
+A repetition has a fresh process for each of the four combinations: `base` is old code in the old environment, `new` is
+new code in the new one, `new-code` and `new-environment` have one of both. Each of the last three makes a pair with
+`base`: `pair-001.json` is judged as every pair, and `new-code-001.json` and `new-environment-001.json` tell which part
+of the change is whose. A mixed combination that does not run is left out.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from socket import socket
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from perfgate.core import Report
+from perfgate.core.attribution import MIXED
+from perfgate.judge.pairs import Pairing
+from perfgate.measuring.lockstep import listening
+from perfgate.measuring.paired_run import (
+    NoTurns,
+    PairRequest,
+    SideFailed,
+    read_sides,
+    steps_by_turns,
+    whole_runs,
+    write_pair,
+)
+from perfgate.measuring.programs import ProgramSide
+from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
+from perfgate.measuring.worktrees import checked_out
+
+#: The order of whole runs in four repetitions. A linear drift of the machine cancels for one factor within each, and
+#: for the other one in two of them.
+ORDERS = (
+    ("base", "new-code", "new", "new-environment"),
+    ("new-environment", "new", "new-code", "base"),
+    ("base", "new-environment", "new", "new-code"),
+    ("new-code", "new", "new-environment", "base"),
+)
+#: The place of a command in the command of an environment, and the first word of the files of old and new.
+_COMMAND, _PAIR = "{command}", "pair"
+
+
+def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
+    """Return a side that runs in an environment: `docker run IMAGE`, or `sh -c '. old/bin/activate && {command}'`.
+
+    The command takes the place of {command}, or else follows the prefix; {folder} is its folder.
+    """
+    line, words = shlex.join(side.words), list[str]()
+    for word in prefix if any(_COMMAND in word for word in prefix) else (*prefix, _COMMAND):
+        named = word.replace("{folder}", str(side.folder))
+        words += side.words if named == _COMMAND else [named.replace(_COMMAND, line)]
+    return replace(side, words=tuple(words))
+
+
+def run_attributed(
+    options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell
+) -> tuple[Report, Mapping[str, str]]:
+    """Repeat until every verdict is final, and its effects are clear; return the report, and why what does not run.
+
+    `judge_runs` gets the files of the pairs of old and new; those of the mixed combinations are beside them. Raises
+    Refused for usage errors, and if the base cannot be read.
+    """
+    folder = options.new_folder(tell)
+    assert pairs.environments is not None
+    old, new = pairs.environments
+    with ExitStack() as stack:
+        code = ProgramSide(pairs.base)
+        if pairs.base_ref is not None:
+            code = stack.enter_context(checked_out(pairs.base_ref, pairs.base))
+        both = {"base": code, "new-code": ProgramSide(pairs.new)}
+        sides = {name: in_environment(old, side) for name, side in both.items()}
+        sides |= {"new": in_environment(new, both["new-code"]), "new-environment": in_environment(new, code)}
+        sides = {name: replace(sides[name], cpus=options.cpus) for name in ORDERS[0]}
+        listener = stack.enter_context(listening())
+        maker = _RepetitionMaker(options, pairs, folder, sides, listener, tell)
+        report = until_settled(options, maker.measure, judge_runs, "repetition", tell)
+    return report, maker.failed
+
+
+def mixed_files(paths: Sequence[Path], cell: str) -> list[Path]:
+    """Return the files of a mixed combination beside those of old and new; empty if it does not run."""
+    found = [path.with_name(path.name.replace(_PAIR, cell)) for path in paths]
+    return found if all(path.exists() for path in found) else []
+
+
+class _RepetitionMaker(Struct):
+    """Makes repetitions. A program that took no turns once is not asked again."""
+
+    options: MeasuringOptions
+    pairs: PairRequest
+    folder: Path
+    sides: dict[str, ProgramSide]
+    listener: socket
+    tell: Tell
+    made: list[Path] = field(default_factory=list)
+    #: Why a combination does not run.
+    failed: dict[str, str] = field(default_factory=dict)
+    by_turns: bool = True
+
+    def measure(self, number: int) -> list[Path]:
+        """Make a repetition; return the pairs of old and new so far. Raises RunFailed."""
+        if self.options.results and number == 1:
+            self.by_turns = False
+            self.tell("--results: both environments run the code in one folder, so whole runs alternate")
+        while True:
+            try:
+                runs = read_sides(self._found(number), self.pairs.format, self.pairs.mappings)
+                break
+            except SideFailed as error:
+                if number > 1 or error.side not in MIXED:
+                    raise
+                self._leave_out(error)
+        pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
+        for cell in (name for name in runs if name != "base"):
+            path = self.folder / f"{_PAIR if cell == 'new' else cell}-{number:03d}.json"
+            for line in write_pair(path, {"base": runs["base"], "new": runs[cell]}, number, pairing):
+                self.tell(line)
+        self.made.append(self.folder / f"{_PAIR}-{number:03d}.json")
+        return self.made
+
+    def _found(self, number: int) -> dict[str, Path]:
+        """Run all combinations; return the results of each. Raises RunFailed."""
+        top = self.folder / f"{_PAIR}-{number:03d}"
+        if self.by_turns:
+            times = self.pairs.hook_timeout, self.options.timeout
+            try:
+                return steps_by_turns(self.listener, top, self.sides, number, self.options.results, times)
+            except NoTurns as why:
+                self.by_turns = False
+                self.tell(f"{why}; whole runs alternate instead")
+        order = [name for name in ORDERS[(number - 1) % len(ORDERS)] if name in self.sides]
+        whole = top.with_name(f"{top.name}-whole")
+        return whole_runs(whole, {name: self.sides[name] for name in order}, number, self.options)
+
+    def _leave_out(self, error: SideFailed) -> None:
+        """Go on without a combination, and keep what it wrote."""
+        del self.sides[error.side]
+        self.failed[error.side] = error.why.removeprefix("the command ")
+        for path in [*self.folder.glob(f"{_PAIR}-001*")]:
+            path.rename(path.with_name(path.name.replace(f"{_PAIR}-001", f"failed-{len(self.failed):03d}")))

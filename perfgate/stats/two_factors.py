@@ -1,0 +1,88 @@
+"""The effects of two factors, code and environment, from repetitions of the four combinations of old and new.
+
+log value = repetition + cell + noise, by least squares (a randomized block design, Fisher 1935). What a repetition has
+in common, such as the clock or a neighbour, cancels. The effect of a factor is the mean of its effects beside the old
+and the new level of the other one: so both add up to the whole change, and each has half of their interaction (the
+value of Shapley 1953).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from perfgate.stats.distributions import t_quantile
+from perfgate.stats.sequential import nominal_levels
+
+#: Old code in the old environment, one of them new, both new.
+CELLS = ("base", "new-code", "new-environment", "new")
+#: The weights of each cell in an effect, by the cell that is missing.
+_CODE: Mapping[str, tuple[float, ...]] = {
+    "": (-0.5, 0.5, -0.5, 0.5),
+    "new-environment": (-1, 1, 0, 0),
+    "new-code": (0, 0, -1, 1),
+}
+_TOTAL, _INTERACTION = (-1, 0, 0, 1), (1, -1, -1, 1)
+#: How late the looks spend their error rate, and the first repetition at which the effects are looked at.
+_POWER, _FIRST_LOOK = 1.0, 2
+
+
+class LogEffect(Struct, frozen=True):
+    """An effect on the natural logarithm of a metric, with a two-sided interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+    @property
+    def is_clear(self) -> bool:
+        """True if the interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+
+class TwoFactors(Struct, frozen=True):
+    """The effects of code and environment; their interaction is how much more the code changes in the new environment.
+
+    It is None without all four cells.
+    """
+
+    code: LogEffect
+    environment: LogEffect
+    interaction: LogEffect | None
+
+
+def two_factors(logs: Mapping[str, Sequence[float]], most: int, error_rate: float = 0.01) -> TwoFactors | None:
+    """Return the effects of both factors, or None for too few repetitions or cells.
+
+    Parameters
+    ----------
+    logs : the logarithm of the metric by cell (of `CELLS`) and repetition, in equal lengths. One of the two mixed cells
+        may be missing; its factor then has the effect that was measured beside one level of the other.
+    most : the planned number of repetitions. The effects may be looked at after each from the second on, and the
+        intervals of all looks together miss a true effect with the probability `error_rate`, per effect.
+    """
+    missing = [cell for cell in CELLS if cell not in logs]
+    count = len(logs.get("base", ()))
+    if count < _FIRST_LOOK or len(missing) > 1 or missing == ["new"]:
+        return None
+    most = max(most, count)
+    looks = tuple(float(number) for number in range(_FIRST_LOOK, most + 1))
+    level = nominal_levels(looks, error_rate / 2, _POWER, count - _FIRST_LOOK + 1)[-1]
+    y = np.array([logs[cell] for cell in CELLS if cell in logs])
+    residuals = y - y.mean(axis=0) - y.mean(axis=1, keepdims=True) + y.mean()
+    freedom = (len(y) - 1) * (count - 1)
+    deviation = math.sqrt(float((residuals**2).sum()) / freedom)
+    means = {cell: float(np.mean(logs[cell])) for cell in logs}
+    reach = t_quantile(freedom, 1 - level) * deviation / math.sqrt(count)
+
+    def effect(weights: Sequence[float]) -> LogEffect:
+        estimate = sum(weight * means.get(cell, 0.0) for cell, weight in zip(CELLS, weights, strict=True))
+        half = reach * math.sqrt(sum(weight**2 for weight in weights)) + 1e-12  # the arithmetic is not exact
+        return LogEffect(estimate, estimate - half, estimate + half)
+
+    code = _CODE[missing[0] if missing else ""]
+    environment = [whole - own for whole, own in zip(_TOTAL, code, strict=True)]
+    return TwoFactors(effect(code), effect(environment), None if missing else effect(_INTERACTION))
