@@ -11,6 +11,7 @@ from errno import ENXIO
 from pathlib import Path
 from typing import BinaryIO
 
+from perfgate.workspace.links import leads_out
 from perfgate.workspace.options import Refused
 
 #: The time to wait for the other end of a pipe, in seconds.
@@ -64,6 +65,8 @@ def _is_read_from(folder: str, place: str) -> bool:
 def _unwritable(path: str) -> str | None:
     if os.path.isdir(path):
         return "is a directory"
+    if leads_out(path):
+        return "a link leads out of the repository: name the file itself"
     import tempfile
 
     try:
