@@ -164,7 +164,7 @@ class _PairMaker(Struct):
             try:
                 with new_run(top / name, self.sides[name], number, self.options.results) as run:
                     finish(run.start(fair_environment()), self.options.timeout)
-                    found[name] = run.collect()
+                    found[name] = run.collect(self.tell)
             except RunFailed as error:
                 raise RunFailed(f"the {name} side: {error}") from None
         return found

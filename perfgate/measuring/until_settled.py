@@ -93,7 +93,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
         with new_run(folder / f"run-{number:03d}", side, number, options.results) as run:
             with sampled(run.results) as note, command_cost(note):
                 finish(run.start(), options.timeout)
-            made.append(run.collect())
+            made.append(run.collect(tell))
         return made
 
     return until_settled(options, measure, judge_runs, "run", tell)
