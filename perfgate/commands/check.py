@@ -38,6 +38,7 @@ from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import measured_twice
+from perfgate.judge.doubts.machine import with_unread_machine
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns, naming
 from perfgate.judge.verdicts import judge, judge_with_details
@@ -109,7 +110,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     case, unpaired = _case(prepared, runs, facts, loaded.baseline, accept)
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
     is_named = naming(ruleset)
-    problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
+    problems = [*prepared.problems, *reading_problems(with_unread_machine(case, runs), is_named), *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)
