@@ -20,7 +20,6 @@ from perfgate.baselines.places import FileOrError, UnsafeName, check_path, kind_
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
-from perfgate.workspace.links import refuse_link_out
 from perfgate.workspace.options import Refused, shown_path, typed_path
 from perfgate.workspace.remote import filesystem
 
@@ -209,7 +208,7 @@ def open_store(path: str) -> WritableStore:
         except (ImportError, ValueError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise Refused(f"{typed_path(path)} cannot be used: {why}") from None
-    refuse_link_out(path, "--baselines")
+    surroundings.refuse_link_out(path, "--baselines")
     return DirectoryStore(Path(path), shown_path(path), surroundings.limits())
 
 

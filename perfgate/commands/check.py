@@ -110,7 +110,8 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     case, unpaired = _case(prepared, runs, facts, loaded.baseline, accept)
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
     is_named = naming(ruleset)
-    problems = [*prepared.problems, *reading_problems(with_unread_machine(case, runs), is_named), *clashes, *loaded.problems, *unpaired]
+    read = reading_problems(with_unread_machine(case, runs), is_named)
+    problems = [*prepared.problems, *read, *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)

@@ -1,31 +1,11 @@
-"""Links that a pull request can commit: nothing is read, written or removed through one outside of the repository."""
+"""Folders that a command writes to: a pull request can commit links there, which lead anywhere."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from perfgate.workspace.options import Refused
-from perfgate.workspace.surroundings import known_to_git
-
-
-def refuse_link_out(path: str, option: str) -> None:
-    """Refuse a path that `leads_out` of the repository. Raises Refused."""
-    if leads_out(path):
-        raise Refused(f"{path} is a link that leads out of the repository: name the folder itself with {option}")
-
-
-def leads_out(path: str) -> bool:
-    """Return whether a link in a path of the repository leads out of it or into `.git`: a pull request can commit one.
-
-    Without a repository, it is the working directory that no link may lead out of.
-    """
-    here = Path(os.path.realpath("."))
-    named, real = Path(os.path.normpath(here / path)), Path(os.path.realpath(path))
-    top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
-    if real == named or top not in (Path(os.path.realpath(folder)) for folder in named.parents):
-        return False
-    return real == top or not real.is_relative_to(top) or ".git" in real.relative_to(top).parts
+from perfgate.workspace.surroundings import known_to_git, refuse_link_out
 
 
 def refuse_committed(folder: str, option: str) -> None:

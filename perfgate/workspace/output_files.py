@@ -11,8 +11,8 @@ from errno import ENXIO
 from pathlib import Path
 from typing import BinaryIO
 
-from perfgate.workspace.links import leads_out
 from perfgate.workspace.options import Refused
+from perfgate.workspace.surroundings import leads_out
 
 #: The time to wait for the other end of a pipe, in seconds.
 PATIENCE_S = 5

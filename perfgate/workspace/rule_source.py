@@ -18,7 +18,6 @@ from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Selector
 from perfgate.workspace import surroundings
-from perfgate.workspace.links import refuse_link_out
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ def _with_mappings(file: Path) -> list[Path]:
 
 
 def _below(folder: Path) -> list[Path]:
-    refuse_link_out(str(folder), "--rules")
+    surroundings.refuse_link_out(str(folder), "--rules")
     real, paths = folder.resolve(), surroundings.not_too_many(folder.rglob("*"), shown_path(str(folder)))
     found = sorted(path for path in paths if path.suffix in (".yaml", ".yml") or path.is_symlink())
     for path in found:

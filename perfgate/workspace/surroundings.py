@@ -56,6 +56,25 @@ def not_too_many(paths: Iterable[Path], shown: str) -> Iterator[Path]:
         yield path
 
 
+def refuse_link_out(path: str, option: str) -> None:
+    """Refuse a path that `leads_out` of the repository. Raises Refused."""
+    if leads_out(path):
+        raise Refused(f"{path} is a link that leads out of the repository: name the folder itself with {option}")
+
+
+def leads_out(path: str) -> bool:
+    """Return whether a link in a path of the repository leads out of it or into `.git`: a pull request can commit one.
+
+    Without a repository, it is the working directory that no link may lead out of.
+    """
+    here = Path(os.path.realpath("."))
+    named, real = Path(os.path.normpath(here / path)), Path(os.path.realpath(path))
+    top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    if real == named or top not in (Path(os.path.realpath(folder)) for folder in named.parents):
+        return False
+    return real == top or not real.is_relative_to(top) or ".git" in real.relative_to(top).parts
+
+
 def today() -> date:
     """Return the date that rules and allowances expire by."""
     return now().date()

@@ -20,7 +20,6 @@ from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
-
 from msgspec.structs import replace
 
 from perfgate.core import Problem, Run, Series
