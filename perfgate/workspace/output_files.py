@@ -15,7 +15,7 @@ from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import leads_out
 
 #: The time to wait for the other end of a pipe, in seconds.
-PATIENCE_S = 5
+PATIENCE_S = 4
 #: The least room for a summary, in bytes: a shorter one says too little.
 _LEAST_SUMMARY = 2_000
 
