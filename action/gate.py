@@ -10,7 +10,6 @@ import glob
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from commits import NOT_JUDGED, base_of_pairs, check_policy, commit_of, measured_head
+from commits import NOT_JUDGED, base_of_pairs, check_policy, commit_of, git, measured_head
 from showing import Answer, outputs, publish
 from workflow import Refused, for_others, given, lines, perfgate, tell, truth, without_commands, write_outputs
 
@@ -85,7 +84,7 @@ def runs(results: Sequence[str], scratch: Path) -> Answer:
     if given("run"):
         answer = measure("run", 0, results, [], options, scratch)
     else:
-        KEPT.mkdir(exist_ok=True)
+        make_kept()
         answer = ask("check", [*machine(KEPT / "env-0.json"), *options], matches(results), scratch)
     if not answer.code or not answer.report or not given(again):
         return answer
@@ -117,8 +116,8 @@ def pairs(scratch: Path) -> Answer:
             NOT_JUDGED,
         )
     judged_by = judging()
+    make_kept()
     kept = KEPT / "pairs"
-    shutil.rmtree(kept, ignore_errors=True)
     options = ["--paired", f"--base-ref={base_of_pairs()}", f"--keep={kept}", f"--runs={number('pairs')}"]
     options += [f"--{name}={given(name)}" for name in ("time-budget", "timeout") if given(name)]
     options += [f"--results={pattern}" for pattern in lines("results")]
@@ -147,6 +146,13 @@ def matches(patterns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def make_kept() -> None:
+    """Make the folder of the facts and runs. Raises Refused if the commit has it: it could be or contain a link."""
+    if KEPT.is_symlink() or git("ls-files", "--error-unmatch", "--", str(KEPT)):
+        raise Refused(f"the repository contains {KEPT}/, and perfgate writes there: remove it from git", NOT_JUDGED)
+    KEPT.mkdir(exist_ok=True)
+
+
 def judging() -> list[str]:
     """Return the options for judging runs and pairs, before anything is measured. Raises Refused."""
     policy = commit_of("policy-ref")
@@ -171,7 +177,8 @@ def script(name: str, scratch: Path) -> list[str]:
 
 def machine(place: Path) -> list[str]:
     """Write the facts of this machine to a file; return the option that names it, or nothing after a warning."""
-    with place.open("wb") as file:
+    place.unlink(missing_ok=True)
+    with place.open("xb") as file:
         done = subprocess.run(perfgate("env"), stdout=file, check=False)
     if done.returncode:
         tell("warning", f"perfgate env ended with {done.returncode}: judging without the facts of this machine")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workflow import given, perfgate, tell, truth
+from workflow import given, leads_out, perfgate, tell, truth
 
 FORMS = ("junit", "json", "html", "markdown", "sarif")
 #: In seconds: rendering a report is quick, and must not delay the answer.
@@ -48,7 +48,7 @@ def remove_old() -> None:
     for form in FORMS:
         place = Path(given(form) or os.devnull)
         try:
-            if place.is_file():
+            if place.is_file() and not leads_out(place):
                 place.unlink()
         except OSError as error:
             tell("warning", f"the old {form} report {place} could not be removed: {error}")
@@ -57,6 +57,9 @@ def remove_old() -> None:
 def write(form: str, report: Path) -> bool:
     """Write the report in one form; return whether that worked."""
     place = Path(given(form))
+    if leads_out(place):
+        tell("warning", f"the {form} report was not written: a link in {place} leads out of the workspace")
+        return False
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.unlink(missing_ok=True)  # an old report must not look like this one

@@ -10,6 +10,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 #: Files that only the action's own scripts may write to. A measured command could forge an output there.
 FILES = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
@@ -45,6 +46,14 @@ def tell(level: str, text: str) -> None:
     """Print a workflow command: `error`, `warning` and `notice` annotate the job."""
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     print(f"::{level}::{escaped}", flush=True)
+
+
+def leads_out(place: Path) -> bool:
+    """Return whether a link in a path of the workspace leads out of it: a pull request can commit one."""
+    top = Path(os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or "."))
+    named, real = Path(os.path.abspath(place)), Path(os.path.realpath(place))
+    is_inside = top in (Path(os.path.realpath(folder)) for folder in named.parents)
+    return is_inside and (not real.is_relative_to(top) or ".git" in real.relative_to(top).parts)
 
 
 @contextmanager

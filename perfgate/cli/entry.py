@@ -33,6 +33,7 @@ _THREADS = "OPENBLAS_NUM_THREADS"
 
 #: Every command with its line in `--help`. The file `perfgate/commands/NAME.py` is only read if the command runs.
 _COMMANDS = {
+    "attack": "Attack your rules and workflows, harmlessly.",
     "baseline": "Approve, add, list and compare stored baselines.",
     "bisect": "Find the commit that changed a metric.",
     "calibrate": "Measure the noise between unchanged runs, for check.",

@@ -33,6 +33,7 @@ from perfgate.measuring.items import clock, item_runner
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import Tell, claim
 from perfgate.reporters import bisect_text
+from perfgate.workspace.links import refuse_committed
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.output_files import output_faults, write_reports
 from perfgate.workspace.surroundings import git
@@ -196,6 +197,7 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
     """Search one list, or go on with it. Raises Refused and Stopped."""
     keep = path.as_posix()
     try:
+        refuse_committed(keep, "--keep")
         path.mkdir(parents=True, exist_ok=True)
         claim(path, keep, "perfgate bisect")
     except OSError as error:

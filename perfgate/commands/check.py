@@ -39,6 +39,7 @@ from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import measured_twice
+from perfgate.judge.doubts.machine import with_unread_machine
 from perfgate.judge.fact_changes import fact_changes
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns, naming
@@ -115,7 +116,8 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     case, unpaired = _case(prepared, runs, facts, loaded.baseline, accept)
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
     is_named = naming(ruleset)
-    problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
+    read = reading_problems(with_unread_machine(case, runs), is_named)
+    problems = [*prepared.problems, *read, *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     causes, unruled, unexplained = _explained(case, verdicts, _unruled(case, is_named), wanted=request.causes)

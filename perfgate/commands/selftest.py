@@ -62,9 +62,17 @@ class SelfTest(Struct, frozen=True):
 
 
 def selftest(options: CommandOptions) -> SelfTest:
-    """Test every rule, for pairs with their own base; nothing is written.
+    """Test every rule, for pairs with their own base; nothing is written. Raises Refused as `tested_case`."""
+    case, against, problems = tested_case(options)
+    proofs, seen = self_test(case), time_seen(case.new, naming(case.ruleset))
+    return SelfTest(proofs, against, problems, exit_code(proofs), seen, tuple(added_work(case)))
 
-    Raises Refused for mistakes in the rules and for unreadable runs.
+
+def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]]:
+    """Return rules and runs, with words for what the runs are compared with, and warnings.
+
+    Without a baseline they are compared with themselves. Raises Refused for mistakes in the rules and for unreadable
+    runs.
     """
     ruleset = read_ruleset(policy_source(options.policy_ref, options.policy_commit), options.rules, options.suite)
     runs = inputs.read_runs(
@@ -91,7 +99,7 @@ def selftest(options: CommandOptions) -> SelfTest:
     against = baseline.place if baseline.pairing else f"baseline {baseline.place}"
     if not baseline.runs:
         baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, because {baseline.missing}"
-    problems = [problem for problem in clashes if problem.severity == "warning"]
-    case = Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits())
-    proofs, added = self_test(case), tuple(added_work(case))
-    return SelfTest(proofs, against or "", tuple(problems), exit_code(proofs), time_seen(runs, naming(ruleset)), added)
+    warnings = tuple(problem for problem in clashes if problem.severity == "warning")
+    claimed = frozenset(facts) - read_facts(options.env).keys()
+    case = Case(ruleset, runs, baseline, surroundings.today(), facts, claimed, limits=surroundings.limits())
+    return case, against or "", warnings

@@ -24,8 +24,8 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: The part of a word that is underlined.
 _WORD = re.compile(r"[^\s:,\]}]+")
 _TAB_INDENT = re.compile(r" *\t")
-#: The most characters of a line that are shown.
-_SHOWN = 160
+#: The most characters of a line that are shown, and the most values of a file that are refused with a message.
+_SHOWN, _MOST_REFUSED = 160, 200
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
@@ -50,13 +50,18 @@ _FIELD = re.compile(
 
 
 class YamlSpan(Struct, frozen=True):
-    """The place of a value: line and column from 1, the text of its line from there, and its end."""
+    """The place of a value: line and column from 1, the text of its line, and its end."""
 
     line: int
     column: int
-    rest: str
+    text: str
     #: The line of the last character of a scalar, and its column.
     end: tuple[int, int]
+
+    @property
+    def rest(self) -> str:
+        """The text of the line from the value on. A copy for each value of one long line would need gigabytes."""
+        return self.text[self.column - 1 :]
 
 
 class YamlDocument(Struct):
@@ -80,11 +85,10 @@ class YamlDocument(Struct):
     def underlined(self, message: str, line: int, column: int, width: int | None = None) -> Problem:
         """Return a problem that shows its line with `width` characters underlined, or the word that begins there."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""
-        visible = text.replace("\t", " ")
-        word = _WORD.match(visible, column - 1)
+        word = _WORD.match(text, column - 1)
         width = width or (len(word[0]) if word else 1)
-        start = max(0, column - _SHOWN // 2) if len(visible) > _SHOWN else 0
-        visible = visible[start : start + _SHOWN]
+        start = max(0, column - _SHOWN // 2) if len(text) > _SHOWN else 0
+        visible = text[start : start + _SHOWN].replace("\t", " ")
         marks = "^" * max(1, min(width, len(visible) - (column - start) + 2))
         excerpt = f"    {visible}\n    {' ' * (column - start - 1)}{marks}" if text else None
         return Problem("error", message, Location(self.name, line, column), excerpt=excerpt)
@@ -236,6 +240,8 @@ class _Builder(Struct):
     def refuse(self, message: str, event: Any) -> None:
         mark = event.start_mark
         self.document.problems.append(self.document.underlined(message, mark.line + 1, mark.column + 1))
+        if len(self.document.problems) >= _MOST_REFUSED:
+            raise _BeyondLimit
 
     def advice(self, event: Any) -> str:
         """Return what to do if the refused text is the beginning of a sentence."""
@@ -256,4 +262,4 @@ class _Builder(Struct):
     def span(self, event: Any) -> YamlSpan:
         line, column = event.start_mark.line, event.start_mark.column
         text = self.document.lines[line] if line < len(self.document.lines) else ""
-        return YamlSpan(line + 1, column + 1, text[column:], (event.end_mark.line + 1, event.end_mark.column))
+        return YamlSpan(line + 1, column + 1, text, (event.end_mark.line + 1, event.end_mark.column))

@@ -12,7 +12,8 @@ from perfgate.core.run_history import EnvironmentHistory, LoadedHistory
 from perfgate.history.exports import milliseconds
 
 _TAG = "perfgate.run"
-_NOT_ALLOWED = re.compile(r"[^\w\-. :/]")
+#: MLflow takes a name for a path, and refuses all metrics of a run if one has `..`, or `/` at an end or twice.
+_NOT_ALLOWED = re.compile(r"[^\w\-. :/]|(?<![^/])\.{1,2}(?![^/])|^/|/(?=/)|/$")
 #: MLflow takes at most this many metrics at once.
 _BATCH = 1000
 
@@ -77,10 +78,15 @@ def _numbers(place: EnvironmentHistory) -> dict[str, dict[str, float]]:
     """Return the numbers of each run by its id and their names."""
     found: dict[str, dict[str, float]] = {}
     for one in place.series:
-        name = _NOT_ALLOWED.sub("_", str(one.name))
+        name = name_for_mlflow(str(one.name))
         for run, value in zip(one.runs, one.values.tolist(), strict=True):
             found.setdefault(run.id, {})[name] = value
     return found
+
+
+def name_for_mlflow(name: str) -> str:
+    """Return the name of a metric with `_` for what MLflow does not allow."""
+    return _NOT_ALLOWED.sub("_", name)
 
 
 def _tags(run: HistoryRun) -> dict[str, str]:

@@ -136,7 +136,7 @@ class _RepetitionMaker(Struct):
                 self.tell(f"{why}; whole runs alternate instead")
         order = [name for name in ORDERS[(number - 1) % len(ORDERS)] if name in self.sides]
         whole = top.with_name(f"{top.name}-whole")
-        return whole_runs(whole, {name: self.sides[name] for name in order}, number, self.options)
+        return whole_runs(whole, {name: self.sides[name] for name in order}, number, self.options, self.tell)
 
     def _leave_out(self, error: SideFailed) -> None:
         """Go on without a combination, and keep what it wrote."""

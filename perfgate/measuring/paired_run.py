@@ -172,17 +172,19 @@ class _PairMaker(Struct):
         """Run one side after the other; return the results of each. Raises RunFailed."""
         order = SIDES if base_goes_first(str(number)) else SIDES[::-1]
         top = self.folder / f"pair-{number:03d}-whole"
-        return whole_runs(top, {name: self.sides[name] for name in order}, number, self.options)
+        return whole_runs(top, {name: self.sides[name] for name in order}, number, self.options, self.tell)
 
 
-def whole_runs(top: Path, sides: Mapping[str, ProgramSide], number: int, options: MeasuringOptions) -> dict[str, Path]:
+def whole_runs(
+    top: Path, sides: Mapping[str, ProgramSide], number: int, options: MeasuringOptions, tell: Tell
+) -> dict[str, Path]:
     """Run one side after the other, in this order; return the results of each. Raises SideFailed, and Stopped."""
     found = {}
     for name, side in sides.items():
         try:
             with new_run(top / name, side, number, options.results) as run:
                 finish(run.start(fair_environment()), options.timeout)
-                found[name] = run.collect()
+                found[name] = run.collect(tell)
         except RunFailed as error:
             raise _of_side(name, error) from None
     return found

@@ -9,9 +9,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from glob import glob
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -20,6 +19,7 @@ from uuid import uuid4
 from msgspec import Struct, field
 
 from perfgate.core.wording import MACHINE_FILE
+from perfgate.measuring.files_before import FilesBefore
 from perfgate.measuring.pinning import pinned
 from perfgate.workspace.options import Refused, shown_path
 
@@ -30,10 +30,6 @@ _MARK = "PERFGATE_PROCESS"
 _GONE = (ProcessLookupError, PermissionError)
 #: Errors of allocators: torch on CUDA, ROCm and the host; cuBLAS and cuDNN; NumPy and Python; malloc.
 _NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED|MemoryError|Cannot allocate memory|Unable to allocate", re.I)
-
-#: A file, its modification time, size and inode.
-_Stamp = tuple[Path, int, int, int]
-
 
 #: A variable of random length. Where a process keeps its data depends on the lengths of its environment and its paths,
 #: which differ between a worktree and the working tree. This can make the same program some percent slower, by the
@@ -100,9 +96,8 @@ class NewRun(Struct, frozen=True):
     number: int
     results: Path
     log: Path
-    #: The files that the run may create or change, and those of them that exist before the run.
-    globs: Sequence[str]
-    before: Collection[_Stamp]
+    #: The files that the run may create or change, as they are before it.
+    before: FilesBefore
 
     def start(self, more: Mapping[str, str] | None = None) -> Program:
         """Start the command; `more` are further environment variables. Raises RunFailed."""
@@ -114,20 +109,25 @@ class NewRun(Struct, frozen=True):
         with pinned(side.cpus):
             return Program(words, side.folder, environment, self.log)
 
-    def collect(self) -> Path:
+    def collect(self, warn: Callable[[str], None] = lambda message: None) -> Path:
         """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.
 
-        A file outside of the command's folder is kept with its whole path.
+        A file outside of the command's folder is kept with its whole path. One that has the same content as before the
+        first run is no measurement: `warn` is told, or the error says it.
         """
-        folder = self.side.folder.resolve()
-        for path, *_ in sorted(set(_stamps(folder, self.globs)) - set(self.before)):
-            if not path.is_relative_to(self.results):
+        folder, same = self.side.folder.resolve(), ""
+        for path in self.before.changed():
+            if self.before.is_old(path):
+                name = shown_path(str(path))
+                same = f"{name} has the same content as before the first run, so it does not count: remove it first"
+                warn(f"warning: {same}")
+            elif not path.is_relative_to(self.results):
                 target = self.results / path.relative_to(folder if path.is_relative_to(folder) else path.anchor)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
         files = [path for path in self.results.rglob("*") if path.is_file() and not path.name.startswith(".")]
-        if not files and self.globs:
-            raise RunFailed(f"the command wrote nothing that matches {' or '.join(self.globs)}")
+        if not files and self.before.globs:
+            raise RunFailed(same or f"the command wrote nothing that matches {' or '.join(self.before.globs)}")
         if not files and self.log.stat().st_size == 0:
             raise RunFailed("the command printed nothing and wrote nothing to $PERFGATE_RESULTS ({results})")
         run = self.log if not files else files[0] if len(files) == 1 else self.results
@@ -149,17 +149,11 @@ def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = (
     results = path.resolve()
     log = results.with_name(f"{results.name}.log")
     try:
-        yield NewRun(side, number, results, log, globs, before=_stamps(side.folder, globs))
+        yield NewRun(side, number, results, log, FilesBefore.of(side.folder.resolve(), tuple(globs)))
     except BaseException as error:
         why = str(error) or type(error).__name__
         results.with_name(f"{results.name}.FAILED.txt").write_text(why + "\n", encoding="utf-8")
         raise
-
-
-def _stamps(folder: Path, globs: Sequence[str]) -> list[_Stamp]:
-    found = (Path(name) for pattern in globs for name in glob(str(folder.resolve() / pattern), recursive=True))
-    files = {path.resolve(): path.stat() for path in found if path.is_file()}
-    return [(path, stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items()]
 
 
 def fair_environment() -> dict[str, str]:

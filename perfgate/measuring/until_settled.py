@@ -24,6 +24,7 @@ from perfgate.core import Fact, Location, Problem, Report, Verdict
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
+from perfgate.workspace.links import refuse_committed
 from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.surroundings import machine_facts
@@ -94,7 +95,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
         with new_run(folder / f"run-{number:03d}", side, number, options.results) as run:
             with sampled(run.results) as note, command_cost(note):
                 finish(run.start(), options.timeout)
-            made.append(run.collect())
+            made.append(run.collect(tell))
         return made
 
     return until_settled(options, measure, judge_runs, "run", tell)
@@ -118,7 +119,7 @@ def run_again_if_suspect(
     from perfgate.measuring.pinning import pinned
 
     keep = Path(options.keep)
-    keep.mkdir(parents=True, exist_ok=True)
+    make_folder(keep)
     latest, earlier = [Path(path) for path in measured], list[Path]()
 
     def measure(number: int) -> list[Path]:
@@ -256,7 +257,8 @@ _CLAIMED: dict[str, int] = {}
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for runs if there is none; git leaves a new one out of `git add`. Raises OSError."""
+    """Make a folder for runs if there is none; git leaves a new one out of `git add`. Raises OSError and Refused."""
+    refuse_committed(str(folder), "--keep")
     if folder.exists():
         folder.mkdir(exist_ok=True)
         return

@@ -42,8 +42,8 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")
 #: The longest chain of derived metrics that use one another; the chain is computed by recursion.
 MAX_CHAIN = 10
-#: How many circles of definitions are reported for one file.
-_MOST_CIRCLES = 20
+#: How many circles of definitions are reported for one file, and how many of its rules are read.
+_MOST_CIRCLES, _MOST_RULES = 20, 10_000
 _TWO_MODELS = "the suite has another `model` at {}: keep one of them"
 
 
@@ -192,7 +192,7 @@ class _FileLoader(Struct):
         if isinstance(data.get("rules"), list):
             defaults = data.get("defaults")
             base = self.settings(Settings(), defaults if isinstance(defaults, dict) else {}, ("defaults",))
-            for index, item in enumerate(data["rules"]):
+            for index, item in enumerate(data["rules"][:_MOST_RULES]):
                 if isinstance(item, str):
                     self.load_rule({"assert": item}, ("rules", index), ("rules", index), base)
                 elif isinstance(item, dict):

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, TypeAlias
 
 from perfgate.core import Problem
 from perfgate.documents.yaml import Path, YamlDocument, YamlSpan, misread_start
 
+#: How many violations of one file are reported.
+_MOST_VIOLATIONS = 200
 Schema: TypeAlias = Mapping[str, Any]
 #: Checks a value by the operand of a keyword; the schema has the other keywords, and the last is the whole document's.
 _Check: TypeAlias = Callable[[Any, Any, Schema, Schema], bool]
@@ -169,13 +172,18 @@ def _problem_at_key(document: YamlDocument, message: str, path: Path) -> Problem
 
 def violation_problems(document: YamlDocument, schema: Schema) -> list[Problem]:
     """Return the problems of the violations of a schema in a file of rules or mappings."""
+    for name, value in document.data.items() if isinstance(document.data, dict) else ():
+        most = schema["properties"].get(name, {}).get("maxItems")
+        if isinstance(value, list) and most is not None and len(value) > most:  # to check each of them takes too long
+            return [problem_at(document, f"{name} must have at most {most} items", (name,))]
     if fits(document.data, schema, schema):
         return []
     from jsonschema import Draft7Validator
 
     violations: Iterable[Violation] = Draft7Validator(schema).iter_errors(document.data)
     found = (p for error in violations for specific in _specific(error) for p in _problems(document, specific))
-    return list(dict.fromkeys(found))  # jsonschema reports each missing field, and _problems names all
+    # jsonschema reports each missing field, and _problems names all.
+    return list(dict.fromkeys(islice(found, _MOST_VIOLATIONS)))
 
 
 def _specific(error: Violation) -> list[Violation]:

@@ -121,13 +121,13 @@ def _without_copies(parts: list[tuple[str, str] | Run]) -> list[tuple[str, str] 
 def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
     """Return the path and the name of each file in a folder, or a run with the reason why it is not read."""
     found = sorted(path for path in surroundings.not_too_many(folder.rglob("*"), name) if not path.name.startswith("."))
-    real = folder.resolve()
+    real = Path(os.path.realpath(folder))
     parts: list[tuple[str, str] | Run] = []
     for path in (path for path in found if path.is_symlink() or not path.is_dir()):
         if path.name.endswith(MACHINE_FILE):  # of the machine: see `_with_machine`
             continue
         shown = f"{name}/{path.relative_to(folder).as_posix()}"
-        if not path.resolve().is_relative_to(real):
+        if not Path(os.path.realpath(path)).is_relative_to(real):
             parts.append(unreadable(shown, "is a link that leads out of the folder"))
         elif not path.is_file():
             parts.append(unreadable(shown, "is not a regular file"))
@@ -148,14 +148,15 @@ def machine_files(path: str) -> list[str]:
         with suppress(OSError):  # which reading the run itself says
             inside = files_below(path) or []
         return [url for url in inside if url.endswith(MACHINE_FILE)] + ([beside] if is_file(beside) else [])
-    found = [beside] if os.path.isfile(beside) else []
+    found = [beside] if os.path.lexists(beside) else []
     if os.path.isdir(path):  # a Recorder in each host writes beside the results of its rank
         found += [str(one) for one in sorted(Path(path).rglob("*" + MACHINE_FILE)) if _is_inside(one, Path(path))]
     return found
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    return path.is_file() and path.resolve().is_relative_to(folder.resolve()) and not path.name.startswith(".")
+    real = Path(os.path.realpath(path))
+    return real.is_relative_to(os.path.realpath(folder)) and not path.name.startswith(".")
 
 
 def unreadable(name: str, message: str) -> Run:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perfgate.workspace.options import Refused
+from perfgate.workspace.surroundings import leads_out
 
 #: The time to wait for the other end of a pipe, in seconds.
-PATIENCE_S = 5
+PATIENCE_S = 4
 #: The least room for a summary, in bytes: a shorter one says too little.
 _LEAST_SUMMARY = 2_000
 
@@ -64,6 +65,8 @@ def _is_read_from(folder: str, place: str) -> bool:
 def _unwritable(path: str) -> str | None:
     if os.path.isdir(path):
         return "is a directory"
+    if leads_out(path):
+        return "a link leads out of the repository: name the file itself"
     import tempfile
 
     try:

@@ -219,10 +219,10 @@ def _with_mappings(file: Path) -> list[Path]:
 
 def _below(folder: Path) -> list[Path]:
     surroundings.refuse_link_out(str(folder), "--rules")
-    real, paths = folder.resolve(), surroundings.not_too_many(folder.rglob("*"), shown_path(str(folder)))
+    real, paths = Path(os.path.realpath(folder)), surroundings.not_too_many(folder.rglob("*"), shown_path(str(folder)))
     found = sorted(path for path in paths if path.suffix in (".yaml", ".yml") or path.is_symlink())
     for path in found:
-        if path.is_symlink() and not path.resolve().is_relative_to(real):
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(real):
             raise Refused(f"{shown_path(str(path))} is a link that leads out of {folder}: put the file itself there")
     return [path for path in found if path.suffix in (".yaml", ".yml")]
 

@@ -57,17 +57,22 @@ def not_too_many(paths: Iterable[Path], shown: str) -> Iterator[Path]:
 
 
 def refuse_link_out(path: str, option: str) -> None:
-    """Refuse a relative path if a link in it leads out of the repository, where a pull request has no files.
-
-    Without a repository, it is the working directory that no link may lead out of. Raises Refused.
-    """
-    here = Path.cwd().resolve()
-    real = Path(path).resolve()
-    if os.path.isabs(path) or real == Path(os.path.normpath(here / path)):
-        return
-    top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
-    if real == top or not real.is_relative_to(top):
+    """Refuse a path that `leads_out` of the repository. Raises Refused."""
+    if leads_out(path):
         raise Refused(f"{path} is a link that leads out of the repository: name the folder itself with {option}")
+
+
+def leads_out(path: str) -> bool:
+    """Return whether a link in a path of the repository leads out of it or into `.git`: a pull request can commit one.
+
+    Without a repository, it is the working directory that no link may lead out of.
+    """
+    here = Path(os.path.realpath("."))
+    named, real = Path(os.path.normpath(here / path)), Path(os.path.realpath(path))
+    top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    if real == named or top not in (Path(os.path.realpath(folder)) for folder in named.parents):
+        return False
+    return real == top or not real.is_relative_to(top) or ".git" in real.relative_to(top).parts
 
 
 def today() -> date:
@@ -77,7 +82,7 @@ def today() -> date:
 
 def head_commit() -> str | None:
     """Return git's HEAD in the working directory, or None outside a repository."""
-    return _known_to_git("rev-parse", "HEAD")
+    return known_to_git("rev-parse", "HEAD")
 
 
 def branch() -> str | None:
@@ -85,14 +90,14 @@ def branch() -> str | None:
     job = os.environ.get("GITHUB_REF", "")
     if job.startswith("refs/heads/"):
         return job.removeprefix("refs/heads/")
-    return _known_to_git("symbolic-ref", "--short", "-q", "HEAD")
+    return known_to_git("symbolic-ref", "--short", "-q", "HEAD")
 
 
 def who() -> str:
     """Return the user who makes a decision: of GitHub Actions, of git, or of the login."""
     import getpass
 
-    actor = os.environ.get("GITHUB_ACTOR") or _known_to_git("config", "user.name")
+    actor = os.environ.get("GITHUB_ACTOR") or known_to_git("config", "user.name")
     if actor:
         return actor
     try:
@@ -137,7 +142,8 @@ def _git_call(arguments: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     return ["git", *settings, *arguments], os.environ | _GIT_VARIABLES
 
 
-def _known_to_git(*arguments: str) -> str | None:
+def known_to_git(*arguments: str) -> str | None:
+    """Return what git prints, without spaces at its ends; None if it prints nothing or fails."""
     import subprocess
 
     words, env = _git_call(arguments)

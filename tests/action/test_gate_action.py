@@ -583,6 +583,49 @@ def test_reports_of_yesterday_do_not_stay(script: Action, limit: Path, inputs: d
     assert (limit / "a.json").exists() == ("rules" in inputs)
 
 
+@pytest.fixture
+def outside(limit: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file outside of the workspace, which is a clone."""
+    write_log(limit / "train.log", forward=steady(100))
+    workspace, outside = limit / "workspace", limit / "mine"
+    (outside / "pairs").mkdir(parents=True)
+    (outside / "pairs" / "env-0.json").write_text("mine")
+    workspace.mkdir()
+    (limit / "rules").rename(workspace / "rules")
+    (limit / "train.log").rename(workspace / "train.log")
+    monkeypatch.chdir(workspace)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(workspace))
+    subprocess.run(["git", "init", "-q"], check=True)
+    return outside / "pairs" / "env-0.json"
+
+
+@pytest.mark.parametrize("inputs", [{}, {"run": "true"}, {"run": "true", "paired": "true", "base_ref": "HEAD"}])
+@pytest.mark.parametrize("link", ["perfgate-runs", "perfgate-runs/env-0.json", "perfgate-runs/pairs"])
+def test_a_link_that_is_committed_for_perfgates_files_is_refused(
+    script: Action, outside: Path, link: str, inputs: dict[str, str]
+) -> None:
+    Path(link).parent.mkdir(exist_ok=True)
+    Path(link).symlink_to({"pairs": outside.parent, "env-0.json": outside}.get(Path(link).name, outside.parents[1]))
+    subprocess.run(["git", "add", "-f", link], check=True)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *identity, "commit", "-q", "-m", "a link"], check=True)
+    result = script(results="train.log", policy_branches="*", **inputs)
+    assert result.outputs["exit-code"] in ("2", "3"), result.log
+    assert outside.read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["out/env-0.json", "env-0.json"])
+@pytest.mark.parametrize("rules", ["rules", "nowhere"], ids=["judged", "refused"])
+def test_a_report_through_a_link_out_of_the_workspace_is_not_written(
+    script: Action, outside: Path, place: str, rules: str
+) -> None:
+    Path("out").symlink_to(outside.parent)
+    Path("env-0.json").symlink_to(outside)
+    result = script(results="train.log", rules=rules, json=place)
+    assert result.outputs["exit-code"] == ("0" if rules == "rules" else "2"), result.log
+    assert (outside.read_text(), result.outputs["json-path"]) == ("mine", "")
+
+
 # --- the verdict on a matrix -------------------------------------------------------------------------------------
 
 

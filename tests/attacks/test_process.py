@@ -134,3 +134,16 @@ def test_a_folder_without_end_is_left(
     monkeypatch.setattr("perfgate.workspace.surroundings.MOST_PATHS", 3)
     done = perfgate("check", write_run(folder / "new.json", seed=9), "--rules", "rules/rules.yaml")
     assert (done.code, "contains more than 3 files" in " ".join(done.said.split())) == (3, True), done.said
+
+
+@posix
+@pytest.mark.parametrize("name", ["z.json", "new.json.machine", "rules.yaml"])
+def test_a_link_to_itself_is_said(perfgate: Command, folder: Path, name: str) -> None:
+    write_rules(folder, "forward under 1 s")
+    (folder / "results").mkdir()
+    write_run(folder / "results/new.json", forward=100)
+    link = folder / ("rules/more.yaml" if name == "rules.yaml" else f"results/{name}")
+    link.symlink_to(link.name)
+    done = perfgate("check", "results")
+    says = "symbolic links" in done.said or "is not a regular file" in done.said
+    assert (done.code, says) == ({"z.json": 3, "rules.yaml": 2}.get(name, 0), True), done.said

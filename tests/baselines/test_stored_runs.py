@@ -341,7 +341,7 @@ def test_a_run_that_changes_while_it_is_read_is_refused(
 
 def test_git_is_only_asked_if_an_answer_depends_on_it(gate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr("perfgate.workspace.surroundings._known_to_git", lambda *words: asked.append(words))
+    monkeypatch.setattr("perfgate.workspace.surroundings.known_to_git", lambda *words: asked.append(words))
     gate("check", "run1.log")
     assert asked == []
     words = ["--metric", "forward", "--up-to", "9%", "--reason", "slower", "--by", "ada", "--expires", "2026-12-01"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import posixpath
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,3 +134,13 @@ def test_data_js_has_a_suite_for_each_direction(folder: Path, perfgate: Command)
 def test_a_service_needs_its_target(team: Path, perfgate: Command, how: str) -> None:
     done = perfgate("history", "export", "--format", how)
     assert (done.code, f"--format {how} needs --to" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/../b", "/etc/x", "a//b", "./a", "a/", "..", "/", "a/./b", "loss [%]"])
+def test_no_name_is_a_path_for_mlflow(name: str) -> None:
+    from perfgate.history.export_services import name_for_mlflow
+
+    found = name_for_mlflow(name)
+    assert posixpath.normpath(found) == found
+    assert not found.startswith(("/", ".."))
+    assert name_for_mlflow("x.y/z-1: 2") == "x.y/z-1: 2"

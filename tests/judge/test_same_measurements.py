@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
-from conftest import steady
+from conftest import steady, write_results, write_rules
 from msgspec.structs import replace
 from stories import run_of, series
 
@@ -47,3 +50,23 @@ def printed(**numbers: float) -> Run:
 )
 def test_equal_noise_is_one_measurement(one: Run, other: Run, same: bool) -> None:
     assert same_measurements(one, other) == same
+
+
+def test_metrics_that_were_stored_as_summaries_do_not_hide_a_copy(perfgate: Any, folder: Path) -> None:
+    """Metrics that no rule names are stored as summaries; they were counted as unlike."""
+    write_rules(folder, "step within 10% of baseline")
+    names = ["step", "other", "more", "further"]
+
+    def write(name: str, seed: int, factor: float = 1.0) -> None:
+        values = {metric: steady(100, n=60, seed=10 * seed + at) for at, metric in enumerate(names)}
+        rows = [{"metric": one, "unit": "ms", "values": [x * factor for x in found]} for one, found in values.items()]
+        write_results(folder / name, *rows)
+
+    for seed in range(4):
+        write(f"base-{seed}.json", seed)
+    assert perfgate("baseline", "approve", *sorted(folder.glob("base-*.json")), "--reason", "first").code == 0
+    write("new.json", 0, factor=1.01)
+    done = perfgate("check", "new.json")
+    assert (done.code, "the same measurements are in the baseline" in " ".join(done.out.split())) == (3, True), (
+        done.said
+    )

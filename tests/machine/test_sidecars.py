@@ -51,6 +51,24 @@ def test_rules_name_the_machine(results, perfgate):
     assert "0.08333 Wh" in done.out
 
 
+@pytest.mark.parametrize("damage", ["", "garbage", '{"schema": "perfgate.results/1", "series": ['])
+@pytest.mark.parametrize(("rule", "code"), [("within 10% of baseline", 3), ("under 1 s", 0)])
+def test_a_damaged_file_counts_if_a_change_needs_it_and_the_base_has_it(results, perfgate, damage, rule, code):
+    """A faster clock that nobody sees could hide a regression."""
+    write_rules(results.parent, f"step.time {rule}")
+    names = [f"results{number}.json" for number in range(4)]
+    for seed, name in enumerate(names):
+        series = {"metric": "step.time", "unit": "s", "values": steady(0.1, seed=seed)}
+        results.with_name(name).write_text(json.dumps({"schema": "perfgate.results/1", "series": [series]}))
+        results.with_name(f"{name}.machine").write_text(json.dumps(MACHINE))
+    assert perfgate("baseline", "approve", *names[:3], "--reason", "first").code == 0
+    assert perfgate("check", names[3]).code == 0
+    results.with_name(f"{names[3]}.machine").write_text(damage)
+    done = perfgate("check", names[3])
+    says = "the base has the metrics of the machine: measure again" in " ".join(done.out.split())
+    assert (done.code, says) == (code, code == 3), done.said
+
+
 def test_a_damaged_file_is_a_warning(results, perfgate):
     (results.parent / "results.json.machine").write_text('{"schema": "perfgate.results/1", "series": [')
     write_rules(results.parent, "step.time median under 1 s")

@@ -119,6 +119,23 @@ def test_what_matches_the_globs_is_copied_and_older_files_are_not(perfgate: Comm
     assert kept == ["new-1.log", "new-1.log.machine"]
 
 
+def test_a_file_of_yesterday_that_is_only_touched_is_no_measurement(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    write_log(folder / "old.log", forward=[1.0] * 9)
+    done = perfgate("run", "--runs", "1", "--results", "*.log", "--", "touch", "old.log")
+    why = "old.log has the same content as before the first run, so it does not count: remove it first"
+    assert (done.code, why in done.said) == (3, True), done.said
+
+
+def test_a_touched_file_beside_a_new_one_is_a_warning(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    write_log(folder / "old.log", forward=[5.0] * 9)
+    program = [*plain(folder), ">", "new.log;", "touch", "old.log"]
+    done = perfgate("run", "--runs", "2", "--every", "--results", "*.log", "--", "sh", "-c", " ".join(program))
+    assert (done.code, done.err.count("warning: old.log has the same content")) == (0, 2), done.said
+    assert not list(Path("perfgate-runs").rglob("old.log"))
+
+
 def test_results_may_lie_outside_the_folder_of_the_command(
     perfgate: Command, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -42,6 +42,8 @@ def same_measurements(run: Run, other: Run) -> bool:
         twin = others.get(series.key)
         if twin is None or series.unit in WITHOUT_NOISE or is_machine_metric(series.key.metric):
             continue
+        if twin.kind == "summary" != series.kind:  # no rule read it when it was stored: it shows nothing
+            continue
         share, count = _equal_share(series, twin), max(values_of(series) or 1, 1)
         equal, compared = equal + share * count, compared + count
         bits += share * rarity(series) if share >= _COPIED else 0.0

@@ -57,16 +57,18 @@ class SubjectParser(Cursor):
         is_sum = operators == ("+", "-")
         part = partial(self.sum, depth, ("*", "/")) if is_sum else partial(self.operand, depth)
         left = part()
+        by_run = is_per_run(left)
         while self.token.kind == "word" and self.token.text in operators:
             operator, right = self.take(), part()
-            for selector in (*selectors(left), *selectors(right)):
+            new = [side for side in (left, right) if not isinstance(side, Arithmetic)]  # its parts were checked
+            for selector in (selector for side in new for selector in selectors(side)):
                 if selector.is_glob:
                     message = f"{selector.pattern!r} may match several metrics: arithmetic needs the name of one metric"
                     self.fail(message, operator)
-            for side, other in ((left, right), (right, left)):
-                if is_per_run(side) and not is_per_run(other) and not isinstance(other, Number):
-                    message = "one side has one number per run, the other a value per step"
-                    self.fail(f"{message}: write STAT(...) on both sides", operator)
+            if by_run != is_per_run(right) and not isinstance(right if by_run else left, Number):
+                message = "one side has one number per run, the other a value per step"
+                self.fail(f"{message}: write STAT(...) on both sides", operator)
+            by_run = by_run or is_per_run(right)
             self.operators += 1
             if self.operators > MAX_OPERATORS:
                 self.fail(f"the expression has too many operators: write at most {MAX_OPERATORS}", operator)

@@ -1,0 +1,178 @@
+"""Attacks on a workflow of GitHub Actions: what a pull request could use to turn its gate green, by what is written.
+
+https://docs.github.com/en/actions/reference/security/secure-use has the rights of each event and of the token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from perfgate.core import Location
+
+_Path: TypeAlias = tuple[str | int, ...]
+#: Returns the place of a value, or of the nearest one around it.
+Locate: TypeAlias = Callable[[_Path], Location]
+
+#: Events that run the workflow of the base, with its secrets, for a pull request.
+_PRIVILEGED = ("pull_request_target", "workflow_run", "issue_comment")
+_CODE_OF_PULL = re.compile(r"github\.head_ref|pull_request\.head\.|workflow_run\.head_|refs/pull/|issue\.number")
+#: What the author of a pull request writes: as a part of a script, it is a command.
+_WRITTEN = re.compile(
+    r"\$\{\{[^}]*(?:github\.head_ref|pull_request\.(?:title|body|head\.ref|head\.label)|comment\.body|issue\.title)"
+)
+_ACTION = re.compile(r"(?:[\w.-]+/perfgate(?:/action)?@.+|\./)")
+#: A command that judges, up to the end of the command.
+_JUDGES = re.compile(r"\bperfgate (?:check|run|report)\b[^\n;&|]*")
+_SWALLOWED = re.compile(r"\bperfgate (?:check|run|report)\b[^\n;&|]*\|\|[ \t]*(?:true|:|exit 0|echo)")
+#: A script that proves that the gate can fail.
+_WANTS_RED = re.compile(r"""test "?\$\{?\w+\}?"? (?:=|-eq) [1-9]|! *perfgate """)
+#: A token that can write one of these can write the code or set a check; results for code scanning cannot.
+_HARMLESS = ("security-events",)
+
+
+class Attack(Struct, frozen=True):
+    """An attack that would work: what a pull request could do, and where the workflow or the rule lets it."""
+
+    what: str
+    at: Location
+
+
+def workflow_attacks(document: Any, locate: Locate) -> list[Attack]:
+    """Return the attacks that would turn the gate of a workflow green; none for one that judges no pull request."""
+    data = document if isinstance(document, dict) else {}
+    events, jobs = _names(data.get("on")), data.get("jobs")
+    jobs = {name: job for name, job in jobs.items() if isinstance(job, dict)} if isinstance(jobs, dict) else {}
+    is_privileged = any(event in _PRIVILEGED for event in events)
+    if not is_privileged and "pull_request" not in events:
+        return []
+    found: list[Attack] = []
+    for name, job in jobs.items():
+        about = _Job(locate, ("jobs", name), job, is_privileged=is_privileged)
+        found += about.of_token(data.get("permissions"))
+        found += about.of_steps()
+        found += about.of_skipping(jobs) if about.gates else ()
+    return found
+
+
+class _Job(Struct, frozen=True):
+    locate: Locate
+    path: _Path
+    job: Mapping[str, Any]
+    is_privileged: bool
+
+    @property
+    def steps(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
+        steps = self.job.get("steps")
+        return [(n, one) for n, one in enumerate(steps) if isinstance(one, dict)] if isinstance(steps, list) else []
+
+    @property
+    def gates(self) -> bool:
+        return any(_is_gate(step) for _, step in self.steps)
+
+    def attack(self, what: str, *path: str | int) -> Attack:
+        return Attack(what, self.locate((*self.path, *path)))
+
+    @property
+    def fetched(self) -> _Path | None:
+        """Where the job fetches the code of a pull request; the event `pull_request` does it by default."""
+        for number, step in self.steps:
+            ref = str(_with(step).get("ref", ""))
+            if str(step.get("uses", "")).startswith("actions/checkout@") and (
+                not self.is_privileged or _CODE_OF_PULL.search(ref)
+            ):
+                return ("steps", number, "with", "ref")
+            if self.is_privileged and re.search(r"gh pr checkout|git fetch .*pull/", _script(step)):
+                return ("steps", number, "run")
+        return None
+
+    def of_token(self, outer: Any) -> Iterator[Attack]:
+        """What the code of a pull request can do with the token of its job."""
+        if self.fetched is None:
+            return
+        if self.is_privileged:
+            yield self.attack(
+                "your workflow runs the code of a pull request with the rights of the base", *self.fetched
+            )
+        own, place = (self.job["permissions"], self.path) if "permissions" in self.job else (outer, ())
+        may_write = [own] if own in ("write-all", None) else []
+        if isinstance(own, dict):
+            may_write = [name for name, right in own.items() if right == "write" and name not in _HARMLESS]
+        whom = "pull requests of forks" if self.is_privileged else "the code of pull requests"
+        if may_write and own is None:
+            yield self.attack(f"your workflow sets no permissions, so it may give a token that writes to {whom}")
+        elif may_write:
+            within = (*place, "permissions", *([may_write[0]] if isinstance(own, dict) else []))
+            at = self.locate(within)
+            yield Attack(f"your workflow gives a token that may write to {whom}", at)
+
+    def of_steps(self) -> Iterator[Attack]:
+        for number, step in self.steps:
+            script, attack = _script(step), partial(self.attack)
+            if _WRITTEN.search(script):
+                yield attack("a title or branch name becomes a command of your script", "steps", number, "run")
+            if not _is_gate(step):
+                continue
+            if step.get("continue-on-error") not in (None, False):
+                yield attack("the job goes on if the gate fails", "steps", number, "continue-on-error")
+            if _SWALLOWED.search(script):
+                yield attack("the script drops the exit code of the gate", "steps", number, "run")
+            yield from self.of_policy(number, script, _with(step))
+
+    def of_policy(self, number: int, script: str, options: Mapping[str, Any]) -> Iterator[Attack]:
+        """Whose rules and baselines judge, and what they do without a baseline."""
+        own = "a pull request is judged by its own rules"
+        commands = [found[0] for found in _JUDGES.finditer(script) if not found[0].startswith("perfgate report")]
+        commands = [] if _WANTS_RED.search(script) else commands
+        if any("--policy-ref" not in command for command in commands):
+            yield self.attack(f"{own}: the command has no --policy-ref", "steps", number, "run")
+        if "policy-ref" in options and not options["policy-ref"]:
+            yield self.attack(f"{own}: policy-ref is empty", "steps", number, "with", "policy-ref")
+        if any(branch.strip() in ("*", "**") for branch in str(options.get("policy-branches", "")).splitlines()):
+            what = "a branch that nobody protects has the rules that judge"
+            yield self.attack(what, "steps", number, "with", "policy-branches")
+        lenient = re.search(r"--missing-baseline[ =](?:warn|skip)", script)
+        if lenient or options.get("missing-baseline") in ("warn", "skip"):
+            place = ("run",) if lenient else ("with", "missing-baseline")
+            what = "results that claim another environment have no baseline, and pass"
+            yield self.attack(what, "steps", number, *place)
+
+    def of_skipping(self, jobs: Mapping[str, Any]) -> Iterator[Attack]:
+        """A skipped job counts as success, and so does one that goes on."""
+        if self.job.get("continue-on-error") not in (None, False):
+            yield self.attack("the workflow goes on if the gate fails", "continue-on-error")
+        others = [job for job in jobs.values() if self.path[-1] in _names(job.get("needs")) and _asks_needs(job)]
+        if "if" in self.job and "always()" not in str(self.job["if"]) and not others:
+            yield self.attack("a skipped check is green: a pull request that `if` leaves out is not judged", "if")
+        reports = [number for number, step in self.steps if _is_gate(step) and _with(step).get("report")]
+        if reports and "needs" in self.job and not _asks_needs(self.job):
+            what = "a measuring job that is skipped is not missed: the input needs is not given"
+            yield self.attack(what, "steps", reports[0])
+
+
+def _is_gate(step: Mapping[str, Any]) -> bool:
+    return bool(_ACTION.fullmatch(str(step.get("uses", "")))) or bool(_JUDGES.search(_script(step)))
+
+
+def _asks_needs(job: Mapping[str, Any]) -> bool:
+    steps = job.get("steps")
+    own = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    return any(_is_gate(step) and "toJSON(needs)" in str(_with(step).get("needs", "")) for step in own)
+
+
+def _with(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = step.get("with")
+    return found if isinstance(found, dict) else {}
+
+
+def _script(step: Mapping[str, Any]) -> str:
+    return str(step.get("run", "")).replace("\\\n", " ")
+
+
+def _names(found: Any) -> list[str]:
+    """Return the names in a text, a list or a mapping."""
+    return [found] if isinstance(found, str) else [str(one) for one in found or ()]

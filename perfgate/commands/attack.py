@@ -1,0 +1,86 @@
+"""`perfgate attack`: what a pull request could use to turn the user's own gate green."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from perfgate.analysis.rule_attacks import rule_attacks
+from perfgate.analysis.workflow_attacks import Attack, workflow_attacks
+from perfgate.cli.printing import complain, say
+from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
+from perfgate.commands.selftest import tested_case
+from perfgate.core import Problem
+from perfgate.core.wording import plural
+from perfgate.documents.yaml import YamlDocument, load_document
+from perfgate.workspace import surroundings
+from perfgate.workspace.options import CommandOptions, Refused, shown_path
+
+
+@click.command("attack")
+@command_options(optional_runs_argument, *JUDGING)
+@click.option(
+    "--workflows",
+    default=".github/workflows",
+    metavar="DIR",
+    help="The workflows of GitHub Actions. [default: .github/workflows]",
+)
+def command(options: CommandOptions, workflows: str) -> int:
+    """Attack your own rules and workflows, and name what would turn a failing gate green. Nothing is written or run.
+
+    With runs that should pass, each rule gets a run that fails it, hidden in several ways. The exit code is 1 if an
+    attack would work.
+
+    \b
+    Example: perfgate attack main-1.log main-2.log
+    """
+    done = attack(options, workflows)
+    code = complain(done.problems)
+    code = 1 if done.working else code
+    say([f"{one.what}: {one.at}" for one in done.working])
+    rules = f"{plural(done.tries, 'attack')} on rules, " if options.runs else "no run given, so no rule was attacked; "
+    say([f"{len(done.working)} would work: {rules}{plural(done.workflows, 'workflow')} read (exit {code})"])
+    return code
+
+
+class Attacked(Struct, frozen=True):
+    """The attacks that would work, how many were tried on rules, and the workflows that were read or could not be."""
+
+    working: tuple[Attack, ...]
+    tries: int
+    workflows: int
+    problems: tuple[Problem, ...]
+
+
+def attack(options: CommandOptions, workflows: str) -> Attacked:
+    """Attack rules and workflows. Raises Refused for mistakes in the rules, and if there is nothing to attack."""
+    documents = list(_documents(workflows))
+    if not documents and not options.runs:
+        raise Refused(f"there is no workflow in {workflows}, and no run was given: give runs that should pass")
+    working, tries, problems = list[Attack](), 0, list[Problem]()
+    if options.runs:
+        case, _, warnings = tested_case(options)
+        working, tries = rule_attacks(case)
+        problems += warnings
+    for document in documents:
+        problems += document.problems
+        working += workflow_attacks(document.data, document.location)
+    return Attacked(tuple(dict.fromkeys(working)), tries, len(documents), tuple(problems))
+
+
+def _documents(folder: str) -> Iterator[YamlDocument]:
+    """Yield the workflows in a folder. Raises Refused for one that cannot be opened."""
+    surroundings.refuse_link_out(folder, "--workflows")
+    for path in sorted([*Path(folder).glob("*.yml"), *Path(folder).glob("*.yaml")]):
+        name = shown_path(str(path))
+        try:
+            if not path.is_file():
+                raise Refused(f"{name}: is not a regular file", 3)
+            with path.open("rb") as file:
+                data = file.read(surroundings.limits().rule_bytes + 1)
+        except OSError as error:
+            raise Refused(f"{name}: cannot be read: {error.strerror or error}", 3) from None
+        yield load_document(name, data, surroundings.limits())

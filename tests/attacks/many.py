@@ -1,0 +1,195 @@
+"""A thousand attacks on one gate: `PYTHONPATH=tests python tests/attacks/many.py`; `--write` writes the table.
+
+Each attack hides one of twenty runs that a rule fails, in one of fifty ways that need no invented numbers. The table is
+in `docs/threat-model.md`. An attack works if the exit code is 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from conftest import steady
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "threat-model.md"
+BEGIN, END = "<!-- generated: tests/attacks/many.py -->\n", "<!-- end -->\n"
+#: The sentences of the rules; each fails on a run that is three times as slow.
+RULES = [
+    *(f"step {statistic} within 10% of baseline" for statistic in ("median", "mean", "p90", "min", "max")),
+    *(f"step {statistic} under 150 ms" for statistic in ("median", "mean", "p90", "min", "max")),
+    *("st* within 10% of baseline", "st* under 150 ms", "speed over 5 /s", "speed within 10% of baseline"),
+    *("step / other under 2", "step p50 on each rank under 150 ms", "step p90 across ranks under 150 ms"),
+    *("step within 10% of baseline and within 50% of anchor", "step within 10% and 1 ms of baseline"),
+    "step within 10% of baseline and under 1 s",
+]
+Document = dict[str, Any]
+#: Changes the document of a failing run, or returns the bytes of the file; `stored` is a run of the baseline.
+Hide = Callable[[Document, Document], bytes | None]
+
+
+def document(slower: float, seed: int) -> Document:
+    """Return a run on two ranks."""
+    times = [steady(0.1 * slower, n=60, seed=2 * seed + rank) for rank in range(2)]
+    series = [row("step", "s", values, rank) for rank, values in enumerate(times)]
+    series += [row("other", "s", steady(0.1, n=60, seed=90 + seed + rank), rank) for rank in range(2)]
+    series += [row("speed", "1/s", [1 / value for value in values], rank) for rank, values in enumerate(times)]
+    return {"schema": "perfgate.results/1", "environment": {"gpu": "H100"}, "series": series}
+
+
+def row(metric: str, unit: str, values: list[float], rank: int) -> Document:
+    labels = {"rank": str(rank)}
+    return {"metric": metric, "unit": unit, "labels": labels, "values": values, "steps": [*range(len(values))]}
+
+
+def each(change: Callable[[Document], object]) -> Hide:
+    """Change the judged series."""
+
+    def hide(run: Document, stored: Document) -> None:
+        for one in run["series"]:
+            if one["metric"] != "other":
+                change(one)
+
+    return hide
+
+
+def whole(change: Callable[[Document, Document], object]) -> Hide:
+    return lambda run, stored: change(run, stored) and None
+
+
+def raw(change: Callable[[bytes], bytes]) -> Hide:
+    return lambda run, stored: change(json.dumps(run).encode())
+
+
+def put(name: str, value: object) -> Hide:
+    return each(lambda one: one.__setitem__(name, value))
+
+
+def values(change: Callable[[list[float]], list[Any]]) -> Hide:
+    def changed(one: Document) -> None:
+        one["values"] = change(one["values"])
+        one["steps"] = one["steps"][: len(one["values"])] or [0]
+
+    return each(changed)
+
+
+def _only(run: Document, keep: Callable[[Document], bool]) -> None:
+    run["series"] = [one for one in run["series"] if keep(one)]
+
+
+def _replay(factor: float, digits: int, order: int) -> Hide:
+    def hide(run: Document, stored: Document) -> None:
+        run["series"] = copy.deepcopy(stored["series"])
+        for one in run["series"]:
+            one["values"] = [round(value * factor, digits) for value in one["values"]][::order]
+
+    return hide
+
+
+COPIES = "a stored run is given as a new one, with other digits, order or factor"
+#: The ways, by kind.
+WAYS: dict[str, list[Hide]] = {
+    "the metric is missing, renamed or has another unit": [
+        whole(lambda run, _: _only(run, lambda one: one["metric"] == "other")),
+        *(put("metric", name) for name in ("Step", "step ", "step.hidden", "", "step\n", "\u0455tep")),
+        *(put("unit", unit) for unit in ("ms ", "B", "1", "", "furlong", None)),
+    ],
+    "values that are no numbers, negative, 0 or absent": [
+        *(
+            values(lambda old, x=x: [x] * len(old))  # type: ignore[misc]
+            for x in (float("nan"), float("inf"), -float("inf"), True, None, "0.1", [], {}, 0.0, -0.1, 10**400)
+        ),
+        *(values(lambda old, x=x: [*old[:-1], x]) for x in (float("nan"), None, "x")),  # type: ignore[misc]
+        values(lambda old: []),
+    ],
+    "a rank, steps or values are left out": [
+        whole(lambda run, _: _only(run, lambda one: one["labels"]["rank"] == "7")),
+        *(values(lambda old, n=n: old[:n]) for n in (1, 2)),  # type: ignore[misc]
+        each(lambda one: one.pop("values")),
+        put("aggregate", {"mean": 0.1}),
+        put("labels", {}),
+    ],
+    "a damaged file": [
+        *(raw(lambda data, share=share: data[: int(len(data) * share)]) for share in (0, 0.01, 0.5, 0.9, 0.999)),
+        raw(lambda data: data + data),
+        raw(lambda data: b"\x00" + data),
+        raw(lambda data: data.replace(b'"series"', b'"Series"')),
+        raw(lambda data: data.replace(b'"schema"', b'"schema": "perfgate.results/1", "schema"')),
+        raw(lambda data: b"[" * 5000),
+    ],
+    COPIES: [
+        *(_replay(1.0, 12, order) for order in (1, -1)),
+        *(_replay(factor, digits, 1) for factor, digits in ((1.0, 9), (1.01, 12), (0.95, 12), (1.04, 10))),
+    ],
+    "another environment is claimed": [
+        *(whole(lambda run, _, gpu=gpu: run["environment"].update(gpu=gpu)) for gpu in ("H200", "", "h100 "))
+    ],
+}
+
+
+def attacks() -> Iterator[tuple[str, str, Hide]]:
+    """Yield the kind, the rule and the way of each attack."""
+    for kind, ways in WAYS.items():
+        for hide in ways:
+            # A limit is not compared with a stored run: a copy of one would be an invented number.
+            for rule in RULES if kind != COPIES else [rule for rule in RULES if "of baseline" in rule]:
+                yield kind, rule, hide
+
+
+def exit_code(*words: str) -> int:
+    from perfgate.cli.entry import run
+
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return run(list(words))
+
+
+def tried() -> dict[str, list[tuple[str, int]]]:
+    """Try every attack in a scratch folder; return the rule and the exit code of each, by kind."""
+    found: dict[str, list[tuple[str, int]]] = {kind: [] for kind in WAYS}
+    stored = [document(1, seed) for seed in range(4)]
+    Path("rules").mkdir()
+    for number, one in enumerate(stored):
+        Path(f"base-{number}.json").write_text(json.dumps(one))
+    for number, rule in enumerate(RULES):
+        Path("rules/rules.yaml").write_text(f"version: 1\nsuite: s{number}\nrules:\n  - {rule}\n")
+        words = [f"base-{one}.json" for one in range(4)]
+        assert exit_code("baseline", "approve", *words, "--reason", "first") == 0, rule
+        Path("new.json").write_text(json.dumps(document(3, 9)))
+        assert exit_code("check", "new.json", "new.json") in (1, 2), rule
+        assert exit_code("check", "new.json") in (1, 3), f"{rule} does not stop a slow run"
+    for kind, rule, hide in attacks():
+        suite = f"s{RULES.index(rule)}"
+        Path("rules/rules.yaml").write_text(f"version: 1\nsuite: {suite}\nrules:\n  - {rule}\n")
+        run = document(3, 9)
+        data = hide(run, stored[0])
+        Path("new.json").write_bytes(data if data is not None else json.dumps(run).encode())
+        found[kind].append((rule, exit_code("check", "new.json")))
+    return found
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        found = tried()
+    total = [code for pairs in found.values() for _, code in pairs]
+    lines = ["| hidden by | attacks | work |", "|---|---|---|"]
+    rows = {**found, "all": [pair for pairs in found.values() for pair in pairs]}
+    lines += [f"| {kind} | {len(pairs):,} | {sum(not c for _, c in pairs)} |" for kind, pairs in rows.items()]
+    table = "\n".join(lines) + "\n"
+    print(table + "".join(f"{rule}: {kind}\n" for kind, pairs in found.items() for rule, c in pairs if c in (0, 4)))
+    if "--write" in sys.argv:
+        page = PAGE.read_text()
+        head, _, rest = page.partition(BEGIN)
+        PAGE.write_text(head + BEGIN + "\n" + table + "\n" + END + rest.partition(END)[2])
+    return int(not all(total))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""`perfgate attack`: every bad workflow and rule is named with its place, and the good ones pass.
+
+A folder of `workflows/bad` has a workflow and what is said of it; `UPDATE_GOLDEN=1` writes the latter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done, approve_steady, steady, write_log, write_results, write_rules
+
+Command = Callable[..., Done]
+HERE = Path(__file__).parent / "workflows"
+ROOT = Path(__file__).resolve().parents[2]
+FORWARD = {"metric": "forward", "unit": "ms", "values": steady(100)}
+SUMMARY = "no run given, so no rule was attacked; 1 workflow read"
+
+
+@pytest.mark.parametrize("case", sorted((HERE / "bad").iterdir()), ids=lambda path: path.name)
+def test_a_bad_workflow_is_named(perfgate: Command, folder: Path, case: Path) -> None:
+    shutil.copy(case / "perf.yml", folder)
+    done = perfgate("attack", "--workflows", ".")
+    if os.environ.get("UPDATE_GOLDEN"):
+        (case / "said.txt").write_text(done.out)
+    assert (done.code, done.out) == (1, (case / "said.txt").read_text())
+
+
+@pytest.mark.parametrize("case", sorted((HERE / "good").iterdir()), ids=lambda path: path.name)
+def test_a_good_workflow_passes(perfgate: Command, folder: Path, case: Path) -> None:
+    done = perfgate("attack", "--workflows", case)
+    assert (done.code, done.said) == (0, f"0 would work: {SUMMARY} (exit 0)\n")
+
+
+def test_the_workflows_of_this_repository_pass(perfgate: Command, folder: Path) -> None:
+    done = perfgate("attack", "--workflows", ROOT / ".github/workflows")
+    assert (done.code, done.out.startswith("0 would work")) == (0, True), done.said
+
+
+@pytest.mark.parametrize("more", [[], ["--paired"]], ids=["stored", "paired"])
+def test_what_init_writes_passes(perfgate: Command, folder: Path, more: list[str]) -> None:
+    logs = [f"main-{seed}.log" for seed in range(3)]
+    for seed, name in enumerate(logs):
+        write_log(folder / name, forward=steady(100, seed=seed))
+    assert perfgate("init", *more, *logs).code == 0
+    done = perfgate("attack", logs[0])
+    assert (done.code, "0 would work" in done.out) == (0, True), done.said
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("forward under 1 s", []),
+        ("forward within 10% of baseline", []),
+        ("{assert: forward under 1 s, on_missing: skip}", ["a run without the metric", "under another name"]),
+        ("{assert: forward under 1 s, when: {site: here}}", ["a run that claims another `site` passes"]),
+        ("{assert: forward under 1 s, severity: warning}", []),
+    ],
+    ids=["limit", "change", "on_missing", "when", "warning"],
+)
+def test_what_hides_a_failing_run_from_a_rule_is_named(
+    perfgate: Command, folder: Path, rule: str, said: list[str]
+) -> None:
+    run = write_results(folder / "new.json", FORWARD, environment={"site": "here"})
+    write_rules(folder, "forward within 10% of baseline")
+    approve_steady(perfgate, run)
+    (folder / "rules/rules.yaml").write_text(f"version: 1\nrules:\n  - {rule}\n")
+    done = perfgate("attack", "new.json")
+    lines = done.out.splitlines()
+    assert (done.code, len(lines) - 1) == (int(bool(said)), len(said)), done.said
+    assert all(text in line and "rules/rules.yaml:3:" in line for text, line in zip(said, lines, strict=False))
+
+
+def test_a_true_fact_that_is_given_is_not_claimed_away(perfgate: Command, folder: Path) -> None:
+    write_results(folder / "new.json", FORWARD, environment={"site": "here"})
+    (folder / "rules").mkdir()
+    (folder / "rules/r.yaml").write_text("version: 1\nrules:\n  - {assert: forward under 1 s, when: {site: here}}\n")
+    assert perfgate("attack", "new.json", "--env", "site=here").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("a: &b 1\n", 3, "perf.yml:1:4: error: anchors"),
+        ("\x00", 3, "perf.yml"),
+        (None, 3, "perf.yml: is not a regular file"),
+    ],
+    ids=["anchor", "garbage", "pipe"],
+)
+def test_a_workflow_that_cannot_be_read_is_no_pass(
+    perfgate: Command, folder: Path, text: str | None, code: int, said: str
+) -> None:
+    os.mkfifo("perf.yml") if text is None else (folder / "perf.yml").write_text(text)
+    done = perfgate("attack", "--workflows", ".")
+    assert (done.code, said in done.err) == (code, True), done.said
+
+
+def test_nothing_to_attack_is_a_usage_error(perfgate: Command, folder: Path) -> None:
+    assert perfgate("attack").code == 2

@@ -1,0 +1,100 @@
+"""Links that a pull request commits: perfgate writes and removes nothing outside of the checkout through them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done, steady, write_log, write_rules
+
+Command = Callable[..., Done]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
+
+REPORTS = ["--json", "--junit", "--html", "--markdown", "--sarif"]
+
+
+@pytest.fixture
+def checkout(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone in which a check passes; `mine.txt` beside it belongs to somebody else."""
+    here = folder / "checkout"
+    here.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    (folder / "elsewhere" / "pairs").mkdir(parents=True)
+    (folder / "elsewhere" / "pairs" / "mine.txt").write_text("mine")
+    monkeypatch.chdir(here)
+    git("init", "-q")
+    write_rules(here, "forward p95 under 120 ms")
+    write_log(here / "new.log", forward=steady(100))
+    return here
+
+
+def git(*words: str) -> None:
+    subprocess.run(["git", *words], check=True, capture_output=True)
+
+
+def untouched(checkout: Path) -> bool:
+    files = [path for path in checkout.parent.rglob("*") if checkout not in path.parents and path.is_file()]
+    return len(files) == 2 and all(path.read_text() == "mine" for path in files)
+
+
+@pytest.mark.parametrize("option", REPORTS)
+@pytest.mark.parametrize(
+    ("link", "to", "given"),
+    [
+        ("report", "../mine.txt", "report"),
+        ("report", "../new.txt", "report"),
+        ("out", "..", "out/mine.txt"),
+        ("report", "../mine.txt", "{}/report"),
+        ("report", ".git/config", "report"),
+    ],
+    ids=["over a file", "a new file", "a folder", "an absolute path", "into .git"],
+)
+def test_a_report_through_a_link_is_refused(
+    perfgate: Command, checkout: Path, option: str, link: str, to: str, given: str
+) -> None:
+    (checkout / link).symlink_to(to)
+    config = Path(".git/config").read_text()
+    done = perfgate("check", "new.log", option, given.format(checkout))
+    assert (done.code, "a link leads out of the repository" in done.err) == (2, True), done.said
+    assert (untouched(checkout), Path(".git/config").read_text()) == (True, config)
+
+
+def test_a_link_within_the_repository_and_a_folder_of_the_user_are_written_to(
+    perfgate: Command, checkout: Path
+) -> None:
+    Path("real").mkdir()
+    Path("out").symlink_to("real")
+    (checkout.parent / "linked").symlink_to(checkout.parent / "elsewhere")
+    assert perfgate("check", "new.log", "--json", "out/r.json", "--junit", "../linked/r.xml").code == 0
+    assert Path("real/r.json").exists()
+    assert (checkout.parent / "elsewhere/r.xml").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--reruns", "1", "--results", "r.log"]], ids=["runs", "reruns"])
+@pytest.mark.parametrize("way", ["link", "file"])
+def test_a_folder_of_runs_that_the_pull_request_brings_is_refused(
+    perfgate: Command, checkout: Path, more: list[str], way: str
+) -> None:
+    if way == "link":
+        Path("perfgate-runs").symlink_to("../elsewhere")
+        why = "leads out of the repository"
+    else:
+        Path("perfgate-runs").mkdir()
+        Path("perfgate-runs/machine-before.json").symlink_to("../../mine.txt")
+        git("add", "-f", "perfgate-runs/machine-before.json")
+        why = "git tracks perfgate-runs/machine-before.json"
+    done = perfgate("run", *more, "--", "sh", "-c", "cp new.log r.log; cat new.log")
+    assert (done.code, why in done.err, untouched(checkout)) == (2, True, True), done.said
+    assert not Path("r.log").exists()
+
+
+def test_a_search_does_not_write_into_such_a_folder(perfgate: Command, checkout: Path) -> None:
+    Path("kept").symlink_to("../elsewhere")
+    for number in range(4):
+        git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", str(number))
+    words = ["--good", "HEAD~3", "--bad", "HEAD", "--keep", "kept", "--metric", "forward"]
+    done = perfgate("bisect", *words, "--", "cat", "new.log")
+    assert (done.code, "leads out" in done.err, untouched(checkout)) == (2, True, True), done.said
