@@ -38,8 +38,8 @@ from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: How much of a file is examined: a little first, because most files show their format at once.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)
-#: No signature of a binary format is longer.
-_SIGNATURE_LENGTH = 64
+#: No signature of a binary format is longer: the first pages of an SQLite database name its tables.
+_SIGNATURE_LENGTH = 1 << 16
 #: No marker is longer.
 _MARKER_LENGTH = 4096
 
