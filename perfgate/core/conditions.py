@@ -41,6 +41,7 @@ _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
 
 _GUIDELLM = "guidellm/scheduler/strategies.py; guidellm/benchmark/schemas"
 _MLLOG = "mlcommons/logging mlperf_logging/mllog/constants.py"
+_LLAMA = "ggml-org/llama.cpp tools/llama-bench/llama-bench.cpp"
 _TRTLLM = "tensorrt_llm/bench/dataclasses/reporting.py"
 
 #: Every condition, by tool. A name with a dot is a field in another: `server_info.tp_size`.
@@ -105,12 +106,27 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
         ),
         ConditionField("optimizer", ("opt_name",), _MLLOG),
     ),
+    "llama-bench": (
+        ConditionField("model", ("model_type",), _LLAMA),
+        ConditionField("backend", ("backends",), _LLAMA),
+        *(ConditionField(name, (name,), _LLAMA) for name in ("test", "n_gpu_layers", "n_threads")),
+        *(
+            ConditionField(name, (name,), _LLAMA, unset=(default,))
+            for name, default in (
+                *(("n_batch", "2048"), ("n_ubatch", "512"), ("type_k", "f16"), ("type_v", "f16"), ("flash_attn", "-1")),
+                *(("split_mode", "layer"), ("devices", "auto"), ("tensor_split", "0.00"), ("n_cpu_moe", "0")),
+                *(("tensor_buft_overrides", "none"), ("main_gpu", "0"), ("no_kv_offload", "0"), ("no_op_offload", "0")),
+            )
+        ),
+        ConditionField("embeddings", ("embeddings",), _LLAMA),
+    ),
     # The readers of these formats make the labels; their docstrings cite the sources.
     "pytorch-hud": tuple(
         ConditionField(name, (name,), "pytorch/ao benchmarks/_models/utils.py")
         for name in ("benchmark", "model", "backend", "mode", "dtype", "arch", "compile")
     ),
     "torchbench": (ConditionField("batch_size", ("batch_size",), "pytorch benchmarks/dynamo/common.py"),),
+    "go-test": (ConditionField("procs", ("procs",), "golang/go src/testing/benchmark.go"),),
     "nccl-tests": tuple(
         ConditionField(name, (name,), "NVIDIA/nccl-tests src/common.cu")
         for name in ("size", "place", "type", "redop", "root")
