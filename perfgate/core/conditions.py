@@ -41,6 +41,7 @@ _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
 
 _GUIDELLM = "guidellm/scheduler/strategies.py; guidellm/benchmark/schemas"
 _MLLOG = "mlcommons/logging mlperf_logging/mllog/constants.py"
+_INFERENCEX = "SemiAnalysisAI/InferenceX utils/process_result.py"
 _LLAMA = "ggml-org/llama.cpp tools/llama-bench/llama-bench.cpp"
 _TRTLLM = "tensorrt_llm/bench/dataclasses/reporting.py"
 
@@ -119,6 +120,27 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
             )
         ),
         ConditionField("embeddings", ("embeddings",), _LLAMA),
+    ),
+    "inferencex": (
+        ConditionField("hardware", ("hw",), _INFERENCEX),
+        ConditionField("model", ("model",), _INFERENCEX),
+        ConditionField("backend", ("framework",), _INFERENCEX),
+        ConditionField("precision", ("precision",), _INFERENCEX),
+        ConditionField("input_len", ("isl",), _INFERENCEX),
+        ConditionField("output_len", ("osl",), _INFERENCEX),
+        ConditionField("concurrency", ("conc",), _INFERENCEX),
+        ConditionField("tensor_parallel", ("tp",), _INFERENCEX),
+        ConditionField("pipeline_parallel", ("pp",), _INFERENCEX, unset=("1",)),
+        ConditionField("expert_parallel", ("ep",), _INFERENCEX, unset=("1",)),
+        *(
+            ConditionField(name, (name,), _INFERENCEX, unset=("none", "false", "False", "1"))
+            for name in ("spec_decoding", "dp_attention", "disagg", "dcp_size", "pcp_size", "kv_offloading")
+        ),
+        *(
+            ConditionField(f"{stage}_{name}", (f"{stage}_{name}",), _INFERENCEX)
+            for stage in ("prefill", "decode")
+            for name in ("num_workers", "tp", "pp", "ep", "dp_attention", "hw")
+        ),
     ),
     # The readers of these formats make the labels; their docstrings cite the sources.
     "pytorch-hud": tuple(
