@@ -148,6 +148,12 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
         for name in ("benchmark", "model", "backend", "mode", "dtype", "arch", "compile")
     ),
     "torchbench": (ConditionField("batch_size", ("batch_size",), "pytorch benchmarks/dynamo/common.py"),),
+    "perf-analyzer": tuple(
+        ConditionField(name, (name,), "triton-inference-server/perf_analyzer src/report_writer.cc")
+        for name in ("concurrency", "request_rate")
+    ),
+    "tunable-op": (ConditionField("shape", ("shape",), "pytorch aten/src/ATen/cuda/tunable"),),
+    "nccom-test": tuple(ConditionField(name, (name,), "NCCOM-TEST User Guide") for name in ("size", "type")),
     "go-test": (ConditionField("procs", ("procs",), "golang/go src/testing/benchmark.go"),),
     "nccl-tests": tuple(
         ConditionField(name, (name,), "NVIDIA/nccl-tests src/common.cu")

@@ -1,8 +1,8 @@
 """`metrics.csv` of Lightning's CSVLogger, its logger unless another is chosen (`lightning_logs/version_0/metrics.csv`).
 
     epoch,lr-Adam,step,train_loss_step,tokens_per_second,val_loss
+    ,0.001,49,,,
     0,,49,2.302585,8032.5,
-    0,0.001,,,,
     0,,99,,,2.25
 
 Source: Lightning-AI/pytorch-lightning 2.6 `src/lightning/fabric/loggers/csv_logs.py`. Each column is a
