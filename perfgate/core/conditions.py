@@ -122,14 +122,13 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
         ConditionField("embeddings", ("embeddings",), _LLAMA),
     ),
     "inferencex": (
-        ConditionField("hardware", ("hw",), _INFERENCEX),
-        ConditionField("model", ("model",), _INFERENCEX),
-        ConditionField("backend", ("framework",), _INFERENCEX),
-        ConditionField("precision", ("precision",), _INFERENCEX),
-        ConditionField("input_len", ("isl",), _INFERENCEX),
-        ConditionField("output_len", ("osl",), _INFERENCEX),
-        ConditionField("concurrency", ("conc",), _INFERENCEX),
-        ConditionField("tensor_parallel", ("tp",), _INFERENCEX),
+        *(
+            ConditionField(label, (name,), _INFERENCEX)
+            for label, name in (
+                *(("hardware", "hw"), ("model", "model"), ("backend", "framework"), ("precision", "precision")),
+                *(("input_len", "isl"), ("output_len", "osl"), ("concurrency", "conc"), ("tensor_parallel", "tp")),
+            )
+        ),
         ConditionField("pipeline_parallel", ("pp",), _INFERENCEX, unset=("1",)),
         ConditionField("expert_parallel", ("ep",), _INFERENCEX, unset=("1",)),
         *(

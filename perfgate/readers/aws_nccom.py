@@ -8,8 +8,8 @@
     {"results": [{"size(B)": 8192, "type": "fp32", "algbw(GB/s)": 0.8, "busbw(GB/s)": 0.7, "time:avg(us)": 10.22}]}
 
 Source: the NCCOM-TEST User Guide of AWS Neuron 2.29. The metrics are those of nccl-tests: `COLLECTIVE.time` (an
-aggregate), `.algbw`, `.busbw` (B/s), labelled with `size` and `type`, and `.avg_busbw`. The collective is that of the command
-line, or `collective` if it is not in the file. A size that failed is an error.
+aggregate), `.algbw`, `.busbw` (B/s), labelled with `size` and `type`, and `.avg_busbw`. Without a command line in the
+file, the collective is `collective`. A size that failed is an error.
 """
 
 from __future__ import annotations

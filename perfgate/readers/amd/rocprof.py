@@ -43,7 +43,7 @@ from perfgate.readers.amd.rocpd import MAGIC, read_database
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import load
-from perfgate.readers.records import cells_of
+from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import checked, mapping, number, number_of
 
@@ -125,24 +125,15 @@ def read(file: InputFile) -> tuple[Run, ...]:
         read_database(calls)
         calls.finish()
         return (run.run(),)
-    header: list[str] = []
-    rows = 0
-    for at, line, _, ended in file.lines():
-        cells = [_ALIASES.get(cell, cell) for cell in cells_of(line.strip()) or []]
-        if any(set(needed) <= {*cells} for needed in _NEEDED):
-            header = cells
-        elif header and cells:
-            rows += 1
-            if len(cells) == len(header) and ended:
-                _row(run, calls, dict(zip(header, cells, strict=True)), at)
-            elif not ended:
-                run.say("warning", "the last record is cut off; left out", at)
-            else:
-                run.say("error", f"a row has {len(cells)} cells, and its header has {len(header)}; left out", at)
+    for line, row in csv_rows(run, ",", _is_header):
+        _row(run, calls, {_ALIASES.get(name, name): text for name, text in row.items()}, line)
     calls.finish()
-    if header and not rows:
-        run.say("error", "this table has a header and no row")
     return (run.run(),)
+
+
+def _is_header(cells: list[str]) -> bool:
+    names = {_ALIASES.get(name, name) for name in cells}
+    return any(names.issuperset(needed) for needed in _NEEDED)
 
 
 def _row(run: RunBuilder, calls: Calls, row: Mapping[str, str], line: int) -> None:

@@ -32,7 +32,9 @@ NAME = "go-test"
 TITLE = "the output of `go test -bench`"
 METRICS = "`NAME`, `NAME.throughput`, `.allocated`, `.allocations` and own metrics, labelled with `procs`"
 CHECKED = "Go 1.25's `testing/benchmark.go`: generated output; public outputs"
-FORMAT = Format(NAME, __name__, markers={"/op": r"^Benchmark\S{1,300}[ \t]+\d{1,18}[ \t]+[\d.e+-]{1,30} [^\s\"]{1,60}"})
+FORMAT = Format(
+    NAME, __name__, markers={"Benchmark": r"^Benchmark\S{1,300}[ \t]+\d{1,18}[ \t]+[\d.e+-]{1,30} [^\s\"]{1,60}"}
+)
 
 _LINE = re.compile(r"Benchmark(\S{1,300}?)(?:-(\d{1,6}))?[ \t]+\d{1,18}((?:[ \t]+\S{1,40} \S{1,60})+)\s*")
 _VALUE = re.compile(r"[ \t]+(\S{1,40}) (\S{1,60})")

@@ -78,16 +78,22 @@ def read(file: InputFile) -> tuple[Run, ...]:
         for line, row in csv_rows(runs.first, ",", lambda cells: "build_commit" in cells):
             _record(runs, {name: _plain(text) for name, text in row.items()}, line)
     else:
-        for line, row in csv_rows(runs.first, "|", _is_header):
-            cells = {_COLUMNS.get(name.strip(), name.strip()): text.strip() for name, text in row.items()}
-            cells["test"] = _BLANK.sub("", cells.get("test", ""))
-            if found := _SPEED.fullmatch(cells.get("t/s", "")):
-                _record(runs, cells | {"avg_ts": found[1], "stddev_ts": found[2]}, line)
+        _markdown(runs)
     return runs.finish() or (RunBuilder(file, NAME).run(),)
 
 
-def _is_header(cells: list[str]) -> bool:
-    return [cell.strip() for cell in cells[1:2] + cells[-2:-1]] == ["model", "t/s"]
+def _markdown(runs: RecordRuns) -> None:
+    header: list[str] = []
+    for line, text, _, ended in runs.first.file.lines(("|",)):
+        cells = [cell.strip() for cell in text.split("|")]
+        if cells[1:2] + cells[-2:-1] == ["model", "t/s"]:
+            header = [_COLUMNS.get(name, name) for name in cells]
+        elif header and not ended:
+            runs.first.say("warning", "the last record is cut off; left out", line)
+        elif len(cells) == len(header) and (speed := _SPEED.fullmatch(cells[-2])):
+            row: dict[str, Any] = dict(zip(header, cells, strict=True))
+            row |= {"test": _BLANK.sub("", row.get("test", "")), "avg_ts": speed[1], "stddev_ts": speed[2]}
+            _record(runs, row, line)
 
 
 def _plain(text: str) -> object:

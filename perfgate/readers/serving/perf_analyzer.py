@@ -12,9 +12,9 @@
     Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,...,p50 latency,p99 latency
 
 Source: triton-inference-server/perf_analyzer `src/inference_profiler.cc`, `src/report_writer.cc` (2025-12). `latency`
-is an aggregate of the requests at the client. `throughput` (inferences in a second) and means at the client and the server
-are one value each: `http_time`, `grpc_time`, `server.request_latency`, `server.queue`, ... All times are µs in the
-file. The label is `concurrency` or `request_rate`.
+is an aggregate of the requests at the client. `throughput` (inferences in a second) and means at the client and the
+server are one value each: `http_time`, `server.request_latency`, `server.queue`, ... All times are µs in the file. The
+label is `concurrency` or `request_rate`.
 """
 
 from __future__ import annotations

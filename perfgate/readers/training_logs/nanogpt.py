@@ -24,7 +24,7 @@ Iteration n is step n. modded-nanogpt prints running totals and means, so the ti
 | metric | unit | from |
 |---|---|---|
 | `iteration_time` | s | the difference of `train_time` to the line before, for each step between them |
-| `train_time`, `step_avg` | s | of the last line: the whole training, without evaluations, and its mean |
+| `train_time`, `step_avg` | s | of the last evaluation: the whole training without evaluations, and its mean |
 | `memory.peak_allocated`, `memory.peak_reserved` | B | `peak memory ...`, in MiB |
 """
 
@@ -56,7 +56,7 @@ FORMAT = Format(
 _ITERATION = re.compile(r"\biter (\d{1,18}): (loss \S.*)")
 _EVALUATION = re.compile(r"\bstep (\d{1,18}): train loss ([^\s,]{1,40}), val loss ([^\s,]{1,40})")
 _STEP = re.compile(
-    r"\bstep:(\d{1,18})/\d{1,18} (?:(train|val)_loss:(\S{1,40}) )?train_time:(\S{1,40}?)(m?s) step_avg:(\S{1,40})ms"
+    r"\bstep:(\d{1,18})/(\d{1,18}) (?:(train|val)_loss:(\S{1,40}) )?train_time:(\S{1,40}?)(m?s) step_avg:(\S{1,40})ms"
 )
 _MEMORY = re.compile(r"peak memory (?:allocated|consumption): (\d{1,12}) MiB(?: reserved: (\d{1,12}) MiB)?")
 _FIELD = re.compile(r"(\w{1,40}):? ([^\s,]{1,40}?)(ms|%)?(?=,|\s|$)")
@@ -72,7 +72,7 @@ _KNOWN = {
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log."""
     log = StepLog(file, NAME)
-    clock = _Clock(log)
+    last: dict[RunBuilder, tuple[int, float]] = {}
     for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory "):
         if (found := _ITERATION.search(line)) and log.begin("iter", number, line, int(found[1]), 0):
             for metric, unit, per, text in _fields(found[2]):
@@ -81,49 +81,35 @@ def read(file: InputFile) -> tuple[Run, ...]:
             log.add("train_loss", "1", found[2])
             log.add("val_loss", "1", found[3])
         elif found := _STEP.search(line):
-            _step(log, clock, found, number, line)
+            _step(log, last, found, number, line)
         elif found := _MEMORY.search(line):
             for name, text in (("allocated", found[1]), ("reserved", found[2])):
                 if text:
                     log.run.value(Key(f"memory.peak_{name}"), "B", text, number, per=2.0**-20)
-    clock.finish()
     return log.runs.finish()
 
 
-def _step(log: StepLog, clock: _Clock, found: re.Match[str], number: int, line: str) -> None:
-    """Read a line of modded-nanogpt; the number of an evaluation is that of the steps before it."""
-    is_evaluation = found[2] == "val"
-    if log.begin("val" if is_evaluation else "train", number, line, int(found[1]), 0 if is_evaluation else 1):
-        if found[2]:
-            log.add(f"{found[2]}_loss", "1", found[3])
-        clock.add(int(found[1]), found[4], 1e3 if found[5] == "ms" else 1.0, found[6], number)
-
-
-class _Clock:
-    """The times of iterations, from the training time, which is a running total."""
-
-    def __init__(self, log: StepLog) -> None:
-        self._log = log
-        #: The step and the time of the last line of each run, with its mean and its number.
-        self._last: dict[RunBuilder, tuple[int, float, str, int]] = {}
-
-    def add(self, step: int, text: str, per: float, mean: str, line: int) -> None:
-        """Take the training time after this step. The first steps are not counted by some versions."""
-        time, fault = checked(text, "s")
-        if fault:
-            self._log.run.refuse(Key("iteration_time"), fault, line)
-            return
-        before, then, *_ = self._last.get(self._log.run, (step, 0.0))
-        self._last[self._log.run] = (step, time / per, mean, line)
-        if step > before and time / per >= then:
-            self._log.add("iteration_time", "s", repr((time / per - then) / (step - before)), printed_as="train_time")
-
-    def finish(self) -> None:
-        """Add the time of the whole training to each run, and the mean of a step."""
-        for run, (_, time, mean, line) in self._last.items():
-            run.value(Key("train_time"), "s", time, line)
-            if mean != "nan":
-                run.value(Key("step_avg"), "s", mean, line, per=1e3)
+def _step(
+    log: StepLog, last: dict[RunBuilder, tuple[int, float]], found: re.Match[str], number: int, line: str
+) -> None:
+    """Read a line of modded-nanogpt, whose times are running totals; `last` has the one before, of each run."""
+    step, kind, per = int(found[1]), found[3] or "train", 1e3 if found[6] == "ms" else 1.0
+    # The number of an evaluation is that of the steps before it.
+    if not log.begin(kind, number, line, step, 1 if kind == "train" else 0):
+        return
+    if found[4]:
+        log.add(f"{kind}_loss", "1", found[4])
+    time, fault = checked(found[5], "s")
+    if fault:
+        log.run.refuse(Key("iteration_time"), fault, number)
+        return
+    before, then = last.get(log.run, (step, 0.0))
+    last[log.run] = (step, time / per)
+    if step > before and time / per >= then:  # some versions do not count the first steps
+        log.add("iteration_time", "s", repr((time / per - then) / (step - before)), printed_as="train_time")
+    if kind == "val" and found[1] == found[2]:
+        log.run.value(Key("train_time"), "s", time, number, per=per)
+        log.run.value(Key("step_avg"), "s", found[7], number, per=1e3)
 
 
 def _fields(text: str) -> Iterator[tuple[str, str, float, str]]:
