@@ -177,10 +177,11 @@ def _binary(head: bytes, name: str) -> str | None:
 
 
 def _by_beginning(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
+    head = file.head(_SIGNATURE_LENGTH)
     for known in formats:
-        if known.magic and file.head(len(known.magic)) == known.magic:
+        if known.magic and head.startswith(known.magic):
             return known, f"the file begins with {known.magic.decode('latin-1').rstrip(chr(0))!r}"
-        if known.signature and re.match(known.signature[0], file.head(_SIGNATURE_LENGTH), re.DOTALL):
+        if known.signature and re.match(known.signature[0], head, re.DOTALL):
             return known, f"the file begins {known.signature[1]}"
     return None
 

@@ -30,7 +30,7 @@ FORMATS: tuple[Format, ...] = (
     Format(name='guidellm', module='perfgate.readers.serving.guidellm', json=("with the 'metrics' of guidellm", 'benchmarks.*.metrics={', 'benchmarks.*.type_')),
     Format(name='genai-perf', module='perfgate.readers.serving.genai_perf', keys='request_start_ns|input_config'),
     Format(name='trtllm-bench', module='perfgate.readers.serving.trtllm_bench', markers={'= PERFORMANCE OVERVIEW': '', '= PYTORCH BACKEND': '', '= ENGINE DETAILS': ''}, json=("with the 'performance' of trtllm-bench", 'engine={', 'world_info={', 'performance={')),
-    Format(name='trtexec', module='perfgate.readers.serving.trtexec', markers={'=== Performance summary ===': '', '&&&& RUNNING TensorRT.trtexec': '', '] Host Latency': '\\[I\\] Host Latency\\s*$', '] GPU Compute': '\\[I\\] GPU Compute\\s*$'}, json=("with the 'latencyMs' of trtexec", '*.latencyMs', '*.computeMs')),
+    Format(name='trtexec', module='perfgate.readers.serving.trtexec', markers={'=== Performance summary ===': '', '&&&& RUNNING TensorRT.trtexec': '', '] Host Latency': '\\[I\\] Host Latency\\s*$'}, json=("with the 'latencyMs' of trtexec", '*.latencyMs', '*.computeMs')),
     Format(name='llama-bench', module='perfgate.readers.serving.llama_bench', markers={'t/s |': '^[ \\t>]*\\| model +\\|.{0,400}\\| +test +\\| +t/s \\|', ',avg_ts,': '^build_commit,.{0,900},avg_ts,'}, json=('of llama-bench', 'avg_ts|*.avg_ts', 'n_gen|*.n_gen', 'build_commit|*.build_commit')),
     Format(name='inferencex', module='perfgate.readers.serving.inferencex', json=('of InferenceX', 'tput_per_gpu|*.tput_per_gpu', 'conc|*.conc', 'precision|*.precision')),
     Format(name='pytorch-hud', module='perfgate.readers.benchmarks.pytorch_hud', keys='benchmark_values'),

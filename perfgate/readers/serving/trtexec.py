@@ -54,7 +54,6 @@ FORMAT = Format(
         "=== Performance summary ===": "",
         "&&&& RUNNING TensorRT.trtexec": "",
         "] Host Latency": r"\[I\] Host Latency\s*$",
-        "] GPU Compute": r"\[I\] GPU Compute\s*$",
     },
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
