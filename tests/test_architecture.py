@@ -90,7 +90,7 @@ ON_DEMAND = {"numpy", "scipy", "click", "msgspec", "pytest", "torch", "lightning
 #: What reads or changes the world, and the only places that may.
 WORLD = {
     *("workspace", "baselines.stores", "measuring", "commands", "cli", "recorder", "machine", "doctor"),
-    *("readers.nvidia.sqlite_file", "integrations.pytest_plugin"),
+    *("readers.sqlite_file", "integrations.pytest_plugin"),
 }
 WORLDLY_NAMES = {"open", "print", "input"}
 WORLDLY_MODULES = {"subprocess", "socket", "shutil", "tempfile", "getpass", "time"}

@@ -41,6 +41,8 @@ _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
 
 _GUIDELLM = "guidellm/scheduler/strategies.py; guidellm/benchmark/schemas"
 _MLLOG = "mlcommons/logging mlperf_logging/mllog/constants.py"
+_INFERENCEX = "SemiAnalysisAI/InferenceX utils/process_result.py"
+_LLAMA = "ggml-org/llama.cpp tools/llama-bench/llama-bench.cpp"
 _TRTLLM = "tensorrt_llm/bench/dataclasses/reporting.py"
 
 #: Every condition, by tool. A name with a dot is a field in another: `server_info.tp_size`.
@@ -105,12 +107,53 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
         ),
         ConditionField("optimizer", ("opt_name",), _MLLOG),
     ),
+    "llama-bench": (
+        ConditionField("model", ("model_type",), _LLAMA),
+        ConditionField("backend", ("backends",), _LLAMA),
+        *(ConditionField(name, (name,), _LLAMA) for name in ("test", "n_gpu_layers", "n_threads")),
+        *(
+            ConditionField(name, (name,), _LLAMA, unset=(default,))
+            for name, default in (
+                *(("n_batch", "2048"), ("n_ubatch", "512"), ("type_k", "f16"), ("type_v", "f16"), ("flash_attn", "-1")),
+                *(("split_mode", "layer"), ("devices", "auto"), ("tensor_split", "0.00"), ("n_cpu_moe", "0")),
+                *(("tensor_buft_overrides", "none"), ("main_gpu", "0"), ("no_kv_offload", "0"), ("no_op_offload", "0")),
+            )
+        ),
+        ConditionField("embeddings", ("embeddings",), _LLAMA),
+    ),
+    "inferencex": (
+        *(
+            ConditionField(label, (name,), _INFERENCEX)
+            for label, name in (
+                *(("hardware", "hw"), ("model", "model"), ("backend", "framework"), ("precision", "precision")),
+                *(("input_len", "isl"), ("output_len", "osl"), ("concurrency", "conc"), ("tensor_parallel", "tp")),
+            )
+        ),
+        ConditionField("pipeline_parallel", ("pp",), _INFERENCEX, unset=("1",)),
+        ConditionField("expert_parallel", ("ep",), _INFERENCEX, unset=("1",)),
+        *(
+            ConditionField(name, (name,), _INFERENCEX, unset=("none", "false", "False", "1"))
+            for name in ("spec_decoding", "dp_attention", "disagg", "dcp_size", "pcp_size", "kv_offloading")
+        ),
+        *(
+            ConditionField(f"{stage}_{name}", (f"{stage}_{name}",), _INFERENCEX)
+            for stage in ("prefill", "decode")
+            for name in ("num_workers", "tp", "pp", "ep", "dp_attention", "hw")
+        ),
+    ),
     # The readers of these formats make the labels; their docstrings cite the sources.
     "pytorch-hud": tuple(
         ConditionField(name, (name,), "pytorch/ao benchmarks/_models/utils.py")
         for name in ("benchmark", "model", "backend", "mode", "dtype", "arch", "compile")
     ),
     "torchbench": (ConditionField("batch_size", ("batch_size",), "pytorch benchmarks/dynamo/common.py"),),
+    "perf-analyzer": tuple(
+        ConditionField(name, (name,), "triton-inference-server/perf_analyzer src/report_writer.cc")
+        for name in ("concurrency", "request_rate")
+    ),
+    "tunable-op": (ConditionField("shape", ("shape",), "pytorch aten/src/ATen/cuda/tunable"),),
+    "nccom-test": tuple(ConditionField(name, (name,), "NCCOM-TEST User Guide") for name in ("size", "type")),
+    "go-test": (ConditionField("procs", ("procs",), "golang/go src/testing/benchmark.go"),),
     "nccl-tests": tuple(
         ConditionField(name, (name,), "NVIDIA/nccl-tests src/common.cu")
         for name in ("size", "place", "type", "redop", "root")

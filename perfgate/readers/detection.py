@@ -38,8 +38,8 @@ from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: How much of a file is examined: a little first, because most files show their format at once.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)
-#: No signature of a binary format is longer.
-_SIGNATURE_LENGTH = 64
+#: No signature of a binary format is longer: the first pages of an SQLite database name its tables.
+_SIGNATURE_LENGTH = 1 << 16
 #: No marker is longer.
 _MARKER_LENGTH = 4096
 
@@ -177,10 +177,11 @@ def _binary(head: bytes, name: str) -> str | None:
 
 
 def _by_beginning(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
+    head = file.head(_SIGNATURE_LENGTH)
     for known in formats:
-        if known.magic and file.head(len(known.magic)) == known.magic:
+        if known.magic and head.startswith(known.magic):
             return known, f"the file begins with {known.magic.decode('latin-1').rstrip(chr(0))!r}"
-        if known.signature and re.match(known.signature[0], file.head(_SIGNATURE_LENGTH), re.DOTALL):
+        if known.signature and re.match(known.signature[0], head, re.DOTALL):
             return known, f"the file begins {known.signature[1]}"
     return None
 

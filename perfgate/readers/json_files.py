@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from perfgate.core import Fact, Key, TimeAndPlace
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.not_recognised import console
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import fault_in, in_base, mapping, measured, shown
@@ -65,6 +65,18 @@ def documents(file: InputFile) -> Iterator[JsonSource]:
             yield JsonSource(load_json(line, file.name, file.limits, finite=False), number)
     else:
         yield JsonSource(whole)
+
+
+def records(file: InputFile) -> Iterator[tuple[JsonSource, Path, dict[str, Any]]]:
+    """Yield the objects of a file with their documents and paths: one, a list, or one on each line.
+
+    An object without fields stands for a document that has no object.
+    """
+    for source in documents(file):
+        data = source.loaded.data
+        listed = [((at,), one) for at, one in enumerate(data)] if isinstance(data, list) else [((), data)]
+        objects = [(path, one) for path, one in listed if isinstance(one, dict)]
+        yield from ((source, path, one) for path, one in objects or [((), {})])
 
 
 def load_rows(file: InputFile, format_name: str) -> tuple[RunBuilder, list[tuple[Path, dict[str, Any]]]]:
@@ -142,7 +154,7 @@ class Target(Struct, frozen=True):
         """Return another series of the same benchmark: `NAME.cpu_time`."""
         return Target(self.run, Key(f"{self.key.metric}.{name}", self.key.labels), unit, per)
 
-    def refuse(self, why: str, path: Path) -> None:
+    def refuse(self, why: str, path: Place) -> None:
         """Report why numbers of this series are left out or cannot be trusted."""
         self.run.refuse(self.key, why, path)
 
@@ -157,12 +169,12 @@ class Target(Struct, frozen=True):
         else:
             self.run.samples(self.key, self.unit, values, path_of, per=self.per)
 
-    def value(self, value: object, path: Path) -> None:
+    def value(self, value: object, path: Place) -> None:
         """Add one number, whose spread is unknown, so that it has no statistic but itself."""
         for number in self._checked(value, path):
             self.run.one_value(self.key, self.unit, in_base(number, self.per))
 
-    def aggregate(self, statistics: Mapping[str, tuple[object, Path]]) -> None:
+    def aggregate(self, statistics: Mapping[str, tuple[object, Place]]) -> None:
         """Add statistics, each with its path, of values that the document does not contain; None is not available."""
         kept = {
             name: number if name == "count" else in_base(number, self.per)
@@ -180,7 +192,7 @@ class Target(Struct, frozen=True):
                 found.setdefault(statistic, (value, (*path, name)))
         self.aggregate(found)
 
-    def _checked(self, value: object, path: Path) -> list[float]:
+    def _checked(self, value: object, path: Place) -> list[float]:
         """Return the number in a list; an empty list, and a problem, if it is not a measurement."""
         numbers, good = measured([value], self.unit)
         if not good[0]:

@@ -112,6 +112,7 @@ _CONSOLE = (
         "--benchmark_out=FILE --benchmark_out_format=json",
     ),
     ("Mean +- std dev: ", r"Mean \+- std dev: ", "pyperf", "pyperf's option -o FILE"),
+    ("CPU Time ", r"^\|.{0,400}\| +Samples +\| +CPU Time +\| +Noise +\|", "nvbench", "--json FILE"),
     ("·· ", r"^\[ *\d+\.\d+%\] ·+ ", "asv", "the files that asv run writes below its results_dir"),
 )
 

@@ -90,6 +90,13 @@ class RecordRuns:
         self._runs.append((run, {record}))
         return run
 
+    @property
+    def first(self) -> RunBuilder:
+        """The first run, which has the problems of no record, too."""
+        if not self._runs:
+            self._runs.append((RunBuilder(self._file, self._format), set()))
+        return self._runs[0][0]
+
     def finish(self) -> tuple[Run, ...]:
         """Return the finished runs; one that lacks records of another is judged only in those that it has."""
         every = {record for _, known in self._runs for record in known if record is not None}

@@ -114,8 +114,8 @@ class InputFile:
         self._counts: Counter[str] = Counter()
         #: The lines that were handed out last, and an iterator that knows how many of them were taken.
         self._handed: tuple[list[Line], Iterator[Line]] = ([], iter(()))
-        #: The number of the last line that was cut in pieces.
-        self._cut_line = 0
+        #: The number of the last line that is read in pieces, because it is too long.
+        self.cut_line = 0
 
     def problem(self, severity: Severity, message: str, line: int | None = None) -> Problem:
         """Return a problem at a line of this file."""
@@ -237,8 +237,8 @@ class InputFile:
         longest = self.limits.line_bytes
         if end := rest.rfind(b"\r", 0, longest) + 1:
             return rest[:end], rest[end:]
-        if self._cut_line != number:
-            self._cut_line = number
+        if self.cut_line != number:
+            self.cut_line = number
             message = self.limits.beyond("line_bytes", "a line is read in pieces because it is longer")
             self.problems.append(self.problem("warning", message, number))
         if end := rest.rfind(b" ", 0, longest) + 1:

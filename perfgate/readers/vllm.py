@@ -4,14 +4,15 @@
      "ttfts": [0.09, 0.08], "itls": [[0.02, 0.03], [0.02]], "errors": ["", ""], ...}
 
 Source: vllm-project/vllm `vllm/benchmarks/serve.py`, `latency.py`, `throughput.py` and `lib/utils.py` (2024 to 2026);
-SGLang's `bench_serving.py` writes the same names. The percentiles depend on `--metric-percentiles`.
+SGLang's `bench_serving.py` writes the same names (since 2024-11). The percentiles depend on `--metric-percentiles`.
 
 | metric | unit | printed as |
 |---|---|---|
 | `mean_ttft`, `median_tpot`, `std_itl`, `p99_e2el`, ... | s | the same with `_ms`, in ms |
 | `duration`, `avg_latency`, `elapsed_time` | s | the same, in s |
 | `request_throughput`, `output_throughput`, `total_token_throughput`, `request_goodput`, ... | 1/s | the same |
-| `completed`, `failed` | 1 | the same |
+| `completed`, `failed`, `concurrency`, `rtfx`, `accept_length`, `spec_decode_acceptance_length`, ... | 1 | the same |
+| `spec_decode_acceptance_rate`, a share | 1 | the same, in % |
 | samples: `ttft`, `itl`, `latency` | s | the lists `ttfts`, `itls` (one after another) and `latencies`, in s |
 
 A request that failed has an error and a time to first token of 0: it is left out of `ttft` and `itl`, and counted in a
@@ -51,6 +52,7 @@ CHECKED = "vLLM's sources of 2024 to 2026; generated files"
 #: What each benchmark of vLLM always writes.
 _ALWAYS = (
     ("completed", "duration", "request_throughput"),
+    ("completed", "duration", "median_ttft_ms"),
     ("avg_latency", "latencies"),
     ("elapsed_time", "requests_per_second", "tokens_per_second"),
 )
@@ -71,7 +73,11 @@ FORMAT = Format(NAME, __name__, keys="completed|avg_latency|elapsed_time|benchma
 _IN_MS = re.compile(r"([\w.]+)_ms")
 _RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s)")
 _SECONDS = ("duration", "avg_latency", "elapsed_time")
-_COUNTS = ("completed", "failed")
+_COUNTS = (
+    *("completed", "failed", "max_concurrent_requests", "concurrency", "rtfx"),
+    *("accept_length", "spec_decode_acceptance_length", "spec_decode_num_drafts"),
+)
+_PERCENT = "spec_decode_acceptance_rate"
 #: Lists of seconds, and the metric of their members.
 _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
 
@@ -153,6 +159,8 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
 def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path) -> None:
     """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
     in_ms = _IN_MS.fullmatch(name)
-    unit = "s" if in_ms or name in _SECONDS else "1/s" if _RATE.fullmatch(name) else "1" if name in _COUNTS else None
+    unit = "s" if in_ms or name in _SECONDS else "1/s" if _RATE.fullmatch(name) else None
+    unit = "1" if name in (*_COUNTS, _PERCENT) else unit
     if unit and value is not None and not isinstance(value, list | dict):
-        run.value(Key(in_ms[1] if in_ms else name, labels), unit, value, path, per=1000 if in_ms else 1)
+        per = 1000 if in_ms else 100 if name == _PERCENT else 1
+        run.value(Key(in_ms[1] if in_ms else name, labels), unit, value, path, per=per)

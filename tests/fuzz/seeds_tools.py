@@ -6,7 +6,8 @@ import json
 import marshal
 from pathlib import Path
 
-TRACKERS = Path(__file__).resolve().parents[1] / "readers" / "fixtures" / "trackers"
+READERS = Path(__file__).resolve().parents[1] / "readers"
+TRACKERS = READERS / "fixtures" / "trackers"
 RULE, LINE = "=" * 50, "=" * 48
 
 TOOLS: dict[str, tuple[str | bytes, ...]] = {
@@ -119,3 +120,6 @@ TOOLS: dict[str, tuple[str | bytes, ...]] = {
         ),
     ),
 }
+for path in sorted((READERS / "written").glob("*/*")):
+    if path.suffix != ".golden":
+        TOOLS[path.parent.name] = (*TOOLS.get(path.parent.name, ()), path.read_bytes())

@@ -462,6 +462,7 @@ CONSOLE = {
     "hyperfine --export-json FILE": "Benchmark 1: sleep 1\n  Time (mean ± σ):   1.001 s ±  0.001 s    [User: 1 ms]\n",
     "--benchmark_out=FILE": "Run on (4 X)\n---\nBenchmark    Time      CPU   Iterations\n---\nBM_a  2 ns 2 ns 3\n",
     "pyperf's option -o FILE": ".....\nMean +- std dev: 709 ns +- 145 ns\n",
+    "--json FILE": "## copy\n\n|  T  | Samples |  CPU Time  | Noise | GPU Time |\n|-----|---------|---|---|---|\n",
     "asv run writes": "[  0.00%] ·· Benchmarking x\n[ 35.00%] ··· b.time_a    11.1±0.01μs\n",
 }
 

@@ -550,6 +550,23 @@ def test_logs_of_loadgen(text):
     assert {key: pytest.approx(one) for key, one in aggregates(run).items()} == LOADGEN_AGGREGATES
 
 
+@pytest.mark.parametrize("comma", [",", ", "])
+def test_a_line_of_loadgen_that_is_too_long_is_left_out(comma):
+    """The lists of all samples are as long as the test."""
+    record = ':::MLLOG {"key": "%s", "value": %s, "time_ms": 1.5, "namespace": "mlperf::logging", "metadata": {}}\n'
+    samples = f"[{comma.join(map(str, range(250_000)))}]"
+    values = {
+        "loadgen_version": '"6.0"',
+        "logged": samples,
+        "result_validity": '"VALID"',
+        "result_mean_latency_ns": "1000",
+    }
+    run = run_of("".join(record % pair for pair in values.items()))
+    assert aggregates(run) == {"latency": {"mean": pytest.approx(1e-6)}}
+    (problem,) = said(run)
+    assert problem.startswith("train.log:2: warning: a line is read in pieces because it is longer than the limit")
+
+
 def test_tests_of_loadgen_are_runs():
     assert [run.part for run in runs_of(SUMMARY * 2)] == [1, 2]
     assert [run.part for run in runs_of(detail() * 2)] == [1, 2]

@@ -30,7 +30,7 @@ from msgspec import Struct, field
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.nvidia.nsys_tables import name_of_calls
-from perfgate.readers.nvidia.sqlite_file import Database, DatabaseFault, opened
+from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
 
@@ -45,7 +45,7 @@ _NAMED = {
     _COPIES: ("memcpy", "copyKind"),
 }
 _ACTIVITIES = (*_NAMED, _SETS, _RANGES)
-_TABLES = (*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)
+_TABLES = re.compile("|".join((*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)), re.ASCII)
 
 #: The NVTX events of ranges (push/pop and start/end), and of the naming of a domain.
 _RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75

@@ -12,7 +12,8 @@ PyTorch writes an NVTX range for each call of an operator (`torch.autograd.profi
     aten::addmm, op_id = 88232, sizes = [[768], [64, 768], [768, 768]], input_op_ids = (88231,0)
 
 Source: pytorch/pytorch `torch/csrc/profiler/stubs/base.cpp` and `torch/csrc/profiler/util.cpp` (`getNvtxStr`). The
-numbers count calls, so every call would be a metric of its own. The sizes of the inputs stay in the name.
+numbers count calls, so every call would be a metric of its own, and the sizes of the inputs may differ in each call:
+the metric is the operator.
 
 Rows are CSV (RFC 4180), as in the output of ncu, or columns below a ruler.
 Source: outputs of 2020 to 2026.3 in public repositories.
@@ -69,8 +70,8 @@ _NAMES = ("Name", "Operation", "Range")
 _OTHERS = {*_NAMES, "Time (%)", "Time(%)", "Style", "GridXYZ", "BlockXYZ"}
 _COLUMN = re.compile(r"(.*?) ?\(([^()]*)\)")
 _SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s"}
-#: The numbers of a call in the name of a range.
-_CALL = re.compile(r",? (?:stashed seq|seq|op_id) = -?\d+(?=,|$)|, input_op_ids = .*")
+#: The numbers and sizes of a call in the name of a range.
+_CALL = re.compile(r",? (?:stashed seq|seq|op_id) = -?\d+(?=,|$)|, (?:sizes|input_op_ids) = .*")
 _RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
 
 #: The way to split a row into cells: by a delimiter, or at columns; the last column may be open.
@@ -198,7 +199,7 @@ def split_row(line: str, split: Split) -> list[str] | None:
 
 
 def name_of_calls(name: str) -> str:
-    """Return the name of a range without the numbers of its call."""
+    """Return the name of a range without the numbers and sizes of its call."""
     return _CALL.sub("", name) if " = " in name else name
 
 

@@ -37,7 +37,10 @@ METRICS = (
     "`time_to_first_token`, `request_latency`, `output_token_throughput`, ...: aggregates, or samples of records; "
     "labelled with `model`, `concurrency`, `request_rate`, ..."
 )
-CHECKED = "the sources of aiperf (2025-10) and genai-perf (2025-12): generated files; the example of aiperf's tutorial"
+CHECKED = (
+    "the sources of aiperf (2025-10) and genai-perf (2025-12): generated files; the example of aiperf's tutorial; a "
+    "file that the models of aiperf 0.13 wrote"
+)
 
 
 def _outline(outline: JsonOutline) -> str | None:
@@ -65,6 +68,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
             continue
         if name == "telemetry_stats":
             _telemetry(run, mapping(metric), labels)
+        elif name == "telemetry_data":
+            _endpoints(run, mapping(mapping(metric).get("endpoints")), labels)
         elif isinstance(metric, dict) and "unit" in metric and name not in _NOT_METRICS:
             _metric(run, Key(name, labels), metric, metric["unit"], (name,))
     if data.get("was_cancelled") is True:
@@ -97,20 +102,38 @@ def _telemetry(run: RunBuilder, stats: Mapping[str, Any], labels: Labels) -> Non
                 _metric(run, key, numbers, metric.get("unit"), ("telemetry_stats", name, device))
 
 
+def _endpoints(run: RunBuilder, endpoints: Mapping[str, Any], labels: Labels) -> None:
+    """`{"localhost:9400": {"gpus": {"gpu_0": {"gpu_index": 0, "metrics": {"gpu_power_usage": {...}}}}}}`."""
+    for url, endpoint in endpoints.items():
+        for name, gpu in mapping(mapping(endpoint).get("gpus")).items():
+            device = f"{url} {name}" if len(endpoints) > 1 else str(mapping(gpu).get("gpu_index"))
+            for metric, numbers in mapping(mapping(gpu).get("metrics")).items():
+                key = Key.of(f"telemetry.{metric}", **dict(labels), device=device)
+                place = ("telemetry_data", "endpoints", url, "gpus", name, "metrics", metric)
+                _metric(run, key, mapping(numbers), mapping(numbers).get("unit"), place)
+
+
+def _last(items: object) -> Mapping[str, Any]:
+    return mapping(items[-1]) if isinstance(items, list) and items else {}
+
+
 def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
     """Return the conditions in a configuration of aiperf or genai-perf."""
     endpoint, stimulus = mapping(config.get("endpoint")), mapping(mapping(config.get("perf_analyzer")).get("stimulus"))
-    models = endpoint.get("model_names") or config.get("model_names")
+    listed = mapping(config.get("models")).get("items")  # aiperf 0.13 has models, phases and datasets
+    named = [mapping(item).get("name") for item in listed] if isinstance(listed, list) else None
+    models = endpoint.get("model_names") or config.get("model_names") or named
+    phase, prompts = _last(config.get("phases")), mapping(_last(config.get("datasets")).get("prompts"))
     inputs = mapping(config.get("input"))
     tokens = mapping(mapping(inputs.get("prompt")).get("input_tokens")) or mapping(inputs.get("synthetic_tokens"))
     outputs = mapping(mapping(inputs.get("prompt")).get("output_tokens")) or mapping(inputs.get("output_tokens"))
     record = {
         "model": ", ".join(map(str, models)) if isinstance(models, list) else models,
         "endpoint": endpoint.get("type"),
-        "concurrency": mapping(config.get("loadgen")).get("concurrency") or stimulus.get("concurrency"),
-        "request_rate": mapping(config.get("loadgen")).get("request_rate") or stimulus.get("request_rate"),
-        "input_len": tokens.get("mean"),
-        "output_len": outputs.get("mean"),
+        "concurrency": (mapping(config.get("loadgen")) or phase or stimulus).get("concurrency"),
+        "request_rate": (mapping(config.get("loadgen")) or stimulus).get("request_rate") or phase.get("rate"),
+        "input_len": tokens.get("mean") or mapping(prompts.get("isl")).get("mean"),
+        "output_len": outputs.get("mean") or mapping(prompts.get("osl")).get("mean"),
     }
     return labels_of(file, NAME, record)
 

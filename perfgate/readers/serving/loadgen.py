@@ -141,7 +141,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log, one for each test."""
     runs = Runs(lambda: _LogRun(file))
     for number, line, _, ended in file.lines():
-        if not ended:
+        if not ended or number == file.cut_line:  # lists of all samples are longer than a line may be
             continue
         if _WORD in line:
             _detail(runs, line.partition(_WORD)[2].strip(), number)

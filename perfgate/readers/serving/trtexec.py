@@ -1,4 +1,4 @@
-"""`trtexec` of TensorRT 8 to 11: the performance summary of its log, and the times of `--exportTimes FILE`.
+"""`trtexec` of TensorRT 7 to 11: the performance summary of its log, and the times of `--exportTimes FILE`.
 
     [I] === Performance summary ===
     [I] Throughput: 507.399 qps
@@ -6,14 +6,23 @@
     [I] GPU Compute Time: min = 1.95 ms, ...
     [I] Total Host Walltime: 3.005 s
 
+    [I] Host Latency                                                                    TensorRT 7
+    [I] min: 1.64058 ms (end to end 1.66368 ms)
+    [I] percentile: 1.67065 ms at 99% (end to end 3.03931 ms at 99%)
+    [I] throughput: 507.399 qps
+    [I] Enqueue Time
+    [I] min: 0.34 ms
+
     [ { "startEnqMs" : 0.1, "endEnqMs" : 0.2, ..., "h2dMs" : 0.1, "computeMs" : 1.9, "d2hMs" : 0.1, "latencyMs" : 2.1 }
     , ... ]
 
-Source: NVIDIA/TensorRT 11.1 `samples/common/sampleReporting.cpp`, `sampleOptions.cpp`, `sampleDevice.cpp`.
+Source: NVIDIA/TensorRT 11.1 `samples/common/sampleReporting.cpp`, `sampleOptions.cpp`, `sampleDevice.cpp`; logs of
+TensorRT 7 in NVIDIA/TensorRT issues 1221, 1243 and 2054.
 
 `latency`, `enqueue_time`, `h2d_latency`, `gpu_compute_time` and `d2h_latency` (s) are aggregates of the summary, and
 samples of the exported times, one a query. `throughput` (1/s), `host_walltime` and `total_gpu_compute_time` (s) are one
-value each. The label `precision` is a condition, if the log has it. Each summary is a run.
+value each. The label `precision` is a condition, if the log has it. Each summary is a run. A throughput of 0 is left
+out: TensorRT 7 prints it for networks with an explicit batch.
 """
 
 from __future__ import annotations
@@ -36,12 +45,16 @@ METRICS = (
     "`latency`, `gpu_compute_time`, `enqueue_time`, `h2d_latency`, `d2h_latency`; `throughput`, `host_walltime`, "
     "`total_gpu_compute_time`"
 )
-CHECKED = "TensorRT 11.1's sources: generated logs and files"
+CHECKED = "TensorRT 11.1's sources: generated logs and files; lines of public logs of TensorRT 7 and 10"
 #: Exported times: `[{"startEnqMs": ..., "latencyMs": ...}]`.
 FORMAT = Format(
     NAME,
     __name__,
-    markers={"=== Performance summary ===": "", "&&&& RUNNING TensorRT.trtexec": ""},
+    markers={
+        "=== Performance summary ===": "",
+        "&&&& RUNNING TensorRT.trtexec": "",
+        "] Host Latency": r"\[I\] Host Latency\s*$",
+    },
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
 
@@ -54,10 +67,22 @@ _TIMES = {
     "D2H Latency": "d2h_latency",
 }
 _ROW = re.compile(r"(?:.*\[I\] )?(Latency|Enqueue Time|H2D Latency|GPU Compute Time|D2H Latency): (min = .*)")
-_VALUE = re.compile(r"(?:.*\[I\] )?(Throughput|Total Host Walltime|Total GPU Compute Time): (\S{1,40}) (qps|s)\s*")
+_VALUE = re.compile(
+    r"(?:.*\[I\] )?(Throughput|Total Host Walltime|Total GPU Compute Time|throughput|walltime|total compute time):"
+    r" (\S{1,40}) (qps|s)\s*"
+)
 _STATISTIC = re.compile(r"(min|max|mean|median|percentile\((\d{1,2}(?:\.\d{1,3})?)%\)) = (\S{1,40}) ms")
 _FACTS = re.compile(r"(?:.*\[I\] )?(?:(Selected Device): (\S.{0,99})|(TensorRT version): (\S{1,40}))\s*")
 _PRECISION = re.compile(r"(?:.*\[I\] )?Precision: (\S.{0,99}?)\s*")
+#: TensorRT 7: a title, and below it a row for each statistic.
+_TITLE = re.compile(r"(?:.*\[I\] )?(Host Latency|Enqueue Time|GPU Compute)\s*")
+_TITLES = {"Host Latency": "latency", "Enqueue Time": "enqueue_time", "GPU Compute": "gpu_compute_time"}
+_BELOW = re.compile(r"(?:.*\[I\] )?(min|max|mean|median|percentile): (\S{1,40} ms)(?: at (\S{1,9}%))?(?: \(end.*)?\s*")
+_OLD_VALUES = {
+    "throughput": "Throughput",
+    "walltime": "Total Host Walltime",
+    "total compute time": "Total GPU Compute Time",
+}
 _VALUES = {
     "Throughput": ("throughput", "1/s"),
     "Total Host Walltime": ("host_walltime", "s"),
@@ -72,8 +97,13 @@ class _LogRun(RunBuilder):
         super().__init__(file, NAME)
         self.labels: Labels = ()
         self.begun = 0
+        #: Of TensorRT 7: the last title, and the rows below each, with the line of the first.
+        self.title = ""
+        self.below: dict[str, tuple[int, list[str]]] = {}
 
     def run(self, part: int | None = None) -> Run:
+        for title, (line, rows) in self.below.items():
+            _times(self, Key(_TITLES[title], self.labels), ", ".join(rows), line)
         if self.begun and not self.has_measured:
             self.say("error", "a performance summary has no row", self.begun)
         return super().run(part)
@@ -103,8 +133,15 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
         runs.run.begun = number
     elif found := _ROW.fullmatch(line):
         _times(run, Key(_TIMES[found[1]], run.labels), found[2], number)
+    elif found := _TITLE.fullmatch(line):
+        run.title = found[1]
+    elif run.title and (found := _BELOW.fullmatch(line)):
+        name = f"percentile({found[3]})" if found[3] else found[1]
+        run.below.setdefault(run.title, (number, []))[1].append(f"{name} = {found[2]}")
     elif found := _VALUE.fullmatch(line):
-        metric, unit = _VALUES[found[1]]
+        metric, unit = _VALUES[_OLD_VALUES.get(found[1], found[1])]
+        if found[1] == "throughput" and found[2] == "0":
+            return
         run.value(Key(metric, run.labels), unit, found[2], number)
     elif "Precision: " in line and (found := _PRECISION.fullmatch(line)):
         record = {"precision": found[1]}

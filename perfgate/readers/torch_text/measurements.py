@@ -29,7 +29,7 @@ from perfgate.readers.values import fault_of
 NAME = "torch-benchmark"
 TITLE = "text of torch.utils.benchmark: printed Measurements, tables of Compare"
 METRICS = "the title, or `LABEL: SUB_LABEL`, labelled with `threads` and `description`"
-CHECKED = "torch 2.13's sources; generated text"
+CHECKED = "torch 2.13's sources, and what it printed; generated text"
 FORMAT = Format(
     NAME,
     __name__,

@@ -1,10 +1,15 @@
-"""Logs of nanoGPT and its forks: iterations and evaluations.
+"""Logs of nanoGPT and its forks, and of modded-nanogpt: iterations and evaluations.
 
     step 0: train loss 4.2874, val loss 4.2823
     iter 0: loss 4.2655, time 119975.84ms, mfu -100.00%
     iter 10: loss 3.1338, time 1972.52ms, mfu 0.19%
 
-Source: karpathy/nanoGPT `train.py` (2022 to 2025). The time is that of one iteration, the last one before the line.
+    step:125/1750 val_loss:4.6045 train_time:17280ms step_avg:150.26ms                         modded-nanogpt
+    step:126/1750 train_time:17427ms step_avg:150.23ms
+    peak memory allocated: 36348 MiB reserved: 52032 MiB
+
+Source: karpathy/nanoGPT `train.py` (2022 to 2025); KellerJordan/modded-nanogpt `train_gpt.py` and logs of its `records`
+(2024-10 to 2026-07). The time of nanoGPT is that of one iteration, the last one before the line.
 Forks add fields with a name, such as `grad_norm 2.0590`; those with an unknown name are not read.
 
 | metric | unit | printed as |
@@ -14,7 +19,13 @@ Forks add fields with a name, such as `grad_norm 2.0590`; those with an unknown 
 | `loss`, `grad_norm` | 1 | the same |
 | `train_loss`, `val_loss` | 1 | `train loss`, `val loss` of an evaluation |
 
-Iteration n is step n.
+Iteration n is step n. modded-nanogpt prints running totals and means, so the times come from these:
+
+| metric | unit | from |
+|---|---|---|
+| `iteration_time` | s | the difference of `train_time` to the line before, for each step between them |
+| `train_time`, `step_avg` | s | of the last evaluation: the whole training without evaluations, and its mean |
+| `memory.peak_allocated`, `memory.peak_reserved` | B | `peak memory ...`, in MiB |
 """
 
 from __future__ import annotations
@@ -22,22 +33,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perfgate.core import Run
+from perfgate.core import Key, Run
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
-from perfgate.readers.values import Field
+from perfgate.readers.values import Field, checked
 
 NAME = "nanogpt"
-TITLE = "a log of nanoGPT (`iter N: loss .., time ..ms, mfu ..%`)"
-METRICS = "`iteration_time`, `mfu`, `loss`, `grad_norm`, `train_loss`, `val_loss`"
-CHECKED = "nanoGPT's `train.py` of 2025-11: generated logs, and lines of public logs"
+TITLE = "a log of nanoGPT (`iter N: loss .., time ..ms, mfu ..%`) or modded-nanogpt (`step:.. step_avg:..ms`)"
+METRICS = "`iteration_time`, `mfu`, `loss`, `grad_norm`, `train_loss`, `val_loss`; `train_time`, `step_avg`"
+CHECKED = "nanoGPT's `train.py` of 2025-11: generated logs, and lines of public logs; logs of modded-nanogpt's records"
 FORMAT = Format(
-    NAME, __name__, markers={"iter ": r"\biter \d{1,18}: loss \S{1,40}, (?:\S.{0,200}, )?time \S{1,40}?ms\b"}
+    NAME,
+    __name__,
+    markers={
+        "iter ": r"\biter \d{1,18}: loss \S{1,40}, (?:\S.{0,200}, )?time \S{1,40}?ms\b",
+        " step_avg:": r"\bstep:\d{1,18}/\d{1,18} (?:\w{1,40}:\S{1,40} )?train_time:",
+    },
 )
 
 _ITERATION = re.compile(r"\biter (\d{1,18}): (loss \S.*)")
 _EVALUATION = re.compile(r"\bstep (\d{1,18}): train loss ([^\s,]{1,40}), val loss ([^\s,]{1,40})")
+_STEP = re.compile(
+    r"\bstep:(\d{1,18})/(\d{1,18}) (?:(train|val)_loss:(\S{1,40}) )?train_time:(\S{1,40}?)(m?s) step_avg:(\S{1,40})ms"
+)
+_MEMORY = re.compile(r"peak memory (?:allocated|consumption): (\d{1,12}) MiB(?: reserved: (\d{1,12}) MiB)?")
 _FIELD = re.compile(r"(\w{1,40}):? ([^\s,]{1,40}?)(ms|%)?(?=,|\s|$)")
 #: A printed name and its unit: the metric, the base unit, and how many printed units are one base unit.
 _KNOWN = {
@@ -51,14 +72,44 @@ _KNOWN = {
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log."""
     log = StepLog(file, NAME)
-    for number, line in log.lines("iter ", "train loss"):
+    last: dict[RunBuilder, tuple[int, float]] = {}
+    for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory "):
         if (found := _ITERATION.search(line)) and log.begin("iter", number, line, int(found[1]), 0):
             for metric, unit, per, text in _fields(found[2]):
                 log.add(metric, unit, text, per=per)
         elif (found := _EVALUATION.search(line)) and log.begin("step", number, line, int(found[1]), 0):
             log.add("train_loss", "1", found[2])
             log.add("val_loss", "1", found[3])
+        elif found := _STEP.search(line):
+            _step(log, last, found, number, line)
+        elif found := _MEMORY.search(line):
+            for name, text in (("allocated", found[1]), ("reserved", found[2])):
+                if text:
+                    log.run.value(Key(f"memory.peak_{name}"), "B", text, number, per=2.0**-20)
     return log.runs.finish()
+
+
+def _step(
+    log: StepLog, last: dict[RunBuilder, tuple[int, float]], found: re.Match[str], number: int, line: str
+) -> None:
+    """Read a line of modded-nanogpt, whose times are running totals; `last` has the one before, of each run."""
+    step, kind, per = int(found[1]), found[3] or "train", 1e3 if found[6] == "ms" else 1.0
+    # The number of an evaluation is that of the steps before it.
+    if not log.begin(kind, number, line, step, 1 if kind == "train" else 0):
+        return
+    if found[4]:
+        log.add(f"{kind}_loss", "1", found[4])
+    time, fault = checked(found[5], "s")
+    if fault:
+        log.run.refuse(Key("iteration_time"), fault, number)
+        return
+    before, then = last.get(log.run, (step, 0.0))
+    last[log.run] = (step, time / per)
+    if step > before and time / per >= then:  # some versions do not count the first steps
+        log.add("iteration_time", "s", repr((time / per - then) / (step - before)), printed_as="train_time")
+    if kind == "val" and found[1] == found[2]:
+        log.run.value(Key("train_time"), "s", time, number, per=per)
+        log.run.value(Key("step_avg"), "s", found[7], number, per=1e3)
 
 
 def _fields(text: str) -> Iterator[tuple[str, str, float, str]]:

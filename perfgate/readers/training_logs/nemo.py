@@ -61,7 +61,7 @@ _KNOWN = {
     "memory_allocated": Field("memory.allocated", "B"),
     "grad_norm": Field("grad_norm", "1"),
 }
-_LOSS = re.compile(r"(?:\w+[_/])?loss(?:_\w+)?")
+_LOSS = re.compile(r"(?:\w+[_/])?(?:loss(?:_\w+)?|ppl)")
 
 
 def read(file: InputFile) -> tuple[Run, ...]:

@@ -9,6 +9,7 @@ depends only on the size, so the same file always gives the same result.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,12 +30,12 @@ class DatabaseFault(Exception):
 class Database:
     """The readable tables of a database."""
 
-    def __init__(self, connection: sqlite3.Connection, allowed: Sequence[str]) -> None:
+    def __init__(self, connection: sqlite3.Connection, allowed: re.Pattern[str]) -> None:
         self._connection = connection
         #: Virtual tables have no root page.
         schema = f"SELECT name FROM {_SCHEMA} WHERE type = 'table' AND rootpage > 0"
         every = frozenset(str(name) for (name,) in self._rows(schema))
-        self.tables = every & frozenset(allowed)
+        self.tables = frozenset(filter(allowed.fullmatch, every))
         #: The names of its other tables, which cannot be read.
         self.others = every - self.tables
 
@@ -60,8 +61,11 @@ def _faults() -> Iterator[None]:
 
 
 @contextmanager
-def opened(blocks: Iterable[bytes], tables: Sequence[str]) -> Iterator[Database]:
-    """Open the database with these bytes for a `with` block. Raises DatabaseFault, and OSError of the disk."""
+def opened(blocks: Iterable[bytes], tables: re.Pattern[str]) -> Iterator[Database]:
+    """Open the database with these bytes for a `with` block. Raises DatabaseFault, and OSError of the disk.
+
+    `tables` matches the names of the tables that can be read, and nothing but letters, digits and `_`.
+    """
     with tempfile.TemporaryDirectory(prefix="perfgate-") as folder:
         path, size = Path(folder) / "database", 0
         with path.open("xb") as file:
@@ -80,14 +84,14 @@ def opened(blocks: Iterable[bytes], tables: Sequence[str]) -> Iterator[Database]
             connection.close()
 
 
-def _shut_off(connection: sqlite3.Connection, tables: Sequence[str], size: int) -> None:
+def _shut_off(connection: sqlite3.Connection, tables: re.Pattern[str], size: int) -> None:
     """Allow nothing but to read these tables, with a limited number of steps."""
-    readable = {*tables, _SCHEMA}
     left = max(_LEAST_STEPS, _STEPS_PER_BYTE * size) // _STEPS_AT_ONCE
 
     def authorise(action: int, what: str | None, _column: str | None, _file: str | None, source: str | None) -> int:
         """Allow to read one of these tables, but not from a view or trigger, which would be the source."""
-        reads = action == sqlite3.SQLITE_READ and what in readable and source is None
+        is_readable = what == _SCHEMA or bool(tables.fullmatch(what or ""))
+        reads = action == sqlite3.SQLITE_READ and is_readable and source is None
         lists = action == sqlite3.SQLITE_PRAGMA and what == _COLUMNS
         return sqlite3.SQLITE_OK if reads or lists or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
 

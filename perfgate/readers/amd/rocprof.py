@@ -1,4 +1,4 @@
-"""rocprofv3 of rocprofiler-sdk: its CSV files (traces, statistics, counters) and its JSON.
+"""rocprofv3 of rocprofiler-sdk: its CSV files (traces, statistics, counters), JSON and database; rocprof's CSV.
 
     "Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"
     "hipHostMalloc",12,6096409,508034.083333,1.98,443793,548024,39236.753678
@@ -10,7 +10,8 @@
       "buffer_records": {"kernel_dispatch": [{"start_timestamp": 1, "end_timestamp": 2, "dispatch_info": {...}}]}}]}
 
 Source: ROCm/rocprofiler-sdk `source/lib/rocprofiler-sdk-tool/generateCSV.cpp`, `generateJSON.cpp`, `csv.hpp`,
-`source/docs/data` (2024-10, ROCm 6.3). All times are ns.
+`source/docs/data` (2024-10, ROCm 6.3); `source/lib/python/rocpd/source/csv.cpp`, `summary.py` (2025, ROCm 7);
+ROCm/rocprofiler-compute `tests/workloads` (2025-01) for rocprof. All times are ns. `rocpd` reads the database.
 
 | file | metrics |
 |---|---|
@@ -19,6 +20,8 @@ Source: ROCm/rocprofiler-sdk `source/lib/rocprofiler-sdk-tool/generateCSV.cpp`, 
 | `*_api_trace.csv` | `api.NAME`, or `range.NAME` of markers, one sample a call |
 | `memory_copy_trace.csv` | `memcpy.DIRECTION`, one sample a copy |
 | `counter_collection.csv` | `kernel.NAME.COUNTER`, one sample a launch |
+| `rocpd summary` (CSV) | as `*_stats.csv` |
+| `results.csv` of rocprof, `pmc_perf.csv` | `kernel.NAME`, `kernel.NAME.COUNTER`, one sample a launch |
 | JSON | `kernel.NAME`, `api.NAME`, `memcpy.DIRECTION`, `range.NAME`, counters, one sample each |
 
 Samples are in the order of the file. They have the label `device` if several agents ran kernels: the agent in CSV, the
@@ -28,31 +31,31 @@ are no function of HIP, HSA or RCCL and no copy are taken for kernels.
 
 from __future__ import annotations
 
+import math
 import re
-from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from perfgate.core import Key, Run, Series, read_only
+from perfgate.core import Key, Run
 from perfgate.documents.json import Path
+from perfgate.readers.amd.calls import Calls
+from perfgate.readers.amd.rocpd import MAGIC, read_database
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import load
-from perfgate.readers.records import cells_of
+from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, in_base, mapping, number_of
+from perfgate.readers.values import checked, mapping, number, number_of
 
 NAME = "rocprof"
-TITLE = "rocprofv3 (rocprofiler-sdk): statistics, traces and counters as CSV, or JSON"
+TITLE = "rocprofv3, rocpd, rocprof and rocprof-compute: statistics, traces and counters as CSV, JSON or SQLite"
 METRICS = (
     "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `range.NAME`: aggregates of statistics, one sample a call of traces; "
     "`kernel.NAME.COUNTER`"
 )
 CHECKED = (
-    "rocprofiler-sdk's sources of 2024-10: generated files, the examples of its documentation; a public JSON of eight "
-    "MI350X (2025-12)"
+    "rocprofiler-sdk's sources of 2024-10, rocpd's of 2025 (schema 3.0): generated files, the examples of its "
+    "documentation; a public JSON of eight MI350X (2025-12); public `pmc_perf.csv` of MI100 to MI300"
 )
 #: `{"rocprofiler-sdk-tool": [...]}`.
 FORMAT = Format(
@@ -60,13 +63,17 @@ FORMAT = Format(
     __name__,
     markers={
         "TotalDurationNs": r"^\"?Name\"?,\"?Calls\"?,\"?TotalDurationNs\"?,",
-        "Start_Timestamp": r"^\"?(?:Kind|Domain)\"?,.{0,300}\"?Start_Timestamp\"?,\"?End_Timestamp\b",
-        "Counter_Name": r"^\"?Correlation_Id\"?,.{0,400}\"?Counter_Name\"?,\"?Counter_Value\b",
+        "Start_Timestamp": r"^\"?(?:Guid\"?,\"?)?(?:Kind|Domain)\"?,.{0,300}\"?Start_Timestamp\"?,\"?End_Timestamp\b",
+        "AVERAGE (nsec)": r"^\"?Name\"?,\"?Calls\"?,\"?DURATION \(nsec\)",
+        "Dispatch_ID": r"^\"?Dispatch_ID\"?,.{0,300}\"?Kernel_Name\b",
+        "KernelName": r"^(?:\"?Index\"?,)?\"?KernelName\"?,.{0,300}\"?wgr\b",
+        "Counter_Name": r"^\"?(?:Pid\"?,\"?)?Correlation_Id\"?,.{0,400}\"?Counter_Name\"?,\"?Counter_Value\b",
     },
+    signature=(rb"SQLite format 3\0.{0,60000}?rocpd_kernel", "as an SQLite database with 'rocpd_kernel'"),
     json=("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=["),
 )
 
-_API = re.compile(r"hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
+_API = re.compile(r"(?:__)?hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
 _STATISTICS = (
     ("AverageNs", "mean"),
     ("MinNs", "min"),
@@ -77,9 +84,31 @@ _STATISTICS = (
 _NEEDED = (
     ("Name", "Calls", "TotalDurationNs"),
     ("Kernel_Name", "Start_Timestamp", "End_Timestamp"),
+    ("Kernel_Name", "Dispatch_ID"),
+    ("Kernel_Name", "wgr"),
     ("Kernel_Name", "Counter_Name", "Counter_Value"),
     ("Direction", "Start_Timestamp", "End_Timestamp"),
     ("Function", "Start_Timestamp", "End_Timestamp"),
+)
+#: Columns of `rocpd summary` and of rocprof (ROCm 4 to 6), as rocprofv3 names them.
+_ALIASES = {
+    "KernelName": "Kernel_Name",
+    "BeginNs": "Start_Timestamp",
+    "EndNs": "End_Timestamp",
+    "GPU_ID": "Agent_Id",
+    "gpu-id": "Agent_Id",
+    "DURATION (nsec)": "TotalDurationNs",
+    "AVERAGE (nsec)": "AverageNs",
+    "MIN (nsec)": "MinNs",
+    "MAX (nsec)": "MaxNs",
+    "STD_DEV": "StdDev",
+}
+#: Columns of a launch that are not counters. rocprof-compute repeats some of each pass with a number.
+_NOT_COUNTERS = re.compile(
+    r"(?:Agent_Id|Kernel_Name|index|dispatch_id|queue[-_]id|queue-index|[pt]id|grd|wgr|lds|scr|(?:arch_|accum_)?vgpr|sgpr"
+    r"|fbar|sig|obj|wave_size|grid_size|workgroup_size|lds_per_workgroup|scratch_per_workitem|correlation_id|xcc_index"
+    r"|start_timestamp|end_timestamp|(?:Dispatch|Complete|Duration)Ns)(?:_\d{1,3})?",
+    re.IGNORECASE,
 )
 _NS = 1e9
 #: Records of the JSON that are not calls: no time, or memory and samples of other kinds.
@@ -91,63 +120,32 @@ def read(file: InputFile) -> tuple[Run, ...]:
     if file.is_json():
         return (_json(file),)
     run = RunBuilder(file, NAME)
-    header: list[str] = []
-    #: The samples of each metric and agent; labels are only known at the end.
-    table = _Samples(run)
-    rows = 0
-    for number, line, _, ended in file.lines():
-        cells = cells_of(line.strip()) or []
-        if any(set(needed) <= {*cells} for needed in _NEEDED):
-            header = cells
-        elif header and cells:
-            rows += 1
-            if len(cells) == len(header) and ended:
-                _row(run, table, dict(zip(header, cells, strict=True)), number)
-            elif not ended:
-                run.say("warning", "the last record is cut off; left out", number)
-            else:
-                run.say("error", f"a row has {len(cells)} cells, and its header has {len(header)}; left out", number)
-    table.finish()
-    if header and not rows:
-        run.say("error", "this table has a header and no row")
+    calls = Calls(run)
+    if file.head(len(MAGIC)) == MAGIC:
+        read_database(calls)
+        calls.finish()
+        return (run.run(),)
+    for line, row in csv_rows(run, ",", _is_header):
+        _row(run, calls, {_ALIASES.get(name, name): text for name, text in row.items()}, line)
+    calls.finish()
     return (run.run(),)
 
 
-class _Samples:
-    """Times of calls, and counters, of each agent."""
-
-    def __init__(self, run: RunBuilder) -> None:
-        self.run = run
-        self._found: dict[tuple[str, str, str], array[float]] = {}
-
-    def add(self, metric: str, agent: str, value: object, at: int | Path, unit: str = "s") -> None:
-        """Add a value in ns, or a counter, or a problem."""
-        parsed, fault = checked(value, unit)
-        if fault:
-            self.run.refuse(Key(metric), fault, at)
-            return
-        if (metric, agent, unit) not in self._found:
-            self.run.file.count("series")
-        self._found.setdefault((metric, agent, unit), array("d")).append(parsed)
-
-    def finish(self) -> None:
-        """Add all series to the run, with the label `device` if there are several agents."""
-        several = len({agent for _, agent, _ in self._found} - {""}) > 1
-        for (metric, agent, unit), values in self._found.items():
-            labels = {"device": agent.removeprefix("Agent ")} if several and agent else {}
-            numbers = in_base(np.frombuffer(values, np.float64), _NS if unit == "s" else 1.0)
-            self.run.finished[Key.of(metric, **labels)] = Series(
-                Key.of(metric, **labels), unit, "samples", read_only(numbers)
-            )
+def _is_header(cells: list[str]) -> bool:
+    names = {_ALIASES.get(name, name) for name in cells}
+    return any(names.issuperset(needed) for needed in _NEEDED)
 
 
-def _row(run: RunBuilder, table: _Samples, row: Mapping[str, str], line: int) -> None:
+def _row(run: RunBuilder, calls: Calls, row: Mapping[str, str], line: int) -> None:
     if "TotalDurationNs" in row:
         _statistics(run, row, line)
         return
     agent = row.get("Agent_Id", "")
+    if "Dispatch_ID" in row or "wgr" in row:
+        _launch(calls, row, agent, line)
+        return
     if "Counter_Name" in row:
-        table.add(f"kernel.{row['Kernel_Name']}.{row['Counter_Name']}", agent, row["Counter_Value"], line, "1")
+        calls.add(f"kernel.{row['Kernel_Name']}.{row['Counter_Name']}", agent, row["Counter_Value"], line, "1")
         return
     if "Kernel_Name" in row:
         metric = f"kernel.{row['Kernel_Name']}"
@@ -155,22 +153,26 @@ def _row(run: RunBuilder, table: _Samples, row: Mapping[str, str], line: int) ->
         metric = f"memcpy.{row['Direction']}"
     else:
         metric = f"{'range' if row.get('Domain', '').startswith('MARKER') else 'api'}.{row['Function']}"
-    _span(table, metric, agent, row["Start_Timestamp"], row["End_Timestamp"], line)
+    calls.span(metric, agent, row["Start_Timestamp"], row["End_Timestamp"], line)
 
 
-def _span(table: _Samples, metric: str, agent: str, start: object, end: object, at: int | Path) -> None:
-    """Add the time between two timestamps, which are integers beyond the precision of floats."""
-    times = [one for one in (_integer(start), _integer(end)) if one is not None]
-    if len(times) < 2:
-        table.run.refuse(Key(metric), f"{start!r} to {end!r} is not a time in ns; left out"[:200], at)
-    else:
-        table.add(metric, agent, times[1] - times[0], at)
-
-
-def _integer(value: object) -> int | None:
-    if isinstance(value, str):
-        return int(value) if re.fullmatch(r"\d{1,20}", value, re.ASCII) else None
-    return value if type(value) is int else None
+def _launch(calls: Calls, row: Mapping[str, str], agent: str, line: int) -> None:
+    """Add a row with all counters of a launch: `NAME[3]` is an instance of a counter, and their sum counts."""
+    metric = f"kernel.{row['Kernel_Name']}"
+    if row.get("Start_Timestamp") and row.get("End_Timestamp"):
+        calls.span(metric, agent, row["Start_Timestamp"], row["End_Timestamp"], line)
+    sums: dict[str, float] = {}
+    for name, text in row.items():
+        if _NOT_COUNTERS.fullmatch(name):
+            continue
+        counter, instance, _ = name.partition("[")
+        if instance:
+            value = number(text)
+            sums[counter] = sums.get(counter, 0.0) + (math.nan if value is None else value)
+        elif text:
+            calls.add(f"{metric}.{name}", agent, text, line, "1")
+    for counter, total in sums.items():
+        calls.add(f"{metric}.{counter}", agent, total, line, "1")
 
 
 def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
@@ -179,6 +181,8 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
     key = run.unique(Key(f"{kind}.{name}"), line)
     statistics: dict[str, float] = {}
     for column, statistic in (*_STATISTICS, ("Calls", "count")):
+        if not row.get(column) and column in ("MinNs", "MaxNs", "StdDev"):
+            continue  # the deviation of a single call, or a column that rocprof did not have before ROCm 6
         value, fault = checked(row.get(column, ""), "s")
         if fault:
             run.refuse(key, f"{column}: {fault}", line)
@@ -189,15 +193,15 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
 
 def _json(file: InputFile) -> Run:
     data, run = load(file, NAME)
-    table = _Samples(run)
+    calls = Calls(run)
     tools = data.get("rocprofiler-sdk-tool")
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        _tool(table, mapping(tool), ("rocprofiler-sdk-tool", index))
-    table.finish()
+        _tool(calls, mapping(tool), ("rocprofiler-sdk-tool", index))
+    calls.finish()
     return run.run()
 
 
-def _tool(table: _Samples, tool: Mapping[str, Any], place: Path) -> None:
+def _tool(calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
     """Add the records of one process."""
     agents = {mapping(one.get("id")).get("handle"): one for one in _objects(tool.get("agents"))}
     kernels = {symbol.get("kernel_id"): _kernel_name(symbol) for symbol in _objects(tool.get("kernel_symbols"))}
@@ -213,13 +217,13 @@ def _tool(table: _Samples, tool: Mapping[str, Any], place: Path) -> None:
                 name = _operation(kinds, record) or "unknown"
             if kind == "marker_api":
                 name = str(messages.get(mapping(record.get("correlation_id")).get("internal")) or name)
-            agent = _agent(table.run, agents, info)
+            agent = _agent(calls.run, agents, info)
             start, end = record.get("start_timestamp"), record.get("end_timestamp")
-            _span(table, f"{_GROUPS.get(kind, 'api')}.{name}", agent, start, end, (*place, "buffer_records", kind, at))
+            calls.span(f"{_GROUPS.get(kind, 'api')}.{name}", agent, start, end, (*place, "buffer_records", kind, at))
     counters = {mapping(one.get("id")).get("handle"): one.get("name") for one in _objects(tool.get("counters"))}
     for at, record in enumerate(_objects(mapping(tool.get("callback_records")).get("counter_collection"))):
-        agent = _agent(table.run, agents, mapping(mapping(record.get("dispatch_data")).get("dispatch_info")))
-        _counters(table, record, kernels, counters, agent, (*place, "callback_records", "counter_collection", at))
+        agent = _agent(calls.run, agents, mapping(mapping(record.get("dispatch_data")).get("dispatch_info")))
+        _counters(calls, record, kernels, counters, agent, (*place, "callback_records", "counter_collection", at))
 
 
 def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
@@ -233,7 +237,7 @@ def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mappi
 
 
 def _counters(
-    table: _Samples,
+    calls: Calls,
     record: Mapping[str, Any],
     kernels: Mapping[Any, str],
     counters: Mapping[Any, Any],
@@ -248,7 +252,7 @@ def _counters(
         sums[name] = sums.get(name, 0.0) + number_of(one.get("value"))
     kernel = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
     for name, value in sums.items():
-        table.add(f"kernel.{kernel}.{name}", agent, value, place, "1")
+        calls.add(f"kernel.{kernel}.{name}", agent, value, place, "1")
 
 
 _GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}

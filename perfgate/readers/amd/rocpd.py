@@ -1,0 +1,121 @@
+"""The database of rocprofv3 (ROCm 7: `*_results.db`): every call is a sample, in order of start.
+
+| table | metric |
+|---|---|
+| `rocpd_kernel_dispatch` | `kernel.NAME` |
+| `rocpd_pmc_event` | `kernel.NAME.COUNTER`, the sum over the instances of the counter |
+| `rocpd_memory_copy` | `memcpy.NAME` |
+| `rocpd_region` | `api.NAME`, or `range.MESSAGE` of markers |
+
+Times are ns. The name of a table ends in the id of a process; the database of several processes has a set of tables for
+each. Source: ROCm/rocm-systems `projects/rocprofiler-sdk/source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql` and
+`data_views.sql` (schema 3.0).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from perfgate.readers.amd.calls import Calls
+from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
+from perfgate.readers.values import mapping, number_of
+
+MAGIC = b"SQLite format 3\0"
+_TABLES = re.compile(r"rocpd_[a-z_]{1,40}?(?:_[0-9a-f]{8}_[0-9a-f_]{27})?", re.ASCII)
+_DISPATCH = re.compile(r"rocpd_kernel_dispatch(\w*)")
+_SPAN = ("start", "end")
+
+Rows = Iterable[tuple[object, ...]]
+
+
+def read_database(calls: Calls) -> None:
+    """Add every call in the database that the file is."""
+    try:
+        with opened(calls.run.file.blocks(), _TABLES) as database:
+            found = [match[1] for table in sorted(database.tables) if (match := _DISPATCH.fullmatch(table))]
+            if not found:
+                calls.run.say("error", "an SQLite database without the tables of rocpd")
+            for process in found:
+                _Process(calls, database, process).read()
+    except DatabaseFault as fault:
+        calls.run.say("error", str(fault))
+
+
+class _Process:
+    """The tables of one process."""
+
+    def __init__(self, calls: Calls, database: Database, id: str) -> None:
+        self._calls, self._database, self._id = calls, database, id
+        self._strings = self._names("rocpd_string", "string")
+
+    def _rows(self, table: str, *columns: str) -> Rows:
+        name = table + self._id
+        return self._database.rows(name, columns) if name in self._database.tables else ()
+
+    def _names(self, table: str, column: str) -> dict[object, object]:
+        return {row[0]: row[1] for row in self._rows(table, "id", column)}
+
+    def _by_start(self, table: str, *columns: str) -> Rows:
+        return sorted(self._rows(table, *_SPAN, *columns), key=lambda row: number_of(row[0]))
+
+    def read(self) -> None:
+        """Add the calls. Raises DatabaseFault."""
+        kernels = self._names("rocpd_info_kernel_symbol", "display_name")
+        agents = self._agents()
+        launched: dict[object, tuple[str, str]] = {}
+        columns = ("kernel_id", "agent_id", "event_id")
+        for start, end, kernel, agent, event in self._by_start("rocpd_kernel_dispatch", *columns):
+            launched[event] = metric, number = f"kernel.{kernels.get(kernel) or kernel}", agents.get(agent, "")
+            self._calls.span(metric, number, start, end, None)
+        for start, end, name in self._by_start("rocpd_memory_copy", "name_id"):
+            self._calls.span(f"memcpy.{self._text(name)}", "", start, end, None)
+        self._counters(launched)
+        self._regions()
+
+    def _text(self, id: object) -> str:
+        return str(self._strings.get(id, id))
+
+    def _agents(self) -> Mapping[object, str]:
+        """Return the number of each GPU, and keep the name of the first."""
+        found: dict[object, str] = {}
+        for id, kind, number, *names in self._rows(
+            "rocpd_info_agent", "id", "type", "type_index", "product_name", "name"
+        ):
+            if kind == "GPU":
+                found[id] = str(number)
+                if name := next((name for name in names if isinstance(name, str) and name), None):
+                    self._calls.run.facts.setdefault("gpu", name[:200])
+        return found
+
+    def _counters(self, launched: Mapping[object, tuple[str, str]]) -> None:
+        counters = self._names("rocpd_info_pmc", "name")
+        sums: dict[tuple[object, object], float] = {}
+        for event, counter, value in self._rows("rocpd_pmc_event", "event_id", "pmc_id", "value"):
+            if event in launched:
+                place = event, counters.get(counter, counter)
+                sums[place] = sums.get(place, 0.0) + number_of(value)
+        for (event, counter), total in sums.items():
+            metric, agent = launched[event]
+            self._calls.add(f"{metric}.{counter}", agent, total, None, "1")
+
+    def _regions(self) -> None:
+        """Add the calls of the host: of an API, or ranges that the program marks with a message."""
+        events = {
+            id: data
+            for id, category, data in self._rows("rocpd_event", "id", "category_id", "extdata")
+            if self._text(category).startswith("MARKER")
+        }
+        for start, end, name, event in self._by_start("rocpd_region", "name_id", "event_id"):
+            if event in events:
+                self._calls.span(f"range.{_message(events[event]) or self._text(name)}", "", start, end, None)
+            else:
+                self._calls.span(f"api.{self._text(name)}", "", start, end, None)
+
+
+def _message(data: object) -> str:
+    try:
+        return str(mapping(json.loads(data) if isinstance(data, str) else None).get("message") or "")
+    except ValueError:
+        return ""

@@ -1,0 +1,77 @@
+"""What `go test -bench` prints, the format of the Go benchmarks that benchstat reads.
+
+    goos: linux
+    pkg: example.com/codec
+    cpu: AMD Ryzen 7 7800X3D 8-Core Processor
+    BenchmarkDecode/size=1024-8         1000000     1114 ns/op   918.42 MB/s     512 B/op      3 allocs/op
+
+Source: golang/go `src/testing/benchmark.go` (Go 1.25), and golang.org/design/14313-benchmark-format. The metric is the
+name without `Benchmark`, labelled with `procs` (GOMAXPROCS, the number at its end), and `pkg` if there are several:
+
+| metric | unit | printed as |
+|---|---|---|
+| `NAME` | s | `ns/op` |
+| `NAME.throughput` | B/s | `MB/s` |
+| `NAME.allocated`, `NAME.allocations` | B, 1 | `B/op`, `allocs/op` |
+| `NAME.UNIT` | by the unit | what a benchmark reports itself: `p99-ms` |
+
+A benchmark that ran several times (`-count`) has samples. A benchmark that failed is an error.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.core import Key, Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.formats import Format
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import unit_of_name, unit_of_text
+
+NAME = "go-test"
+TITLE = "the output of `go test -bench`"
+METRICS = "`NAME`, `NAME.throughput`, `.allocated`, `.allocations` and own metrics, labelled with `procs`"
+CHECKED = "Go 1.25's `testing/benchmark.go`: generated output; public outputs"
+FORMAT = Format(
+    NAME, __name__, markers={"Benchmark": r"^Benchmark\S{1,300}[ \t]+\d{1,18}[ \t]+[\d.e+-]{1,30} [^\s\"]{1,60}"}
+)
+
+_LINE = re.compile(r"Benchmark(\S{1,300}?)(?:-(\d{1,6}))?[ \t]+\d{1,18}((?:[ \t]+\S{1,40} \S{1,60})+)\s*")
+_VALUE = re.compile(r"[ \t]+(\S{1,40}) (\S{1,60})")
+_FACT = re.compile(r"(goos|goarch|pkg|cpu): (\S.{0,199}?)\s*")
+_FAILED = re.compile(r"\s*--- FAIL: (Benchmark\S{1,300})")
+#: By the printed unit: the end of the metric, its base unit, and how many printed units are one base unit.
+_UNITS = {
+    "ns/op": ("", "s", 1e9),
+    "MB/s": (".throughput", "B/s", 1e-6),
+    "B/op": (".allocated", "B", 1.0),
+    "allocs/op": (".allocations", "1", 1.0),
+}
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of an output."""
+    run, package = RunBuilder(file, NAME), ""
+    found: list[tuple[str, re.Match[str], int]] = []
+    for number, line, _, ended in file.lines(("Benchmark", ": ")):
+        if match := _LINE.fullmatch(line):
+            if ended:
+                found.append((package, match, number))
+            else:
+                run.say("warning", "the last record is cut off; left out", number)
+        elif fact := _FACT.fullmatch(line):
+            if fact[1] == "pkg":
+                package = fact[2]
+            else:
+                run.fact(fact[1], fact[2], number)
+        elif failed := _FAILED.match(line):
+            run.say("error", f"{failed[1]} failed", number)
+    several = len({package for package, _, _ in found}) > 1
+    for package, match, number in found:
+        labels = ({"procs": match[2]} if match[2] else {}) | ({"pkg": package} if several and package else {})
+        for text, printed in _VALUE.findall(match[3]):
+            known = unit_of_text(printed) or unit_of_name(printed.replace("-", "_"))
+            end, unit, per = _UNITS.get(printed) or (f".{printed}", *known)
+            run.sample(Key.of(match[1] + end, **labels), unit, text, number, per=per)
+    run.single_values(re.compile(""))
+    return (run.run(),)

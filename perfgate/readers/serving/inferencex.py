@@ -1,0 +1,60 @@
+"""Results of InferenceX (once InferenceMAX), `agg_*.json`: a benchmark with its conditions, or a list of them.
+
+    {"hw": "h200", "conc": 64, "model": "m", "framework": "vllm", "precision": "fp8", "isl": 1024, "osl": 1024, "tp": 8,
+     "ep": 1, "dp_attention": "false", "tput_per_gpu": 1950.5, "output_tput_per_gpu": 960.2, "mean_ttft": 0.12,
+     "p99_tpot": 0.02, "p99_intvty": 50.0, "avg_power_w": 612.5, "joules_per_output_token": 0.6}
+
+Source: SemiAnalysisAI/InferenceX `utils/process_result.py`, `utils/aggregate_power.py` (2026-08). Times are s.
+
+| metric | unit |
+|---|---|
+| `mean_ttft`, `median_tpot`, `p99_itl`, `std_e2el`, ... | s |
+| `mean_intvty`, `p99_intvty`, ...: the interactivity, 1 / `tpot` | 1/s |
+| `tput_per_gpu`, `output_tput_per_gpu`, `input_tput_per_gpu`: tokens | 1/s |
+| `avg_power_w`, `avg_total_gpu_power_w`, ... | W |
+| `total_gpu_energy_j`, `joules_per_output_token`, ... | J |
+
+Each is one value, labelled with the conditions. Results of unequal conditions are one run, a sweep, and those of equal
+conditions are several runs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.core import Key, Run
+from perfgate.readers.formats import Format
+from perfgate.readers.json_files import Target, fact, records
+from perfgate.readers.records import RecordRuns, labels_of
+from perfgate.readers.text import InputFile
+
+NAME = "inferencex"
+TITLE = "results of InferenceX or InferenceMAX (`agg_*.json`)"
+METRICS = "`tput_per_gpu`, `mean_ttft`, `p99_tpot`, `median_intvty`, `avg_power_w`, ..., labelled with the conditions"
+CHECKED = "InferenceX's sources of 2026-08: a file that its script wrote"
+FORMAT = Format(
+    NAME, __name__, json=("of InferenceX", "tput_per_gpu|*.tput_per_gpu", "conc|*.conc", "precision|*.precision")
+)
+
+_UNITS = (
+    (re.compile(r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)"), "s"),
+    (re.compile(r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty"), "1/s"),
+    (re.compile(r"\w+_power_w"), "W"),
+    (re.compile(r"\w+_energy_j|(?:\w+_)?joules_per_\w+"), "J"),
+)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a file."""
+    runs = RecordRuns(file, NAME)
+    for source, path, record in records(file):
+        labels = labels_of(file, NAME, record)
+        run = runs.run_of(labels if record else None, source)
+        run.report_problems()
+        fact(run, "image", record.get("image"))
+        for name, value in record.items():
+            unit = next((unit for pattern, unit in _UNITS if pattern.fullmatch(name)), None)
+            if unit and value is not None:
+                Target(run, Key(name, labels), unit).value(value, (*path, name))
+        source.report_waiting()
+    return runs.finish()
