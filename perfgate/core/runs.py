@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from perfgate.core.call_trees import CallTree
+    from perfgate.core.coverage import Coverage
     from perfgate.core.outlines import Outlines
 
     Values = npt.NDArray[np.float64]
@@ -218,6 +219,8 @@ class Run(Struct, frozen=True):
     call_trees: Sequence[CallTree] = ()
     #: The metrics that were read without their values, because no rule needs them; None if none was.
     outlines: Outlines | None = None
+    #: What was read of each file of the run; empty for a stored run.
+    coverage: tuple[Coverage, ...] = ()
 
     @property
     def metrics(self) -> set[str]:

@@ -1,0 +1,107 @@
+"""What the readers read of a file, beside what the file has.
+
+`RunBuilder` marks each value that it takes: in a JSON document by its path, in a text by its line. Whatever a reader
+does, `Recognition.read` compares the marks with the numbers of the file (`unread_fields`, `unread_lines`).
+
+A reader whose files are neither, or that sums up what it reads, says by itself what it read: `file.coverage.tell`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from perfgate.core.coverage import Coverage, Unread
+from perfgate.core.runs import Location, Run, Series
+from perfgate.documents.json import JsonDocument, Path
+from perfgate.readers.unread_fields import UnreadFields
+from perfgate.readers.unread_lines import UnreadLines, digits
+
+#: The most values without a line whose digits are kept, and paths of a document.
+_MOST = 50_000
+_NAMES = 100
+
+
+class Document(Protocol):
+    """A JSON document in a file."""
+
+    loaded: JsonDocument
+    #: The paths of the values that were read; below them nothing is left.
+    read: set[Path]
+
+    @property
+    def lines(self) -> range:
+        """The lines that it is on."""
+
+
+class FileCoverage:
+    """The marks of one file while it is read."""
+
+    def __init__(self) -> None:
+        self.lines = UnreadLines()
+        self._documents: list[Document] = []
+        self._told: Counter[str] | None = None
+        self._read: int | None = None
+
+    def add_document(self, document: Document) -> None:
+        """Let a document be examined."""
+        if not any(one is document for one in self._documents[-2:]):
+            self._documents.append(document)
+
+    def tell(self, read: int, unread: Counter[str]) -> None:
+        """Take the answer of a reader that knows by itself what it read."""
+        self._read = (self._read or 0) + read
+        self._told = (self._told or Counter()) + unread
+
+    def mark(self, document: Document | None, at: int | Path | Location | None, value: object) -> None:
+        """Note that a value was read, or that a problem tells of it."""
+        if isinstance(at, tuple):
+            if document is not None and len(document.read) < _MOST:
+                document.read.add(at)
+            return
+        line = at.line if isinstance(at, Location) else at
+        read = self.lines.read.get(line) if line is not None else None
+        if read is not None and isinstance(value, int | float):
+            read.append(value)
+
+    def found(self, file: str, runs: Sequence[Run], beside: str) -> Coverage:
+        """Return what was read.
+
+        Parameters
+        ----------
+        file: its name.
+        runs: what the reader made of it.
+        beside: a pattern of names that are no measurements in this format.
+        """
+        series = [one for run in runs for one in run.series]
+        read = sum(map(_count, series)) if self._read is None else self._read
+        counts, is_estimate = self._told, False
+        if counts is None:
+            known = set(_known(series, runs))
+            counts = self.lines.found(known, beside, [one.lines for one in self._documents])
+            is_estimate = self.lines.is_estimate
+            for document in self._documents:
+                fields = UnreadFields(document.read, beside)
+                fields.walk(document.loaded.data)
+                counts, is_estimate = counts + fields.found, is_estimate or fields.is_estimate
+        unread = tuple(Unread(name, count) for name, count in counts.most_common(_NAMES))
+        return Coverage(file, read, unread, is_estimate and bool(unread))
+
+
+def _count(series: Series) -> int:
+    return len(series.aggregate) if series.kind == "aggregate" else len(series.values)
+
+
+def _known(series: Iterable[Series], runs: Sequence[Run]) -> Iterator[str]:
+    """Yield the digits of numbers that are in the runs without a line: statistics, single values, labels, facts."""
+    for one in series:
+        values = one.aggregate.values() if one.kind == "aggregate" else one.values[:8].tolist()
+        yield from map(digits, values)
+        for _, text in one.key.labels:
+            if text.replace(".", "", 1).isdigit():
+                yield digits(float(text))
+    for run in runs:
+        for fact in run.environment.values():
+            if isinstance(fact, int | float):
+                yield digits(fact)
