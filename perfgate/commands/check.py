@@ -16,6 +16,7 @@ from perfgate.cli.completion import files
 from perfgate.cli.printing import progress, publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, report_options, runs_argument
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new, refusal_of_pairs, with_pairs
+from perfgate.commands.report_coverage import coverage_of, unread_problems
 from perfgate.core import (
     NO_STEP,
     Acceptance,
@@ -110,6 +111,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
     is_named = naming(ruleset)
     problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
+    problems += unread_problems(runs, ruleset.unread)
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)
@@ -135,6 +137,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
         unruled_count=count,
         unknown_facts=case.baseline.unknown_facts if case.baseline.runs else (),
         causes=causes,
+        coverage=coverage_of(runs, ruleset.unread),
     )
     return with_outcome(found)
 

@@ -3,7 +3,7 @@
 `RunBuilder` marks each value that it takes: in a JSON document by its path, in a text by its line. Whatever a reader
 does, `Recognition.read` compares the marks with the numbers of the file (`unread_fields`, `unread_lines`).
 
-A reader whose files are neither, or that sums up what it reads, says by itself what it read: `file.coverage.tell`.
+A reader of binary files says by itself what it leaves out: `file.coverage.leave`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,17 @@ class FileCoverage:
     def __init__(self) -> None:
         self.lines = UnreadLines()
         self._documents: list[Document] = []
-        self._told: Counter[str] | None = None
-        self._read: int | None = None
+        self._left: Counter[str] = Counter()
 
     def add_document(self, document: Document) -> None:
         """Let a document be examined."""
         if not any(one is document for one in self._documents[-2:]):
             self._documents.append(document)
 
-    def tell(self, read: int, unread: Counter[str]) -> None:
-        """Take the answer of a reader that knows by itself what it read."""
-        self._read = (self._read or 0) + read
-        self._told = (self._told or Counter()) + unread
+    def leave(self, name: str, count: int = 1) -> None:
+        """Take it from the reader that it leaves numbers out."""
+        if len(self._left) < _MOST or name in self._left:
+            self._left[name] += count
 
     def mark(self, document: Document | None, at: int | Path | Location | None, value: object) -> None:
         """Note that a value was read, or that a problem tells of it."""
@@ -75,18 +74,16 @@ class FileCoverage:
         beside: a pattern of names that are no measurements in this format.
         """
         series = [one for run in runs for one in run.series]
-        read = sum(map(_count, series)) if self._read is None else self._read
-        counts, is_estimate = self._told, False
-        if counts is None:
-            known = set(_known(series, runs))
-            counts = self.lines.found(known, beside, [one.lines for one in self._documents])
-            is_estimate = self.lines.is_estimate
-            for document in self._documents:
-                fields = UnreadFields(document.read, beside)
-                fields.walk(document.loaded.data)
-                counts, is_estimate = counts + fields.found, is_estimate or fields.is_estimate
+        spoken = [one.lines for one in self._documents]
+        counts = self._left + self.lines.found(set(_known(series, runs)), beside, spoken)
+        is_estimate = self.lines.is_estimate
+        for document in self._documents:
+            fields = UnreadFields(document.read, beside)
+            fields.walk(document.loaded.data)
+            counts, is_estimate = counts + fields.found, is_estimate or fields.is_estimate
+        read = sum(map(_count, series))
         unread = tuple(Unread(name, count) for name, count in counts.most_common(_NAMES))
-        return Coverage(file, read, unread, is_estimate and bool(unread))
+        return Coverage(read, unread, is_estimate and bool(unread), file)
 
 
 def _count(series: Series) -> int:

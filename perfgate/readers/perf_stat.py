@@ -57,6 +57,8 @@ FORMAT = Format(
     hints={",,": r"^[\d.]{1,30},,[a-zA-Z][\w.:/=-]{1,99},\d{1,20},\d{1,3}\.\d\d,"},
     json=("with the 'counter-value' of perf stat", "counter-value", "event"),
 )
+#: Numbers of JSON that follow from the counts, or say how long they were counted.
+BESIDE = "event-runtime|pcnt-running|metric-value|variance"
 
 _TITLE = re.compile(r"Performance counter stats for .{0,4000}:\s*$")
 _PLACE = r"(?:(?P<place>(?:CPU|S|N|D|C)\d[\w-]{0,40}) +(?:\d{1,9} +)?)?"
@@ -128,12 +130,14 @@ def _text(run: _StatRun, line: str, at: int) -> bool:
     if time := _TIME.fullmatch(line):
         name = "time_elapsed" if time[2] == "time elapsed" else f"time_{time[2]}"
         run.sample(Key(name), "s", time[1].replace(",", ""), at)
+        run.file.coverage.lines.tell(at)
         return True
     found = _ROW.fullmatch(line)
     if found is None:
         return False
     run.is_interval = run.is_interval or found["time"] is not None
     run.count(_labels(found["place"]), found["event"], _plain(found["count"]), found["unit"] or "", at)
+    run.file.coverage.lines.tell(at)  # the rest of the row follows from the counts
     return True
 
 
@@ -175,6 +179,7 @@ def _csv_row(run: _StatRun, cells: list[str], at: int) -> bool:
             run.is_interval = run.is_interval or any(_INTERVAL.fullmatch(cell) for cell in before)
             place = next((cell for cell in before if _CSV_PLACE.fullmatch(cell)), None)
             run.count(_labels(place), rest[2], rest[0], rest[1], at)
+            run.file.coverage.lines.tell(at)
             return True
     return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,15 +11,7 @@ from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import Field
-
-
-def cells_of(line: str, delimiter: str = ",") -> list[str] | None:
-    """Return the cells of a line; None if a quoted cell does not end in it, or text follows a closing quote."""
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        return None
+from perfgate.readers.values import Field, cells_of
 
 
 def csv_rows(
@@ -38,6 +29,7 @@ def csv_rows(
         cells = cells_of(line.strip("\r\n"), delimiter)
         if cells and is_header(cells):
             header, begun = cells, begun or number
+            run.file.coverage.lines.headers[number] = header, delimiter
         elif not header or not line.strip():
             continue
         elif not ended:

@@ -40,9 +40,8 @@ from perfgate.documents.json import Path
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.json_files import load
-from perfgate.readers.records import cells_of
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, in_base, mapping, number_of
+from perfgate.readers.values import cells_of, checked, in_base, mapping, number_of
 
 NAME = "rocprof"
 TITLE = "rocprofv3 (rocprofiler-sdk): statistics, traces and counters as CSV, or JSON"

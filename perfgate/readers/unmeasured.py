@@ -21,7 +21,7 @@ _NAMES = (
     r"|batch|batch_size\w*|bs|dtype|bits|layers|heads|hidden|concurrency|request_rate|burstiness|lr|learning_rate"
     r"|momentum|mom|beta\d?|betas|weight_decay|dropout|gamma|temperature|top_[kp]|loss_scale|scale|warmup\w*|repeats?"
     r"|repetitions?|rounds?|seconds_since_epoch|world|world_size|gpus|nodes|workers|ranks|threads|cores|processes"
-    r"|devices?|sockets?|skipped|start|end|begin|count|counts|n|num|ordinal|priority|level|tolerance|threshold|eos)"
+    r"|devices?|sockets?|skipped|start|end|begin|count|counts|n|num|ordinal|priority|level|tolerance|threshold|eos|interval|flags?|(?:start|end)_ns)"
     r"|(?:num|n|nb|no|number_of|max_num|min_num|total_num)_\w+|max_(?:len|length|tokens|model_len|seq\w*|new_tokens)"
     r"|[tpdecs]p(?:_size|_degree)?|(?:start|started|end|ended|created|updated|finished)(?:_at|_time|_on)?|at|ts|x|y|k"
     r"|world|model|name|type|kind|mode|status|path|file|host|hostname|user|year|month|day|hour|minute|second"
@@ -32,13 +32,14 @@ _WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 
 
 @lru_cache(4096)
-def is_unmeasured(name: str, beside: str = "") -> bool:
+def is_unmeasured(name: str, beside: str = "", *, is_field: bool = True) -> bool:
     """Return whether a number with this name is no measurement.
 
     Parameters
     ----------
     name: the name of a field, a column, or the words before a number.
     beside: a pattern of more such names, as the reader of the format knows them.
+    is_field: False for the name of a benchmark, in which words mean nothing.
     """
     plain = "_".join(filter(None, _WORDS.split(name))).lower()
-    return bool(_NOT_MEASURED.fullmatch(plain) or (beside and re.fullmatch(beside, name)))
+    return bool((is_field and _NOT_MEASURED.fullmatch(plain)) or (beside and re.fullmatch(beside, name)))

@@ -36,7 +36,7 @@ class UnreadFields:
             return
         if isinstance(data, dict):
             for key, value in data.items():
-                if not (is_unmeasured(key, self._beside) if not _is_path(key) else False):
+                if not self._is_unmeasured(key):
                     self.walk(value, (*path, key), f"{name}.{key}" if name else key, weight)
         elif isinstance(data, list):
             for index, value, more in self._members(data):
@@ -44,17 +44,16 @@ class UnreadFields:
         elif _is_number(data):
             self.found[name[:_LONGEST]] += weight
 
+    def _is_unmeasured(self, key: str) -> bool:
+        """Return whether a key names what is no measurement, and is not the name of a benchmark or a file."""
+        return is_unmeasured(key, self._beside, is_field=not any(sign in key for sign in "/:[("))
+
     def _members(self, data: list[Any]) -> Iterator[tuple[int, Any, int]]:
         """Yield the members with their index, and how many of them each stands for."""
         every = max(1, len(data) // _MEMBERS)
         self.is_estimate = self.is_estimate or every > 1
         for index in range(0, len(data), every):
             yield index, data[index], min(every, len(data) - index)
-
-
-def _is_path(key: str) -> bool:
-    """Return whether a key is the name of a benchmark or a file, not of a field."""
-    return any(sign in key for sign in "/:[(")
 
 
 def _is_number(value: object) -> bool:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from perfgate.core.units import UNITS
 from perfgate.readers.unmeasured import is_unmeasured
+from perfgate.readers.values import cells_of, number
 
 #: Of each kind of line, so many are kept.
 _EXAMPLES = 6
@@ -27,23 +27,29 @@ _WHOLE, _EVERY = 4, 16
 _LONGEST_LINE, _LONGEST_NAME = 4000, 60
 _DIGITS = b"0123456789. \t\r"
 
-_NUMBER = r"(?<![\w.\-:/])[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.:]*\d)"
-#: Dates, times of day, versions, addresses, hashes, places in programs, shares in brackets.
+_NUMBER = re.compile(
+    r"(?<![\w.\-:/])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d.:]*\d)"
+    r"(?:[ \t]?(?P<unit>[A-Za-zµμ%°][\w/%²µ]{0,20}))?"
+)
+#: Dates, times of day, versions, addresses, hashes, places in programs.
 _NO_NUMBERS = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
-    r"|\b\d+\.\d+\.\d+[\w.+-]*|0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b[\w./-]+\.\w{1,4}:\d+|\b(?:[\w-]*[A-Za-z_][\w-]*\d+\b)"
+    r"|\b\d+\.\d+\.\d+[\w.+-]*|0x[0-9a-fA-F]+|(?<![.\w])(?=\d*[a-f])[0-9a-f]{12,}\b|\b[\w./-]+\.\w{1,4}:\d+"
 )
-_UNIT = r"(?:[ \t]?(?P<unit>[A-Za-zµμ%°][\w/%²µ]{0,20}))?"
-_NAMED = re.compile(
-    rf"(?P<name>[A-Za-z_][\w./%()\[\]#@ -]{{0,80}}?)[\"']?\s{{0,40}}(?P<sign>[:=|]|\.{{3,}}:?)?[\s\"'(\[]{{0,40}}"
-    rf"(?P<number>{_NUMBER}){_UNIT}"
-)
+#: What ends the words before a name.
+_PARTS = re.compile(r"[,;|{}\[\]<>]|\s-\s|: (?=\S* *\S)")
+#: What is between the name of a number and the number, or before the name.
+_BESIDE_NAMES = " \t.,;:=|-+(#@[]{}<>\"'*~"
 #: Words of names and units that measure.
 _MEASURES = re.compile(
     r"(?:^|[_\W])(?:n|u|µ|μ|m)?s(?:ec(?:onds?)?)?(?:$|[_\W])|second|latenc|time|throughput|bandwidth|elapsed|duration|took"
     r"|/s\b|per.?sec|it/s|qps|rps|tok(?:ens?)?/|flop|(?:^|[_\W])[kmgt]i?b(?:$|[_\W])|bytes|memory|percentile|\bp\d\d\b|%|loss|util",
     re.IGNORECASE,
 )
+
+
+#: The unit of a number whose column has a name: it measures, whatever the name is.
+_IN_COLUMN = "%"
 
 
 class _Kind(Struct):
@@ -60,6 +66,8 @@ class UnreadLines:
         #: The numbers that were read in each line that is kept.
         self.read: dict[int, list[float]] = {}
         self.is_estimate = False
+        #: The header of each table of cells with a separator, by the line that it is on.
+        self.headers: dict[int, tuple[Sequence[str], str]] = {}
         self._kinds: dict[bytes, _Kind] = {}
         self._blocks = 0
 
@@ -83,6 +91,10 @@ class UnreadLines:
                 kind.examples[at] = line.decode("utf-8", "replace")
                 self.read[at] = []
 
+    def tell(self, line: int) -> None:
+        """Take it from the reader that nothing in a line is left."""
+        self.read.pop(line, None)
+
     def found(self, known: Collection[str], beside: str, spoken: Collection[range]) -> Counter[str]:
         """Return the names of the numbers that were not read, with how many there are.
 
@@ -95,38 +107,56 @@ class UnreadLines:
         counts: Counter[str] = Counter()
         for kind in self._kinds.values():
             texts = {at: text for at, text in kind.examples.items() if not any(at in lines for lines in spoken)}
-            left = [_left(text, self.read[at], known, beside) for at, text in texts.items()]
+            left = [_left(self._numbers_in(at, text), self.read.get(at), known, beside) for at, text in texts.items()]
             for name in min(left, key=len, default=()):
                 counts[name] += kind.count
         return counts
 
+    def _numbers_in(self, at: int, line: str) -> Iterable[tuple[str, bool, str, str]]:
+        """Return the numbers in a line; in a row of cells each has the name of its column."""
+        header, separator = self.headers.get(max((one for one in self.headers if one < at), default=0), ((), ","))
+        cells = cells_of(line.strip("\r\n"), separator) or [] if header else []
+        if not cells or len(cells) != len(header):
+            return numbers_in(line)
+        row = [(name.strip(), cell.strip()) for name, cell in zip(header, cells, strict=True)]
+        return [(name, True, cell, _IN_COLUMN) for name, cell in row if number(cell) is not None]
 
-def _left(line: str, read: Sequence[float], known: Collection[str], beside: str) -> list[str]:
-    """Return the names of the numbers of a line that were not read and are measurements."""
+
+def _left(
+    numbers: Iterable[tuple[str, bool, str, str]], read: Sequence[float] | None, known: Collection[str], beside: str
+) -> list[str]:
+    """Return the names of those numbers of a line that were not read and are measurements."""
+    if read is None:
+        return []
     rest = Counter(map(digits, read))
-    names = []
-    for name, printed, unit in numbers_in(line):
+    found: list[tuple[str, bool, bool]] = []
+    is_partly_read = bool(read)
+    for name, is_named, printed, unit in numbers:
         own = digits(float(printed.replace(",", "")))
         if rest[own]:
             rest[own] -= 1
+        elif own in known and "." in printed:
+            is_partly_read = True
         elif own not in known and not is_unmeasured(name, beside):
-            if bool(read) or _MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")):
-                names.append(name)
-    return names
+            has_unit = bool(_MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")))
+            found.append((name, has_unit, is_named or ("." in printed and unit != "%")))
+    return [name for name, has_unit, is_told in found if (is_told if is_partly_read else has_unit)]
 
 
-def numbers_in(line: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each named number of a line with its name and its unit; without a unit that is empty."""
-    for found in _NAMED.finditer(_NO_NUMBERS.sub(" ", line)):
-        name = " ".join(found["name"].split()[-4:]).strip(" .-(#@[")
-        yield name[-_LONGEST_NAME:], found["number"], found["unit"] or ""
+def numbers_in(line: str) -> Iterator[tuple[str, bool, str, str]]:
+    """Yield the name of each number in a line, whether the name is its own (`loss: 2.5`), its text, and its unit."""
+    line = _NO_NUMBERS.sub(" ", line)
+    end, last = 0, ""
+    for found in _NUMBER.finditer(line):
+        words = line[end : found.start()].rstrip()
+        name = _PARTS.split(words.rstrip(_BESIDE_NAMES).removesuffix("(ms"))[-1].strip(_BESIDE_NAMES)
+        is_name = any(letter.isascii() and letter.isalpha() for letter in name)
+        last = " ".join(name.split()[-4:])[-_LONGEST_NAME:] if is_name else last
+        last = last or " ".join(line[found.end() :].split()[:3]).strip(_BESIDE_NAMES)[:_LONGEST_NAME] or "a number"
+        yield last, is_name and words.rstrip("\"'([ ")[-1:] in (":", "="), found["number"], found["unit"] or ""
+        end = found.end()
 
 
 def digits(value: float) -> str:
     """Return a number without its power of ten, so that it is the same in ms and in s."""
     return f"{abs(value):.7e}"[:9].rstrip("0").rstrip(".")
-
-
-def digits_of(values: Mapping[str, float]) -> set[str]:
-    """Return the digits of statistics."""
-    return {digits(value) for value in values.values()}

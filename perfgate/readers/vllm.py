@@ -9,6 +9,8 @@ SGLang's `bench_serving.py` writes the same names. The percentiles depend on `--
 | metric | unit | printed as |
 |---|---|---|
 | `mean_ttft`, `median_tpot`, `std_itl`, `p99_e2el`, ... | s | the same with `_ms`, in ms |
+| the same | s | the same without `_ms`, in s: InferenceX writes them so |
+| `median_intvty`, `tput_per_gpu`, ... | 1/s | the same, of InferenceX |
 | `duration`, `avg_latency`, `elapsed_time` | s | the same, in s |
 | `request_throughput`, `output_throughput`, `total_token_throughput`, `request_goodput`, ... | 1/s | the same |
 | `completed`, `failed` | 1 | the same |
@@ -38,7 +40,7 @@ from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.json_files import documents
 from perfgate.readers.records import RecordRuns, labels_of
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.values import mapping, number_of
 
 NAME = "vllm"
 TITLE = "vLLM benchmark results (JSON)"
@@ -53,6 +55,7 @@ _ALWAYS = (
     ("completed", "duration", "request_throughput"),
     ("avg_latency", "latencies"),
     ("elapsed_time", "requests_per_second", "tokens_per_second"),
+    ("tput_per_gpu", "median_ttft"),  # InferenceX
 )
 
 
@@ -66,10 +69,13 @@ def _outline(outline: JsonOutline) -> str | None:
     return None
 
 
-FORMAT = Format(NAME, __name__, keys="completed|avg_latency|elapsed_time|benchmark_values", outline=_outline)
+FORMAT = Format(
+    NAME, __name__, keys="completed|avg_latency|elapsed_time|tput_per_gpu|benchmark_values", outline=_outline
+)
 
 _IN_MS = re.compile(r"([\w.]+)_ms")
-_RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s)")
+_IN_S = re.compile(r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)")
+_RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)")
 _SECONDS = ("duration", "avg_latency", "elapsed_time")
 _COUNTS = ("completed", "failed")
 #: Lists of seconds, and the metric of their members.
@@ -127,8 +133,13 @@ def _add_pytorch(run: RunBuilder, record: Mapping[str, Any], labels: Labels, pat
 
 
 def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path) -> None:
+    duration = number_of(result.get("duration"))
     for name, value in result.items():
-        _add_number(run, name, value, labels, (*path, name))
+        if _IN_S.fullmatch(name) and number_of(value) > duration:
+            why = f"{value} has no unit, and is longer than the benchmark, which took {duration:g} s; left out"
+            run.refuse(Key(name, labels), why, (*path, name))
+        else:
+            _add_number(run, name, value, labels, (*path, name))
     load = f" with {show_labels(labels)}" if labels else ""
     if result.get("completed") == 0:
         run.say("error", "no request was completed", detail=load)
@@ -153,6 +164,7 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
 def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path) -> None:
     """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
     in_ms = _IN_MS.fullmatch(name)
-    unit = "s" if in_ms or name in _SECONDS else "1/s" if _RATE.fullmatch(name) else "1" if name in _COUNTS else None
+    in_s = name in _SECONDS or _IN_S.fullmatch(name)
+    unit = "s" if in_ms or in_s else "1/s" if _RATE.fullmatch(name) else "1" if name in _COUNTS else None
     if unit and value is not None and not isinstance(value, list | dict):
         run.value(Key(in_ms[1] if in_ms else name, labels), unit, value, path, per=1000 if in_ms else 1)

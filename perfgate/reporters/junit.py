@@ -65,6 +65,7 @@ def _properties(report: Report) -> dict[str, str]:
         "perfgate.policy.commit": report.policy.commit or "none",
         "perfgate.policy.rules_sha256": report.policy.rules_sha256,
         "perfgate.policy.baselines_sha256": report.policy.baselines_sha256,
+        **dict(zip(("perfgate.coverage",), answer.coverage(report), strict=False)),
         **({"perfgate.unknown_facts": ", ".join(report.unknown_facts)} if report.unknown_facts else {}),
         **{f"perfgate.owner.{one.rule}": one.owner for one in report.verdicts if one.owner},
         **{f"environment.{name}": str(fact) for name, fact in sorted(report.environment.items())},

@@ -139,7 +139,7 @@ def _write_notices(page: Page, report: Report) -> None:
         page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
     for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=_INDENT if i else 0)
-    for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts)):
+    for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts), *answer.unread(report)):
         page.paragraph(line, "dim")
 
 

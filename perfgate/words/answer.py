@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from perfgate.core import OUTCOMES, QUARANTINED, Key, NextStep, Outcome, Policy, PolicyChange, Problem, Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value, printed_base
 from perfgate.core.wording import clip, one_line, plural, series_name
+from perfgate.words.coverage import coverage_line
 
 if TYPE_CHECKING:
     from perfgate.core.summaries import Plan
@@ -233,6 +234,16 @@ def unknown_facts(report: Report) -> list[str]:
         if verdict.kind == "change" and shows_notes(verdict):
             return [f"unknown on both sides: {', '.join(report.unknown_facts)}"]
     return []
+
+
+def coverage(report: Report) -> list[str]:
+    """Return the line about the numbers that were read; empty if the report does not know."""
+    return [] if report.coverage is None else [coverage_line(report.coverage)]
+
+
+def unread(report: Report) -> list[str]:
+    """Return the line about the numbers that were read, if some were not."""
+    return coverage(report) if report.coverage is not None and report.coverage.unread else []
 
 
 def learned_noise(judged: Iterable[Verdict | Plan]) -> list[str]:

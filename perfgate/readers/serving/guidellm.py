@@ -80,6 +80,7 @@ def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, pl
             unit, per = ("s", 1.0) if name in _SECONDS else unit_of_name(name)
             to = Target(run, Key(name.removesuffix("_ms"), labels), unit, per)
             statistics = {**successful, **mapping(successful.get("percentiles"))}
+            run.file.coverage.mark(run.json, (*place, "metrics", name, "successful", "percentiles"), None)
             if successful.get("count") != 0:
                 to.statistics(statistics, (*place, "metrics", name, "successful"))
     totals = mapping(metrics.get("request_totals"))

@@ -44,6 +44,8 @@ FORMAT = Format(
     markers={"=== Performance summary ===": "", "&&&& RUNNING TensorRT.trtexec": ""},
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
+#: What is no measurement, or follows from what is read.
+BESIDE = r"(?:start|end)\w+Ms"
 
 _SUMMARY = "=== Performance summary ==="
 _TIMES = {

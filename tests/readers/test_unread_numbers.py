@@ -1,0 +1,68 @@
+"""Whatever the reader: a file with one number more than it knows says so."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfgate.core.coverage import Unread
+from perfgate.readers import FORMATS, Source, read
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "fuzz"))
+from seeds import FORMATS as SEEDS
+
+NEW = "frobnication_time"
+#: Binary formats, and a trace, whose tests are below or in the files of their readers; torch-snapshot, xplane and pstats
+#: add up whatever they have.
+OTHERS = {"tensorboard", "wandb", "torch-trace", "torch-snapshot", "xplane", "pstats"}
+
+
+def says(data: str | bytes, format: str) -> bool:
+    """True if the new number is a metric, or is told of."""
+    runs = read(Source("f", [data.encode() if isinstance(data, str) else data]), format)
+    metrics = [series.key.metric for run in runs for series in run.series]
+    problems = [problem.message for run in runs for problem in run.problems]
+    unread = [one.name for run in runs for part in run.coverage for one in part.unread]
+    return any(NEW in text for text in (*metrics, *problems, *unread))
+
+
+def with_one_more(text: str) -> Iterator[str]:
+    """A document with a new field in each of its objects in turn, or a text with a new line, field or column."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        lines = text.rstrip("\n").split("\n")
+        yield "\n".join([*lines, f"{NEW}: 12.34567 ms", ""])
+        yield "\n".join([lines[0], f"{NEW}: 12.34567 ms", *lines[1:], ""])
+        return
+    for one in objects(data):
+        one[NEW] = 12.34567
+        yield json.dumps(data)
+        del one[NEW]
+
+
+def objects(data: Any) -> Iterator[dict[str, Any]]:
+    """The objects of a document that are not settings."""
+    if isinstance(data, dict):
+        yield data
+    for one in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from objects(one)
+
+
+@pytest.mark.parametrize("format", [one.name for one in FORMATS])
+def test_a_reader_tells_of_one_number_more(format: str) -> None:
+    assert format in SEEDS or format in OTHERS, "add a file of this format to tests/fuzz/seeds.py"
+    for seed in SEEDS.get(format, ()) if format not in OTHERS else ():
+        assert isinstance(seed, str)
+        told = [says(text, format) for text in with_one_more(seed)]
+        assert any(told) if seed.startswith(("{", "[")) else all(told)
+
+
+def test_what_is_read_is_not_told_of() -> None:
+    left = {format: unread for format, seeds in SEEDS.items() if (unread := sum(map(len, map(names, seeds))))}
+    assert left == {}
