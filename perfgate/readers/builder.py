@@ -140,6 +140,7 @@ class RunBuilder:
         self._names: set[Key] = set()
         #: The table that has begun and has no row so far: what it is, and its line.
         self._rowless: tuple[str, int] | None = None
+        self._kept_lines = file.coverage.lines.read
 
     @property
     def json(self) -> JsonSource | None:
@@ -173,8 +174,8 @@ class RunBuilder:
             self.refuse(column.key, fault, line)
             return
         column.values.append(value)
-        if line in self.file.coverage.lines.read:
-            self.file.coverage.lines.read[line] += (value,) if step is None else (value, step)
+        if line in self._kept_lines:
+            self._kept_lines[line] += (value,) if step is None else (value, step)
         if step is not None:
             column.steps.append(step)
 

@@ -53,16 +53,16 @@ class FileCoverage:
         if len(self._left) < _MOST or name in self._left:
             self._left[name] += count
 
-    def mark(self, document: Document | None, at: int | Path | Location | None, value: object) -> None:
-        """Note that a value was read, or that a problem tells of it."""
+    def mark(self, document: Document | None, at: int | Path | Location | None, *values: object) -> None:
+        """Note that values were read, or that a problem tells of one."""
         if isinstance(at, tuple):
             if document is not None and len(document.read) < _MOST:
                 document.read.add(at)
             return
         line = at.line if isinstance(at, Location) else at
         read = self.lines.read.get(line) if line is not None else None
-        if read is not None and isinstance(value, int | float):
-            read.append(value)
+        if read is not None:
+            read += [value for value in values if isinstance(value, int | float)]
 
     def found(self, file: str, runs: Sequence[Run], beside: str) -> Coverage:
         """Return what was read.
@@ -75,7 +75,7 @@ class FileCoverage:
         """
         series = [one for run in runs for one in run.series]
         spoken = [one.lines for one in self._documents]
-        counts = self._left + self.lines.found(set(_known(series, runs)), beside, spoken)
+        counts = self._left + self.lines.found(lambda: set(_known(series, runs)), beside, spoken)
         is_estimate = self.lines.is_estimate
         for document in self._documents:
             fields = UnreadFields(document.read, beside)

@@ -292,6 +292,7 @@ def _row(run: _TextRun, text: str, line: int, ended: bool) -> bool:
     own, fault = checked(cells[1], "s")
     cumulative, other = checked(cells[3], "s")
     run.header = None
+    run.file.coverage.lines.tell(line)
     name = run.unique(Key(name), line).metric
     if fault or other:
         run.refuse(Key(name), fault or other or "", line)

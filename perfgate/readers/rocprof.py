@@ -64,6 +64,8 @@ FORMAT = Format(
     },
     json=("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=["),
 )
+#: What JSON says about the machine and the program.
+BESIDE = "agents|code_objects|kernel_symbols|host_functions|operation|correlation_id|strings|thread_id"
 
 _API = re.compile(r"hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
 _STATISTICS = (

@@ -21,8 +21,8 @@ _NAMES = (
     r"|batch|batch_size\w*|bs|dtype|bits|layers|heads|hidden|concurrency|request_rate|burstiness|lr|learning_rate"
     r"|momentum|mom|beta\d?|betas|weight_decay|dropout|gamma|temperature|top_[kp]|loss_scale|scale|warmup\w*|repeats?"
     r"|repetitions?|rounds?|seconds_since_epoch|world|world_size|gpus|nodes|workers|ranks|threads|cores|processes"
-    r"|devices?|sockets?|skipped|start|end|begin|count|counts|n|num|ordinal|priority|level|tolerance|threshold|eos|interval|flags?|(?:start|end)_ns)"
-    r"|(?:num|n|nb|no|number_of|max_num|min_num|total_num)_\w+|max_(?:len|length|tokens|model_len|seq\w*|new_tokens)"
+    r"|devices?|sockets?|skipped|start|end|begin|count|counts|n|num|ordinal|priority|level|tolerance|threshold|eos|interval|flags?|weights|capacity|(?:start|end)_ns)"
+    r"|consumed_\w+|(?:num|n|nb|no|number_of|max_num|min_num|total_num)_\w+|max_(?:len|length|tokens|model_len|seq\w*|new_tokens)"
     r"|[tpdecs]p(?:_size|_degree)?|(?:start|started|end|ended|created|updated|finished)(?:_at|_time|_on)?|at|ts|x|y|k"
     r"|world|model|name|type|kind|mode|status|path|file|host|hostname|user|year|month|day|hour|minute|second"
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
@@ -19,9 +19,9 @@ from perfgate.readers.unmeasured import is_unmeasured
 from perfgate.readers.values import cells_of, number
 
 #: Of each kind of line, so many are kept.
-_EXAMPLES = 6
+_EXAMPLES = 4
 #: The most kinds of lines; others are not examined.
-_KINDS = 5000
+_KINDS = 2000
 #: Blocks at the beginning of a file are examined whole; then one of so many.
 _WHOLE, _EVERY = 4, 16
 _LONGEST_LINE, _LONGEST_NAME = 4000, 60
@@ -36,6 +36,8 @@ _NO_NUMBERS = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
     r"|\b\d+\.\d+\.\d+[\w.+-]*|0x[0-9a-fA-F]+|(?<![.\w])(?=\d*[a-f])[0-9a-f]{12,}\b|\b[\w./-]+\.\w{1,4}:\d+"
 )
+#: The name of a number without words before it, as in the rows of a table.
+_NAMELESS = "rows of numbers"
 #: What ends the words before a name.
 _PARTS = re.compile(r"[,;|{}\[\]<>]|\s-\s|: (?=\S* *\S)")
 #: What is between the name of a number and the number, or before the name.
@@ -95,20 +97,32 @@ class UnreadLines:
         """Take it from the reader that nothing in a line is left."""
         self.read.pop(line, None)
 
-    def found(self, known: Collection[str], beside: str, spoken: Collection[range]) -> Counter[str]:
+    def found(self, known: Callable[[], Collection[str]], beside: str, spoken: Collection[range]) -> Counter[str]:
         """Return the names of the numbers that were not read, with how many there are.
 
         Parameters
         ----------
-        known: numbers of the runs without a line, by `digits`.
+        known: returns the numbers of the runs without a line, by `digits`; asked only if needed.
         beside: a pattern of names that are no measurements.
         spoken: lines that are examined elsewhere.
         """
         counts: Counter[str] = Counter()
+        all_known: Collection[str] | None = None
         for kind in self._kinds.values():
-            texts = {at: text for at, text in kind.examples.items() if not any(at in lines for lines in spoken)}
-            left = [_left(self._numbers_in(at, text), self.read.get(at), known, beside) for at, text in texts.items()]
-            for name in min(left, key=len, default=()):
+            least: list[str] | None = None
+            for at, text in kind.examples.items():
+                read = self.read.get(at)
+                if read is None or not (read or _MEASURES.search(text)) or any(at in lines for lines in spoken):
+                    least = []
+                elif left := _left(self._numbers_in(at, text), read, (), beside):
+                    all_known = known() if all_known is None else all_known
+                    left = _left(self._numbers_in(at, text), read, all_known, beside)
+                    least = left if least is None else min(least, left, key=len)
+                else:
+                    least = []
+                if not least:
+                    break
+            for name in least or ():
                 counts[name] += kind.count
         return counts
 
@@ -123,11 +137,9 @@ class UnreadLines:
 
 
 def _left(
-    numbers: Iterable[tuple[str, bool, str, str]], read: Sequence[float] | None, known: Collection[str], beside: str
+    numbers: Iterable[tuple[str, bool, str, str]], read: Sequence[float], known: Collection[str], beside: str
 ) -> list[str]:
     """Return the names of those numbers of a line that were not read and are measurements."""
-    if read is None:
-        return []
     rest = Counter(map(digits, read))
     found: list[tuple[str, bool, bool]] = []
     is_partly_read = bool(read)
@@ -135,6 +147,8 @@ def _left(
         own = digits(float(printed.replace(",", "")))
         if rest[own]:
             rest[own] -= 1
+        elif unit == "percentile":
+            continue  # `99.9 percentile latency: 5 ms`
         elif own in known and "." in printed:
             is_partly_read = True
         elif own not in known and not is_unmeasured(name, beside):
@@ -149,10 +163,10 @@ def numbers_in(line: str) -> Iterator[tuple[str, bool, str, str]]:
     end, last = 0, ""
     for found in _NUMBER.finditer(line):
         words = line[end : found.start()].rstrip()
-        name = _PARTS.split(words.rstrip(_BESIDE_NAMES).removesuffix("(ms"))[-1].strip(_BESIDE_NAMES)
+        name = _PARTS.split(words.rstrip(_BESIDE_NAMES).removesuffix("(ms"))[-1].strip(_BESIDE_NAMES).lstrip(")% ")
         is_name = any(letter.isascii() and letter.isalpha() for letter in name)
         last = " ".join(name.split()[-4:])[-_LONGEST_NAME:] if is_name else last
-        last = last or " ".join(line[found.end() :].split()[:3]).strip(_BESIDE_NAMES)[:_LONGEST_NAME] or "a number"
+        last = last or found["unit"] or _NAMELESS
         yield last, is_name and words.rstrip("\"'([ ")[-1:] in (":", "="), found["number"], found["unit"] or ""
         end = found.end()
 

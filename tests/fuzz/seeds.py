@@ -119,7 +119,7 @@ FORMATS: dict[str, tuple[str | bytes, ...]] = {
         '{"metric":"forward","unit":"s","values":[0.5,0.25],"steps":[1,2]}\n',
     ),
     "torch-trace": (
-        '{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 1, "dur": 50, "tid": 1},\n'
+        '{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 1, "dur": 9},\n'
         '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 2, "dur": 5, "tid": 1}]}',
     ),
     "ncu": (

@@ -197,6 +197,7 @@ class _Profile(RunBuilder):
         if fault or text is None:
             self.refuse(key, fault or "not a number; left out", value.line)
         else:
+            self.file.coverage.lines.tell(value.line)
             column.values.append(scale.to_base(float(text)))
 
     def run(self, part: int | None = None) -> Run:

@@ -84,7 +84,7 @@ _FILE_STORE = "log with MLFLOW_TRACKING_URI=file:./mlruns, and give the folder m
 
 
 #: Other tables with measurements.
-_MEASURED = re.compile(r"CUPTI_ACTIVITY_KIND_|OSRT_API|GPU_METRICS|GENERIC_EVENTS|NET_|MPI_|NVTX_COUNTER|CU(?:DNN|BLAS)_")
+_MEASURED = re.compile(r"CUPTI_ACTIVITY_KIND_|GPU_METRICS|GENERIC_EVENTS|NET_|MPI_|NVTX_COUNTER|CU(?:DNN|BLAS)_")
 
 
 class _Export(RunBuilder):

@@ -130,6 +130,8 @@ class Collective(Struct, frozen=True):
     event: Event
 
 
+#: Categories that measure the profiler, or show ranges of the host once more.
+_BESIDE = ("trace", "gpu_user_annotation", "overhead")
 #: The most categories that are not kept and are told of.
 _MOST_CATEGORIES = 1000
 
@@ -157,5 +159,5 @@ class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
             if put := self[event.cat]:
                 put(event)
             elif event.ph == "X" and event.dur and len(self.left) < _MOST_CATEGORIES:
-                self.left[str(event.cat)] += 1
+                self.left[str(event.cat)] += str(event.cat).lower() not in _BESIDE
         return self.sorted
