@@ -101,8 +101,14 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
         ConditionField("batch_size", ("world_info.max_batch_size",), _TRTLLM),
         ConditionField("input_len", ("request_info.avg_input_length",), _TRTLLM),
     ),
-    "trtexec": (ConditionField("precision", ("precision",), "NVIDIA/TensorRT samples/common/sampleOptions.cpp"),),
-    "mlperf-inference": (ConditionField("scenario", ("scenario",), "mlcommons/inference loadgen/results.cc"),),
+    "trtexec": tuple(
+        ConditionField(name, (name,), "NVIDIA/TensorRT samples/common/sampleOptions.cpp")
+        for name in ("precision", "shapes", "batch_size", "streams")
+    ),
+    "mlperf-inference": tuple(
+        ConditionField(name, (name,), "mlcommons/inference loadgen/results.cc")
+        for name in ("scenario", "sut", "target_qps")
+    ),
     "mlperf": (
         ConditionField("benchmark", ("submission_benchmark",), _MLLOG),
         ConditionField("division", ("submission_division",), _MLLOG),

@@ -219,6 +219,8 @@ class Run(Struct, frozen=True):
     call_trees: Sequence[CallTree] = ()
     #: The metrics that were read without their values, because no rule needs them; None if none was.
     outlines: Outlines | None = None
+    #: Fields of the file that may be conditions and are no labels, with their values.
+    unlabelled: Mapping[str, str] = field(default_factory=dict)
     #: What was read of each file of the run; empty for a stored run.
     coverage: tuple[Coverage, ...] = ()
 

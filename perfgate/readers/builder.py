@@ -127,6 +127,8 @@ class RunBuilder:
         self.commit: str | None = None
         self.measured: TimeAndPlace | None = None
         self.facts: dict[str, Fact] = {}
+        #: Fields that may be conditions and are no labels.
+        self.unlabelled: dict[str, str] = {}
         #: Series that grow by samples.
         self.columns: dict[Key, Column] = {}
         #: Series that are complete: aggregates, single values, whole lists of samples.
@@ -375,6 +377,7 @@ class RunBuilder:
             commit=self.commit,
             measured=self.measured,
             part=part,
+            unlabelled=MappingProxyType(dict(self.unlabelled)),
         )
 
 

@@ -9,12 +9,13 @@ A reader of binary files says by itself what it leaves out: `file.coverage.leave
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.runs import Location, Run, Series
 from perfgate.documents.json import JsonDocument, Path
+from perfgate.readers.unlabelled import unlabelled_fields
 from perfgate.readers.unread_fields import UnreadFields
 from perfgate.readers.unread_lines import UnreadLines, digits
 
@@ -63,6 +64,13 @@ class FileCoverage:
         read = self.lines.read.get(line) if line is not None else None
         if read is not None:
             read += [value for value in values if isinstance(value, int | float)]
+
+    def fields(self, runs: Sequence[Run], known: Collection[str]) -> dict[str, str]:
+        """Return the fields of the document of the only run that may be conditions; the reader may say it better."""
+        data = self._documents[0].loaded.data if len(self._documents) == 1 else None
+        if len(runs) != 1 or runs[0].unlabelled or not isinstance(data, dict):
+            return {}
+        return {name: value for name, value in unlabelled_fields(data) if name not in known}
 
     def found(self, file: str, runs: Sequence[Run], beside: str) -> Coverage:
         """Return what was read.

@@ -134,6 +134,8 @@ def read_within_limits(
         problems = (*known, *over.before[:MAX_FAULTS], over.problem)
         return (Run(file.name, name, (), problems, recognised_by=why),)
     coverage = (file.coverage.found(file.name, runs, beside),)
+    if fields := file.coverage.fields(runs, file.source.conditions):
+        runs = (replace(runs[0], unlabelled=fields),)
     return tuple(replace(run, recognised_by=why, coverage=coverage) for run in runs)
 
 

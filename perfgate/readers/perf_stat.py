@@ -22,7 +22,8 @@ Numbers after `#` follow from other numbers and are not read: a derived metric o
 (`instructions / cycles`), and perf 6.1 divides by a wrong time in CSV and JSON.
 
 With `-r N` perf prints means: single values. With `-I` each interval is a sample. The labels `cpu`, `socket`, `die`,
-`core` and `node` are those of `-A`, `--per-socket` and so on. One warning names the events that were not counted.
+`core` and `node` are those of `-A`, `--per-socket` and so on. If a file has several commands, each is the label
+`command`. One warning names the events that were not counted.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ FORMAT = Format(
 #: Numbers of JSON that follow from the counts, or say how long they were counted.
 BESIDE = "event-runtime|pcnt-running|metric-value|variance"
 
-_TITLE = re.compile(r"Performance counter stats for .{0,4000}:\s*$")
+_TITLE = re.compile(r"Performance counter stats for (.{0,4000}?)(?: \(\d+ runs\))?:\s*$")
+#: The longest command that is a label.
+_LONGEST_COMMAND = 200
 _PLACE = r"(?:(?P<place>(?:CPU|S|N|D|C)\d[\w-]{0,40}) +(?:\d{1,9} +)?)?"
 _COUNT = r"(?P<count><not (?:counted|supported)>|-?[\d.,']{1,40})"
 _ROW = re.compile(
@@ -116,8 +119,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
     runs = Runs(lambda: _StatRun(file))
     for line_number, line, _, ended in file.lines():
         text = line.strip()
-        if _TITLE.search(line):
+        if title := _TITLE.search(line):
             runs.banner(line_number)
+            runs.run.unlabelled["command"] = title[1].strip("'")[:_LONGEST_COMMAND]
         elif text.startswith('{"') and text.endswith("}"):
             _json(runs.run, text, line_number)
         elif not (_text(runs.run, line, line_number) or _csv(runs.run, text, line_number) or ended):

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.wording import show_labels
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.text import InputFile
+from perfgate.readers.unlabelled import differences, mixed, unlabelled_fields
 from perfgate.readers.values import Field, cells_of
 
 
@@ -69,9 +71,29 @@ class RecordRuns:
     def __init__(self, file: InputFile, format_name: str) -> None:
         self._file, self._format = file, format_name
         self._runs: list[tuple[RunBuilder, set[Hashable]]] = []
+        #: The fields of the first record with each conditions.
+        self._first: dict[Hashable, dict[str, str]] = {}
 
-    def run_of(self, record: Hashable, json: JsonSource | None = None) -> RunBuilder:
-        """Return the run that this record belongs to; None is a record that cannot be read, which is a run alone."""
+    def run_of(
+        self, record: Hashable, json: JsonSource | None = None, fields: Mapping[str, Any] | None = None
+    ) -> RunBuilder:
+        """Return the run that this record belongs to; None is a record that cannot be read, which is a run alone.
+
+        A record with equal conditions and unequal `fields` that may be conditions is an error.
+        """
+        run = self._run_of(record, json)
+        known = {*self._file.source.conditions}
+        own = {name: value for name, value in unlabelled_fields(fields or {}) if name not in known}
+        first = self._first.setdefault(record, own)
+        if names := differences(first, own):
+            name = names[0]
+            problem = mixed(name, first[name], own[name], "a record before", self._file.name)
+            run.report(problem.severity, problem.message, None)
+        about = f" with {show_labels(record)}" if isinstance(record, tuple) and record and len(self._first) > 1 else ""
+        run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
+        return run
+
+    def _run_of(self, record: Hashable, json: JsonSource | None) -> RunBuilder:
         for run, known in self._runs if record is not None else ():
             if record not in known:
                 known.add(record)

@@ -102,7 +102,7 @@ def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None
         fields = _pytorch_fields(member) if is_pytorch else member
         labels = labels_of(file, NAME, fields)
         name = mapping(member.get("metric")).get("name")
-        run = runs.run_of((labels, name) if is_pytorch and isinstance(name, str) else labels, source)
+        run = runs.run_of((labels, name) if is_pytorch and isinstance(name, str) else labels, source, member)
         if number == 0:
             run.report_json_faults()
         if is_pytorch:

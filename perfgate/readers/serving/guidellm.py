@@ -53,7 +53,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for index, benchmark in enumerate(benchmarks if isinstance(benchmarks, list) else ()):
         record = mapping(benchmark)
         labels = _conditions(file, mapping(loaded.data), record)
-        _benchmark(runs.run_of(labels, source), record, labels, ("benchmarks", index))
+        _benchmark(runs.run_of(labels, source, record), record, labels, ("benchmarks", index))
     if loaded.problems or not benchmarks:
         run = runs.run_of(None, source)
         run.report_problems()

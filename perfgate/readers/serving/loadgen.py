@@ -20,8 +20,9 @@ Source: mlcommons/inference 6.0 `loadgen/results.cc`, `loadgen/logging.h`, `load
 | `samples_per_second`, `completed_samples_per_second`, `scheduled_samples_per_second` | 1/s | the same |
 | `tokens_per_second`, `completed_tokens_per_second`, `qps_with_loadgen_overhead` | 1/s | the same |
 
-Latencies are aggregates, all others one value. `scenario` is a label, and a condition. A result that is INVALID is an
-error, which gives the reason if the log has one; so is a log without a result. A run for accuracy has no performance.
+Latencies are aggregates, all others one value. `scenario`, `sut` and `target_qps` are labels, and conditions. A result
+that is INVALID is an error, which gives the reason if the log has one; so is a log without a result. A run for accuracy
+has no performance.
 """
 
 from __future__ import annotations
@@ -96,6 +97,9 @@ class _Result(Struct):
     rates: dict[str, tuple[object, int]] = field(default_factory=dict)
     latencies: dict[str, dict[str, tuple[object, int]]] = field(default_factory=dict)
     scenario: str = ""
+    #: What was measured, and the load that was asked for.
+    sut: str = ""
+    target_qps: str = ""
     mode: str = ""
     valid: bool | None = None
     reason: str = ""
@@ -116,7 +120,8 @@ class _LogRun(RunBuilder):
     def run(self, part: int | None = None) -> Run:
         """Return the finished run."""
         result = self.result
-        labels = labels_of(self.file, NAME, {"scenario": result.scenario})
+        load = {"scenario": result.scenario, "sut": result.sut, "target_qps": result.target_qps}
+        labels = labels_of(self.file, NAME, load)
         for name, (value, line) in result.rates.items():
             self.value(Key(name, labels), "1/s", value, line)
         for name, statistics in result.latencies.items():
@@ -157,6 +162,10 @@ def _summary(result: _Result, name: str, text: str, line: int) -> None:
     """Read one row of the summary."""
     if name == "Scenario":
         result.scenario = text
+    elif name == "SUT name":
+        result.sut = text
+    elif name == "target_qps":
+        result.target_qps = text
     elif name == "Mode":
         result.mode = text
     elif name == "Result is":
@@ -190,6 +199,10 @@ def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
     result = runs.run.result
     if key == "effective_scenario":
         result.scenario = str(value)
+    elif key == "sut_name":
+        result.sut = str(value)
+    elif key == f"effective_{result.scenario.lower()}_target_qps" or key == "effective_target_qps":
+        result.target_qps = f"{value:g}" if isinstance(value, int | float) else str(value)
     elif key == "effective_test_mode":
         result.mode = str(value)
     elif key == "result_validity":

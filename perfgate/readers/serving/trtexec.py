@@ -60,6 +60,16 @@ _VALUE = re.compile(r"(?:.*\[I\] )?(Throughput|Total Host Walltime|Total GPU Com
 _STATISTIC = re.compile(r"(min|max|mean|median|percentile\((\d{1,2}(?:\.\d{1,3})?)%\)) = (\S{1,40}) ms")
 _FACTS = re.compile(r"(?:.*\[I\] )?(?:(Selected Device): (\S.{0,99})|(TensorRT version): (\S{1,40}))\s*")
 _PRECISION = re.compile(r"(?:.*\[I\] )?Precision: (\S.{0,99}?)\s*")
+#: What the load was, in the command: `--shapes=input:8x3x224x224`.
+_ARGUMENT = re.compile(r"--(shapes|batch|onnx|uff|loadEngine|streams|infStreams)=(\S+)")
+_LOADS = {
+    "shapes": "shapes",
+    "batch": "batch_size",
+    "streams": "streams",
+    "infStreams": "streams",
+    **dict.fromkeys(("onnx", "uff", "loadEngine"), "model"),
+}
+_LONGEST = 200
 _VALUES = {
     "Throughput": ("throughput", "1/s"),
     "Total Host Walltime": ("host_walltime", "s"),
@@ -98,10 +108,12 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
     run = runs.run
     if "&&&& RUNNING" in line:
         runs.banner(number)
+        for name, value in _ARGUMENT.findall(line):
+            runs.run.unlabelled[_LOADS[name]] = value[:_LONGEST]
     elif _SUMMARY in line:
         runs.banner(number)
         if runs.run is not run:
-            runs.run.facts, runs.run.labels = dict(run.facts), run.labels
+            runs.run.facts, runs.run.labels, runs.run.unlabelled = dict(run.facts), run.labels, dict(run.unlabelled)
         runs.run.begun = number
     elif found := _ROW.fullmatch(line):
         _times(run, Key(_TIMES[found[1]], run.labels), found[2], number)
