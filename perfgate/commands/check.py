@@ -111,8 +111,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
     is_named = naming(ruleset)
     problems = [*prepared.problems, *reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
-    problems += unread_problems(runs, ruleset.unread)
-    problems += measured_twice(case, verdicts, loaded.baseline.runs)
+    problems += [*unread_problems(runs, ruleset.unread), *measured_twice(case, verdicts, loaded.baseline.runs)]
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)
     causes, unexplained = _explained(case, verdicts)

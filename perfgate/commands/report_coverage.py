@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.coverage import Coverage, UnreadPolicy, joined_coverage
-from perfgate.words.coverage import unread_names
+from perfgate.words.answer import unread_names
 
 
 def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> Coverage | None:

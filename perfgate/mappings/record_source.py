@@ -22,7 +22,6 @@ from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import cells_of
 
-#: A longer text gains nothing.
 _LONGEST = 1 << 16
 
 

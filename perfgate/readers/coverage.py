@@ -15,8 +15,6 @@ from typing import Protocol
 from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.runs import Location, Run, Series
 from perfgate.documents.json import JsonDocument, Path
-from perfgate.readers.unlabelled import unlabelled_fields
-from perfgate.readers.unread_fields import UnreadFields
 from perfgate.readers.unread_lines import UnreadLines, digits
 
 #: The most values without a line whose digits are kept, and paths of a document.
@@ -67,6 +65,10 @@ class FileCoverage:
 
     def fields(self, runs: Sequence[Run], known: Collection[str]) -> dict[str, str]:
         """Return the fields of the document of the only run that may be conditions; the reader may say it better."""
+        if not self._documents:
+            return {}
+        from perfgate.readers.unlabelled import unlabelled_fields
+
         data = self._documents[0].loaded.data if len(self._documents) == 1 else None
         if len(runs) != 1 or runs[0].unlabelled or not isinstance(data, dict):
             return {}
@@ -85,6 +87,8 @@ class FileCoverage:
         spoken = [one.lines for one in self._documents]
         counts = self._left + self.lines.found(lambda: set(_known(series, runs)), beside, spoken)
         is_estimate = self.lines.is_estimate
+        if self._documents:
+            from perfgate.readers.unread_fields import UnreadFields
         for document in self._documents:
             fields = UnreadFields(document.read, beside)
             fields.walk(document.loaded.data)

@@ -11,8 +11,8 @@ Source: mlcommons/logging `mlperf_logging/mllog` (v0.7 to v5). Times are wall-cl
 | `init_time`, one value | s | `init_stop` - `init_start` |
 | `epoch_time`, `eval_time`, `block_time`, ... | s | `NAME_stop` - `NAME_start`, each one a sample |
 | `throughput` | 1/s | the same, of `tracked_stats` |
-| `train_step_time`, `validation_time`, ... | s | the others of `tracked_stats` whose name ends in `_time` |
-| `max_memory_usage`, `reduced_train_loss`, ... | as the name says, else 1 | the others of `tracked_stats` |
+| `tracked_stats.train_step_time`, ... | s | the others of `tracked_stats` whose name ends in `_time` |
+| `tracked_stats.max_memory_usage`, ... | as the name says, else 1 | the others of `tracked_stats` |
 | `eval_accuracy`, `eval_error`, `eval_loss` | 1 | the same |
 
 Qualities of several metrics have the label `metric`: that of the metadata (`FID` and `CLIP`), or the names of an object
@@ -44,7 +44,8 @@ from perfgate.readers.values import checked, mapping, unit_of_name
 NAME = "mlperf"
 TITLE = "an MLPerf training log (:::MLLOG)"
 METRICS = (
-    "`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `train_step_time`, `eval_accuracy`, ...;"
+    "`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `eval_accuracy`,"
+    " `tracked_stats.train_step_time`, ...;"
     " labelled with `benchmark`, `global_batch_size`, `optimizer`, ..."
 )
 CHECKED = "mlperf_logging 0.7 to 5, from its sources; two published logs"
@@ -134,7 +135,9 @@ def _stats(run: _LogRun, stats: Mapping[str, Any], line: int) -> None:
     for name, value in stats.items():
         if isinstance(value, int | float) and not is_unmeasured(name):
             unit, per = ("s", 1.0) if name.endswith("_time") else unit_of_name(name)
-            run.sample(Key(name), "1/s" if name == "throughput" else unit, value, line, per=per)
+            is_rate = name == "throughput"
+            key = Key(name if is_rate else f"tracked_stats.{name}")
+            run.sample(key, "1/s" if is_rate else unit, value, line, per=per)
 
 
 def _quality(run: _LogRun, key: str, event: dict[str, Any], line: int) -> None:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
-from perfgate.core.wording import show_labels
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.text import InputFile
 from perfgate.readers.unlabelled import differences, mixed, unlabelled_fields
@@ -82,14 +81,15 @@ class RecordRuns:
         A record with equal conditions and unequal `fields` that may be conditions is an error.
         """
         run = self._run_of(record, json)
-        known = {*self._file.source.conditions}
-        own = {name: value for name, value in unlabelled_fields(fields or {}) if name not in known}
+        if not fields:
+            return run
+        known = self._file.source.conditions
+        own = {name: value for name, value in unlabelled_fields(fields) if name not in known}
         first = self._first.setdefault(record, own)
         if names := differences(first, own):
-            name = names[0]
-            problem = mixed(name, first[name], own[name], "a record before", self._file.name)
+            problem = mixed(names[0], first[names[0]], own[names[0]], "a record before", self._file.name)
             run.report(problem.severity, problem.message, None)
-        about = f" with {show_labels(record)}" if isinstance(record, tuple) and record and len(self._first) > 1 else ""
+        about = f" with {record}" if len(self._first) > 1 else ""  # fields of a sweep are compared load by load
         run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
         return run
 

@@ -25,7 +25,7 @@ from perfgate.core.wording import (
     without_commands,
 )
 from perfgate.reporters.plain_json import encode, problem
-from perfgate.words.coverage import coverage_line
+from perfgate.words.answer import coverage_line
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"
@@ -75,7 +75,7 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "environment": dict(run.environment),
         "series": [_series(summary) for summary in run.series],
         "problems": [problem(found) for found in run.problems],
-        **({} if run.coverage is None else {"coverage": run.coverage}),
+        **({"coverage": run.coverage} if run.coverage else {}),
     }
 
 

@@ -153,10 +153,8 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     conditions = tuple(dict.fromkeys(name for loader in loaders for name in loader.measured_under))
     renames = {old: new for loader in loaders for old, new in loader.renames.items()}
     model = models[0] if models else None
-    unread = unreads[0][1] if unreads else "warn"
-    known = metrics, identity, files, pairs, conditions, unread, renames
-    found = Ruleset(loaders[0].suite, tuple(rules), *known, model=model)
-    return found, problems
+    known = metrics, identity, files, pairs, conditions, unreads[0][1] if unreads else "warn", renames
+    return Ruleset(loaders[0].suite, tuple(rules), *known, model=model), problems
 
 
 class _FileLoader(Struct):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from perfgate.core import OUTCOMES, QUARANTINED, Key, NextStep, Outcome, Policy, PolicyChange, Problem, Report, Verdict
+from perfgate.core.coverage import Coverage
 from perfgate.core.units import display_unit, format_change, format_number, format_value, printed_base
 from perfgate.core.wording import clip, one_line, plural, series_name
-from perfgate.words.coverage import coverage_line
 
 if TYPE_CHECKING:
     from perfgate.core.summaries import Plan
@@ -27,6 +27,8 @@ _MUCH = 1.5
 _DIFFERENCES_SHOWN = 20
 #: Up to this many metrics are named with their noise.
 _NOISES_SHOWN = 3
+#: Up to this many names of numbers that were not read are listed, of at most so many characters.
+_UNREAD_SHOWN, _LONGEST_UNREAD = 6, 60
 #: The longest name of a metric that no rule names, in characters: names of kernels fill half a page.
 LONGEST_UNRULED = 100
 
@@ -234,6 +236,24 @@ def unknown_facts(report: Report) -> list[str]:
         if verdict.kind == "change" and shows_notes(verdict):
             return [f"unknown on both sides: {', '.join(report.unknown_facts)}"]
     return []
+
+
+def coverage_line(coverage: Coverage) -> str:
+    """Return how many numbers were read, and the names of the others: `numbers read: 8 of 11; not read: loss x3`."""
+    if not coverage.unread:
+        return f"numbers read: all {coverage.read:,}"
+    about = "about " if coverage.is_estimate else ""
+    return f"numbers read: {coverage.read:,} of {about}{coverage.total:,}; not read: {unread_names(coverage)}"
+
+
+def unread_names(coverage: Coverage) -> str:
+    """Return the names of the numbers that were not read, each with its count."""
+    shown = [
+        one_line(f"{clip(one.name, _LONGEST_UNREAD)}" + (f" x{one.count}" if one.count > 1 else ""))
+        for one in coverage.unread[:_UNREAD_SHOWN]
+    ]
+    more = len(coverage.unread) - len(shown)
+    return ", ".join(shown) + (f" and {plural(more, 'more name')}" if more else "")
 
 
 def coverage(report: Report) -> list[str]:

@@ -63,7 +63,6 @@ FORMAT = Format(
         "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
     },
 )
-#: What is no measurement, or follows from what is read.
 BESIDE = "RunningAvgSamplesPerSec"
 
 _BEFORE_STEPS = ("memory.", "collective.")

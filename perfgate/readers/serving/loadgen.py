@@ -111,6 +111,8 @@ class _LogRun(RunBuilder):
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         self.result = _Result()
+        #: The line of the title of a summary, and whether its last part came.
+        self.begun, self.ended = 0, False
 
     @property
     def has_measured(self) -> bool:
@@ -133,6 +135,8 @@ class _LogRun(RunBuilder):
                 else:
                     found[statistic] = parsed / 1e9
             self.aggregate(Key(name, labels), "s", found)
+        if self.begun and not self.ended:
+            self.say("error", "the summary is cut off: it does not end with the parameters of the test", self.begun)
         if result.valid is False:
             self.say("error", "the result is INVALID", result.line, f": {result.reason}" if result.reason else "")
         elif result.valid is None and (result.rates or result.latencies):
@@ -152,7 +156,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _detail(runs, line.partition(_WORD)[2].strip(), number)
         elif _TITLE in line:
             runs.banner(number)
-            runs.run.result.begun = number
+            runs.run.result.begun = runs.run.begun = number
+        elif "Test Parameters Used" in line:
+            runs.run.ended = True
         elif found := _ROW.fullmatch(line):
             _summary(runs.run.result, found[1], found[2], number)
     return runs.finish()

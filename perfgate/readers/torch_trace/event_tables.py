@@ -95,7 +95,6 @@ class EventTables:
     #: (line, description) of the first impossible events, and the number of all of them.
     refused: list[tuple[int, str]] = field(default_factory=list)
     refused_count: int = 0
-    #: The number of events with a duration that are not kept, by category.
     left: Counter[str] = field(default_factory=Counter)
     host_pieces: Pieces = field(default_factory=Pieces)
     runtime_pieces: Pieces = field(default_factory=Pieces)
@@ -119,9 +118,7 @@ class EventTables:
             self._add(chunk, chunk.exact())
 
     def _add(self, chunk: Chunk, events: Sequence[Event]) -> None:
-        sorter = EventsByCategory()
-        kinds = sorter.sort(events)
-        left = sorter.left
+        kinds = (sorter := EventsByCategory()).sort(events)
         self._add_memory(kinds.pop(("instant", 0), ()))
         rows = {kind: [event for event in found if event.ph == "X"] for kind, found in kinds.items()}
         # Convert all times before any event is stored: Inexact must leave the tables unchanged.
@@ -130,7 +127,7 @@ class EventTables:
             kind: (nanoseconds([event.ts for event in found]), nanoseconds([event.dur for event in found]))
             for kind, found in rows.items()
         }
-        self.left += left
+        self.left += sorter.left
         refused: list[Event] = []
         for (table, kind), found in rows.items():
             start, duration = times[table, kind]
