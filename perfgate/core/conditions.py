@@ -106,8 +106,7 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
         for name in ("precision", "shapes", "batch_size", "streams")
     ),
     "mlperf-inference": tuple(
-        ConditionField(name, (name,), "mlcommons/inference loadgen/results.cc")
-        for name in ("scenario", "sut", "target_qps")
+        ConditionField(name, (name,), "mlcommons/inference loadgen/results.cc") for name in ("scenario", "target_qps")
     ),
     "mlperf": (
         ConditionField("benchmark", ("submission_benchmark",), _MLLOG),

@@ -11,7 +11,7 @@ Source: mlcommons/logging `mlperf_logging/mllog` (v0.7 to v5). Times are wall-cl
 | `init_time`, one value | s | `init_stop` - `init_start` |
 | `epoch_time`, `eval_time`, `block_time`, ... | s | `NAME_stop` - `NAME_start`, each one a sample |
 | `throughput` | 1/s | the same, of `tracked_stats` |
-| `tracked_stats.train_step_time`, ... | s | the others of `tracked_stats` whose name ends in `_time` |
+| `tracked_stats.train_step_time`, ... | s | the others of `tracked_stats` whose name ends in `_time` or `_timing` |
 | `tracked_stats.max_memory_usage`, ... | as the name says, else 1 | the others of `tracked_stats` |
 | `eval_accuracy`, `eval_error`, `eval_loss` | 1 | the same |
 
@@ -134,7 +134,7 @@ def _stats(run: _LogRun, stats: Mapping[str, Any], line: int) -> None:
     """Add the statistics that a submission tracks; their names are its own."""
     for name, value in stats.items():
         if isinstance(value, int | float) and not is_unmeasured(name):
-            unit, per = ("s", 1.0) if name.endswith("_time") else unit_of_name(name)
+            unit, per = ("s", 1.0) if name.endswith(("_time", "_timing")) else unit_of_name(name)
             is_rate = name == "throughput"
             key = Key(name if is_rate else f"tracked_stats.{name}")
             run.sample(key, "1/s" if is_rate else unit, value, line, per=per)

@@ -72,6 +72,8 @@ _ROW = re.compile(
     r" +(?P<event>[A-Za-z][\w.:/=,@{}+-]{0,199})(?:\s+(?:#|\().*)?\s*"
 )
 _TIME = re.compile(r"\s*([\d.,]{1,40})(?: \+- [\d.,]{1,40})? seconds (time elapsed|user|sys)\b.*")
+#: A comma that cannot group thousands, or dots that can only do so.
+_OTHER_LOCALE = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|-?\d{1,3}(?:\.\d{3})*,(?:\d{1,2}|\d{4,})|-?\d{4,},\d+")
 _INTERVAL = re.compile(r"\s*\d{1,12}\.\d{6,9}")
 _CSV_PLACE = re.compile(r"(?:CPU|S|N|D|C)\d[\w-]{0,40}")
 _EVENT = re.compile(r"[A-Za-z][\w.:/=,@{}+-]{0,199}")
@@ -133,7 +135,7 @@ def _text(run: _StatRun, line: str, at: int) -> bool:
     """Read a printed row, and return whether the line is one."""
     if time := _TIME.fullmatch(line):
         name = "time_elapsed" if time[2] == "time elapsed" else f"time_{time[2]}"
-        run.sample(Key(name), "s", time[1].replace(",", ""), at)
+        run.sample(Key(name), "s", _plain(time[1]), at)
         run.file.coverage.lines.tell(at)
         return True
     found = _ROW.fullmatch(line)
@@ -146,8 +148,12 @@ def _text(run: _StatRun, line: str, at: int) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a printed number without the separators of thousands."""
-    return text if text.startswith("<") else text.replace(",", "").replace("'", "")
+    """Return a printed number without the separators of thousands, which are dots in some locales."""
+    if text.startswith("<"):
+        return text
+    if _OTHER_LOCALE.fullmatch(text):  # `39.293.025`, `1.101,01`, `2,008125400`
+        text = text.replace(".", "").replace(",", ".")
+    return text.replace(",", "").replace("'", "")
 
 
 def _labels(place: str | None) -> dict[str, str]:

@@ -132,7 +132,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]
     lines = (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts))
     yield _folded("Environment", (), [*facts, *(f"- {prose(line)}" for line in lines)])
-    yield _Section((prose("".join(answer.unread(report))), ""), [])
+    yield _Section((), [prose(line) for line in answer.unread(report)], ())
 
 
 def _causes(report: Report) -> Iterator[_Section]:

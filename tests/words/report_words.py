@@ -25,6 +25,7 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.verdicts import UnruledChange
 from perfgate.words import answer, cause_words, numbers
 
@@ -203,6 +204,13 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.unruled, "", replace(REPORT, unruled=(UNRULED, replace(UNRULED, share=None)), unruled_count=2))
     yield say(answer.unruled, "more", replace(REPORT, unruled=(UNRULED,), unruled_count=9))
     yield say(answer.unknown_facts, "", REPORT)
+    some = Coverage(812, (Unread("tracked_stats.train_step_time", 175), Unread("loss", 1)), is_estimate=True)
+    yield say(answer.coverage_line, "all", Coverage(1204))
+    yield say(answer.coverage_line, "some", some)
+    yield say(answer.unread_names, "many", Coverage(0, tuple(Unread(f"m{i}", 2) for i in range(9))))
+    yield say(answer.coverage, "unknown", REPORT)
+    yield say(answer.unread, "all", replace(REPORT, coverage=Coverage(1204)))
+    yield say(answer.unread, "some", replace(REPORT, coverage=some))
     yield say(answer.unknown_facts, "only passes", replace(REPORT, verdicts=(PASSED,)))
     noisy = [replace(CHANGE, metric=f"m{i}", noise=replace(NOISE, runs=40 + i, deviation=0.01 * i)) for i in range(5)]
     for count in (0, 1, 3, 5):

@@ -20,9 +20,9 @@ Source: mlcommons/inference 6.0 `loadgen/results.cc`, `loadgen/logging.h`, `load
 | `samples_per_second`, `completed_samples_per_second`, `scheduled_samples_per_second` | 1/s | the same |
 | `tokens_per_second`, `completed_tokens_per_second`, `qps_with_loadgen_overhead` | 1/s | the same |
 
-Latencies are aggregates, all others one value. `scenario`, `sut` and `target_qps` are labels, and conditions. A result
-that is INVALID is an error, which gives the reason if the log has one; so is a log without a result. A run for accuracy
-has no performance.
+Latencies are aggregates, all others one value. `scenario` and `target_qps` are labels, and conditions; so is `sut` if
+it differs in a log. A result that is INVALID is an error, which gives the reason if the log has one; so is a log
+without a result. A run for accuracy has no performance.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ class _LogRun(RunBuilder):
     def run(self, part: int | None = None) -> Run:
         """Return the finished run."""
         result = self.result
-        load = {"scenario": result.scenario, "sut": result.sut, "target_qps": result.target_qps}
+        load = {"scenario": result.scenario, "target_qps": result.target_qps}
+        self.unlabelled |= {"sut": result.sut} if result.sut else {}
         labels = labels_of(self.file, NAME, load)
         for name, (value, line) in result.rates.items():
             self.value(Key(name, labels), "1/s", value, line)
