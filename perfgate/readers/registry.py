@@ -30,7 +30,7 @@ FORMATS: tuple[Format, ...] = (
     Format(name='trtllm-bench', module='perfgate.readers.serving.trtllm_bench', markers={'= PERFORMANCE OVERVIEW': '', '= PYTORCH BACKEND': '', '= ENGINE DETAILS': ''}, json=("with the 'performance' of trtllm-bench", 'engine={', 'world_info={', 'performance={')),
     Format(name='trtexec', module='perfgate.readers.serving.trtexec', markers={'=== Performance summary ===': '', '&&&& RUNNING TensorRT.trtexec': ''}, json=("with the 'latencyMs' of trtexec", '*.latencyMs', '*.computeMs')),
     Format(name='pytorch-hud', module='perfgate.readers.benchmarks.pytorch_hud', keys='benchmark_values'),
-    Format(name='vllm', module='perfgate.readers.vllm', keys='completed|avg_latency|elapsed_time|benchmark_values'),
+    Format(name='vllm', module='perfgate.readers.vllm', keys='completed|avg_latency|elapsed_time|tput_per_gpu|benchmark_values'),
     Format(name='mlperf-inference', module='perfgate.readers.serving.loadgen', markers={'MLPerf Results Summary': '', '"loadgen_version"': ':::MLLOG \\{"key": "loadgen_version"', '"mlperf::logging"': ':::MLLOG \\{"key": "\\w{1,99}", .{0,300}?"namespace": "mlperf::logging"'}),
     Format(name='mlperf', module='perfgate.readers.mlperf', markers={':::MLLOG': ''}),
     Format(name='nccl-tests', module='perfgate.readers.nvidia.nccl_tests', markers={'algbw': '#[ \\t]{1,99}size[ \\t].{0,300}\\balgbw[ \\t]+busbw', 'algo throughput: ': 'algo throughput: \\S{1,40} bps, \\S{1,40} Gbps'}, json=('of nccl-tests results', 'results.*.size', 'results.*.out_of_place|results.*.in_place')),

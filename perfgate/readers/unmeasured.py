@@ -16,7 +16,7 @@ _SETTINGS = (
 #: What a number counts or names, but does not measure.
 _NAMES = (
     r"(?:\w+_)?(?:id|ids|uuid|pid|tid|ppid|rank|port|seed|index|idx|node|step|steps|iter|iters|iteration|iterations"
-    r"|epoch|epochs|microbatch\w*|version|major|minor|schema|date|datetime|timestamp|timestamps|time_ms|unix_time|lineno|line"
+    r"|epoch|epochs|microbatch\w*|version|major|minor|schema|date|datetime|timestamp|timestamps|time_ms|unix_time|run_number|lineno|line"
     r"|(?:exit|return|error|status)_?codes?|size|sizes|shape|shapes|dim|dims|dimensions?|len|lens|lengths?|seq\w*len"
     r"|batch|batch_size\w*|bs|dtype|bits|layers|heads|hidden|concurrency|request_rate|burstiness|lr|learning_rate"
     r"|momentum|mom|beta\d?|betas|weight_decay|dropout|gamma|temperature|top_[kp]|loss_scale|scale|warmup\w*|repeats?"
