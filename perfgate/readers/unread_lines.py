@@ -107,22 +107,23 @@ class UnreadLines:
         spoken: lines that are examined elsewhere.
         """
         counts: Counter[str] = Counter()
-        all_known: Collection[str] | None = None
+        of_runs: Collection[str] | None = None
         for kind in self._kinds.values():
-            least: list[str] | None = None
+            left: list[list[str]] = []
             for at, text in kind.examples.items():
                 read = self.read.get(at)
                 if read is None or not (read or _MEASURES.search(text)) or any(at in lines for lines in spoken):
-                    least = []
-                elif left := _left(self._numbers_in(at, text), read, (), beside):
-                    all_known = known() if all_known is None else all_known
-                    left = _left(self._numbers_in(at, text), read, all_known, beside)
-                    least = left if least is None else min(least, left, key=len)
-                else:
-                    least = []
-                if not least:
+                    continue
+                names = _left(self._numbers_in(at, text), read, (), beside)
+                if names:
+                    of_runs = known() if of_runs is None else of_runs
+                    names = _left(self._numbers_in(at, text), read, of_runs, beside)
+                left.append(names)
+                if read and not names:  # so the reader knows such lines
+                    left = []
                     break
-            for name in least or ():
+            usual = sorted(left, key=len)[len(left) // 2] if left else []  # one may be read by coincidence
+            for name in usual:
                 counts[name] += kind.count
         return counts
 

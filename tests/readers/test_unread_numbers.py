@@ -71,3 +71,22 @@ def test_a_reader_tells_of_one_number_more(format: str) -> None:
 def test_what_is_read_is_not_told_of() -> None:
     left = {format: names for format, seeds in SEEDS.items() if (names := [*chain(*(unread(one) for one in seeds))])}
     assert left == {"levanter": ["postfix:loss"], "tensorboard": ["weights"], "torchtitan": ["NVIDIA H100 with"]}
+
+
+def test_events_of_a_trace_that_no_metric_has_are_told_of() -> None:
+    (text,) = SEEDS["torch-trace"]
+    assert isinstance(text, str)
+    more = ', {"ph": "X", "cat": "frobnication", "name": "a", "ts": 3, "dur": 4}]}'
+    assert unread(text, "torch-trace") == []
+    assert unread(text.removesuffix("]}") + more, "torch-trace") == ["events of frobnication"]
+
+
+def test_a_large_text_is_examined_in_parts() -> None:
+    lines = "".join(
+        f"[Rank 0] time (ms) | fwd: {at}.25 | bwd: 2.5 | (x)\nloading took {at}.5 ms\n" for at in range(40_000)
+    )
+    (run,) = read(Source("f", [lines.encode()]))
+    (coverage,) = run.coverage
+    assert coverage.is_estimate
+    assert [one.name for one in coverage.unread] == ["loading took"]
+    assert 20_000 < coverage.unread[0].count < 60_000
