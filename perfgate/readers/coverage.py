@@ -17,7 +17,9 @@ from perfgate.core.runs import Location, Run, Series
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.readers.unread_lines import UnreadLines, digits
 
-#: The most values without a line whose digits are kept, and paths of a document.
+#: The most paths of a document that are marked; more are known by their fields.
+MOST_MARKS = 20_000
+#: The most names of numbers that a reader leaves out.
 _MOST = 50_000
 _NAMES = 100
 
@@ -55,7 +57,7 @@ class FileCoverage:
     def mark(self, document: Document | None, at: int | Path | Location | None, *values: object) -> None:
         """Note that values were read, or that a problem tells of one."""
         if isinstance(at, tuple):
-            if document is not None and len(document.read) < _MOST:
+            if document is not None and len(document.read) < MOST_MARKS:
                 document.read.add(at)
             return
         line = at.line if isinstance(at, Location) else at
@@ -90,7 +92,7 @@ class FileCoverage:
         if self._documents:
             from perfgate.readers.unread_fields import UnreadFields
         for document in self._documents:
-            fields = UnreadFields(document.read, beside)
+            fields = UnreadFields(document.read, beside, MOST_MARKS)
             fields.walk(document.loaded.data)
             counts, is_estimate = counts + fields.found, is_estimate or fields.is_estimate
         read = sum(map(_count, series))

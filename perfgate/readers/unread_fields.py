@@ -18,8 +18,10 @@ _LONGEST = 80
 class UnreadFields:
     """Walks a document, and counts the numbers at paths that are not among those read, by their names."""
 
-    def __init__(self, read: Collection[Path], beside: str) -> None:
+    def __init__(self, read: Collection[Path], beside: str, most: int) -> None:
         self._read, self._beside = read, beside
+        #: Of a document with more numbers, the fields in which some were read.
+        self._names = set(map(_name, read)) if len(read) >= most else set[str]()
         self.found: Counter[str] = Counter()
         self.is_estimate = False
 
@@ -41,7 +43,7 @@ class UnreadFields:
         elif isinstance(data, list):
             for index, value, more in self._members(data):
                 self.walk(value, (*path, index), name, weight * more)
-        elif _is_number(data):
+        elif name not in self._names and _is_number(data):
             self.found[name[:_LONGEST]] += weight
 
     def _is_unmeasured(self, key: str) -> bool:
@@ -54,6 +56,11 @@ class UnreadFields:
         self.is_estimate = self.is_estimate or every > 1
         for index in range(0, len(data), every):
             yield index, data[index], min(every, len(data) - index)
+
+
+def _name(path: Path) -> str:
+    """Return a path without its indices."""
+    return ".".join([key for key in path if type(key) is str])
 
 
 def _is_number(value: object) -> bool:

@@ -90,3 +90,8 @@ def test_a_large_text_is_examined_in_parts() -> None:
     assert coverage.is_estimate
     assert [one.name for one in coverage.unread] == ["loading took"]
     assert 20_000 < coverage.unread[0].count < 60_000
+
+
+def test_a_large_document_is_known_by_its_fields() -> None:
+    rows = [{"step": at, "loss": at / 7, "epoch": at / 10} for at in range(30_000)]
+    assert unread(json.dumps({"global_step": 1, "log_history": rows})) == []
