@@ -318,11 +318,13 @@ def test_test_files_have_one_name_each() -> None:
 
 #: Files that are one idea and longer than 300 lines, with the lines that they may have.
 LONG_FILES = {
-    "readers.text": 390,
-    "rules.load": 363,
-    "readers.builder": 354,
+    "readers.text": 394,
+    "rules.load": 370,
+    "readers.builder": 391,
     "baselines.files": 332,
     "causes.series_trees": 315,
+    "reporters.inspection": 303,
+    "readers.torch_trace.event_tables": 301,
 }
 
 

@@ -182,7 +182,7 @@ def test_inspect_says_once_what_several_runs_share(perfgate: Command, folder: Pa
     said = perfgate("inspect", *(f"{name}.log" for name in "abcdefg")).out
     assert said.count("traceback") == 1
     shared = "(the same in b.log, c.log, e.log, f.log and 1 more)"
-    assert f"a.log:2: warning: the log ends in a traceback {shared}\n\nb.log: deepspeed" in said
+    assert f"a.log:2: warning: the log ends in a traceback {shared}\n\nnumbers read: all 2\n\nb.log: deepspeed" in said
     steps = "".join(f"iter {step % 3}: loss 2.0, time {step}.00ms, mfu 1.00%\n" for step in range(1, 7))
     (folder / "twice.log").write_text(steps)
     said = perfgate("inspect", "twice.log").out

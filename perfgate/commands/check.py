@@ -16,6 +16,7 @@ from perfgate.cli.completion import files
 from perfgate.cli.printing import progress, publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, report_options, runs_argument
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new, refusal_of_pairs, with_pairs
+from perfgate.commands.report_coverage import coverage_of, unread_problems
 from perfgate.core import (
     NO_STEP,
     Acceptance,
@@ -107,10 +108,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     """Judge new runs by the rules. Raises Refused for usage errors."""
     request, ruleset, source, head = prepared.request, prepared.ruleset, prepared.source, prepared.head
     facts, clashes = merge_facts(runs, prepared.facts(), ruleset.identity)
-    if ruleset.model is not None:
-        from perfgate.judge.utilization import with_utilization
-
-        runs = with_utilization(runs, ruleset.model, facts)
+    runs = _with_utilization(prepared, runs, facts)
     accept = acceptance(request.options) if source.ref is None else _acceptance(prepared, source.ref)
     loaded = prepared.baselines.load(facts, accept, head)
     case, unpaired = _case(prepared, runs, facts, loaded.baseline, accept)
@@ -118,7 +116,7 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     is_named = naming(ruleset)
     read = reading_problems(with_unread_machine(case, runs), is_named)
     problems = [*prepared.problems, *read, *clashes, *loaded.problems, *unpaired]
-    problems += measured_twice(case, verdicts, loaded.baseline.runs)
+    problems += [*unread_problems(runs, ruleset.unread), *measured_twice(case, verdicts, loaded.baseline.runs)]
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     causes, unruled, unexplained = _explained(case, verdicts, _unruled(case, is_named), wanted=request.causes)
     baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
@@ -143,8 +141,17 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
         unknown_facts=case.baseline.unknown_facts if case.baseline.runs else (),
         fact_changes=fact_changes(case),
         causes=causes,
+        coverage=coverage_of(runs, ruleset.unread),
     )
     return with_outcome(found)
+
+
+def _with_utilization(prepared: Prepared, runs: tuple[Run, ...], facts: Mapping[str, Fact]) -> tuple[Run, ...]:
+    if prepared.ruleset.model is None:
+        return runs
+    from perfgate.judge.utilization import with_utilization
+
+    return with_utilization(runs, prepared.ruleset.model, facts)
 
 
 def _acceptance(prepared: Prepared, ref: str) -> Acceptance:

@@ -22,6 +22,7 @@ from perfgate.cli.shared import (
     workers_option,
 )
 from perfgate.commands.preparing import with_pairs
+from perfgate.commands.report_coverage import coverage_of
 from perfgate.commands.report_details import causes_of, collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
@@ -189,6 +190,7 @@ def _compared(
             geometric_means=() if has_traces else geometric_means(verdicts),
             fact_changes=fact_changes(case),
             causes=causes,
+            coverage=coverage_of((*base_runs, *new_runs)),
         )
     )
 

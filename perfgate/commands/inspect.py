@@ -14,6 +14,7 @@ from perfgate.cli.printing import progress, screen, write_document
 from perfgate.cli.shared import command_options, format_option, rules_option, runs_argument, trace_mode_option
 from perfgate.core import Run, Series
 from perfgate.core.conditions import by_load
+from perfgate.core.coverage import joined_coverage
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggler, TraceView
 from perfgate.judge.series_summary import summary
@@ -84,7 +85,8 @@ def inspect(
 def _summary(run: Run, with_values: bool) -> RunSummary:
     series = tuple(_with_warmup(one, with_values) for one in sorted(run.series, key=lambda one: by_load(one.key)))
     facts = dict(sorted(run.environment.items()))
-    return RunSummary(run.source, run.part, run.format, run.recognised_by, facts, series, run.problems, trace_view(run))
+    about = run.source, run.part, run.format, run.recognised_by
+    return RunSummary(*about, facts, series, run.problems, trace_view(run), coverage=joined_coverage(run.coverage))
 
 
 def _with_warmup(series: Series, with_values: bool) -> SeriesSummary:

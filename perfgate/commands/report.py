@@ -18,6 +18,7 @@ from perfgate.cli.shared import Publication, output_option, report_options
 from perfgate.commands.report_details import merged_facts
 from perfgate.core import NO_STEP, Location, Policy, Problem, Report
 from perfgate.core.causes import CauseReport
+from perfgate.core.coverage import joined_coverage
 from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import plural
 from perfgate.judge.report import stored_exit_code, with_outcome, with_problems, worst_exit_code
@@ -141,6 +142,7 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
         unknown_facts=tuple(dict.fromkeys(name for report in reports for name in report.unknown_facts)),
         fact_changes=tuple(dict.fromkeys(one for report in reports for one in report.fact_changes)),
         causes=_causes(stored),
+        coverage=joined_coverage(replace(one.coverage, file=name) for name, one in stored if one.coverage is not None),
     )
     return with_outcome(found, at_least=worst_exit_code(report.exit_code for report in reports))
 

@@ -35,6 +35,7 @@ class ConditionField(Struct, frozen=True):
 _SERVE = "vllm/benchmarks/serve.py"
 _ARGS = "vllm/benchmarks/lib/utils.py"
 _SGLANG = "sglang/bench_serving.py"
+_INFERENCEX = "InferenceX utils/process_result.py"
 _RANDOM = (("dataset_name", "random"),)
 #: With an infinite rate and no limit, all requests are sent at once.
 _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
@@ -49,22 +50,28 @@ _TRTLLM = "tensorrt_llm/bench/dataclasses/reporting.py"
 TABLE: Mapping[str, tuple[ConditionField, ...]] = {
     "vllm": (
         ConditionField("model", ("model_id", "model", "server_info.model_path"), f"{_SERVE}; {_SGLANG}"),
-        ConditionField("backend", ("backend", "endpoint_type"), f"{_SERVE}; {_SGLANG}"),
+        ConditionField("backend", ("backend", "endpoint_type", "framework"), f"{_SERVE}; {_SGLANG}"),
         ConditionField("request_rate", ("request_rate",), f"{_SERVE}; {_SGLANG}"),
-        ConditionField("concurrency", ("max_concurrency",), f"{_SERVE}; {_SGLANG}"),
+        ConditionField("concurrency", ("max_concurrency", "conc"), f"{_SERVE}; {_SGLANG}; {_INFERENCEX}"),
         ConditionField("burstiness", ("burstiness",), _SERVE, unset=("1",)),
         ConditionField("ramp_up", ("ramp_up_strategy",), _SERVE),
         ConditionField("ramp_up_start", ("ramp_up_start_rps",), _SERVE),
         ConditionField("ramp_up_end", ("ramp_up_end_rps",), _SERVE),
         ConditionField("num_prompts", ("num_prompts",), _SERVE, needs=_AT_ONCE),
         ConditionField("dataset", ("dataset_name",), f"{_SGLANG}; {_ARGS}"),
-        ConditionField("input_len", ("input_len",), _ARGS),
+        ConditionField("input_len", ("input_len", "isl"), f"{_ARGS}; {_INFERENCEX}"),
         ConditionField("input_len", ("random_input_len",), f"{_SGLANG}; {_ARGS}", needs=_RANDOM),
-        ConditionField("output_len", ("output_len", "sharegpt_output_len", "fixed_output_len"), f"{_SGLANG}; {_ARGS}"),
+        ConditionField(
+            "output_len", ("output_len", "sharegpt_output_len", "fixed_output_len", "osl"), f"{_SGLANG}; {_ARGS}"
+        ),
         ConditionField("output_len", ("random_output_len",), f"{_SGLANG}; {_ARGS}", needs=_RANDOM),
         ConditionField("range_ratio", ("random_range_ratio",), f"{_SGLANG}; {_ARGS}", needs=_RANDOM),
         ConditionField("batch_size", ("batch_size",), _ARGS),
         ConditionField("dtype", ("dtype", "server_info.dtype"), f"{_ARGS}; {_SGLANG}", unset=("auto",)),
+        ConditionField("precision", ("precision",), _INFERENCEX),
+        ConditionField("hardware", ("hw",), _INFERENCEX),
+        ConditionField("expert_parallel", ("ep",), _INFERENCEX, unset=("1",)),
+        ConditionField("dp_attention", ("dp_attention",), _INFERENCEX, unset=("false", "False")),
         ConditionField("quantization", ("quantization", "server_info.quantization"), f"{_ARGS}; {_SGLANG}"),
         ConditionField(
             "tensor_parallel",
@@ -96,8 +103,13 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
         ConditionField("batch_size", ("world_info.max_batch_size",), _TRTLLM),
         ConditionField("input_len", ("request_info.avg_input_length",), _TRTLLM),
     ),
-    "trtexec": (ConditionField("precision", ("precision",), "NVIDIA/TensorRT samples/common/sampleOptions.cpp"),),
-    "mlperf-inference": (ConditionField("scenario", ("scenario",), "mlcommons/inference loadgen/results.cc"),),
+    "trtexec": tuple(
+        ConditionField(name, (name,), "NVIDIA/TensorRT samples/common/sampleOptions.cpp")
+        for name in ("precision", "shapes", "batch_size", "streams")
+    ),
+    "mlperf-inference": tuple(
+        ConditionField(name, (name,), "mlcommons/inference loadgen/results.cc") for name in ("scenario", "target_qps")
+    ),
     "mlperf": (
         ConditionField("benchmark", ("submission_benchmark",), _MLLOG),
         ConditionField("division", ("submission_division",), _MLLOG),

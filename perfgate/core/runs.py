@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from perfgate.core.call_trees import CallTree
+    from perfgate.core.coverage import Coverage
     from perfgate.core.outlines import Outlines
 
     Values = npt.NDArray[np.float64]
@@ -233,6 +234,10 @@ class Run(Struct, frozen=True):
     call_trees: Sequence[CallTree] = ()
     #: The metrics that were read without their values, because no rule needs them; None if none was.
     outlines: Outlines | None = None
+    #: Fields of the file that may be conditions and are no labels, with their values.
+    unlabelled: Mapping[str, str] = field(default_factory=dict)
+    #: What was read of each file of the run; empty for a stored run.
+    coverage: tuple[Coverage, ...] = ()
 
     @property
     def metrics(self) -> set[str]:

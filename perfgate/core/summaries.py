@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from perfgate.core.baseline import CalibratedPrior, KnownNoise
+from perfgate.core.coverage import Coverage
 from perfgate.core.runs import Fact, Key, Kind, Location, Problem, SourceFile
 
 
@@ -92,6 +93,8 @@ class RunSummary(Struct, frozen=True):
     trace: TraceView | None = None
     #: The metrics that have too many ranks for a row each.
     spreads: tuple[RankSpread, ...] = ()
+    #: What was read of the file, or of the files of a folder.
+    coverage: Coverage | None = None
 
 
 class LevelSummary(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from perfgate.core.attribution import Attribution
 from perfgate.core.baseline import KnownNoise, PooledRuns
 from perfgate.core.causes import CauseReport
+from perfgate.core.coverage import Coverage
 from perfgate.core.details import FactChange, ReportDetails, WorkDifference
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
@@ -284,6 +285,8 @@ class Report(Struct, frozen=True):
     causes: CauseReport | None = None
     #: True for a comparison of files with their own copies: nothing was judged.
     identical: bool = False
+    #: What was read of the judged files; None if nobody asked, or nothing was read from a file.
+    coverage: Coverage | None = None
 
     @property
     def counts(self) -> dict[str, int]:

@@ -30,7 +30,7 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 StoredMetrics = Mapping[str, Mapping[str, str]]
 
 _KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
-_FIELDS = frozenset({"version", "suite", "environment", "pairs", "defaults", "metrics", "rules"})
+_FIELDS = frozenset({"version", "suite", "environment", "pairs", "unread", "defaults", "metrics", "rules"})
 
 
 class Mark(Struct, frozen=True):

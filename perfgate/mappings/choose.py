@@ -19,8 +19,8 @@ from perfgate.mappings.record_source import PRINTED, printed_cells
 from perfgate.readers import Recognition, Source, recognise
 from perfgate.readers.detection import read_within_limits
 from perfgate.readers.formats import JsonOutline
-from perfgate.readers.records import cells_of
 from perfgate.readers.text import InputFile, clean
+from perfgate.readers.values import cells_of
 from perfgate.rules.syntax.sentence import glob_matches
 
 #: The part of a file that `when` looks at, in bytes.

@@ -18,10 +18,10 @@ from perfgate.mappings.line_patterns import mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
-from perfgate.readers.records import cells_of, csv_rows
+from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import cells_of
 
-#: A longer text gains nothing.
 _LONGEST = 1 << 16
 
 

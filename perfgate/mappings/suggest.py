@@ -19,9 +19,8 @@ from perfgate.mappings.record_source import PRINTED, printed_cells
 from perfgate.mappings.suggested_fields import DraftMetric, MappingDraft, better_of, is_load
 from perfgate.mappings.suggested_tables import of_document, of_records
 from perfgate.mappings.units import NO_UNIT, written_unit
-from perfgate.readers.records import cells_of
 from perfgate.readers.text import InputFile, Source, clean, is_json
-from perfgate.readers.values import unit_of_text
+from perfgate.readers.values import cells_of, unit_of_text
 
 #: The number of lines that are read, and the greatest length of one.
 _MOST_LINES, _LONGEST = 5000, 2000

@@ -169,6 +169,7 @@ class UsualRecords:
             self._samples.count("step", step, line)
             if self._samples.run is not example.run:  # the step began a new run
                 return None
+        self._samples.run.file.coverage.lines.tell(line)
         for (_, _, column), value in zip(example.columns, values, strict=True):
             column.values.append(value)
             if self._step is not None:

@@ -90,8 +90,14 @@ class JsonSource:
 
     def __init__(self, loaded: JsonDocument, line: int = 1, *, columns: bool = True) -> None:
         self.loaded = loaded
+        self.read: set[Path] = set()
         self._line, self._columns = line, columns
         self._waiting: list[tuple[RunBuilder, Severity, str, Path, Key | None]] = []
+
+    @property
+    def lines(self) -> range:
+        """The lines of the file that the document is on."""
+        return range(self._line, self._line + self.loaded.text.count("\n") + 1)
 
     def report(self, run: RunBuilder, severity: Severity, message: str, path: Path, key: Key | None) -> None:
         """Keep a problem until its line is known. Raises OverLimit if there are too many."""
@@ -117,11 +123,12 @@ class RunBuilder:
     def __init__(self, file: InputFile, format_name: str, json: JsonSource | None = None) -> None:
         self.file = file
         self.format = format_name
-        #: The JSON document that paths are in.
         self.json = json
         self.commit: str | None = None
         self.measured: TimeAndPlace | None = None
         self.facts: dict[str, Fact] = {}
+        #: Fields that may be conditions and are no labels.
+        self.unlabelled: dict[str, str] = {}
         #: Series that grow by samples.
         self.columns: dict[Key, Column] = {}
         #: Series that are complete: aggregates, single values, whole lists of samples.
@@ -135,6 +142,18 @@ class RunBuilder:
         self._names: set[Key] = set()
         #: The table that has begun and has no row so far: what it is, and its line.
         self._rowless: tuple[str, int] | None = None
+        self._kept_lines = file.coverage.lines.read
+
+    @property
+    def json(self) -> JsonSource | None:
+        """The JSON document that paths are in."""
+        return self._json
+
+    @json.setter
+    def json(self, source: JsonSource | None) -> None:
+        self._json = source
+        if source is not None:
+            self.file.coverage.add_document(source)
 
     @property
     def has_measured(self) -> bool:
@@ -157,6 +176,8 @@ class RunBuilder:
             self.refuse(column.key, fault, line)
             return
         column.values.append(value)
+        if line in self._kept_lines:
+            self._kept_lines[line] += (value,) if step is None else (value, step)
         if step is not None:
             column.steps.append(step)
 
@@ -167,6 +188,7 @@ class RunBuilder:
             self.refuse(key, fault, at)
             return
         column = self.column(key, unit, per)
+        self.file.coverage.mark(self.json, at, parsed)
         column.values.append(parsed)
         if step is not None:
             column.steps.append(step)
@@ -199,11 +221,21 @@ class RunBuilder:
             steps: the step of each value; empty if the format has no steps.
         """
         numbers, good = measured(values, unit)
+        self._mark_list(values, at)
         bad: list[int] = np.flatnonzero(~good).tolist()
         self.refuse_items(key, [(fault_in(values[index], unit), at(index)) for index in bad[:MAX_FAULTS]], len(bad))
         if good.any():
             numbered = read_only(np.array(steps, np.int64)[good]) if len(steps) else None
             self.finish(Series(key, unit, "samples", read_only(in_base(numbers[good], per)), numbered))
+
+    def _mark_list(self, values: Items, at: Callable[[int], Place]) -> None:
+        """Note that the items of a list were read."""
+        first, last = (at(0), at(len(values) - 1)) if len(values) else (None, None)
+        if isinstance(first, tuple) and isinstance(last, tuple) and first[:-1] == last[:-1] != ():
+            self.file.coverage.mark(self.json, first[:-1], None)  # all of the list
+            return
+        for index, value in enumerate(values):
+            self.file.coverage.mark(self.json, at(index), value)
 
     def refuse_items(self, key: Key, first: Sequence[tuple[str, Place]], count: int) -> None:
         """Report the first items of a list that are left out, with their places; `count` is the number of all."""
@@ -217,6 +249,7 @@ class RunBuilder:
         if fault:
             self.refuse(key, fault, at)
         else:
+            self.file.coverage.mark(self.json, at, parsed)
             self.one_value(key, unit, in_base(parsed, per))
 
     def one_value(self, key: Key, unit: str, value: float, printed_as: str | None = None) -> None:
@@ -275,12 +308,15 @@ class RunBuilder:
 
     def refuse(self, key: Key, why: str, at: Place = None) -> None:
         """Report why a value of this series is left out."""
+        self.file.coverage.mark(self.json, at, None)
         self._refused[key] += 1
         if self._refused[key] <= MAX_FAULTS:
             self.report("error", f"{key}: {why}", at, key)
 
     def say(self, severity: Severity, message: str, at: Place = None, detail: str = "") -> None:
         """Report a problem of the whole run; problems with the same message, whatever their detail, are alike."""
+        if severity == "error" and at:
+            self.file.coverage.mark(self.json, at, None)
         self._said[severity, message] += 1
         if self._said[severity, message] <= MAX_FAULTS:
             self.report(severity, message + detail, at)
@@ -341,6 +377,7 @@ class RunBuilder:
             commit=self.commit,
             measured=self.measured,
             part=part,
+            unlabelled=MappingProxyType(dict(self.unlabelled)),
         )
 
 

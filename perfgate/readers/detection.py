@@ -95,7 +95,8 @@ class Recognition(Struct, frozen=True):
             problems = known if any(self.why == one.message for one in known) else (*known, new)
             return (Run(self.file.name, "unknown", (), tuple(problems)),)
         reader = partial(read_outside, self.found) if self.found.package else import_module(self.found.module).read
-        runs = read_within_limits(self.file, self.found.name, self.why, reader)
+        beside = "" if self.found.package else getattr(import_module(self.found.module), "BESIDE", "")
+        runs = read_within_limits(self.file, self.found.name, self.why, reader, beside)
         tail = b"".join(self.file.last_blocks) if self.found.markers or self.found.hints else b""
         if b"Train Epoch: " not in tail and not _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):
             return runs
@@ -104,7 +105,7 @@ class Recognition(Struct, frozen=True):
 
 
 def read_within_limits(
-    file: InputFile, name: str, why: str, reader: Callable[[InputFile], tuple[Run, ...]]
+    file: InputFile, name: str, why: str, reader: Callable[[InputFile], tuple[Run, ...]], beside: str = ""
 ) -> tuple[Run, ...]:
     """Return the runs of a file, at least one; input beyond a limit is a run with an error.
 
@@ -113,6 +114,7 @@ def read_within_limits(
     name: the format of the runs.
     why: how it was recognised.
     reader: reads the file.
+    beside: a pattern of names of numbers that are no measurements in this format.
     """
     known = file.problems
     try:
@@ -131,7 +133,10 @@ def read_within_limits(
     except OverLimit as over:
         problems = (*known, *over.before[:MAX_FAULTS], over.problem)
         return (Run(file.name, name, (), problems, recognised_by=why),)
-    return tuple(replace(run, recognised_by=why) for run in runs)
+    coverage = (file.coverage.found(file.name, runs, beside),)
+    if fields := file.coverage.fields(runs, file.source.conditions):
+        runs = (replace(runs[0], unlabelled=fields),)
+    return tuple(replace(run, recognised_by=why, coverage=coverage) for run in runs)
 
 
 def read(source: Source, format: str | None = None) -> tuple[Run, ...]:

@@ -195,6 +195,7 @@ class Target(Struct, frozen=True):
     def _checked(self, value: object, path: Place) -> list[float]:
         """Return the number in a list; an empty list, and a problem, if it is not a measurement."""
         numbers, good = measured([value], self.unit)
+        self.run.file.coverage.mark(self.run.json, path, value)
         if not good[0]:
             self.refuse(fault_in(value, self.unit), path)
         return [float(number) for number in numbers[good]]

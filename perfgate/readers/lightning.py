@@ -265,6 +265,7 @@ class _FunctionStats(Struct):
 
 
 def _add(run: RunBuilder, printed: str, labels: Labels, amounts: Mapping[str, Amount], line: int) -> None:
+    run.file.coverage.lines.tell(line)
     key = run.unique(Key.of(printed, **labels), line)
     add_amounts(run, key, "s", amounts, line)
 

@@ -11,6 +11,8 @@ Source: mlcommons/logging `mlperf_logging/mllog` (v0.7 to v5). Times are wall-cl
 | `init_time`, one value | s | `init_stop` - `init_start` |
 | `epoch_time`, `eval_time`, `block_time`, ... | s | `NAME_stop` - `NAME_start`, each one a sample |
 | `throughput` | 1/s | the same, of `tracked_stats` |
+| `tracked_stats.train_step_time`, ... | s | the others of `tracked_stats` whose name ends in `_time` or `_timing` |
+| `tracked_stats.max_memory_usage`, ... | as the name says, else 1 | the others of `tracked_stats` |
 | `eval_accuracy`, `eval_error`, `eval_loss` | 1 | the same |
 
 Qualities of several metrics have the label `metric`: that of the metadata (`FID` and `CLIP`), or the names of an object
@@ -25,6 +27,7 @@ Several processes may log the start of the same interval: it begins with the fir
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -35,12 +38,14 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, mapping
+from perfgate.readers.unmeasured import is_unmeasured
+from perfgate.readers.values import checked, mapping, unit_of_name
 
 NAME = "mlperf"
 TITLE = "an MLPerf training log (:::MLLOG)"
 METRICS = (
-    "`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `eval_accuracy`, ...;"
+    "`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `eval_accuracy`,"
+    " `tracked_stats.train_step_time`, ...;"
     " labelled with `benchmark`, `global_batch_size`, `optimizer`, ..."
 )
 CHECKED = "mlperf_logging 0.7 to 5, from its sources; two published logs"
@@ -119,10 +124,20 @@ def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
     name, _, end = key.rpartition("_")
     if end in ("start", "stop"):  # of any type: some submissions log intervals as points in time
         _interval(run, name, end, event, line)
-    elif key == "tracked_stats" and "throughput" in mapping(event.get("value")):
-        run.sample(Key("throughput"), "1/s", event["value"]["throughput"], line)
+    elif key == "tracked_stats":
+        _stats(run, mapping(event.get("value")), line)
     elif key in _QUALITIES:
         _quality(run, key, event, line)
+
+
+def _stats(run: _LogRun, stats: Mapping[str, Any], line: int) -> None:
+    """Add the statistics that a submission tracks; their names are its own."""
+    for name, value in stats.items():
+        if isinstance(value, int | float) and not is_unmeasured(name):
+            unit, per = ("s", 1.0) if name.endswith(("_time", "_timing")) else unit_of_name(name)
+            is_rate = name == "throughput"
+            key = Key(name if is_rate else f"tracked_stats.{name}")
+            run.sample(key, "1/s" if is_rate else unit, value, line, per=per)
 
 
 def _quality(run: _LogRun, key: str, event: dict[str, Any], line: int) -> None:

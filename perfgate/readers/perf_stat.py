@@ -22,7 +22,8 @@ Numbers after `#` follow from other numbers and are not read: a derived metric o
 (`instructions / cycles`), and perf 6.1 divides by a wrong time in CSV and JSON.
 
 With `-r N` perf prints means: single values. With `-I` each interval is a sample. The labels `cpu`, `socket`, `die`,
-`core` and `node` are those of `-A`, `--per-socket` and so on. One warning names the events that were not counted.
+`core` and `node` are those of `-A`, `--per-socket` and so on. If a file has several commands, each is the label
+`command`. One warning names the events that were not counted.
 """
 
 from __future__ import annotations
@@ -57,8 +58,12 @@ FORMAT = Format(
     hints={",,": r"^[\d.]{1,30},,[a-zA-Z][\w.:/=-]{1,99},\d{1,20},\d{1,3}\.\d\d,"},
     json=("with the 'counter-value' of perf stat", "counter-value", "event"),
 )
+#: Numbers of JSON that follow from the counts, or say how long they were counted.
+BESIDE = "event-runtime|pcnt-running|metric-value|variance"
 
-_TITLE = re.compile(r"Performance counter stats for .{0,4000}:\s*$")
+_TITLE = re.compile(r"Performance counter stats for (.{0,4000}?)(?: \(\d+ runs\))?:\s*$")
+#: The longest command that is a label.
+_LONGEST_COMMAND = 200
 _PLACE = r"(?:(?P<place>(?:CPU|S|N|D|C)\d[\w-]{0,40}) +(?:\d{1,9} +)?)?"
 _COUNT = r"(?P<count><not (?:counted|supported)>|-?[\d.,']{1,40})"
 _ROW = re.compile(
@@ -67,6 +72,8 @@ _ROW = re.compile(
     r" +(?P<event>[A-Za-z][\w.:/=,@{}+-]{0,199})(?:\s+(?:#|\().*)?\s*"
 )
 _TIME = re.compile(r"\s*([\d.,]{1,40})(?: \+- [\d.,]{1,40})? seconds (time elapsed|user|sys)\b.*")
+#: A comma that cannot group thousands, or dots that can only do so.
+_OTHER_LOCALE = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|-?\d{1,3}(?:\.\d{3})*,(?:\d{1,2}|\d{4,})|-?\d{4,},\d+")
 _INTERVAL = re.compile(r"\s*\d{1,12}\.\d{6,9}")
 _CSV_PLACE = re.compile(r"(?:CPU|S|N|D|C)\d[\w-]{0,40}")
 _EVENT = re.compile(r"[A-Za-z][\w.:/=,@{}+-]{0,199}")
@@ -114,8 +121,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
     runs = Runs(lambda: _StatRun(file))
     for line_number, line, _, ended in file.lines():
         text = line.strip()
-        if _TITLE.search(line):
+        if title := _TITLE.search(line):
             runs.banner(line_number)
+            runs.run.unlabelled["command"] = title[1].strip("'")[:_LONGEST_COMMAND]
         elif text.startswith('{"') and text.endswith("}"):
             _json(runs.run, text, line_number)
         elif not (_text(runs.run, line, line_number) or _csv(runs.run, text, line_number) or ended):
@@ -127,19 +135,25 @@ def _text(run: _StatRun, line: str, at: int) -> bool:
     """Read a printed row, and return whether the line is one."""
     if time := _TIME.fullmatch(line):
         name = "time_elapsed" if time[2] == "time elapsed" else f"time_{time[2]}"
-        run.sample(Key(name), "s", time[1].replace(",", ""), at)
+        run.sample(Key(name), "s", _plain(time[1]), at)
+        run.file.coverage.lines.tell(at)
         return True
     found = _ROW.fullmatch(line)
     if found is None:
         return False
     run.is_interval = run.is_interval or found["time"] is not None
     run.count(_labels(found["place"]), found["event"], _plain(found["count"]), found["unit"] or "", at)
+    run.file.coverage.lines.tell(at)  # the rest of the row follows from the counts
     return True
 
 
 def _plain(text: str) -> str:
-    """Return a printed number without the separators of thousands."""
-    return text if text.startswith("<") else text.replace(",", "").replace("'", "")
+    """Return a printed number without the separators of thousands, which are dots in some locales."""
+    if text.startswith("<"):
+        return text
+    if _OTHER_LOCALE.fullmatch(text):  # `39.293.025`, `1.101,01`, `2,008125400`
+        text = text.replace(".", "").replace(",", ".")
+    return text.replace(",", "").replace("'", "")
 
 
 def _labels(place: str | None) -> dict[str, str]:
@@ -175,6 +189,7 @@ def _csv_row(run: _StatRun, cells: list[str], at: int) -> bool:
             run.is_interval = run.is_interval or any(_INTERVAL.fullmatch(cell) for cell in before)
             place = next((cell for cell in before if _CSV_PLACE.fullmatch(cell)), None)
             run.count(_labels(place), rest[2], rest[0], rest[1], at)
+            run.file.coverage.lines.tell(at)
             return True
     return False
 

@@ -278,9 +278,9 @@ def _text(file: InputFile) -> tuple[Run, ...]:
 def _row(run: _TextRun, text: str, line: int, ended: bool) -> bool:
     """Read a row of a table, and return whether more may follow."""
     cells = text.split(None, _CELLS - 1)
-    calls = _CALLS.fullmatch(cells[0])
-    if calls is None:
+    if (calls := _CALLS.fullmatch(cells[0])) is None:
         return run.header is not None
+    run.file.coverage.lines.tell(line)
     if not ended:
         run.say("warning", "the last row is cut off; left out", line)
         return False

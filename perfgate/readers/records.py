@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,15 +11,8 @@ from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import Field
-
-
-def cells_of(line: str, delimiter: str = ",") -> list[str] | None:
-    """Return the cells of a line; None if a quoted cell does not end in it, or text follows a closing quote."""
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        return None
+from perfgate.readers.unlabelled import differences, mixed, unlabelled_fields
+from perfgate.readers.values import Field, cells_of
 
 
 def csv_rows(
@@ -38,6 +30,7 @@ def csv_rows(
         cells = cells_of(line.strip("\r\n"), delimiter)
         if cells and is_header(cells):
             header, begun = cells, begun or number
+            run.file.coverage.lines.headers[number] = header, delimiter
         elif not header or not line.strip():
             continue
         elif not ended:
@@ -77,9 +70,30 @@ class RecordRuns:
     def __init__(self, file: InputFile, format_name: str) -> None:
         self._file, self._format = file, format_name
         self._runs: list[tuple[RunBuilder, set[Hashable]]] = []
+        #: The fields of the first record with each conditions.
+        self._first: dict[Hashable, dict[str, str]] = {}
 
-    def run_of(self, record: Hashable, json: JsonSource | None = None) -> RunBuilder:
-        """Return the run that this record belongs to; None is a record that cannot be read, which is a run alone."""
+    def run_of(
+        self, record: Hashable, json: JsonSource | None = None, fields: Mapping[str, Any] | None = None
+    ) -> RunBuilder:
+        """Return the run that this record belongs to; None is a record that cannot be read, which is a run alone.
+
+        A record with equal conditions and unequal `fields` that may be conditions is an error.
+        """
+        run = self._run_of(record, json)
+        if not fields:
+            return run
+        known = self._file.source.conditions
+        own = {name: value for name, value in unlabelled_fields(fields) if name not in known}
+        first = self._first.setdefault(record, own)
+        if names := differences(first, own):
+            problem = mixed(names[0], first[names[0]], own[names[0]], "a record before", self._file.name)
+            run.report(problem.severity, problem.message, None)
+        about = f" with {record}" if len(self._first) > 1 else ""  # fields of a sweep are compared load by load
+        run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
+        return run
+
+    def _run_of(self, record: Hashable, json: JsonSource | None) -> RunBuilder:
         for run, known in self._runs if record is not None else ():
             if record not in known:
                 known.add(record)

@@ -34,7 +34,7 @@ FORMATS: tuple[Format, ...] = (
     Format(name='llama-bench', module='perfgate.readers.serving.llama_bench', markers={'t/s |': '^[ \\t>]*\\| model +\\|.{0,400}\\| +test +\\| +t/s \\|', ',avg_ts,': '^build_commit,.{0,900},avg_ts,'}, json=('of llama-bench', 'avg_ts|*.avg_ts', 'n_gen|*.n_gen', 'build_commit|*.build_commit')),
     Format(name='inferencex', module='perfgate.readers.serving.inferencex', json=('of InferenceX', 'tput_per_gpu|*.tput_per_gpu', 'conc|*.conc', 'precision|*.precision')),
     Format(name='pytorch-hud', module='perfgate.readers.benchmarks.pytorch_hud', keys='benchmark_values'),
-    Format(name='vllm', module='perfgate.readers.vllm', keys='completed|avg_latency|elapsed_time|benchmark_values'),
+    Format(name='vllm', module='perfgate.readers.vllm', keys='completed|avg_latency|elapsed_time|tput_per_gpu|benchmark_values'),
     Format(name='mlperf-inference', module='perfgate.readers.serving.loadgen', markers={'MLPerf Results Summary': '', '"loadgen_version"': ':::MLLOG \\{"key": "loadgen_version"', '"mlperf::logging"': ':::MLLOG \\{"key": "\\w{1,99}", .{0,300}?"namespace": "mlperf::logging"'}),
     Format(name='mlperf', module='perfgate.readers.mlperf', markers={':::MLLOG': ''}),
     Format(name='nccl-tests', module='perfgate.readers.nvidia.nccl_tests', markers={'algbw': '#[ \\t]{1,99}size[ \\t].{0,300}\\balgbw[ \\t]+busbw', 'algo throughput: ': 'algo throughput: \\S{1,40} bps, \\S{1,40} Gbps'}, json=('of nccl-tests results', 'results.*.size', 'results.*.out_of_place|results.*.in_place')),

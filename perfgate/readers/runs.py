@@ -16,6 +16,7 @@ from perfgate.core.outlines import joined_outlines
 from perfgate.core.wording import plural
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import rank_in_name
+from perfgate.readers.unlabelled import as_sweep
 
 #: How many starts of runs a message names.
 _STARTS_NAMED = 20
@@ -62,10 +63,12 @@ class Runs(Generic[AnyBuilder]):
         more = f" and {len(starts) - _STARTS_NAMED} more" if len(starts) > _STARTS_NAMED else ""
         lines = ", ".join(map(str, starts[:_STARTS_NAMED])) + more
         message = f"this file has {len(self._begun)} runs; new runs begin at line {lines}"
-        for run, _ in self._begun if starts else ():
+        is_sweep = len({tuple(sorted(run.unlabelled.items())) for run, _ in self._begun}) == len(self._begun)
+        for run, _ in self._begun if starts and not is_sweep else ():
             run.say("warning", message, starts[0])  # the same in each run, so that a check says it once
         several = len(self._begun) > 1
-        return tuple(run.run(part if several else None) for part, (run, _) in enumerate(self._begun, 1))
+        found = [run.run(part if several else None) for part, (run, _) in enumerate(self._begun, 1)]
+        return as_sweep(found, self.run.file.source.conditions)
 
 
 def are_apart(runs: Sequence[Run]) -> bool:

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
+from perfgate.readers.coverage import FileCoverage
 from perfgate.readers.file_parts import FileParts
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class InputFile:
         self.limits = limits = source.limits
         #: What is wrong with the bytes and lines so far; complete after the file has been walked.
         self.problems: list[Problem] = []
+        self.coverage = FileCoverage()
         self._stream = self._text_blocks()
         self._head: deque[bytes] = deque()
         #: The last two blocks of the text that was read so far.
@@ -203,6 +205,7 @@ class InputFile:
                 else:
                     after = number + text.count(b"\n") + 1
                     others, numbers = text, range(number, after)
+                self.coverage.lines.keep(others, numbers)
                 begins = any(mark in others for mark in marks)
                 if begins and not wide:
                     skipped = clean(before.decode("utf-8", "replace"))
@@ -218,6 +221,7 @@ class InputFile:
             while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
                 yield from _last(piece, number, words)
+        self.coverage.lines.keep(rest, (number,))
         yield from _last(rest, number, ("", *words) if wide else words)
 
     def _hand_out(self, found: list[Line], taken: TakenLines | None, after: int) -> Iterator[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -28,6 +29,14 @@ class Field(NamedTuple):
     metric: str
     unit: str
     per: float = 1.0
+
+
+def cells_of(line: str, delimiter: str = ",") -> list[str] | None:
+    """Return the cells of a line; None if a quoted cell does not end in it, or text follows a closing quote."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return None
 
 
 def number(text: str) -> float | None:

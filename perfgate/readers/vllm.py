@@ -9,6 +9,8 @@ SGLang's `bench_serving.py` writes the same names (since 2024-11). The percentil
 | metric | unit | printed as |
 |---|---|---|
 | `mean_ttft`, `median_tpot`, `std_itl`, `p99_e2el`, ... | s | the same with `_ms`, in ms |
+| the same | s | the same without `_ms`, in s: InferenceX writes them so |
+| `median_intvty`, `tput_per_gpu`, ... | 1/s | the same, of InferenceX |
 | `duration`, `avg_latency`, `elapsed_time` | s | the same, in s |
 | `request_throughput`, `output_throughput`, `total_token_throughput`, `request_goodput`, ... | 1/s | the same |
 | `completed`, `failed`, `concurrency`, `rtfx`, `accept_length`, `spec_decode_acceptance_length`, ... | 1 | the same |
@@ -39,7 +41,7 @@ from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.json_files import documents
 from perfgate.readers.records import RecordRuns, labels_of
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.values import mapping, number_of
 
 NAME = "vllm"
 TITLE = "vLLM benchmark results (JSON)"
@@ -55,6 +57,7 @@ _ALWAYS = (
     ("completed", "duration", "median_ttft_ms"),
     ("avg_latency", "latencies"),
     ("elapsed_time", "requests_per_second", "tokens_per_second"),
+    ("tput_per_gpu", "median_ttft"),  # InferenceX
 )
 
 
@@ -68,10 +71,15 @@ def _outline(outline: JsonOutline) -> str | None:
     return None
 
 
-FORMAT = Format(NAME, __name__, keys="completed|avg_latency|elapsed_time|benchmark_values", outline=_outline)
+FORMAT = Format(
+    NAME, __name__, keys="completed|avg_latency|elapsed_time|tput_per_gpu|benchmark_values", outline=_outline
+)
+#: The size of the load, and the counts behind the acceptance rate.
+BESIDE = r"total_\w*tokens\w*|spec_decode_\w+_tokens|spec_decode_per_position\w+"
 
 _IN_MS = re.compile(r"([\w.]+)_ms")
-_RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s)")
+_IN_S = re.compile(r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)")
+_RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)")
 _SECONDS = ("duration", "avg_latency", "elapsed_time")
 _COUNTS = (
     *("completed", "failed", "max_concurrent_requests", "concurrency", "rtfx"),
@@ -102,7 +110,7 @@ def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None
         fields = _pytorch_fields(member) if is_pytorch else member
         labels = labels_of(file, NAME, fields)
         name = mapping(member.get("metric")).get("name")
-        run = runs.run_of((labels, name) if is_pytorch and isinstance(name, str) else labels, source)
+        run = runs.run_of((labels, name) if is_pytorch and isinstance(name, str) else labels, source, member)
         if number == 0:
             run.report_json_faults()
         if is_pytorch:
@@ -133,8 +141,13 @@ def _add_pytorch(run: RunBuilder, record: Mapping[str, Any], labels: Labels, pat
 
 
 def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path) -> None:
+    duration = number_of(result.get("duration"))
     for name, value in result.items():
-        _add_number(run, name, value, labels, (*path, name))
+        if _IN_S.fullmatch(name) and number_of(value) > duration:
+            why = f"{value} has no unit, and is longer than the benchmark, which took {duration:g} s; left out"
+            run.refuse(Key(name, labels), why, (*path, name))
+        else:
+            _add_number(run, name, value, labels, (*path, name))
     load = f" with {show_labels(labels)}" if labels else ""
     if result.get("completed") == 0:
         run.say("error", "no request was completed", detail=load)
@@ -159,7 +172,8 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
 def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path) -> None:
     """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
     in_ms = _IN_MS.fullmatch(name)
-    unit = "s" if in_ms or name in _SECONDS else "1/s" if _RATE.fullmatch(name) else None
+    in_s = name in _SECONDS or _IN_S.fullmatch(name)
+    unit = "s" if in_ms or in_s else "1/s" if _RATE.fullmatch(name) else None
     unit = "1" if name in (*_COUNTS, _PERCENT) else unit
     if unit and value is not None and not isinstance(value, list | dict):
         per = 1000 if in_ms else 100 if name == _PERCENT else 1

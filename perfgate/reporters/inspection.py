@@ -25,6 +25,7 @@ from perfgate.core.wording import (
     without_commands,
 )
 from perfgate.reporters.plain_json import encode, problem
+from perfgate.words.coverage_words import coverage_line
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"
@@ -74,6 +75,7 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "environment": dict(run.environment),
         "series": [_series(summary) for summary in run.series],
         "problems": [problem(found) for found in run.problems],
+        **({"coverage": run.coverage} if run.coverage else {}),
     }
 
 
@@ -149,6 +151,7 @@ def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool, *, verbos
     if run.trace:
         lines += _trace_lines(run.trace, ascii_only=ascii_only)
     lines += ["", *problems] if problems else []
+    lines += ["", coverage_line(run.coverage)] if run.coverage and run.series else []
     return "\n".join(lines) + "\n"
 
 

@@ -125,6 +125,8 @@ def render(report: Report) -> str:
         document |= documents(report.causes)
     if report.identical:
         document["identical"] = True
+    if report.coverage is not None:
+        document["coverage"] = report.coverage
     if report.unknown_facts:
         document["unknown_facts"] = report.unknown_facts
     if report.fact_changes:

@@ -29,6 +29,7 @@ from perfgate.core import (
     UnruledChange,
     Verdict,
 )
+from perfgate.core.coverage import Coverage
 from perfgate.core.details import FactChange, ReportDetails
 from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import JsonDocument, Path, load_json
@@ -83,6 +84,7 @@ class _ReportDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     causes: tuple[CauseDocument, ...] = ()
     cause_summary: CauseSummary | None = None
     identical: bool = False
+    coverage: Coverage | None = None
 
 
 def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
@@ -201,6 +203,7 @@ def _report(form: _ReportDocument) -> Report:
         fact_changes=form.fact_changes,
         causes=from_documents(form.causes, form.cause_summary),
         identical=form.identical,
+        coverage=form.coverage,
     )
 
 

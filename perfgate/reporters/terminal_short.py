@@ -11,7 +11,7 @@ from perfgate.core import Report
 from perfgate.core.wording import plural
 from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.reporters.terminal_parts import INDENT, bar, style_of, write_answer, write_policy, write_problems
-from perfgate.words import answer, cause_words, in_short
+from perfgate.words import answer, cause_words, coverage_words, in_short
 from perfgate.words.in_short import ShortLine
 from perfgate.words.undo import undo
 
@@ -34,6 +34,8 @@ def write(page: Page, report: Report) -> None:
     write_policy(page, report)
     page.paragraph(in_short.unruled(report), "dim")
     page.paragraph(answer.what_else(report))
+    for line in coverage_words.unread(report):
+        page.paragraph(line, "dim")
     step = in_short.next_step(report)
     if step.text:
         page.blank()

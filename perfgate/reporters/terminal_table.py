@@ -21,7 +21,7 @@ from perfgate.reporters.terminal_parts import (
     write_policy,
     write_problems,
 )
-from perfgate.words import answer, numbers
+from perfgate.words import answer, coverage_words, numbers
 
 #: Up to this many passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
@@ -80,7 +80,7 @@ def _write_notices(page: Page, report: Report) -> None:
     for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=INDENT if i else 0)
     page.paragraph(answer.what_else(report))
-    for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts)):
+    for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts), *coverage_words.unread(report)):
         page.paragraph(line, "dim")
 
 

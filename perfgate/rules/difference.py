@@ -16,6 +16,7 @@ Detail = tuple[ChangeKind, str]
 
 _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
 _PAIRS = ("refuse", None, "accept")
+_UNREAD = ("error", "warn", "ignore")
 #: Settings whose values have an order, from the mildest to the strictest.
 _ORDERED: tuple[tuple[str, Callable[[Settings], str | None], tuple[str | None, ...]], ...] = (
     ("severity", lambda settings: settings.severity, ("warning", "error")),
@@ -50,10 +51,15 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
     if old.identity != new.identity:
         message = f"changes the identity of an environment: {', '.join(old.identity)} → {', '.join(new.identity)}"
         found.append(PolicyChange("changes", None, None, message, at))
-    if old.pairs != new.pairs:
-        kind: ChangeKind = "loosens" if _PAIRS.index(new.pairs) > _PAIRS.index(old.pairs) else "tightens"
-        message = f"{kind} pairs: {old.pairs or 'default'} → {new.pairs or 'default'}"
-        found.append(PolicyChange(kind, None, None, message, at))
+    for name, order, before_after in (
+        ("pairs", _PAIRS, (old.pairs, new.pairs)),
+        ("unread", _UNREAD, (old.unread, new.unread)),
+    ):
+        first, last = map(order.index, before_after)
+        if first != last:
+            kind: ChangeKind = "loosens" if last > first else "tightens"
+            words = " → ".join(value or "default" for value in before_after)
+            found.append(PolicyChange(kind, None, None, f"{kind} {name}: {words}", at))
     if old.mappings != new.mappings:
         found.append(_of_mappings(old, new, at))
     if _described(old) != _described(new):

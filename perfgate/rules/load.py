@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, fact_text
+from perfgate.core.coverage import UnreadPolicy
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.yaml import Path, YamlDocument, load_document
 from perfgate.rules.ruleset import (
@@ -140,8 +141,10 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     problems += [Problem("error", _TWO_MODELS.format(models[0].at), one.at) for one in models[1:]]
     identities = [(loader.document, loader.identity) for loader in loaders if loader.identity]
     choices = [(loader.document, loader.pairs) for loader in loaders if loader.pairs]
+    unreads = [(loader.document, loader.unread) for loader in loaders if loader.unread]
     given: Sequence[tuple[YamlDocument, object]]
-    for name, key, given in (("identity", "environment", identities), ("pairs", "pairs", choices)):
+    settings = ("identity", "environment", identities), ("pairs", "pairs", choices), ("unread", "unread", unreads)
+    for name, key, given in settings:
         if len({value for _, value in given}) > 1:
             message = f"the files of one suite have different values of `{name}`: write the same value in each"
             problems.append(Problem("error", message, given[-1][0].location((key,))))
@@ -150,8 +153,8 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     conditions = tuple(dict.fromkeys(name for loader in loaders for name in loader.measured_under))
     renames = {old: new for loader in loaders for old, new in loader.renames.items()}
     model = models[0] if models else None
-    found = Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files, pairs, conditions, renames, model=model)
-    return found, problems
+    known = metrics, identity, files, pairs, conditions, unreads[0][1] if unreads else "warn", renames
+    return Ruleset(loaders[0].suite, tuple(rules), *known, model=model), problems
 
 
 class _FileLoader(Struct):
@@ -165,6 +168,7 @@ class _FileLoader(Struct):
     identity: tuple[str, ...] = ()
     pairs: PairsChoice | None = None
     measured_under: tuple[str, ...] = ()
+    unread: UnreadPolicy | None = None
     renames: dict[str, str] = field(default_factory=dict)
     model: TrainedModel | None = None
     rules: list[Rule] = field(default_factory=list)
@@ -199,7 +203,7 @@ class _FileLoader(Struct):
                     self.load_rule(item, ("rules", index), ("rules", index, "assert"), base)
         if not self.problems:
             self.identity, self.pairs = tuple((data.get("environment") or {}).get("identity", ())), data.get("pairs")
-            self.measured_under = tuple(data.get("conditions", ()))
+            self.measured_under, self.unread = tuple(data.get("conditions", ())), data.get("unread")
             self.renames = data.get("renames", {})
 
     def fail(self, message: str, path: Path, start: int = 0, end: int | None = None) -> None:

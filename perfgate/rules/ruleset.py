@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
+from perfgate.core.coverage import UnreadPolicy
 from perfgate.core.units import NUMBER, Quantity
 from perfgate.rules.syntax.sentence import (
     ChangeClause,
@@ -197,6 +198,8 @@ class Ruleset(Struct, frozen=True):
     pairs: PairsChoice | None = None
     #: The names of more fields of results that are conditions; `core.conditions` has the others.
     conditions: tuple[str, ...] = ()
+    #: What to do about numbers of a file that its reader does not read.
+    unread: UnreadPolicy = "warn"
     #: The new name of each renamed metric, by its old one: the history joins them.
     renames: Mapping[str, str] = field(default_factory=dict)
     #: The mappings of files of the team's own tools, from `perfgate.yaml`.

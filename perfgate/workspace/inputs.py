@@ -21,6 +21,7 @@ from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
 from perfgate.readers.file_parts import FileParts, NotInParts
 from perfgate.readers.not_recognised import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
+from perfgate.readers.unlabelled import with_mixed_refused
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import (
     CHUNK,
@@ -116,7 +117,7 @@ def read_runs(
             seen[one.content] = one.runs[0].source
     if earlier is not None:
         earlier[:] = found
-    return tuple(run for one in found for run in one.runs)
+    return with_mixed_refused([run for one in found for run in one.runs])
 
 
 def _unknown_format(format: str, mappings: Sequence[FileMapping]) -> Refused:

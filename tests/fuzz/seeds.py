@@ -114,6 +114,14 @@ FORMATS: dict[str, tuple[str | bytes, ...]] = {
         "90.0,100,2,50.0,50.0,1,99,5.0,k\n10.0,10,2,5.0,5.0,1,9,0.5,\"f<int, 2>\"\n",
         '[{"Time (%)": 1.0, "Total Time (ns)": 5, "Instances": 1, "Name": "k"}]',
     ),
+    "recording": (
+        '{"schema":"perfgate.recording/1","environment":{"gpu":"H200"}}\n'
+        '{"metric":"forward","unit":"s","values":[0.5,0.25],"steps":[1,2]}\n',
+    ),
+    "torch-trace": (
+        '{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 1, "dur": 9},\n'
+        '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 2, "dur": 5, "tid": 1}]}',
+    ),
     "ncu": (
         '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'
         '"Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'

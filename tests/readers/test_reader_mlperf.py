@@ -40,6 +40,7 @@ VALUES = {
     "eval_time": [0.705],
     "eval_accuracy": [0.375],
     "throughput": [5154.25],
+    "tracked_stats.epoch_time": [3.0],
 }
 
 
@@ -54,6 +55,7 @@ def test_a_log():
         "eval_time": ("samples", "s"),
         "eval_accuracy": ("samples", "1"),
         "throughput": ("samples", "1/s"),
+        "tracked_stats.epoch_time": ("samples", "s"),
     }
 
 

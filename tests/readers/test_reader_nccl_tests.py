@@ -132,7 +132,10 @@ def test_values_that_cannot_be_true_are_refused(text):
 
 def test_a_cut_row_is_left_out():
     run = run_of(TABLE[: TABLE.index("195.00")])
-    assert said(run) == ["train.log:12: warning: the last row is cut off; left out"]
+    assert said(run) == [
+        "train.log:12: warning: the last row is cut off; left out",
+        "train.log:9: error: the table is cut off: it has 1 of the 31 sizes, and no average at its end",
+    ]
     assert len(values_of(run)) == 6
 
 

@@ -67,11 +67,16 @@ def test_programs_in_one_file_are_runs():
     assert [values_of(run)["time_elapsed"] for run in runs] == [[5.48], [5.48]]
 
 
+def test_separators_of_other_locales():
+    text = TEXT.replace("1,234,567,890", "1.234.567.890").replace("5,421.98", "5.421,98")
+    assert values_of(run_of(text)) == values_of(run_of(TEXT))
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         (TEXT.replace("5,421.98", "5.421,98,0.1.2"), "task-clock: '5.421980.1.2' is not a number"),
-        (TEXT.replace("1,234,567,890", "1.234.567.890"), "cycles:u: '1.234.567.890' is not a number"),
+        (TEXT.replace("1,234,567,890", "1.234.567.89"), "cycles:u: '1.234.567.89' is not a number"),
         ('{"counter-value" : "1", "unit" : "", "event" : 5}\n', "a record cannot be read"),
     ],
 )

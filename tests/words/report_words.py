@@ -27,9 +27,10 @@ from perfgate.core import (
 )
 from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect
 from perfgate.core.causes import Cause, CauseKind, CauseReport
+from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.details import FactChange
 from perfgate.core.verdicts import UnruledChange
-from perfgate.words import answer, attribution_words, cause_words, in_short, numbers
+from perfgate.words import answer, attribution_words, cause_words, coverage_words, in_short, numbers
 from perfgate.words.undo import undo
 
 CHANGE = Verdict(
@@ -228,6 +229,13 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.unruled, "", replace(REPORT, unruled=(UNRULED, replace(UNRULED, share=None)), unruled_count=2))
     yield say(answer.unruled, "more", replace(REPORT, unruled=(UNRULED,), unruled_count=9))
     yield say(answer.unknown_facts, "", REPORT)
+    some = Coverage(812, (Unread("tracked_stats.train_step_time", 175), Unread("loss", 1)), is_estimate=True)
+    yield say(coverage_words.coverage_line, "all", Coverage(1204))
+    yield say(coverage_words.coverage_line, "some", some)
+    yield say(coverage_words.unread_names, "many", Coverage(0, tuple(Unread(f"m{i}", 2) for i in range(9))))
+    yield say(coverage_words.coverage, "unknown", REPORT)
+    yield say(coverage_words.unread, "all", replace(REPORT, coverage=Coverage(1204)))
+    yield say(coverage_words.unread, "some", replace(REPORT, coverage=some))
     yield say(answer.unknown_facts, "only passes", replace(REPORT, verdicts=(PASSED,)))
     driver = FactChange("driver", ("550.54", "555.1"), ("560.28",), claimed=False)
     changes = (driver, *(FactChange(f"f{i}", ("a" * (70 if i == 0 else 1),), ("b",), claimed=True) for i in range(12)))

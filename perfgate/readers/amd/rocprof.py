@@ -72,6 +72,8 @@ FORMAT = Format(
     signature=(rb"SQLite format 3\0.{0,60000}?rocpd_kernel", "as an SQLite database with 'rocpd_kernel'"),
     json=("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=["),
 )
+#: What JSON says about the machine and the program.
+BESIDE = "agents|code_objects|kernel_symbols|host_functions|operation|correlation_id|strings|thread_id"
 
 _API = re.compile(r"(?:__)?hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
 _STATISTICS = (

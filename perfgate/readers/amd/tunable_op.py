@@ -13,8 +13,8 @@ from __future__ import annotations
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
-from perfgate.readers.records import cells_of
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import cells_of
 
 NAME = "tunable-op"
 TITLE = "results of PyTorch's TunableOp (`tunableop_results*.csv`)"

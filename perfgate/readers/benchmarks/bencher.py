@@ -38,6 +38,8 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="|".join((*_MEASURES, "lower_value")), outline=_outline)
+#: What is no measurement, or follows from what is read.
+BESIDE = "lower_value|upper_value"
 
 _UNITS = {
     "latency": ("s", 1e9),

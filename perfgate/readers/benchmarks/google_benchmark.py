@@ -40,6 +40,8 @@ FORMAT = Format(
         "benchmarks.*.real_time|benchmarks.*.run_type|benchmarks.*.error_occurred",
     ),
 )
+#: The complexity that was fitted to several sizes.
+BESIDE = "rms|(?:cpu|real)_coefficient"
 
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")

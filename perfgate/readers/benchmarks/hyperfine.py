@@ -29,6 +29,8 @@ CHECKED = "hyperfine 1.15.0: a file that it wrote"
 FORMAT = Format(
     NAME, __name__, json=("with the 'command' of hyperfine", 'results.*.command="', "results.*.mean|results.*.times")
 )
+#: What is no measurement, or follows from what is read.
+BESIDE = "mean|stddev|median|min|max"
 
 
 def read(file: InputFile) -> tuple[Run, ...]:

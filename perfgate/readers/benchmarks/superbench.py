@@ -56,6 +56,8 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="reduce_op|.*/return_code.*|node", outline=_outline)
+#: What is no measurement, or follows from what is read.
+BESIDE = r".*return_code.*"
 
 _RANK = re.compile(r"(.{1,400}):(\d{1,6})")
 _CODE = re.compile(r"(.{1,400})/return_code")
@@ -94,6 +96,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for line, text in _documents(file):
         loaded = load_json(text, file.name, file.limits, finite=False)
         source = JsonSource(loaded, line)
+        if loaded.problems:
+            file.coverage.lines.keep(text.encode(), (line,))
         for problem in loaded.problems:
             run.say(problem.severity, problem.message, source.moved(problem.at))
         if not loaded.problems:
@@ -148,6 +152,7 @@ def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
         raw = mapping(benchmark.get("raw_data"))
         for metric, values in mapping(benchmark.get("result")).items():
             each = values if isinstance(values, list) else [values]
+            run.file.coverage.mark(run.json, (index, "result", metric), values)
             for number, value in enumerate(each):
                 key = Key(f"{name}/{number}/{metric}" if len(each) > 1 else f"{name}/{metric}")
                 steps = _steps(raw.get(metric), number)

@@ -208,6 +208,7 @@ class CommsSummary:
             run.say("error", "a row of the comms logger cannot be read", number)
             return
         run.table_row()
+        run.file.coverage.lines.tell(number)
         op, caller = self._collective.groups()
         printed = dict(zip(self._columns, cells, strict=True))
         count = printed.get("Count", "")
@@ -264,6 +265,7 @@ class FlopsSummary:
         power = _PREFIXES[prefix]
         column = run.column(key, unit, 1.0, found[1])
         # the power is appended to the digits, so the number is exact
+        run.file.coverage.mark(None, number, float(text))
         column.values.append(float(text) * 10.0**power if "e" in text else float(f"{text}e{power}"))
         column.steps.append(self._step)
 

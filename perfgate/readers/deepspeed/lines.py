@@ -144,6 +144,7 @@ def add_iteration(run: RunBuilder, record: str, step: int, line: int, *, leave: 
         if fault:
             run.refuse(Key(metric), fault, line)
             continue
+        run.file.coverage.mark(None, line, value)
         column = run.column(Key(metric), unit, per, found[1])
         column.values.append(value)
         column.steps.append(step)

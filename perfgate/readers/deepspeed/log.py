@@ -63,6 +63,7 @@ FORMAT = Format(
         "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
     },
 )
+BESIDE = "RunningAvgSamplesPerSec"
 
 _BEFORE_STEPS = ("memory.", "collective.")
 

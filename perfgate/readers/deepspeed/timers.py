@@ -199,7 +199,8 @@ class Timers:
         good = [(name, text) for name, text, fault in fields if not fault]
         if good:
             table = self.table(rank, tuple(name for name, _ in good))
-            table.values.extend(float(text) for _, text in good)
+            table.values.extend(values := [float(text) for _, text in good])
+            self._run.file.coverage.mark(None, number, *values)
             table.steps.append(step)
             table.records.append(self.records)
             self.records += 1

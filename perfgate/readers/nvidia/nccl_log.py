@@ -11,6 +11,7 @@ from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.launchers import without_prefix, without_tags
+from perfgate.readers.nvidia import nccl_whole as whole
 from perfgate.readers.nvidia.all_reduce_bench import BENCH_WORDS, AllReduceBench
 from perfgate.readers.nvidia.nccl_values import NcclValue, add_values, varying_details
 from perfgate.readers.records import RecordRuns
@@ -20,7 +21,7 @@ from perfgate.readers.values import number
 NAME = "nccl-tests"
 _WORDS = (
     *("algbw", "(GB/s)", "_perf", "nThread", "NCCL_", "Using devices"),
-    *("#  Rank", "#   Rank", "Avg bus bandwidth", "Out of bounds", " failure ", "  "),
+    *("#  Rank", "#   Rank", "Reducing maxBytes", "Avg bus bandwidth", "Out of bounds", " failure ", "  "),
 )
 _HEADER = re.compile(r"#\s*(size\b.{0,300}\balgbw\b.*)")
 _UNITS = re.compile(r"#\s*(\(B\).*)")
@@ -43,7 +44,6 @@ _VARIABLE = re.compile(r"\b(NCCL_[A-Z0-9_]{1,60})=(\S{1,60})")
 #: The number of printed units in one s, or in one B/s.
 _PER_SECOND = {"(ns)": 1e9, "(us)": 1e6, "(ms)": 1e3, "(s)": 1.0}
 _PER_BYTE = {"(GB/s)": 1e-9, "(MB/s)": 1e-6}
-METRIC_OF_COLUMN = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "busbw": "busbw"}
 
 
 class _Section(Struct, eq=False):
@@ -58,6 +58,12 @@ class _Section(Struct, eq=False):
     values: list[NcclValue] = field(default_factory=list)
     average: tuple[str, int] | None = None
     is_over: bool = False
+    #: What was announced: the sizes, and the line of the test.
+    sizes: whole.Announced | None = None
+    rows: int = 0
+    announced: int = 0
+    #: The beginning of a row that a message of NCCL whole.interrupted, and its line.
+    open_row: tuple[str, int] | None = None
     ranks: int = 0
     gpus: list[tuple[str, int]] = field(default_factory=list)
     #: Errors: message, line and detail.
@@ -92,6 +98,8 @@ class NcclLog:
             elif self._section(tag).header and _ROW.match(without_prefix(text)):
                 self.other.say("warning", "the last row is cut off; left out", at)
         self.bench.finish(self.other)
+        for section in self.sections:
+            _whole(section)
         tables = [section for section in self.sections if section.header or section.average]
         if not tables:
             for section in self.sections:
@@ -133,8 +141,7 @@ class NcclLog:
 
     def _line(self, number: int, line: str, tag: str) -> None:
         section = self._section(tag)
-        if section.header and _ROW.match(text := without_prefix(line)):
-            section.values += _row(section, number, text.split())
+        if section.header and self._row(section, number, without_prefix(line)):
             return
         if found := _HEADER.search(line):
             if section.header and section.is_over:
@@ -149,8 +156,26 @@ class NcclLog:
             section = self.current[tag]
         self._fact(section, number, line)
 
+    def _row(self, section: _Section, number: int, text: str) -> bool:
+        """Read a row, or a part of one; return whether the line is one."""
+        if section.open_row and whole.is_rest(text) and len(text.split()) < len(section.header):
+            begun, number = section.open_row
+            section.open_row, text = None, f"{begun} {text}"
+        if not _ROW.match(text):
+            return False
+        _end_row(section)
+        if (before := whole.interrupted(text)) is not None:
+            section.open_row = (before, number)
+            return True
+        section.values += _row(section, number, text.split())
+        section.rows += 1
+        return True
+
     def _fact(self, section: _Section, number: int, line: str) -> None:
         """Take what a line says about the program of a section, or of the next one."""
+        section.sizes = whole.announced(line, number, section.sizes) or section.sizes
+        if "Collective test starting" in line:
+            section.announced = number
         if found := _UNITS.search(line):
             section.units = re.findall(r"\([^)]{1,20}\)", found[1])
         elif found := _RANK.search(line):
@@ -209,6 +234,24 @@ def _note(section: _Section, message: str, line: int, detail: str) -> None:
     section.errors.append((message, line, detail))
 
 
+def _end_row(section: _Section) -> None:
+    """Report a row whose end did not come."""
+    if section.open_row:
+        _note(section, "a row is whole.interrupted by a message of NCCL", section.open_row[1], ": its end is missing")
+    section.open_row = None
+
+
+def _whole(section: _Section) -> None:
+    """Report a table that ends before its last announced size, or did not come."""
+    _end_row(section)
+    sizes = section.sizes
+    if section.announced and not section.header:
+        _note(section, "a test was announced, and has no table", section.announced, f": {section.name}")
+    elif sizes is not None and section.header and section.rows < sizes.count and section.average is None:
+        rows = f": it has {section.rows} of the {sizes.count} sizes, and no average at its end"
+        _note(section, "the table is cut off", section.line, rows)
+
+
 def _report(run: RunBuilder, section: _Section) -> None:
     for message, line, detail in section.errors:
         run.say("error", message, line, detail)
@@ -234,33 +277,22 @@ def _finish(
 def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
     """Yield the numbers of one row. The header has the columns time, algbw, busbw and #wrong for each place."""
     header = section.header
-    blank = _blank(header, cells)
-    if len(cells) + len(blank) < len(header):
+    blank = whole.blank_columns(header, cells)
+    if len(cells) + len(blank) < len(header) or (len(cells) > len(header) and not whole.has_numbers(header, cells)):
         detail = f": {len(cells)} cells, but the header has {len(header)}"
+        if len(cells) + len(blank) >= len(header):
+            detail = ": words are where the header has numbers"
         if len(section.errors) <= 2 * MAX_FAULTS:
             _note(section, "a row cannot be read", line, detail)
         return
     for name in blank:
         cells.insert(header.index(name), "")
-    first = next((at for at, name in enumerate(header) if name in METRIC_OF_COLUMN), len(cells))
+    first = next((at for at, name in enumerate(header) if name in whole.METRIC_OF_COLUMN), len(cells))
     row = {name: cell for name, cell in zip(header[:first], cells, strict=False) if cell}
     starts = [at for at, name in enumerate(header) if name in ("time", "cputime")]
     for start, end, place in zip(starts, [*starts[1:], len(header)], ("out", "in"), strict=False):
         columns = {header[at]: cells[at] for at in range(start, end)}
         wrong = (number(columns.get("#wrong", "")) or 0) > 0
-        for name, metric in METRIC_OF_COLUMN.items():
+        for name, metric in whole.METRIC_OF_COLUMN.items():
             if name in columns:
                 yield NcclValue(cells[0], row, place, metric, columns[name], section.per(metric), line, wrong)
-
-
-def _blank(header: Sequence[str], cells: Sequence[str]) -> list[str]:
-    """The columns redop and root that are blank in a row; empty if other cells are missing."""
-    optional = [name for name in ("redop", "root") if name in header]
-    missing = len(header) - len(cells)
-    if not 0 < missing <= len(optional) or len(cells) < 5:
-        return []
-    if missing == len(optional):
-        return optional if number(cells[3]) is not None else []
-    if number(cells[3]) is not None:  # the root
-        return ["redop"]
-    return ["root"] if "." in cells[4] else []

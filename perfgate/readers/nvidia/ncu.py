@@ -26,10 +26,9 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
 from perfgate.readers.nvidia.nsys_tables import cells_before_cut
-from perfgate.readers.records import cells_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile, clean
-from perfgate.readers.values import fault_of
+from perfgate.readers.values import cells_of, fault_of
 
 NAME = "ncu"
 TITLE = "Nsight Compute CSV (`ncu --csv`), details or raw page"
@@ -198,6 +197,7 @@ class _Profile(RunBuilder):
         if fault or text is None:
             self.refuse(key, fault or "not a number; left out", value.line)
         else:
+            self.file.coverage.lines.tell(value.line)
             column.values.append(scale.to_base(float(text)))
 
     def run(self, part: int | None = None) -> Run:

@@ -164,6 +164,7 @@ class _Reports:
                 run.refuse(key, f"{statistic}: {fault}", number)
             elif plain:
                 # Division by 1000 is exact; multiplication by 0.001 is not.
+                run.file.coverage.mark(None, number, float(plain))
                 aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
         if name == metric:
             run.aggregate(key, table.unit, aggregate)

@@ -83,6 +83,10 @@ _MLFLOW = frozenset({"experiments", "runs", "metrics"})
 _FILE_STORE = "log with MLFLOW_TRACKING_URI=file:./mlruns, and give the folder metrics of the run"
 
 
+#: Other tables with measurements.
+_MEASURED = re.compile(r"CUPTI_ACTIVITY_KIND_|GPU_METRICS|GENERIC_EVENTS|NET_|MPI_|NVTX_COUNTER|CU(?:DNN|BLAS)_")
+
+
 class _Export(RunBuilder):
     def __init__(self, document: InputFile) -> None:
         super().__init__(document, "nsys")
@@ -102,6 +106,9 @@ class _Export(RunBuilder):
             self._collect(_SETS, "memcpy", ((start, end, "[CUDA memset]", *rest) for start, end, *rest in rows))
         if _RANGES in database.tables:
             self._collect(_RANGES, "range", _ranges(database))
+        for table in database.others:
+            if _MEASURED.match(table):
+                self.file.coverage.leave(table)
         self._keep(database)
         if _GPUS in database.tables:
             names = {name for (name,) in database.rows(_GPUS, ("name",)) if isinstance(name, str)}

@@ -30,7 +30,7 @@ from statistics import median, stdev
 from msgspec import Struct, field
 
 from perfgate.core.units import UNITS
-from perfgate.readers.records import cells_of
+from perfgate.readers.values import cells_of
 
 #: The reports that are read, and the first part of their metrics. `calls` is `api` or `os`, depending on the names.
 KINDS = {

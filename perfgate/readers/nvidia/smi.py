@@ -41,6 +41,8 @@ FORMAT = Format(
         "NVSMI LOG=": "",
     },
 )
+#: The memory that a card has.
+BESIDE = "Total"
 
 #: The names of `dmon`, of `--query-gpu` and of `-q` for the same metric.
 _NAMES = {

@@ -124,6 +124,7 @@ class _Recording(RecordedRun):
         if not values or len(steps) != len(values):
             self.say("error", "a series has no values, or another number of steps than values", number)
             return
+        self.file.coverage.lines.tell(number)
         column = self.column(key, unit.base, per)
         for value, step in zip(values, steps, strict=True):
             if is_possible(self, key, value, unit, number):

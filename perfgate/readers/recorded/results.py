@@ -258,6 +258,7 @@ def _add(run: RunBuilder, written: SeriesForm, lists: Sequence[Numbers] | AllNum
 
 def is_possible(run: RunBuilder, key: Key, number: float, unit: Unit, at: Place) -> bool:
     """Return whether a number can be a measurement; it is refused if not."""
+    run.file.coverage.mark(run.json, at, number)
     possible = math.isfinite(number) and (unit.base != "s" or number >= 0)
     if not possible:
         run.refuse(key, f"{number} {unit.symbol} is not a measurement; left out", at)

@@ -48,7 +48,7 @@ _END = re.compile(r"\s*(?:\S{1,60}\s+)?={20,}\s*")
 _ROW = re.compile(r"(?:.*?[\]|>] ?)?\s*([A-Z][\w ().,%/-]{1,60}):\s+([^\s:]{1,40})(?:\s.*)?")
 _ARGUMENTS = re.compile(r"\b(?:Namespace|ServerArgs)\((.*)")
 _ARGUMENT = re.compile(r"(\w{1,60})=(?:'([^']{0,300})'|([^\s,'()\[\]]{1,100}))")
-_RATE = re.compile(r"Traffic request rate: (\S{1,40})")
+_BEFORE = re.compile(r"(Traffic request rate|Maximum request concurrency|Burstiness factor): (\S{1,40})")
 #: Times: `Mean TTFT (ms)`, `P99.9 E2E Latency (ms)`, `Max ITL (ms)`.
 _TIME = re.compile(r"(Mean|Median|Std|Max|Min|P\d{1,2}(?:\.\d{1,3})?) ([\w -]{1,30}) \(ms\)")
 _TIMES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2el": "e2el", "e2e latency": "e2e_latency"}
@@ -72,6 +72,7 @@ _CONDITIONS = {
     "Traffic request rate": "request_rate",
     "Maximum request concurrency": "max_concurrency",
     "Max request concurrency": "max_concurrency",
+    "Burstiness factor": "burstiness",
     "Backend": "backend",
 }
 _UNSET = ("not", "None", "trace")
@@ -102,8 +103,8 @@ class _Log:
     def _before(self, line: str) -> None:
         if "Namespace(" in line and (found := _ARGUMENTS.search(line)):
             self.arguments = {name: quoted or plain for name, quoted, plain in _ARGUMENT.findall(found[1])}
-        elif rate := _RATE.search(line):
-            self.arguments["request_rate"] = rate[1]
+        elif found := _BEFORE.search(line):
+            self.arguments[_CONDITIONS[found[1]]] = _plain(found[2])
 
     def close(self, *, ended: bool) -> None:
         """Add the open block to the run that it belongs to."""

@@ -52,6 +52,8 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="request_start_ns|input_config", outline=_outline)
+#: The sum of the requests, whose mean is read.
+BESIDE = r"(?:\w+\.)?sum"
 
 _NOT_METRICS = ("min_request_timestamp", "max_response_timestamp")
 

@@ -53,7 +53,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for index, benchmark in enumerate(benchmarks if isinstance(benchmarks, list) else ()):
         record = mapping(benchmark)
         labels = _conditions(file, mapping(loaded.data), record)
-        _benchmark(runs.run_of(labels, source), record, labels, ("benchmarks", index))
+        _benchmark(runs.run_of(labels, source, record), record, labels, ("benchmarks", index))
     if loaded.problems or not benchmarks:
         run = runs.run_of(None, source)
         run.report_problems()
@@ -80,6 +80,7 @@ def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, pl
             unit, per = ("s", 1.0) if name in _SECONDS else unit_of_name(name)
             to = Target(run, Key(name.removesuffix("_ms"), labels), unit, per)
             statistics = {**successful, **mapping(successful.get("percentiles"))}
+            run.file.coverage.mark(run.json, (*place, "metrics", name, "successful", "percentiles"), None)
             if successful.get("count") != 0:
                 to.statistics(statistics, (*place, "metrics", name, "successful"))
     totals = mapping(metrics.get("request_totals"))

@@ -35,6 +35,8 @@ CHECKED = "InferenceX's sources of 2026-08: a file that its script wrote"
 FORMAT = Format(
     NAME, __name__, json=("of InferenceX", "tput_per_gpu|*.tput_per_gpu", "conc|*.conc", "precision|*.precision")
 )
+#: Whether the power was measured.
+BESIDE = "power_valid"
 
 _UNITS = (
     (re.compile(r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)"), "s"),

@@ -44,6 +44,8 @@ FORMAT = Format(
     },
     json=("of llama-bench", "avg_ts|*.avg_ts", "n_gen|*.n_gen", "build_commit|*.build_commit"),
 )
+#: Statistics of the samples, and settings.
+BESIDE = r"(?:avg|stddev)_[nt]s|build_number|cpu_strict|fit_\w+"
 
 #: Columns of the Markdown, as the other forms name them.
 _COLUMNS = {

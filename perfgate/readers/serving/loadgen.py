@@ -20,8 +20,9 @@ Source: mlcommons/inference 6.0 `loadgen/results.cc`, `loadgen/logging.h`, `load
 | `samples_per_second`, `completed_samples_per_second`, `scheduled_samples_per_second` | 1/s | the same |
 | `tokens_per_second`, `completed_tokens_per_second`, `qps_with_loadgen_overhead` | 1/s | the same |
 
-Latencies are aggregates, all others one value. `scenario` is a label, and a condition. A result that is INVALID is an
-error, which gives the reason if the log has one; so is a log without a result. A run for accuracy has no performance.
+Latencies are aggregates, all others one value. `scenario` and `target_qps` are labels, and conditions; so is `sut` if
+it differs in a log. A result that is INVALID is an error, which gives the reason if the log has one; so is a log
+without a result. A run for accuracy has no performance.
 """
 
 from __future__ import annotations
@@ -96,6 +97,9 @@ class _Result(Struct):
     rates: dict[str, tuple[object, int]] = field(default_factory=dict)
     latencies: dict[str, dict[str, tuple[object, int]]] = field(default_factory=dict)
     scenario: str = ""
+    #: What was measured, and the load that was asked for.
+    sut: str = ""
+    target_qps: str = ""
     mode: str = ""
     valid: bool | None = None
     reason: str = ""
@@ -107,6 +111,8 @@ class _LogRun(RunBuilder):
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         self.result = _Result()
+        #: The line of the title of a summary, and whether its last part came.
+        self.begun, self.ended = 0, False
 
     @property
     def has_measured(self) -> bool:
@@ -116,7 +122,9 @@ class _LogRun(RunBuilder):
     def run(self, part: int | None = None) -> Run:
         """Return the finished run."""
         result = self.result
-        labels = labels_of(self.file, NAME, {"scenario": result.scenario})
+        load = {"scenario": result.scenario, "target_qps": result.target_qps}
+        self.unlabelled |= {"sut": result.sut} if result.sut else {}
+        labels = labels_of(self.file, NAME, load)
         for name, (value, line) in result.rates.items():
             self.value(Key(name, labels), "1/s", value, line)
         for name, statistics in result.latencies.items():
@@ -128,6 +136,8 @@ class _LogRun(RunBuilder):
                 else:
                     found[statistic] = parsed / 1e9
             self.aggregate(Key(name, labels), "s", found)
+        if self.begun and not self.ended:
+            self.say("error", "the summary is cut off: it does not end with the parameters of the test", self.begun)
         if result.valid is False:
             self.say("error", "the result is INVALID", result.line, f": {result.reason}" if result.reason else "")
         elif result.valid is None and (result.rates or result.latencies):
@@ -147,7 +157,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _detail(runs, line.partition(_WORD)[2].strip(), number)
         elif _TITLE in line:
             runs.banner(number)
-            runs.run.result.begun = number
+            runs.run.result.begun = runs.run.begun = number
+        elif "Test Parameters Used" in line:
+            runs.run.ended = True
         elif found := _ROW.fullmatch(line):
             _summary(runs.run.result, found[1], found[2], number)
     return runs.finish()
@@ -157,6 +169,10 @@ def _summary(result: _Result, name: str, text: str, line: int) -> None:
     """Read one row of the summary."""
     if name == "Scenario":
         result.scenario = text
+    elif name == "SUT name":
+        result.sut = text
+    elif name == "target_qps":
+        result.target_qps = text
     elif name == "Mode":
         result.mode = text
     elif name == "Result is":
@@ -190,6 +206,10 @@ def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
     result = runs.run.result
     if key == "effective_scenario":
         result.scenario = str(value)
+    elif key == "sut_name":
+        result.sut = str(value)
+    elif key == f"effective_{result.scenario.lower()}_target_qps" or key == "effective_target_qps":
+        result.target_qps = f"{value:g}" if isinstance(value, int | float) else str(value)
     elif key == "effective_test_mode":
         result.mode = str(value)
     elif key == "result_validity":

@@ -46,7 +46,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for source in documents(file):
         record = mapping(source.loaded.data)
         labels = labels_of(file, "vllm", record)
-        run = runs.run_of(labels if record and not source.loaded.problems else None, source)
+        run = runs.run_of(labels if record and not source.loaded.problems else None, source, record)
         run.report_problems()
         add_fields(run, _FIELDS, ((name, value, (name,)) for name, value in record.items()), labels)
         if record.get("completed") == 0:

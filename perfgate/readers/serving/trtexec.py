@@ -57,6 +57,8 @@ FORMAT = Format(
     },
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
+#: What is no measurement, or follows from what is read.
+BESIDE = r"(?:start|end)\w+Ms"
 
 _SUMMARY = "=== Performance summary ==="
 _TIMES = {
@@ -83,6 +85,16 @@ _OLD_VALUES = {
     "walltime": "Total Host Walltime",
     "total compute time": "Total GPU Compute Time",
 }
+#: What the load was, in the command: `--shapes=input:8x3x224x224`.
+_ARGUMENT = re.compile(r"--(shapes|batch|onnx|uff|loadEngine|streams|infStreams)=(\S+)")
+_LOADS = {
+    "shapes": "shapes",
+    "batch": "batch_size",
+    "streams": "streams",
+    "infStreams": "streams",
+    **dict.fromkeys(("onnx", "uff", "loadEngine"), "model"),
+}
+_LONGEST = 200
 _VALUES = {
     "Throughput": ("throughput", "1/s"),
     "Total Host Walltime": ("host_walltime", "s"),
@@ -126,10 +138,12 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
     run = runs.run
     if "&&&& RUNNING" in line:
         runs.banner(number)
+        for name, value in _ARGUMENT.findall(line):
+            runs.run.unlabelled[_LOADS[name]] = value[:_LONGEST]
     elif _SUMMARY in line:
         runs.banner(number)
         if runs.run is not run:
-            runs.run.facts, runs.run.labels = dict(run.facts), run.labels
+            runs.run.facts, runs.run.labels, runs.run.unlabelled = dict(run.facts), run.labels, dict(run.unlabelled)
         runs.run.begun = number
     elif found := _ROW.fullmatch(line):
         _times(run, Key(_TIMES[found[1]], run.labels), found[2], number)

@@ -55,6 +55,11 @@ class Amount(Struct, frozen=True):
     times: float = 1.0
 
     @property
+    def printed(self) -> float | None:
+        """The number as printed."""
+        return number(self.text)
+
+    @property
     def value(self) -> float:
         """The number in base units; NaN if the text is not a number."""
         if "e" in self.text.lower():

@@ -146,6 +146,7 @@ class OpTable:
             elif not column.fits(cell):
                 why = f"{cell!r} is not in a unit of {column.kind}; left out"
                 self._run.refuse(self._key(name, column), why, number)
+        self._run.file.coverage.mark(None, number, *(amount.printed for amount in found.values()))
         first = header.devices[:1]
         read = {column: amount for column, amount in found.items() if not column.device or [column.device] == first}
         self._keep(name, printed, read, number)

@@ -89,6 +89,8 @@ def read(document: InputFile) -> tuple[Run, ...]:
     tables.finish()
     run = RunBuilder(document, "torch-trace")
     _say_faults(run, file, tables)
+    for category, count in (+tables.left).items():
+        document.coverage.leave(f"events of {category}", count)
     _add_facts(run, file)
     mode = document.source.trace_mode
     make = SeriesMaker(tables, mode, _rank(run, file))

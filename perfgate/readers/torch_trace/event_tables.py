@@ -5,7 +5,7 @@ A device event costs 65 bytes, a runtime call 25 and a host range 21. Each name 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,6 +95,7 @@ class EventTables:
     #: (line, description) of the first impossible events, and the number of all of them.
     refused: list[tuple[int, str]] = field(default_factory=list)
     refused_count: int = 0
+    left: Counter[str] = field(default_factory=Counter)
     host_pieces: Pieces = field(default_factory=Pieces)
     runtime_pieces: Pieces = field(default_factory=Pieces)
     device_pieces: Pieces = field(default_factory=Pieces)
@@ -117,7 +118,7 @@ class EventTables:
             self._add(chunk, chunk.exact())
 
     def _add(self, chunk: Chunk, events: Sequence[Event]) -> None:
-        kinds = EventsByCategory().sort(events)
+        kinds = (sorter := EventsByCategory()).sort(events)
         self._add_memory(kinds.pop(("instant", 0), ()))
         rows = {kind: [event for event in found if event.ph == "X"] for kind, found in kinds.items()}
         # Convert all times before any event is stored: Inexact must leave the tables unchanged.
@@ -126,6 +127,7 @@ class EventTables:
             kind: (nanoseconds([event.ts for event in found]), nanoseconds([event.dur for event in found]))
             for kind, found in rows.items()
         }
+        self.left += sorter.left
         refused: list[Event] = []
         for (table, kind), found in rows.items():
             start, duration = times[table, kind]

@@ -101,6 +101,7 @@ def _append(tables: EventTables, part: EventTables) -> None:
     tables.collectives += [replace(one, row=one.row + tables.kernel_count) for one in part.collectives]
     tables.collective_ids += [(int(host[name]), external) for name, external in part.collective_ids]
     tables.kernel_count += part.kernel_count
+    tables.left += part.left
     tables.allocation_count += part.allocation_count
     for peak, size in part.memory.items():
         tables.memory[peak] = max(size, tables.memory.get(peak, size))

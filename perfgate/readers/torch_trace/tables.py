@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -130,12 +130,20 @@ class Collective(Struct, frozen=True):
     event: Event
 
 
+#: Categories that measure the profiler, or show ranges of the host once more.
+_BESIDE = ("trace", "gpu_user_annotation", "overhead")
+#: The most categories that are not kept and are told of.
+_MOST_CATEGORIES = 1000
+
+
 class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
     """Maps a category to the function that stores its events; None for a category that is not kept."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sorted: dict[_Kind, list[Event]] = defaultdict(list)
+        #: The number of events with a duration that are not kept, by category.
+        self.left: Counter[str] = Counter()
 
     def __missing__(self, category: Any) -> Callable[[Event], object] | None:
         name = category.lower() if isinstance(category, str) else ""
@@ -150,4 +158,6 @@ class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
         for event in events:
             if put := self[event.cat]:
                 put(event)
+            elif event.ph == "X" and event.dur and len(self.left) < _MOST_CATEGORIES:
+                self.left[str(event.cat)] += str(event.cat).lower() not in _BESIDE
         return self.sorted

@@ -152,6 +152,7 @@ class Scalars:
             self.run.refuse(key, f"{fault}{detail}", place)
             return
         self._last[name] = step
+        self.run.file.coverage.mark(None, place, parsed)
         column = self.run.column(key, unit, per)
         column.values.append(parsed)
         column.steps.append(max(step, 0))

@@ -97,14 +97,19 @@ def _event(scalars: Scalars, event: bytes, number: int) -> None:
 
 
 def _value(scalars: Scalars, message: bytes, step: int, number: int) -> None:
-    tag, found = "", None
+    tag, found, is_number = "", None, False
     for field, value in fields(message):
         if field == 1:
             tag = text_of(value)
         elif field == 2:
             found = number_of_bytes(value)
+        elif field == 5:  # a histogram
+            is_number = True
         elif field == 8:
-            found = _tensor(message_of(value))
+            tensor = message_of(value)
+            found, is_number = _tensor(tensor), any(one == 1 and kind in _CONTENT for one, kind in fields(tensor))
+    if found is None and tag and is_number:
+        scalars.run.file.coverage.leave(tag)
     if found is not None and tag:
         scalars.add(tag, found, step, f"record {number}")
 

@@ -43,6 +43,8 @@ FORMAT = Format(NAME, __name__, signature=(rb":W&B\xe1\xbe", "with ':W&B'"))
 
 MAGIC = b":W&B\xe1\xbe"
 _BLOCK, _HEAD = 1 << 15, 7
+#: The field of a record with the metrics of the system.
+_SYSTEM = 7
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 
@@ -55,6 +57,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
             for field, value in fields(record):
                 if field == 2:
                     _history(scalars, message_of(value), f"record {number}")
+                elif field == _SYSTEM:
+                    file.coverage.leave("metrics of the system")
         except DamagedError as damage:
             run.say("error", f"record {number} is damaged: {damage}; left out")
     return (run.run(),)

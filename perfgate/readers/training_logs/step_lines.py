@@ -93,6 +93,7 @@ class StepLog:
             return
         column = self.run.column(key, unit, per, printed_as)
         column.values.append(value)
+        self.run.file.coverage.mark(None, self._line, value)
         column.steps.append(self._step)
 
     def add_known(self, fields: Iterable[tuple[str, str]], known: Mapping[str, Field], prefix: str = "") -> None:

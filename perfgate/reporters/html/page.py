@@ -21,7 +21,7 @@ from perfgate.reporters.bisect_text import estimate, notes, percent, short, summ
 from perfgate.reporters.html import sections, what_changed
 from perfgate.reporters.html.canvas import Canvas, canvas
 from perfgate.reporters.html.plots import sweeps
-from perfgate.words import answer, cause_words, numbers
+from perfgate.words import answer, cause_words, coverage_words, numbers
 
 #: The longest name, path or message, in characters.
 _LONGEST_TEXT = 2_000
@@ -54,7 +54,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.globals.update(answer=answer, numbers=numbers, sections=sections, plural=plural)
-    environment.globals.update(causes=cause_words, pictures=what_changed)
+    environment.globals.update(causes=cause_words, coverage=coverage_words, pictures=what_changed)
     environment.globals.update(format_change=format_change, format_number=format_number)
     environment.globals.update(format_value=format_value, format_confidence=format_confidence)
     environment.filters["picture"] = Markup

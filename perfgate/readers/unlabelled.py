@@ -1,0 +1,120 @@
+"""Fields of results that may be conditions and are no labels: what the load was, as far as nobody knows it.
+
+A field that is constant within each repetition, and differs between repetitions, is a condition. Two results that
+differ in one are no repetitions: they are refused, with the field, until it is among the `conditions` of the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from perfgate.core import Key, Problem, Run
+from perfgate.core.conditions import TABLE
+from perfgate.core.runs import Location
+from perfgate.readers.unmeasured import is_unmeasured
+from perfgate.readers.values import number
+
+_DEEPEST, _MOST, _LONGEST = 3, 200, 80
+#: Names of what differs from run to run without changing the load, or belongs to the machine.
+_NO_CONDITION = re.compile(
+    r"(?:\w+_)?(?:date|time|timestamp|ts|id|ids|uuid|run|runs|job|trial|experiment|name|title|description|comment|notes?"
+    r"|message|errors?|outputs?|texts?|prompts?|files?|filename|path|dir|directory|folder|url|uri|host|hostname|user|email"
+    r"|port|pid|rank|seed|commit|sha|hash|branch|status|logs?|start|end|created|index|idx|step|steps|iterations?|epochs?"
+    r"|count|repeat|repetition|round|attempt|version|checkpoint|cli_command|driver|python|platform|os|machine|node|tags?|schema|unit|group|fullname)"
+    r"|(?:commit|machine|system|gpu|cpu|host|python|cuda|torch|env|environment|software|hardware|git|build)\w*"
+)
+_NO_VALUE = re.compile(r"\d{4}-\d\d-\d\d.*|[0-9a-fA-F-]{7,64}|https?://.*|[~/.]?/.*|[A-Z]:\\.*|\d{8}[-_]\d+.*")
+#: Of the whole numbers, these are conditions for sure.
+_SIZES = re.compile(r"(?:num|n|max)_\w*|\w*(?:_size|_len|_length|batch|shape|parallel|concurrency|degree)|[tpde]p")
+#: Conditions have labels, or do not matter (the number of requests at a given rate).
+_KNOWN = {name for fields in TABLE.values() for one in fields for name in one.names}
+
+
+def unlabelled_fields(record: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a record that may be conditions, with their values."""
+    for name, value in list(record.items())[:_MOST]:
+        plain = re.sub(r"\W+", "_", name).lower()
+        if _NO_CONDITION.fullmatch(plain) or f"{before}{name}" in _KNOWN:
+            continue
+        if isinstance(value, dict) and depth < _DEEPEST:
+            yield from unlabelled_fields(value, f"{before}{name}.", depth + 1)
+        elif (
+            isinstance(value, bool)
+            or _is_word(value)
+            or (isinstance(value, int) and _SIZES.fullmatch(plain) and is_unmeasured(name))
+        ):
+            yield f"{before}{name}", str(value)
+
+
+def _is_word(value: object) -> bool:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST:
+        return False
+    return number(value) is None and not _NO_VALUE.fullmatch(value)
+
+
+def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Return the fields that both have with other values."""
+    return sorted(name for name in one.keys() & other.keys() if one[name] != other[name])
+
+
+def with_mixed_refused(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return runs that are given as repetitions, with an error for the first that differs in an unlabelled field."""
+    first = next((run for run in runs if run.unlabelled), None)
+    for at, run in enumerate(runs):
+        if first is None or run.format != first.format or run.source == first.source:
+            continue  # the reader has compared the runs of one file
+        if names := differences(first.unlabelled, run.unlabelled):
+            problem = mixed(names[0], first.unlabelled[names[0]], run.unlabelled[names[0]], first.name, run.source)
+            changed = replace(run, problems=(*run.problems, problem))
+            return (*runs[:at], changed, *runs[at + 1 :])
+    return tuple(runs)
+
+
+def mixed(name: str, before: str, here: str, where: str, source: str, line: int | None = None) -> Problem:
+    """Return the error about a field that differs between repetitions."""
+    message = f"{name} is {here} here and {before} in {where}, so these are no repetitions of one measurement"
+    step = f"judge them apart, or make it a label: write `conditions: [{name}]` in the rules"
+    return Problem("error", f"{message}: {step}", Location(source, line))
+
+
+def as_sweep(runs: Sequence[Run], more: Collection[str] = ()) -> tuple[Run, ...]:
+    """Return the runs of one file with the fields in which they differ as labels.
+
+    The n-th run with equal fields belongs to the n-th run, so three commands of one file are one run with three series
+    of each metric. Fields that the table of conditions has for the format, and `more`, are labels in any case.
+    """
+    every = [*dict.fromkeys(name for run in runs for name in run.unlabelled)]
+    names = [name for name in every if len({run.unlabelled.get(name, "") for run in runs}) > 1]
+    always = {field.label for field in TABLE.get(runs[0].format, ())} if runs else set[str]()
+    names += [name for name in every if name not in names and (name in always or name in more)]
+    if not names:
+        return tuple(runs)
+    found: list[Run] = []
+    seen: list[set[tuple[str, ...]]] = []
+    for run in runs:
+        own = tuple(run.unlabelled.get(name, "") for name in names)
+        at = next((at for at, known in enumerate(seen) if own not in known), len(seen))
+        labelled = _labelled(run, {name: value for name, value in zip(names, own, strict=True) if value})
+        if at == len(seen):
+            seen.append({own})
+            found.append(labelled)
+        else:
+            seen[at].add(own)
+            one = found[at]
+            problems = (*one.problems, *(problem for problem in labelled.problems if problem not in one.problems))
+            found[at] = replace(one, series=(*one.series, *labelled.series), problems=problems)
+    return tuple(replace(run, part=at if len(found) > 1 else None) for at, run in enumerate(found, 1))
+
+
+def _labelled(run: Run, labels: Mapping[str, str]) -> Run:
+    def own(key: Key) -> Key:
+        return Key.of(key.metric, **{**labels, **dict(key.labels)})
+
+    series = tuple(replace(one, key=own(one.key)) for one in run.series)
+    problems = tuple(replace(one, key=own(one.key)) if one.key else one for one in run.problems)
+    left = {name: value for name, value in run.unlabelled.items() if name not in labels}
+    return replace(run, series=series, problems=problems, unlabelled=left)

@@ -1,0 +1,177 @@
+"""The numbers in lines of text that nobody read.
+
+Lines that differ in their digits only are alike. Of each kind some lines are kept, and the reader's values are compared
+with the numbers in them. What is left over is a measurement if it has a name or a unit, and is no setting:
+
+    step 10 | loss: 2.5 | step_time: 0.51 s          loss and step_time
+    Loading weights took 3.2 seconds                  Loading weights took
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from msgspec import Struct, field
+
+from perfgate.readers.unmeasured import is_unmeasured
+from perfgate.readers.values import cells_of, number
+
+#: Of each kind of line, so many are kept.
+_EXAMPLES = 4
+#: The most kinds of lines; others are not examined.
+_KINDS = 2000
+#: Blocks at the beginning of a file are examined whole; then one of so many.
+_WHOLE, _EVERY = 4, 16
+_LONGEST_LINE, _LONGEST_NAME = 4000, 60
+_DIGITS = b"0123456789. \t\r"
+
+_NUMBER = re.compile(
+    r"(?<![\w.\-:/])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d.:]*\d)"
+    r"(?:[ \t]?(?P<unit>[A-Za-zµμ%°][\w/%²µ]{0,20}))?"
+)
+#: Dates, times of day, versions, addresses, hashes, places in programs.
+_NO_NUMBERS = re.compile(
+    r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
+    r"|\b\d+\.\d+\.\d+[\w.+-]*|0x[0-9a-fA-F]+|(?<![.\w])(?=\d*[a-f])[0-9a-f]{12,}\b|\b[\w./-]+\.\w{1,4}:\d+"
+)
+#: The name of a number without words before it, as in the rows of a table.
+_NAMELESS = "rows of numbers"
+#: What ends the words before a name.
+_PARTS = re.compile(r"[,;|{}\[\]<>]|\s-\s|: (?=\S* *\S)")
+#: What is between the name of a number and the number, or before the name.
+_BESIDE_NAMES = " \t.,;:=|-+(#@[]{}<>\"'*~"
+#: Words of names and units that measure.
+_MEASURES = re.compile(
+    r"(?:^|[_\W])(?:n|u|µ|μ|m)?s(?:ec(?:onds?)?)?(?:$|[_\W])|second|latenc|time|throughput|bandwidth|elapsed|duration|took"
+    r"|/s\b|per.?sec|it/s|qps|rps|tok(?:ens?)?/|flop|(?:^|[_\W])[kmgt]i?b(?:$|[_\W])|bytes|memory|percentile|\bp\d\d\b|%|loss|util",
+    re.IGNORECASE,
+)
+
+
+#: The unit of a number whose column has a name: it measures, whatever the name is.
+_IN_COLUMN = "%"
+
+
+class _Kind(Struct):
+    """Lines that are alike: how many they are, and some of them with their numbers."""
+
+    count: int = 0
+    examples: dict[int, str] = field(default_factory=dict)
+
+
+class UnreadLines:
+    """The lines of a file: kept while they are read, examined at the end."""
+
+    def __init__(self) -> None:
+        #: The numbers that were read in each line that is kept.
+        self.read: dict[int, list[float]] = {}
+        self.is_estimate = False
+        #: The header of each table of cells with a separator, by the line that it is on.
+        self.headers: dict[int, tuple[Sequence[str], str]] = {}
+        self._kinds: dict[bytes, _Kind] = {}
+        self._blocks = 0
+
+    def keep(self, text: bytes, numbers: Sequence[int]) -> None:
+        """Keep some lines of a block, before the reader gets them."""
+        self._blocks += 1
+        weight = 1 if self._blocks <= _WHOLE else _EVERY
+        if weight > 1 and self._blocks % _EVERY:
+            self.is_estimate = True
+            return
+        lines = text.split(b"\n")
+        bare = text.translate(None, _DIGITS).split(b"\n")
+        for at, line, letters in zip(numbers, lines, bare, strict=False):
+            kind = self._kinds.get(letters)
+            if kind is None:
+                if len(self._kinds) >= _KINDS or len(letters) == len(line):
+                    continue
+                kind = self._kinds[letters] = _Kind()
+            kind.count += weight
+            if len(kind.examples) < _EXAMPLES and len(line) <= _LONGEST_LINE:
+                kind.examples[at] = line.decode("utf-8", "replace")
+                self.read[at] = []
+
+    def tell(self, line: int) -> None:
+        """Take it from the reader that nothing in a line is left."""
+        self.read.pop(line, None)
+
+    def found(self, known: Callable[[], Collection[str]], beside: str, spoken: Collection[range]) -> Counter[str]:
+        """Return the names of the numbers that were not read, with how many there are.
+
+        Parameters
+        ----------
+        known: returns the numbers of the runs without a line, by `digits`; asked only if needed.
+        beside: a pattern of names that are no measurements.
+        spoken: lines that are examined elsewhere.
+        """
+        counts: Counter[str] = Counter()
+        of_runs: Collection[str] | None = None
+        for kind in self._kinds.values():
+            left: list[list[str]] = []
+            for at, text in kind.examples.items():
+                read = self.read.get(at)
+                if read is None or not (read or _MEASURES.search(text)) or any(at in lines for lines in spoken):
+                    continue
+                names = _left(self._numbers_in(at, text), read, (), beside)
+                if names:
+                    of_runs = known() if of_runs is None else of_runs
+                    names = _left(self._numbers_in(at, text), read, of_runs, beside)
+                left.append(names)
+                if read and not names:  # so the reader knows such lines
+                    left = []
+                    break
+            usual = sorted(left, key=len)[len(left) // 2] if left else []  # one may be read by coincidence
+            for name in usual:
+                counts[name] += kind.count
+        return counts
+
+    def _numbers_in(self, at: int, line: str) -> Iterable[tuple[str, bool, str, str]]:
+        """Return the numbers in a line; in a row of cells each has the name of its column."""
+        header, separator = self.headers.get(max((one for one in self.headers if one < at), default=0), ((), ","))
+        cells = cells_of(line.strip("\r\n"), separator) or [] if header else []
+        if not cells or len(cells) != len(header):
+            return numbers_in(line)
+        row = [(name.strip(), cell.strip()) for name, cell in zip(header, cells, strict=True)]
+        return [(name, True, cell, _IN_COLUMN) for name, cell in row if number(cell) is not None]
+
+
+def _left(
+    numbers: Iterable[tuple[str, bool, str, str]], read: Sequence[float], known: Collection[str], beside: str
+) -> list[str]:
+    """Return the names of those numbers of a line that were not read and are measurements."""
+    rest = Counter(map(digits, read))
+    found: list[tuple[str, bool, bool]] = []
+    is_partly_read = bool(read)
+    for name, is_named, printed, unit in numbers:
+        own = digits(float(printed.replace(",", "")))
+        if rest[own]:
+            rest[own] -= 1
+        elif unit == "percentile":
+            continue  # `99.9 percentile latency: 5 ms`
+        elif own in known and "." in printed:
+            is_partly_read = True
+        elif own not in known and not is_unmeasured(name, beside):
+            has_unit = bool(_MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")))
+            found.append((name, has_unit, is_named or ("." in printed and unit != "%")))
+    return [name for name, has_unit, is_told in found if (is_told if is_partly_read else has_unit)]
+
+
+def numbers_in(line: str) -> Iterator[tuple[str, bool, str, str]]:
+    """Yield the name of each number in a line, whether the name is its own (`loss: 2.5`), its text, and its unit."""
+    line = _NO_NUMBERS.sub(" ", line)
+    end, last = 0, ""
+    for found in _NUMBER.finditer(line):
+        words = line[end : found.start()].rstrip()
+        name = _PARTS.split(words.rstrip(_BESIDE_NAMES).removesuffix("(ms"))[-1].strip(_BESIDE_NAMES).lstrip(")% ")
+        is_name = any(letter.isascii() and letter.isalpha() for letter in name)
+        last = " ".join(name.split()[-4:])[-_LONGEST_NAME:] if is_name else last
+        last = last or found["unit"] or _NAMELESS
+        yield last, is_name and words.rstrip("\"'([ ")[-1:] in (":", "="), found["number"], found["unit"] or ""
+        end = found.end()
+
+
+def digits(value: float) -> str:
+    """Return a number without its power of ten, so that it is the same in ms and in s."""
+    return f"{abs(value):.7e}"[:9].rstrip("0").rstrip(".")

@@ -1,0 +1,47 @@
+"""Runs of one file that differ in a field: a label where it is known, else an error."""
+
+import json
+
+from reading import errors, run_of, runs_of, values_of
+
+PERF = " Performance counter stats for '{}':\n\n      {} msec task-clock\n\n      {} seconds time elapsed\n\n"
+TRT = "&&&& RUNNING TensorRT.trtexec [v10] # trtexec --onnx=m.onnx --shapes=x:{}x3\n[I] === Performance summary ===\n"
+SERVE = "Maximum request concurrency: {}\n============ Serving Benchmark Result ============\n"
+SGLANG = {"backend": "sglang", "completed": 100, "duration": 5.5, "request_throughput": 1.95, "mean_ttft_ms": 90.5}
+
+
+def test_commands_of_perf_stat_are_labels():
+    text = "".join(PERF.format(command, 1000, 2) for command in ("./a", "./b", "./a", "./b"))
+    runs = runs_of(text)
+    assert [run.part for run in runs] == [1, 2]
+    assert {*values_of(runs[0])} == {f'{m}{{command="./{c}"}}' for m in ("task-clock", "time_elapsed") for c in "ab"}
+    assert [len(run.series) for run in runs_of(PERF.format("./a", 1, 2) * 2)] == [2, 2]
+
+
+def test_shapes_of_trtexec_are_labels():
+    run = run_of("".join(TRT.format(size) + "[I] Throughput: 5 qps\n" for size in (1, 8)))
+    assert [*values_of(run)] == ['throughput{shapes="x:1x3"}', 'throughput{shapes="x:8x3"}']
+
+
+def test_the_concurrency_before_a_block_is_a_label():
+    rows = "Successful requests:       5\nMean TTFT (ms):     234.5\n" + "=" * 50 + "\n"
+    run = run_of("".join(SERVE.format(load) + rows for load in (32, 64)))
+    assert {series.key.label("concurrency") for series in run.series} == {"32", "64"}
+
+
+def test_records_that_differ_in_an_unknown_field_are_no_runs():
+    records = [SGLANG | {"routing": routing, "date": routing} for routing in ("round_robin", "cache_aware")]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    said = [error for run in runs_of(text, "vllm") for error in errors(run)]
+    assert len(said) == 1
+    assert "routing is cache_aware here and round_robin in a record before" in said[0]
+    same = "".join(json.dumps(record | {"routing": "a"}) + "\n" for record in records)
+    assert [errors(run) for run in runs_of(same, "vllm")] == [[], []]
+
+
+def test_times_of_inferencex_are_in_seconds():
+    result = {"hw": "b200", "conc": 8, "completed": 5, "duration": 50.5, "request_throughput": 1, "median_ttft": 1.834}
+    run = run_of(json.dumps(result))
+    assert {series.key.metric: series.values.tolist() for series in run.series}["median_ttft"] == [1.834]
+    (error,) = errors(run_of(json.dumps(result | {"median_ttft": 1834.5})))
+    assert "has no unit, and is longer than the benchmark" in error
