@@ -36,20 +36,23 @@ _BLIND_BELOW = 0.5
 #: Equal steps that vary by this factor within a run do not run alone. Steps of quiet machines vary by up to 1.2, on a
 #: machine that other programs use by 1.9 and more; runs made one after the other may then agree by chance.
 _UNSTEADY = 1.5
+#: So many runs do not agree by chance.
+_MANY_RUNS = 6
 #: The first steps are slower, and fewer steps than this show nothing.
 _WARMUP, _FEWEST = 3, 12
 
 Known = Mapping[str, Sequence[Series]]
 
 
-def step_time(known: Known, found: Proposals) -> StepTime:
+def step_time(known: Known, found: Proposals, runs: int = 0) -> StepTime:
     """Return the time of a step and why no rule should compare it with stored runs.
 
     If no metric has a usual name, any rule about a time or a rate sees a step, and the longest time is named.
     """
     named = whole_step(known)
     main = named or main_time(known, found)
-    factor = unsteadiness(known[main]) if main is not None else 1.0
+    # Few runs, made one after the other, may agree by chance.
+    factor = unsteadiness(known[main]) if main is not None and runs < _MANY_RUNS else 1.0
     if factor > _UNSTEADY:
         return StepTime(main, f"the time of equal steps varies by a factor of {factor:.1f} within a run", is_noisy=True)
     if named is None and any(known[proposal.metric][0].unit in SPEEDS for proposal in found.rules):

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
-from time import monotonic
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.cli.printing import publish, tell
+from perfgate.cli.progress import is_watched, shown
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
 from perfgate.core import Fact, MissingBaseline, Report
+from perfgate.core.run_command import NO_COMMAND
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.pinning import Cpus, parse_cpus
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, StopRule, Tell, run_again_if_suspect, run_until_settled
+from perfgate.measuring.worktrees import usual_base
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import CommandOptions, Refused, typed_path
@@ -78,26 +76,15 @@ class _RunOptions(Struct, frozen=True):
         if not self.paired:
             for name in (name for name, value in given.items() if value):
                 raise click.UsageError(f"--{name} needs --paired")
-            if not self.command:
-                raise click.UsageError("give the command to run after --")
             return None
-        if (self.base_ref is None) == (self.base is None):
-            raise click.UsageError("--paired needs a base: --base-ref GITREF, or --base COMMAND")
-        if bool(self.new) == bool(self.command):
-            raise click.UsageError("--paired needs one new side: a command after --, or --new COMMAND")
+        if self.base_ref is not None and self.base is not None:
+            raise click.UsageError("--paired has one base: --base-ref GITREF, or --base COMMAND")
+        if self.new and self.command:
+            raise click.UsageError("--paired has one new side: a command after --, or --new COMMAND")
         new = self.new or self.command
         return PairRequest(
-            self.base or new, new, self.base_ref, self.build or (), self.hook_timeout, self.processes, format
+            self.base or (), new, self.base_ref, self.build or (), self.hook_timeout, self.processes, format
         )
-
-
-def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
-    """Return the options with a line of progress, on a terminal that does not show what the command prints itself."""
-    is_watched = sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
-    if measuring.stop == "unless-suspect" or not is_watched:
-        return measuring
-
-    return replace(measuring, watch=shown)
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -172,6 +159,7 @@ def command(
 ) -> int:
     """Run a command until the rules have their answers, or until --runs or --time-budget is used up.
 
+    Without COMMAND, it is the one that rules/perfgate.yaml remembers (`run:`).
     Each run is a fresh process. It writes to the folder $PERFGATE_RESULTS, or {results} in COMMAND; its number is
     $PERFGATE_RUN, or {run}. If it writes no file, its output is the run.
 
@@ -183,7 +171,9 @@ def command(
       perfgate run --paired --base-ref refs/remotes/origin/main -- python train.py
     """
     with publication.replaced_if_refused((*options.rules, options.baselines, *options.env, asked.keep)):
-        measuring, pairs = _watched(asked.measuring()), asked.pairs(options.format)
+        measuring, pairs = asked.measuring(), asked.pairs(options.format)
+        if measuring.stop != "unless-suspect" and is_watched():  # else the terminal shows what the command prints
+            measuring = replace(measuring, watch=shown)
         check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
         report, code = run(request, tell)
@@ -210,11 +200,12 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     After a signal, the report is about what was measured before. Raises Refused for usage errors, and if a signal came
     before the first run.
     """
-    measuring = request.measuring
-    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None)
+    own = replace(request.check, looks=request.measuring.looks, own_pairs=request.pairs is not None)
     prepared = prepare(own, hold=True)
     if isinstance(prepared, Report):  # nothing is run for rules with mistakes
         return prepared, prepared.exit_code
+    request = _completed(request, prepared, tell)
+    measuring = request.measuring
     judge_runs = partial(_judged, prepared, list[RunsOfPath]())
     try:
         with stopped_by_signals() as signals:
@@ -228,6 +219,28 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     except Stopped as stopped:  # before the first run, or after the last one
         raise Refused(str(stopped), stopped.exit_code) from None
     return report, signals[0].exit_code if signals else report.exit_code
+
+
+def _completed(request: RunRequest, prepared: Prepared, tell: Tell) -> RunRequest:
+    """Return the request with the remembered command and the usual base, where the user gave none. Raises Refused.
+
+    With `--policy-ref`, the command is that of the base: a pull request must not choose how it is measured.
+    """
+    pairs, measuring, kept = request.pairs, request.measuring, prepared.ruleset.command
+    if not request.command and not (pairs and pairs.new):
+        if kept is None:
+            raise Refused(NO_COMMAND)
+        words = replace(request, command=kept.words)
+        results = measuring.results or kept.results
+        request = replace(words, measuring=replace(measuring, results=results, environment=dict(kept.env)))
+        pairs = replace(pairs, new=kept.words, build=pairs.build or kept.build) if pairs else None
+    if pairs is None:
+        return request
+    if not pairs.base and pairs.base_ref is None:
+        ref, told = usual_base(prepared.source.sha)
+        tell(f"the base is {told}")
+        pairs = replace(pairs, base_ref=ref)
+    return replace(request, pairs=replace(pairs, base=pairs.base or pairs.new))
 
 
 def _judged(
@@ -248,47 +261,3 @@ def _judged(
     )
     report = judged(look, read_new(look, names, earlier))
     return report if paths else replace(report, verdicts=(), problems=())
-
-
-#: The time between two writes of the line, in seconds.
-EVERY_S = 1.0
-
-
-def line(head: str, spent: float, left: float | None) -> str:
-    """Return the words of the line: `run 2 of at most 5: 12 s so far, at most 3 min left`.
-
-    Parameters:
-        head: what is being made.
-        spent: for how long it has been made, in seconds.
-        left: how long it and all later ones take at most, from its beginning, in seconds; None if unknown.
-    """
-    rest = "" if left is None else f", at most {_time(max(left - spent, 0.0))} left"
-    return f"{head}: {_time(spent)} so far{rest}"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{seconds / 3600:.1f} h"
-
-
-@contextmanager
-def shown(head: str, left: float | None) -> Iterator[None]:
-    """Show the line while the block runs, and remove it at the end."""
-    began, ended = monotonic(), Event()
-
-    def show() -> None:
-        while True:
-            click.echo(f"\r{line(head, monotonic() - began, left)}\x1b[K", err=True, nl=False, color=True)
-            if ended.wait(EVERY_S):
-                return
-
-    thread = Thread(target=show, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        click.echo("\r\x1b[K", err=True, nl=False, color=True)

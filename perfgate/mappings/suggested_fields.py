@@ -51,10 +51,13 @@ class MappingDraft(Struct, frozen=True):
     step: str = ""
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ignore: Sequence[str] = ()
+    #: Further patterns of lines.
+    more: Sequence[str] = ()
 
     def lines(self, files: str) -> list[str]:
         """Return the mapping as an item of the list in `perfgate.yaml`."""
-        found = [f"files: {_quoted(files)}", f"{self.kind}: {_quoted(self.source)}"]
+        source = [f"{self.kind}: {_quoted(self.source)}"]
+        found = [f"files: {_quoted(files)}", *(_listed("lines", [self.source, *self.more]) if self.more else source)]
         found += [f"metric: {_quoted(self.metric)}"] if self.metric else []
         found += [f"value: {_quoted(self.value)}"] if self.value else []
         found += [f"unit: {_quoted(self.unit)}"] if self.unit else _metrics(self.metrics)
