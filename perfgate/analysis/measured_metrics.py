@@ -23,12 +23,13 @@ def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], i
     }
     order = ranked(known, {})
     order += [name for name in known if name not in order]
+    main = [name for name in order if not name.startswith((*DETAILS, WORK))]
     found: dict[Key, list[Series]] = {}
-    for name in sorted(order, key=lambda name: name.startswith((*DETAILS, WORK))):
+    for name in main or order:
         for series in known[name]:
             found.setdefault(series.key, []).append(series)
     rows = [_measured(key, series) for key, series in list(found.items())[:_MOST]]
-    return tuple(rows), len(found) - len(rows)
+    return tuple(rows), len({one.key for series in known.values() for one in series}) - len(rows)
 
 
 def _measured(key: Key, series: Sequence[Series]) -> MeasuredMetric:

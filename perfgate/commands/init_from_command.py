@@ -165,16 +165,16 @@ def _chosen(
     paired = gate_from_runs(replace(first, pairs=pairs.pairs), replace(_of_pairs(gate, pairs), is_paired=True))
     if stored is None:
         return paired
-    why = stored[0].advice.step.trouble if stored[0].advice and stored[0].state == "too-noisy" else None
+    trouble = stored[0].advice.step.trouble if stored[0].advice else None
     if pairs.alone:  # whole runs of pairs are runs, too: more of them show the noise better
         more = read_first_runs(replace(first.options, runs=pairs.alone), first.suite, first.mapping_files)
         stored = gate_from_runs(replace(first, runs=(*first.runs, *more.runs)), gate)
-    is_stored = stored[0].state != "too-noisy" and _least(stored[0]) <= _AS_GOOD * _least(paired[0])
     both = f"stored runs see {_sees(stored[0])}, and pairs {_sees(paired[0])}"
-    if is_stored:
+    if stored[0].state != "too-noisy" and _least(stored[0]) <= _AS_GOOD * _least(paired[0]):
         return _noting(stored[0], f"{both}: the gate stores {len(first.runs) + len(pairs.alone)} runs"), stored[1]
-    why = why if stored[0].state == "too-noisy" or why else both
-    return _noting(paired[0], f"{why}: the gate makes pairs, in which base and new code take turns"), paired[1]
+    return _noting(
+        paired[0], f"{trouble or both}: the gate makes pairs, in which base and new code take turns"
+    ), paired[1]
 
 
 def _is_poor(gate: FirstGate) -> bool:

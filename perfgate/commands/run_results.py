@@ -42,7 +42,7 @@ class RunResults(Struct, frozen=True):
     mapping: MappingSuggestion | None = None
 
 
-class _Candidate(Struct, frozen=True):
+class FoundNumbers(Struct, frozen=True):
     """A file with numbers, by its glob; or printed lines."""
 
     glob: str
@@ -74,7 +74,7 @@ def find_results(run: NewRun, globs: Sequence[str], format: str | None, mappings
     else:
         files = {path: glob_of_path(path.relative_to(folder)) for path in changed}
         found = [
-            _Candidate(glob, known)
+            FoundNumbers(glob, known)
             for path, glob in files.items()
             if (known := _read(path, format, mappings)) is not None
         ]
@@ -100,7 +100,7 @@ def _read(path: Path, format: str | None, mappings: Sequence[FileMapping]) -> Ru
     return known[0] if known else None
 
 
-def _of_files(found: Sequence[_Candidate], globs: Sequence[str]) -> RunResults:
+def _of_files(found: Sequence[FoundNumbers], globs: Sequence[str]) -> RunResults:
     """Return the files of the format with the most times; a run may have one for each rank."""
     best = max(found, key=lambda one: one.worth)
     mine = tuple(dict.fromkeys(one.glob for one in found if one.run.format == best.run.format))
@@ -111,14 +111,14 @@ def _of_files(found: Sequence[_Candidate], globs: Sequence[str]) -> RunResults:
 
 def _mapped(run: NewRun, files: dict[Path, str], globs: Sequence[str]) -> RunResults:
     """Return the unknown file, or the printed lines, whose proposed mapping reads the most. Raises Refused (3)."""
-    limits, found = surroundings.limits(), list[_Candidate]()
+    limits, found = surroundings.limits(), list[FoundNumbers]()
     for path, glob in {**files, **({} if globs else {run.log: ""})}.items():
         with path.open("rb") as file:
             data = file.read(limits.document_bytes + 1)
         is_text = b"\0" not in data and len(data) <= limits.document_bytes
         one = suggest(path.name, data, limits, "*.log" if path == run.log else None) if is_text else None
         if one is not None and one.metrics and not any(problem.severity == "error" for problem in one.problems):
-            found.append(_Candidate(glob, one.read[0], one))
+            found.append(FoundNumbers(glob, one.read[0], one))
     if not found:
         raise Refused(_nothing(run, files), 3)
     best = max(found, key=lambda one: one.worth)

@@ -14,6 +14,10 @@ from perfgate.core.summaries import Proof
 Purpose = Literal["usual", "cost", "budget", "sum", "work", "input"]
 
 
+#: A gate that finds only larger changes of a step is useless.
+BLIND = 0.5
+
+
 class ProposedRule(Struct, frozen=True):
     """A first rule, and how it was chosen."""
 

@@ -15,9 +15,10 @@ from perfgate.core.wording import MAPPING_FILE
 from perfgate.documents.json import load_json
 from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
+from perfgate.mappings.mapping_draft import DraftMetric, MappingDraft
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.record_source import PRINTED, printed_cells
-from perfgate.mappings.suggested_fields import DraftMetric, MappingDraft, better_of, is_load
+from perfgate.mappings.suggested_fields import better_of, is_load
 from perfgate.mappings.suggested_tables import of_document, of_records
 from perfgate.mappings.suggested_words import FIRST_MARK, VariedLines, varied_lines
 from perfgate.mappings.units import NO_UNIT, written_unit
@@ -29,8 +30,8 @@ from perfgate.readers.values import unit_of_text
 _MOST_LINES, _LONGEST = 5000, 2000
 #: A pattern has at least this number of letters outside of its fields.
 _LEAST_LETTERS = 3
-#: The most patterns of a mapping beside its first.
-_MOST_PATTERNS = 7
+#: The most patterns of a mapping.
+_MOST_PATTERNS = 8
 _NUMBER = re.compile(r"(?:(?<![\w.])|(?<=rank)|(?<=Rank))[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
 #: The word before a number, and the unit behind it.
 _NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
@@ -56,17 +57,23 @@ class _NumberInLine(Struct, frozen=True):
 
 
 def of_lines(lines: Sequence[str]) -> MappingDraft | None:
-    """Return a mapping for a log; None if no line with a named number occurs twice."""
+    """Return a mapping for a log; None if no line with a named number occurs twice, or has a number with a unit."""
     lines = [line for line in lines[:_MOST_LINES] if len(line) <= _LONGEST and not re.search(r"[{}]", line)]
     shapes = Counter(shape for line in lines if "\0" in (shape := _NUMBER.sub("\0", line)))
     samples = {_NUMBER.sub("\0", line): line for line in reversed(lines)}
-    found = [(count, _of_line(samples[shape])) for shape, count in shapes.most_common(50) if count > 1]
-    drafts = sorted(((count * len(draft.metrics), draft) for count, draft in found if draft), key=lambda one: -one[0])
+    found = [(count, _of_line(samples[shape])) for shape, count in shapes.most_common(50)]
+    drafts = [(count * len(draft.metrics), draft) for count, draft in found if draft and _is_telling(draft, count)]
+    drafts.sort(key=lambda one: -one[0])
     varied = [(one.count * len(draft.metrics), draft) for one in varied_lines(lines) if (draft := _of_varied(one))]
     best = max(varied, key=lambda one: one[0], default=None)
     if best is not None and (not drafts or best[0] > drafts[0][0]):
         return best[1]
     return _joined([draft for _, draft in drafts]) if drafts else None
+
+
+def _is_telling(draft: MappingDraft, count: int) -> bool:
+    """Return whether a line is probably about measurements: it occurs again, or all its numbers have units."""
+    return count > 1 or all(metric.unit != NO_UNIT for metric in draft.metrics)
 
 
 def _joined(drafts: Sequence[MappingDraft]) -> MappingDraft:
@@ -77,7 +84,7 @@ def _joined(drafts: Sequence[MappingDraft]) -> MappingDraft:
         is_new = names.isdisjoint(metric.name for metric in one.metrics) and not one.labels and one.step == joined.step
         if is_new and len(joined.more) < _MOST_PATTERNS and all(metric.unit != NO_UNIT for metric in one.metrics):
             metrics = [replace(metric, is_optional=True) for metric in (*joined.metrics, *one.metrics)]
-            joined = replace(joined, metrics=metrics, more=(*joined.more, one.source))
+            joined = replace(joined, metrics=metrics, more=(*(joined.more or (joined.source,)), one.source))
     return joined
 
 

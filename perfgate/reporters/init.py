@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from perfgate.core import Key, PolicyChange, Verdict
-from perfgate.core.advice import Advice, FirstGate, MeasuredCommand, MeasuredMetric, ProposedRule
-from perfgate.core.units import format_change, format_value
+from perfgate.core.advice import Advice, FirstGate, ProposedRule
+from perfgate.core.units import format_change
 from perfgate.core.wording import listed, one_line, plural, without_commands
+from perfgate.reporters.init_command import proved, seen, steps_of_command, write_measured
 from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.words.answer import difference
 from perfgate.words.numbers import measured, value_text, what
@@ -30,8 +31,6 @@ _POOR = 0.25
 #: The least width of the first column.
 _LEAST_ROOM = 16
 _COMMAND = "COMMAND"
-#: The most values of a metric that are shown one by one.
-_MOST_VALUES = 3
 #: The tolerance of pairs in percent on a machine that is noisy.
 _NOISY = 10
 
@@ -43,7 +42,7 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
         page.paragraph(line)
         page.blank()
     if gate.measured is not None:
-        _measured(page, gate.measured)
+        write_measured(page, gate.measured)
     if gate.advice is not None:
         _advice(page, gate.advice)
     if gate.state == "too-noisy":
@@ -58,75 +57,15 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
         for line in (text or "").splitlines():
             page.verbatim(line, indent=4)
     page.blank()
-    for line in _proved(gate):
+    for line in proved(gate):
         page.paragraph(line)
-    for line in _steps_of_command(gate) if gate.measured else _steps(gate):
+    for line in steps_of_command(gate) if gate.measured else _steps(gate):
         (page.verbatim if line.startswith("    ") else page.paragraph)(line)
     _uncovered(page, gate)
     if gate.measured is not None:
         page.blank()
-        page.paragraph(_seen(gate, gate.measured), "bold")
+        page.paragraph(seen(gate, gate.measured), "bold")
     return page.finished()
-
-
-# --- a command that was measured ------------------------------------------------------------------------------------
-
-
-def _measured(page: Page, measured: MeasuredCommand) -> None:
-    """Write what was run and read: a row for each metric with its labels."""
-    page.paragraph(f"measured {measured.runs} times: {measured.command}")
-    page.paragraph(f"read: {measured.found}")
-    for note in measured.notes:
-        page.paragraph(note)
-    page.blank()
-    cells = [[one.name, _values(one), plural(one.count, "value")] for one in measured.metrics]
-    heads = ["metric", "the runs", ""]
-    widths = [max(map(page.cells, column)) for column in zip(heads, *cells, strict=True)]
-    widths[0] = max(_LEAST_ROOM, min(widths[0], page.width - sum(widths[1:]) - 2 * GAP))
-    for row, style in ((heads, "dim"), *((row, "") for row in cells)):
-        page.row([[cell] for cell in row], widths, [style] * 3)
-    if measured.others:
-        page.paragraph(f"and {plural(measured.others, 'metric')} more", "dim")
-    page.blank()
-
-
-def _values(one: MeasuredMetric) -> str:
-    """Return the value of each run, or the range of many."""
-    if len(one.values) > _MOST_VALUES:
-        return f"{format_value(min(one.values), one.unit)} to {format_value(max(one.values), one.unit)}"
-    return ", ".join(format_value(value, one.unit) for value in one.values)
-
-
-def _proved(gate: FirstGate) -> Iterator[str]:
-    """Yield how many rules fail on runs that were made worse on purpose, and which do not."""
-    judged = [proof for proof in gate.proofs if proof.state != "by-choice"]
-    can = [proof for proof in judged if proof.state == "proven"]
-    if judged:
-        yield f"proved: unchanged, these runs pass; made worse on purpose, they fail {len(can)} of {len(judged)} rules."
-    others = {proof.rule: proof for proof in judged if proof.state != "proven"}
-    most = gate.advice.most_runs if gate.advice else 0
-    for rule, proof in others.items():
-        few = f"the pairs made here are too few; a check makes up to {most}"
-        yield f"not proved: {rule}: {few if proof.state == 'blocked' and gate.is_paired else proof.reason}"
-
-
-def _steps_of_command(gate: FirstGate) -> Iterator[str]:
-    files = [name.partition(" (")[0] for name, _ in gate.files]
-    tops = " ".join(dict.fromkeys(shlex.quote(name.partition("/")[0]) for name in files))
-    yield f"fill in the TODO lines of {gate.workflow}, and commit these files with your program to the main branch:"
-    yield f"    git add {tops}"
-    yield f"then `perfgate run{' --paired' if gate.is_paired else ''}` measures and judges your changes."
-    if gate.found_by:
-        yield f"{gate.workflow}: {gate.found_by}"
-
-
-def _seen(gate: FirstGate, measured: MeasuredCommand) -> str:
-    """Return the last line: what the gate sees, and how long a check takes."""
-    rule, rules = gate.main_rule, gate.advice.rules if gate.advice else ()
-    seen = ["any more work"] if any(one.purpose == "work" and one.noise is None for one in rules) else []
-    seen += [f"{format_change(rule.fails_from)} in {rule.subject.rpartition(' ')[0] or rule.subject}"] if rule else []
-    takes = f"{measured.seconds:.2g} s" if measured.seconds < 100 else f"{measured.seconds / 60:.0f} min"
-    return f"this gate sees {' and '.join(seen) or 'changes beyond its tolerances'}; a check takes {takes}"
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
