@@ -45,7 +45,7 @@ WAYS = {
         "took",
     ),
     "requests": (
-        "for i, t in enumerate(times): print(f'INFO \"{(\"GET\", \"PUT\")[i % 2]} /users\" 200 {1000 * t:.4f}ms')",
+        'for i, t in enumerate(times): print(f\'INFO "{("GET", "PUT")[i % 2]} /users" 200 {1000 * t:.4f}ms\')',
         "the output, by a proposed mapping",
         "time",
     ),

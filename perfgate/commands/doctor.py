@@ -65,7 +65,7 @@ def command(
     outputs = {"json": json} if json else {}
     for fault in output_faults(outputs, options.rules, {}).values():
         raise Refused(fault)
-    plan = _plan(command, results, seconds, options)
+    plan = remembered_plan(command, results, seconds, options)
     found = doctor(DoctorRequest(options, plan), tell)
     if json == "-":
         write_document(render_json(found))
@@ -78,7 +78,9 @@ def command(
     return USAGE if failures else found.exit_code
 
 
-def _plan(words: tuple[str, ...], results: tuple[str, ...], time: float, options: CommandOptions) -> CommandPlan | None:
+def remembered_plan(
+    words: tuple[str, ...], results: tuple[str, ...], time: float, options: CommandOptions
+) -> CommandPlan | None:
     """Return how the given or the remembered command is measured; None without either. Raises Refused."""
     known = read_mapping_files(WORKING_TREE, options.rules)
     kept = None if words else known.command
