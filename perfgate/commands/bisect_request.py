@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.commands.history import show
+from perfgate.commands.plan import stored_cases
 from perfgate.core.run_command import NO_COMMAND
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import format_change
@@ -100,6 +101,27 @@ def with_remembered_command(request: BisectRequest) -> BisectRequest:
         return request
     build, results = request.build or kept.build or None, request.results or kept.results
     return replace(request, command=kept.words, build=build, results=results, env=kept.env)
+
+
+def with_usual_range(request: BisectRequest, tell: Tell) -> BisectRequest:
+    """Return the request with the newest stored commit as good and the first rule about a change, if neither is given.
+
+    Raises Refused for mistakes in the rules.
+    """
+    given = (request.good, request.from_history, request.rule, request.metric)
+    if request.over or any(one is not None for one in given) or not request.command:
+        return request
+    ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
+    rules = [rule.name for rule in ruleset.rules if any(asks.relative for _, asks in rule.comparisons)]
+    stored = [
+        run.commit for case, _ in stored_cases(request.options, ruleset) for run in case.baseline.runs if run.commit
+    ]
+    if not rules or not stored:
+        return request
+    tell(
+        f"searching the commits after the stored {stored[-1][:12]} for a change: {rules[0]} (--good and --rule choose)"
+    )
+    return replace(request, good=stored[-1], rule=rules[0])
 
 
 def ruleset_of(request: BisectRequest) -> tuple[Ruleset, float]:

@@ -1,4 +1,4 @@
-"""A job without `run` and `results`: the command of rules/perfgate.yaml measures, as the base of the pull request says."""
+"""A job without `run` and `results`: the command of rules/perfgate.yaml measures, as the base says."""
 
 from __future__ import annotations
 
