@@ -24,7 +24,7 @@ from workflow import Refused, for_others, given, lines, perfgate, tell, truth, w
 
 #: Exit codes, the worst first: internal error, usage, failure, could not judge, nothing blocks.
 ORDER = (4, 2, 1, 3, 0)
-INTERNAL = 4
+USAGE, INTERNAL = 2, 4
 #: Explanations of the exit codes, for a perfgate that wrote no report.
 ENDS = {
     INTERNAL: "could not start, or broke,",
@@ -102,7 +102,10 @@ def remembered(scratch: Path) -> Answer:
     judged_by, kept = judging(), KEPT / "runs"
     shutil.rmtree(kept, ignore_errors=True)
     most = f"--runs={1 + number('rerun-count')}"
-    return ask("run", [most, f"--keep={kept}", f"--timeout={NO_TIMEOUT}", *judged_by], [], scratch)
+    answer = ask("run", [most, f"--keep={kept}", f"--timeout={NO_TIMEOUT}", *judged_by], [], scratch)
+    if answer.code == USAGE:
+        tell("error", "without results, run and report, rules/perfgate.yaml of the base has the command (`run:`)")
+    return answer
 
 
 def measure(
