@@ -45,7 +45,7 @@ def proved(gate: FirstGate) -> Iterator[str]:
     rules = {proof.rule for proof in judged}
     others = {proof.rule: proof for proof in judged if proof.state != "proven"}
     able = len(rules) - len(others)
-    if rules:
+    if able:
         yield f"proved: unchanged, these runs pass; made worse on purpose, they fail {able} of {len(rules)} rules."
     most = gate.advice.most_runs if gate.advice else 0
     for rule, proof in others.items():
