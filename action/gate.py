@@ -23,7 +23,7 @@ from workflow import Refused, for_others, given, lines, perfgate, tell, truth, w
 
 #: Exit codes, the worst first: internal error, usage, failure, could not judge, nothing blocks.
 ORDER = (4, 2, 1, 3, 0)
-INTERNAL = 4
+USAGE, INTERNAL = 2, 4
 #: Explanations of the exit codes, for a perfgate that wrote no report.
 ENDS = {
     INTERNAL: "could not start, or broke,",
@@ -66,8 +66,12 @@ def decide(scratch: Path) -> Answer:
     results, reports = lines("results"), lines("report")
     if truth("paired"):
         return pairs(scratch)
-    if bool(results) == bool(reports):
+    if results and reports:
         raise Refused("give one of two inputs: results (what was measured), or report (reports of other jobs)")
+    if given("run") and not results:
+        raise Refused("give results, the files that run writes; without both, rules/perfgate.yaml has the command")
+    if not results and not reports:
+        return remembered(scratch)
     if reports:
         options = [f"--expect={number('expect')}"] if given("expect") else []
         return ask("report", options, matches(reports), scratch)
@@ -92,6 +96,15 @@ def runs(results: Sequence[str], scratch: Path) -> Answer:
     return measure(again, count, lines("rerun-results") or results, matches(results), options, scratch)
 
 
+def remembered(scratch: Path) -> Answer:
+    """Measure with the command of rules/perfgate.yaml, which `perfgate run` takes from the commit of the rules."""
+    judged_by, most = judging(), f"--runs={1 + number('rerun-count')}"
+    answer = ask("run", [most, f"--keep={KEPT / 'runs'}", f"--timeout={NO_TIMEOUT}", *judged_by], [], scratch)
+    if answer.code == USAGE:
+        tell("error", "without results, run and report, rules/perfgate.yaml of the base has the command (`run:`)")
+    return answer
+
+
 def measure(
     name: str, reruns: int, results: Sequence[str], measured: Sequence[str], judging: Sequence[str], scratch: Path
 ) -> Answer:
@@ -104,8 +117,6 @@ def measure(
 
 def pairs(scratch: Path) -> Answer:
     """Interleave the steps of the working tree and of its base, and judge the pairs. Raises Refused."""
-    if not given("run"):
-        raise Refused("paired measures here: give run, the command of both sides")
     odd = [name for name in ("report", "rerun", "rerun-results") if given(name)]
     if odd:
         raise Refused(f"paired and {odd[0]} exclude each other: pairs are repeated until every rule has its answer")
@@ -122,7 +133,7 @@ def pairs(scratch: Path) -> Answer:
     options += [f"--{name}={given(name)}" for name in ("time-budget", "timeout") if given(name)]
     options += [f"--results={pattern}" for pattern in lines("results")]
     options += [f"--build={shlex.join(script('build', scratch))}"] if given("build") else []
-    return ask("run", [*options, *judged_by], script("run", scratch), scratch)
+    return ask("run", [*options, *judged_by], script("run", scratch) if given("run") else [], scratch)
 
 
 # --- inputs ------------------------------------------------------------------------------------------------------
@@ -156,7 +167,7 @@ def make_kept() -> None:
 def judging() -> list[str]:
     """Return the options for judging runs and pairs, before anything is measured. Raises Refused."""
     policy = commit_of("policy-ref")
-    if given("run"):
+    if given("run") or not lines("results"):
         check_policy(policy)
     alone = {name: given(name) for name in ("suite", "policy-ref", "missing-baseline")}
     alone |= {"head": measured_head(), "policy-commit": policy}

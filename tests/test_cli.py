@@ -69,7 +69,7 @@ def test_the_help_lists_every_command_with_what_it_does(perfgate: Command) -> No
         (["baseline", "aprove"], "approve"),
         (["check", "--jnit", "x"], "--junit"),
         (["schema", "rule"], "rules"),
-        (["check"], "RUN"),
+        (["check"], "make runs with `perfgate run`"),
         (["rules", "explain", "--rules", "rules", "slwo"], "slow"),
     ],
 )

@@ -19,6 +19,7 @@ from perfgate.analysis.proposals import (
     ranked,
     shared_metrics,
 )
+from perfgate.analysis.spread_of_pairs import spread_of_pairs
 from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
 from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of
 from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
@@ -27,11 +28,14 @@ from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTim
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import default_statistic
+from perfgate.judge.pairs import Pairs
 
 #: The most pairs that a gate makes, and the tolerances of pairs in percent: where stored runs agree within the first,
 #: and on a machine where they do not.
 PAIRS = 10
 _TOLERANCES_OF_PAIRS = (5, 10)
+#: The tolerance of pairs in percent, as a multiple of their measured spread: an unchanged program passes with 10 pairs.
+_ROOM_OF_PAIRS = 75
 #: The most parts of a step that pairs judge if no metric is a whole step, and the largest tolerance of a steady part.
 _MOST_PARTS, _STEADY = 4, 20
 #: The least room of a budget beyond the worst run, and its multiple of the tolerance of the same metric.
@@ -41,14 +45,22 @@ _NOT_WITH_PAIRS = "few rules need few pairs: add one with `perfgate init --paire
 
 
 def advise(
-    runs: Sequence[Run], today: date, *, is_paired: bool = False, better: Mapping[str, Better] = UNSAID
+    runs: Sequence[Run],
+    today: date,
+    *,
+    is_paired: bool = False,
+    better: Mapping[str, Better] = UNSAID,
+    pairs: Pairs | None = None,
 ) -> Advice:
     """Return first rules for a gate that compares with stored runs, or with `is_paired` for one that makes pairs.
 
-    `better` is the direction of metrics for which the user said it.
+    Parameters
+    ----------
+    better: the direction of metrics for which the user said it.
+    pairs: the same program against itself, which shows how much pairs differ.
     """
     runs, steadier = use_steadier(runs)
-    found = replace(_advise(runs, today, is_paired, better), steadier=steadier)
+    found = replace(_advise(runs, today, is_paired, better, pairs), steadier=steadier)
     return found if is_paired else _with_work(found, runs, work_rules(runs, today), today)
 
 
@@ -83,12 +95,14 @@ def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> Prop
     return _of_fit("usual", rule.subject, fit) if isinstance(fit, Fit) else None
 
 
-def _advise(runs: Sequence[Run], today: date, is_paired: bool, better: Mapping[str, Better]) -> Advice:
+def _advise(
+    runs: Sequence[Run], today: date, is_paired: bool, better: Mapping[str, Better], pairs: Pairs | None
+) -> Advice:
     found = propose(runs, today, better)
     known = shared_metrics(runs, {})
-    step = step_time(known, found)
+    step = step_time(known, found, len(runs))
     if is_paired:
-        return _of_pairs(runs, today, found, step, better)
+        return _of_pairs(runs, today, found, step, better, pairs)
     rules, unsteady = list[ProposedRule](), list[str]()
     costly = None if step.is_noisy else main_time(known, found, step)
     for proposal in found.rules:
@@ -177,7 +191,7 @@ def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) ->
 
 
 def _of_pairs(
-    runs: Sequence[Run], today: date, found: Proposals, step: StepTime, better: Mapping[str, Better]
+    runs: Sequence[Run], today: date, found: Proposals, step: StepTime, better: Mapping[str, Better], made: Pairs | None
 ) -> Advice:
     """Return the rules of a gate that makes pairs: the time of a step, and bytes, which have no noise."""
     known, left_out = shared_metrics(runs, {}), dict[str, list[str]]()
@@ -186,7 +200,8 @@ def _of_pairs(
     mains = _judged_in_pairs(known, found, order)
     is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not step.is_noisy
     is_calm = is_calm and all(name in ruled and ruled[name].tolerance <= _TOLERANCES_OF_PAIRS[1] for name in mains)
-    pairs = [_of_pair(name, known, _TOLERANCES_OF_PAIRS[not is_calm], better) for name in mains]
+    usual, spreads = _TOLERANCES_OF_PAIRS[not is_calm], {name: spread_of_pairs(made, name) for name in mains}
+    pairs = [_of_pair(name, known, usual, better, spreads[name]) for name in mains]
     rules = [rule for rule in pairs if rule is not None]
     covered = StepTime(mains[0] if mains else None, None if rules else step.trouble or "a rule cannot name it")
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
@@ -209,12 +224,21 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
     ][:1]
 
 
-def _of_pair(metric: str, known: Known, tolerance: int, better: Mapping[str, Better]) -> ProposedRule | None:
+def _of_pair(
+    metric: str, known: Known, tolerance: int, better: Mapping[str, Better], spread: float | None = None
+) -> ProposedRule | None:
+    """Return the rule for pairs: with room for their spread, if that was measured."""
     series = known[metric][0]
+    if spread is not None:
+        fitting = (
+            percent for percent in TOLERANCES if percent >= max(_TOLERANCES_OF_PAIRS[0], _ROOM_OF_PAIRS * spread)
+        )
+        tolerance = next(fitting, TOLERANCES[-1])
     sentence = about(metric)(f"within {tolerance}% of baseline")
     towards: Better = direction(metric, series.unit, better.get(metric)) or "lower"
     if sentence is None:
         return None
     subject, asks = f"{metric} {default_statistic(series)}", f"within {tolerance}%"
-    fails_from = pairs_fail_from(tolerance / 100, PAIRS, towards)
-    return ProposedRule("usual", sentence, subject, asks, fails_from, tolerance, SPREAD_OF_PAIRS)
+    noise = SPREAD_OF_PAIRS if spread is None else spread
+    fails_from = pairs_fail_from(tolerance / 100, PAIRS, towards, noise)
+    return ProposedRule("usual", sentence, subject, asks, fails_from, tolerance, noise, spread is not None)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from perfgate.analysis.proposals import DETAILS, STEP, Proposals, ranked
 from perfgate.analysis.tolerances import TOO_NOISY, spread_of
 from perfgate.core import Run, Series
-from perfgate.core.advice import SteadierMetric, StepTime
+from perfgate.core.advice import BLIND, SteadierMetric, StepTime
 from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.units import format_change
 from perfgate.core.wording import CPU_METRICS
@@ -31,25 +31,26 @@ _STEPS = (
 )
 #: The units of times and rates.
 SPEEDS = ("s", "1/s", "B/s", "FLOP/s")
-#: A gate that finds only larger changes of a step is useless.
-_BLIND_BELOW = 0.5
 #: Equal steps that vary by this factor within a run do not run alone. Steps of quiet machines vary by up to 1.2, on a
 #: machine that other programs use by 1.9 and more; runs made one after the other may then agree by chance.
 _UNSTEADY = 1.5
+#: So many runs do not agree by chance.
+_MANY_RUNS = 6
 #: The first steps are slower, and fewer steps than this show nothing.
 _WARMUP, _FEWEST = 3, 12
 
 Known = Mapping[str, Sequence[Series]]
 
 
-def step_time(known: Known, found: Proposals) -> StepTime:
+def step_time(known: Known, found: Proposals, runs: int = 0) -> StepTime:
     """Return the time of a step and why no rule should compare it with stored runs.
 
     If no metric has a usual name, any rule about a time or a rate sees a step, and the longest time is named.
     """
     named = whole_step(known)
     main = named or main_time(known, found)
-    factor = unsteadiness(known[main]) if main is not None else 1.0
+    # Few runs, made one after the other, may agree by chance.
+    factor = unsteadiness(known[main]) if main is not None and runs < _MANY_RUNS else 1.0
     if factor > _UNSTEADY:
         return StepTime(main, f"the time of equal steps varies by a factor of {factor:.1f} within a run", is_noisy=True)
     if named is None and any(known[proposal.metric][0].unit in SPEEDS for proposal in found.rules):
@@ -62,7 +63,7 @@ def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
     """Return why the rules do not compare a metric, or compare it too roughly."""
     mine = next((one for one in found.rules if one.metric == metric), None)
     fails_from = mine.fit.fails_from if mine is not None else None
-    if fails_from is not None and fails_from > _BLIND_BELOW and len(known[metric]) >= RUNS_FOR_A_PROMISE:
+    if fails_from is not None and fails_from > BLIND and len(known[metric]) >= RUNS_FOR_A_PROMISE:
         return StepTime(metric, f"stored runs would show only {format_change(fails_from)} and more", is_noisy=True)
     reason = next((reason for reason, names in found.left_out.items() if metric in names), None)
     if mine is not None or reason is None or reason.startswith("within 2%"):

@@ -26,7 +26,13 @@ from perfgate.cli.shared import (
 )
 from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
-from perfgate.commands.bisect_request import BisectRequest, from_history, ruleset_of
+from perfgate.commands.bisect_request import (
+    BisectRequest,
+    from_history,
+    ruleset_of,
+    with_remembered_command,
+    with_usual_range,
+)
 from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
 from perfgate.measuring.items import clock, item_runner
@@ -112,7 +118,9 @@ def command(
     """Find the commit that changed a metric: measure few commits, several times, until one is 95 % probable.
 
     COMMAND runs in a worktree of each commit, as with `perfgate run`: it writes to $PERFGATE_RESULTS or {results}, or
-    prints its results. The name of the commit or item is $PERFGATE_ITEM or {item}.
+    prints its results. The name of the commit or item is $PERFGATE_ITEM or {item}. Without COMMAND, it is the one that
+    rules/perfgate.yaml remembers (`run:`). Without range and metric, the commits after the stored baseline are searched
+    for a change of the first rule.
     The exit code is 0 if a commit is found, and 3 if the change is not reproduced or undecided.
 
     \b
@@ -128,11 +136,12 @@ def command(
         --build 'sh make-env.sh {item}' --metric step_time -- sh in-env.sh {item} bench.py
     """
     outputs = {name: path for name, path in (("json", json), ("markdown", markdown), ("html", html)) if path}
+    asked = with_usual_range(with_remembered_command(replace(asked, options=options)), tell)
     asked.check()
     extras = {"html": ("jinja2",)}
     for fault in output_faults(outputs, (*options.rules, options.baselines, asked.keep), extras).values():
         raise Refused(fault)
-    return _publish(bisect(replace(asked, options=options), tell), outputs)
+    return _publish(bisect(asked, tell), outputs)
 
 
 def _publish(report: BisectReport, outputs: dict[str, str]) -> int:

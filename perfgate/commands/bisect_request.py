@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.commands.history import show
+from perfgate.commands.plan import stored_cases
+from perfgate.core.run_command import NO_COMMAND
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
@@ -21,7 +23,7 @@ from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_expression
 from perfgate.rules.syntax.sentence import ChangeClause, Selector
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
-from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_mapping_files, read_ruleset
 
 #: The smallest change that is searched for, if neither the user nor the rule says it, and the same as a part of the
 #: change that the history has.
@@ -57,18 +59,20 @@ class BisectRequest(Struct, frozen=True):
     #: Do not take steps by turns.
     whole_runs: bool
     hook_timeout: float
+    #: Further environment variables of a remembered command.
+    env: tuple[tuple[str, str], ...] = ()
     #: The options of other commands, too.
     options: CommandOptions = CommandOptions()
 
     def program(self, ruleset: Ruleset) -> ItemProgram:
         """Return the command for each item; mappings of the rules may read its results."""
         times, format = (self.timeout, self.hook_timeout), self.options.format
-        return ItemProgram(self.command, self.build or (), self.results, *times, format, ruleset.mappings)
+        return ItemProgram(self.command, self.build or (), self.results, *times, format, ruleset.mappings, self.env)
 
     def check(self) -> None:
         """Raise UsageError for options that contradict each other."""
         if not self.command:
-            raise click.UsageError("give the command to run after --")
+            raise click.UsageError(NO_COMMAND)
         self._check_range()
         if self.statistic is not None and self.rule is not None:
             raise click.UsageError("--statistic needs --metric: a rule has its own statistic")
@@ -88,6 +92,36 @@ class BisectRequest(Struct, frozen=True):
             raise click.UsageError(f"give --good REF (and --bad REF), {start}")
         if (self.rule is None) == (self.metric is None):
             raise click.UsageError("give the metric to measure: --rule ID, or --metric NAME")
+
+
+def with_remembered_command(request: BisectRequest) -> BisectRequest:
+    """Return the request with the command that `perfgate.yaml` remembers, if the user gave none. Raises Refused."""
+    kept = None if request.command else read_mapping_files(WORKING_TREE, request.options.rules).command
+    if kept is None:
+        return request
+    build, results = request.build or kept.build or None, request.results or kept.results
+    return replace(request, command=kept.words, build=build, results=results, env=kept.env)
+
+
+def with_usual_range(request: BisectRequest, tell: Tell) -> BisectRequest:
+    """Return the request with the newest stored commit as good and the first rule about a change, if neither is given.
+
+    Raises Refused for mistakes in the rules.
+    """
+    given = (request.good, request.from_history, request.rule, request.metric)
+    if request.over or any(one is not None for one in given) or not request.command:
+        return request
+    ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
+    rules = [rule.name for rule in ruleset.rules if any(asks.relative for _, asks in rule.comparisons)]
+    stored = [
+        run.commit for case, _ in stored_cases(request.options, ruleset) for run in case.baseline.runs if run.commit
+    ]
+    if not rules or not stored:
+        return request
+    tell(
+        f"searching the commits after the stored {stored[-1][:12]} for a change: {rules[0]} (--good and --rule choose)"
+    )
+    return replace(request, good=stored[-1], rule=rules[0])
 
 
 def ruleset_of(request: BisectRequest) -> tuple[Ruleset, float]:

@@ -14,7 +14,7 @@ from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.repository import LoadedBaseline, joined_sha256
 from perfgate.cli.completion import files
 from perfgate.cli.printing import progress, publish, tell
-from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, report_options, runs_argument
+from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, optional_runs_argument, report_options
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new, refusal_of_pairs, with_pairs
 from perfgate.commands.report_coverage import coverage_of, unread_problems
 from perfgate.core import (
@@ -53,7 +53,7 @@ from perfgate.workspace.rule_source import with_commit
 
 
 @click.command("check")
-@command_options(runs_argument, *JUDGING, *POLICY)
+@command_options(optional_runs_argument, *JUDGING, *POLICY)
 @click.option(
     "--looks",
     type=click.IntRange(1, 100),
@@ -75,11 +75,18 @@ def command(
 ) -> int:
     """Judge new runs by the rules and the stored baseline. The exit code is the answer.
 
+    Without RUN, they are the newest runs that `perfgate run` kept.
+
     \b
     Example: perfgate check train.log --junit perfgate.xml
     """
     plan = None if looks is None else tuple(range(1, looks + 1))
     with publication.replaced_if_refused((*options.runs, *options.rules, options.baselines, *options.env)):
+        if not options.runs:
+            from perfgate.measuring.kept_runs import kept_runs
+
+            runs, facts = kept_runs()
+            options = replace(options, runs=runs, env=(*facts, *options.env))
         if propose is not None:  # both halves of the command use the same commit
             options = with_commit(options)
         request = CheckRequest(

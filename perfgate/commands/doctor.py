@@ -26,7 +26,7 @@ from perfgate.reporters.doctor import render_json, render_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.output_files import output_faults, write_reports
-from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, read_mapping_files, read_ruleset
 from perfgate.workspace.surroundings import head_commit
 
 #: The time without measurements, to see what others do, and the time of the known loads, in s.
@@ -55,8 +55,9 @@ def command(
 ) -> int:
     """Measure how noisy this machine is, find what disturbs it, and what helps.
 
-    Two known loads are measured for ten seconds, and COMMAND, if it is given, as with `perfgate run`. The exit code is
-    0 if the machine is quiet enough for the rules, and 3 if a rule asks for more than the machine can see.
+    Two known loads are measured for ten seconds, and COMMAND as with `perfgate run`. Without COMMAND, it is the one
+    that rules/perfgate.yaml remembers, if there is one. The exit code is 0 if the machine is quiet enough for the
+    rules, and 3 if a rule asks for more than the machine can see.
 
     \b
     Example: perfgate doctor -- python train.py
@@ -64,7 +65,7 @@ def command(
     outputs = {"json": json} if json else {}
     for fault in output_faults(outputs, options.rules, {}).values():
         raise Refused(fault)
-    plan = CommandPlan(command, results, seconds) if command else None
+    plan = remembered_plan(command, results, seconds, options)
     found = doctor(DoctorRequest(options, plan), tell)
     if json == "-":
         write_document(render_json(found))
@@ -75,6 +76,20 @@ def command(
     for failure in failures:
         tell(f"error: {failure}")
     return USAGE if failures else found.exit_code
+
+
+def remembered_plan(
+    words: tuple[str, ...], results: tuple[str, ...], time: float, options: CommandOptions
+) -> CommandPlan | None:
+    """Return how the given or the remembered command is measured; None without either. Raises Refused."""
+    known = read_mapping_files(WORKING_TREE, options.rules)
+    kept = None if words else known.command
+    if kept is not None:
+        tell(f"measuring the command of {kept.at}")
+        return CommandPlan(
+            kept.words, results or kept.results, time, environment=dict(kept.env), mappings=known.mappings
+        )
+    return CommandPlan(words, results, time, mappings=known.mappings) if words else None
 
 
 class DoctorRequest(Struct, frozen=True):

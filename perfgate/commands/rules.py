@@ -100,7 +100,7 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
     problems += [replace(problem, severity="warning") for problem in unread]
     lines = [f"{name}: {plural(count, 'rule')}" for name, count in counts.items()]
     mappings, wrong = check_mappings(paths)
-    lines += [f"{name}: {plural(count, 'mapping')}" for name, count in mappings.items()]
+    lines += [f"{name}: {what}" for name, what in mappings.items()]
     return lines, problems + wrong
 
 

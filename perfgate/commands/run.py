@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,116 +11,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.cli.printing import publish, tell
-from perfgate.cli.progress_line import shown
+from perfgate.cli.progress import is_watched, shown
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
+from perfgate.commands.run_options import RunOptions, processors
 from perfgate.core import Fact, MissingBaseline, Report
+from perfgate.core.run_command import NO_COMMAND
 from perfgate.core.runs import same_fact
 from perfgate.measuring.paired_run import PairRequest, run_pairs
-from perfgate.measuring.pinning import Cpus, parse_cpus
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.until_settled import (
-    JudgeRuns,
-    MeasuringOptions,
-    StopRule,
-    Tell,
-    run_again_if_suspect,
-    run_until_settled,
-)
+from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
+from perfgate.measuring.worktrees import usual_base
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import CommandOptions, Refused, typed_path
 from perfgate.workspace.surroundings import PACKAGE_FACTS
-
-
-def processors(text: str) -> Cpus:
-    """Return the processors of `0,2` or `4-7`. Raises BadParameter."""
-    try:
-        return parse_cpus(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-class _RunOptions(Struct, frozen=True):
-    """The options about what is run, and how often."""
-
-    command: tuple[str, ...]
-    results: tuple[str, ...]
-    most_runs: int
-    every: bool
-    reruns: int | None
-    measured: tuple[str, ...]
-    time_budget: float | None
-    timeout: float
-    keep: str
-    paired: bool
-    attribute: bool
-    base_in: tuple[str, ...] | None
-    new_in: tuple[str, ...] | None
-    base_ref: str | None
-    base: tuple[str, ...] | None
-    new: tuple[str, ...] | None
-    build: tuple[str, ...] | None
-    hook_timeout: float
-    cpus: Cpus | None
-    processes: int
-
-    def measuring(self) -> MeasuringOptions:
-        """Return how often to measure. Raises UsageError."""
-        stop: StopRule = "never" if self.every else "final"
-        most = self.most_runs
-        if self.reruns is None:
-            if self.measured:
-                raise click.UsageError("--measured needs --reruns")
-        elif self.paired or self.attribute or self.every or not self.results:
-            raise click.UsageError("--reruns needs --results, and excludes --paired, --attribute and --every")
-        else:
-            stop, most = "unless-suspect", 1 + self.reruns
-        times = self.time_budget, self.timeout
-        fewest = 2 if self.attribute else 1
-        return MeasuringOptions(self.results, most, stop, *times, self.keep, self.cpus, fewest_runs=fewest)
-
-    def pairs(self, format: str | None) -> PairRequest | None:
-        """Return the two sides of pairs, or None without --paired and --attribute. Raises UsageError."""
-        given = {"base-ref": self.base_ref, "base": self.base, "new": self.new, "build": self.build}
-        if not (self.paired or self.attribute):
-            for name in (name for name, value in given.items() if value):
-                raise click.UsageError(f"--{name} needs --paired" + ("" if name == "build" else " or --attribute"))
-            if not self.command:
-                raise click.UsageError("give the command to run after --")
-        environments = self._environments()
-        if not (self.paired or self.attribute):
-            return None
-        option = "--attribute" if self.attribute else "--paired"
-        if (self.base_ref is None) == (self.base is None):
-            raise click.UsageError(f"{option} needs a base: --base-ref GITREF, or --base COMMAND")
-        if bool(self.new) == bool(self.command):
-            raise click.UsageError(f"{option} needs one new side: a command after --, or --new COMMAND")
-        new, build = self.new or self.command, self.build or ()
-        sides = self.base or new, new, self.base_ref, build
-        return PairRequest(*sides, self.hook_timeout, self.processes, format, environments=environments)
-
-    def _environments(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """Return the commands of the old and the new environment, or None without --attribute. Raises UsageError."""
-        if self.attribute == (self.base_in is None and self.new_in is None):
-            if self.attribute:
-                raise click.UsageError("--attribute needs the command of an environment: --base-in or --new-in")
-            raise click.UsageError("--base-in and --new-in need --attribute")
-        if self.attribute and self.build:
-            raise click.UsageError("--attribute excludes --build: two environments use one folder; build in COMMAND")
-        if self.attribute and self.base_in == self.new_in:
-            raise click.UsageError("--base-in and --new-in are the same: name two environments, or use --paired")
-        return (self.base_in or (), self.new_in or ()) if self.attribute else None
-
-
-def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
-    """Return the options with a line of progress, on a terminal that does not show what the command prints itself."""
-    is_watched = sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
-    if measuring.stop == "unless-suspect" or not is_watched:
-        return measuring
-
-    return replace(measuring, watch=shown)
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -197,12 +101,12 @@ def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
         help="With --paired: at most N processes a side in one pair, with fewer steps each. [default: 8]",
     ),
     name="asked",
-    build=_RunOptions,
+    build=RunOptions,
 )
 @command_options(*JUDGING, *POLICY)
 @report_options
 def command(
-    asked: _RunOptions,
+    asked: RunOptions,
     options: CommandOptions,
     missing_baseline: MissingBaseline,
     only: tuple[str, ...],
@@ -211,6 +115,7 @@ def command(
 ) -> int:
     """Run a command until the rules have their answers, or until --runs or --time-budget is used up.
 
+    Without COMMAND, it is the one that rules/perfgate.yaml remembers (`run:`).
     Each run is a fresh process. It writes to the folder $PERFGATE_RESULTS, or {results} in COMMAND; its number is
     $PERFGATE_RUN, or {run}. If it writes no file, its output is the run.
 
@@ -222,7 +127,9 @@ def command(
       perfgate run --paired --base-ref refs/remotes/origin/main -- python train.py
     """
     with publication.replaced_if_refused((*options.rules, options.baselines, *options.env, asked.keep)):
-        measuring, pairs = _watched(asked.measuring()), asked.pairs(options.format)
+        measuring, pairs = asked.measuring(), asked.pairs(options.format)
+        if measuring.stop != "unless-suspect" and is_watched():  # else the terminal shows what the command prints
+            measuring = replace(measuring, watch=shown)
         check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
         report, code = run(request, tell)
@@ -249,11 +156,12 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     After a signal, the report is about what was measured before. Raises Refused for usage errors, and if a signal came
     before the first run.
     """
-    measuring = request.measuring
-    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None)
+    own = replace(request.check, looks=request.measuring.looks, own_pairs=request.pairs is not None)
     prepared = prepare(own, hold=True)
     if isinstance(prepared, Report):  # nothing is run for rules with mistakes
         return prepared, prepared.exit_code
+    request = _completed(request, prepared, tell)
+    measuring = request.measuring
     judge_runs: JudgeRuns = partial(_judged, prepared, list[RunsOfPath]())
     try:
         with stopped_by_signals() as signals:
@@ -272,6 +180,28 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     except Stopped as stopped:  # before the first run, or after the last one
         raise Refused(str(stopped), stopped.exit_code) from None
     return report, signals[0].exit_code if signals else report.exit_code
+
+
+def _completed(request: RunRequest, prepared: Prepared, tell: Tell) -> RunRequest:
+    """Return the request with the remembered command and the usual base, where the user gave none. Raises Refused.
+
+    With `--policy-ref`, the command is that of the base: a pull request must not choose how it is measured.
+    """
+    pairs, measuring, kept = request.pairs, request.measuring, prepared.ruleset.command
+    if not request.command and not (pairs and pairs.new):
+        if kept is None:
+            raise Refused(NO_COMMAND)
+        words = replace(request, command=kept.words)
+        results = measuring.results or kept.results
+        request = replace(words, measuring=replace(measuring, results=results, environment=dict(kept.env)))
+        pairs = replace(pairs, new=kept.words, build=pairs.build or kept.build) if pairs else None
+    if pairs is None:
+        return request
+    if not pairs.base and pairs.base_ref is None:
+        ref, told = usual_base(prepared.source.sha)
+        tell(f"the base is {told}")
+        pairs = replace(pairs, base_ref=ref)
+    return replace(request, pairs=replace(pairs, base=pairs.base or pairs.new))
 
 
 def _judged(

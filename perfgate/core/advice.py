@@ -6,10 +6,16 @@ from typing import Literal
 
 from msgspec import Struct
 
+from perfgate.core.summaries import Proof
+
 #: `usual`: the usual value must not change. `cost`: nor must the mean, which pays for every stall. `budget`: a limit
 #: that holds whatever the baseline is. `sum`: the time of all calls in a step. `work`: what a step asks of a device.
 #: `input`: the share of a step that waits for input.
 Purpose = Literal["usual", "cost", "budget", "sum", "work", "input"]
+
+
+#: A gate that finds only larger changes of a step is useless.
+BLIND = 0.5
 
 
 class ProposedRule(Struct, frozen=True):
@@ -89,6 +95,29 @@ class Advice(Struct, frozen=True):
     steadier: tuple[SteadierMetric, ...] = ()
 
 
+class MeasuredMetric(Struct, frozen=True):
+    """A metric of the runs of a command: its value in each run in base units, and how many values a run has."""
+
+    name: str
+    unit: str
+    values: tuple[float, ...]
+    count: int
+
+
+class MeasuredCommand(Struct, frozen=True):
+    """What `init` measured: the command, its results in words, and how long one check of it takes in s."""
+
+    command: str
+    found: str
+    runs: int
+    seconds: float
+    metrics: tuple[MeasuredMetric, ...]
+    #: The number of metrics that are not listed.
+    others: int
+    #: How the gate was chosen, and what the user should know.
+    notes: tuple[str, ...] = ()
+
+
 class FirstGate(Struct, frozen=True):
     """The result of `init`: the advice, the files, and the next commands."""
 
@@ -112,6 +141,20 @@ class FirstGate(Struct, frozen=True):
     missing_runs: int = 0
     #: Warnings.
     noticed: tuple[str, ...] = ()
+    #: What was measured, if `init` ran a command.
+    measured: MeasuredCommand | None = None
+    #: How the CI system finds its file, if it does not by itself.
+    found_by: str = ""
+    #: The proof of each rule, with runs that were made worse.
+    proofs: tuple[Proof, ...] = ()
+
+    @property
+    def main_rule(self) -> ProposedRule | None:
+        """The rule that compares the time of a step, or else the first one whose smallest change is known."""
+        known = [rule for rule in self.advice.rules if rule.fails_from and not rule.warns] if self.advice else []
+        known = [rule for rule in known if rule.purpose in ("usual", "sum", "cost")] or known
+        step = self.advice.step.metric if self.advice else None
+        return next((rule for rule in known if rule.subject.startswith(f"{step} ")), next(iter(known), None))
 
     @property
     def exit_code(self) -> int:

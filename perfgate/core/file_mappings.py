@@ -7,7 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from perfgate.core.runs import Location, Problem
+from perfgate.core.run_command import RunCommand
+from perfgate.core.runs import Location, Problem, Run
 
 #: The kinds of files that a mapping can read.
 FileKind = Literal["json", "jsonl", "csv", "lines"]
@@ -122,3 +123,13 @@ class MappingSuggestion(Struct, frozen=True):
     metrics: int
     values: int
     problems: tuple[Problem, ...]
+    #: What the mapping reads from the file.
+    read: tuple[Run, ...] = ()
+
+
+class MappingFiles(Struct, frozen=True):
+    """The mappings and the command of some files, and every mistake in them."""
+
+    mappings: tuple[FileMapping, ...] = ()
+    command: RunCommand | None = None
+    problems: tuple[Problem, ...] = ()

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from perfgate.analysis.plan import plans
 from perfgate.core import Baseline, Run, Series
+from perfgate.core.file_mappings import FileMapping
 from perfgate.core.summaries import MeasuredLoad, RuleNeed
 from perfgate.core.wording import COMMAND
 from perfgate.doctor.loads import FEWEST, floors_of, needed_floor
@@ -46,6 +47,18 @@ class CommandPlan(Struct, frozen=True):
     seconds: float = 120.0
     timeout: float = 600.0
     hook_timeout: float = 20.0
+    #: Further environment variables.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: The mappings of files of the team's own tools.
+    mappings: Sequence[FileMapping] = ()
+
+    def side(self, cpu: int | None = None) -> ProgramSide:
+        """Return the program, on one processor or on all."""
+        return ProgramSide(self.words, environment=self.environment, cpus=None if cpu is None else frozenset({cpu}))
+
+    def read(self, path: Path) -> list[Run]:
+        """Return the run at a path."""
+        return list(read_runs([str(path)], mappings=self.mappings)[:1])
 
 
 class CommandRuns(Struct):
@@ -88,8 +101,7 @@ def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> Command
             if number:
                 _separate(plan, folder, found, number)
             if has_time and cpu is not None:
-                side = ProgramSide(plan.words, cpus=frozenset({cpu}))
-                found.pinned += _one(plan, folder / f"pinned-{number}", side)
+                found.pinned += _one(plan, folder / f"pinned-{number}", plan.side(cpu))
             if takes_turns:
                 takes_turns = _pair(plan, folder / f"pair-{number}", listener, number, found)
     return found
@@ -97,14 +109,14 @@ def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> Command
 
 def _pair(plan: CommandPlan, path: Path, listener: socket, number: int, found: CommandRuns) -> bool:
     """Make a pair of the command with itself; return whether it takes steps by turns."""
-    sides = {name: ProgramSide(plan.words) for name in SIDES}
+    sides = {name: plan.side() for name in SIDES}
     try:
         made = steps_by_turns(listener, path, sides, number, plan.results, (plan.hook_timeout, plan.timeout))
     except NoTurns as why:
         found.notes.append(f"no pairs were measured: {why}")
         return False
-    found.base += read_runs([str(made["base"])])[:1]
-    found.new += read_runs([str(made["new"])])[:1]
+    found.base += plan.read(made["base"])
+    found.new += plan.read(made["new"])
     return True
 
 
@@ -125,7 +137,7 @@ def _separate(plan: CommandPlan, folder: Path, found: CommandRuns, number: int) 
     def note(metric: str, value: float, unit: str) -> None:
         found.costs.setdefault(metric, []).append(value)
 
-    found.separate += _one(plan, folder / f"run-{number}", ProgramSide(plan.words), note)
+    found.separate += _one(plan, folder / f"run-{number}", plan.side(), note)
 
 
 def _one(
@@ -139,7 +151,7 @@ def _one(
         with command_cost(note):
             finish(run.start(), plan.timeout)
         try:
-            return list(read_runs([str(run.collect())])[:1])
+            return plan.read(run.collect())
         except RunFailed:  # it wrote and printed nothing
             return []
 

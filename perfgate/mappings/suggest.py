@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -14,10 +15,12 @@ from perfgate.core.wording import MAPPING_FILE
 from perfgate.documents.json import load_json
 from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
+from perfgate.mappings.mapping_draft import DraftMetric, MappingDraft
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.record_source import PRINTED, printed_cells
-from perfgate.mappings.suggested_fields import DraftMetric, MappingDraft, better_of, is_load
+from perfgate.mappings.suggested_fields import better_of, is_load
 from perfgate.mappings.suggested_tables import of_document, of_records
+from perfgate.mappings.suggested_words import FIRST_MARK, VariedLines, varied_lines
 from perfgate.mappings.units import NO_UNIT, written_unit
 from perfgate.readers.text import InputFile, Source, clean, is_json
 from perfgate.readers.values import cells_of, unit_of_text
@@ -26,6 +29,8 @@ from perfgate.readers.values import cells_of, unit_of_text
 _MOST_LINES, _LONGEST = 5000, 2000
 #: A pattern has at least this number of letters outside of its fields.
 _LEAST_LETTERS = 3
+#: The most patterns of a mapping.
+_MOST_PATTERNS = 8
 _NUMBER = re.compile(r"(?:(?<![\w.])|(?<=rank)|(?<=Rank))[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
 #: The word before a number, and the unit behind it.
 _NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
@@ -51,21 +56,47 @@ class _NumberInLine(Struct, frozen=True):
 
 
 def of_lines(lines: Sequence[str]) -> MappingDraft | None:
-    """Return a mapping for a log; None if no line with a named number occurs twice."""
-    shapes: Counter[str] = Counter()
-    samples: dict[str, str] = {}
-    for line in lines[:_MOST_LINES]:
-        if len(line) <= _LONGEST and not re.search(r"[{}]", line):
-            shape = _NUMBER.sub("\0", line)
-            if "\0" in shape:
-                shapes[shape] += 1
-                samples.setdefault(shape, line)
-    best: tuple[int, MappingDraft] | None = None
-    for shape, count in shapes.most_common(50):
-        draft = _of_line(samples[shape]) if count > 1 else None
-        if draft is not None and (best is None or count * len(draft.metrics) > best[0]):
-            best = (count * len(draft.metrics), draft)
-    return best[1] if best else None
+    """Return a mapping for a log; None if no line with a named number occurs twice, or has a number with a unit."""
+    lines = [line for line in lines[:_MOST_LINES] if len(line) <= _LONGEST and not re.search(r"[{}]", line)]
+    shapes = Counter(shape for line in lines if "\0" in (shape := _NUMBER.sub("\0", line)))
+    samples = {_NUMBER.sub("\0", line): line for line in reversed(lines)}
+    found = [(count, _of_line(samples[shape])) for shape, count in shapes.most_common(50)]
+    drafts = [(count * len(draft.metrics), draft) for count, draft in found if draft and _is_telling(draft, count)]
+    drafts.sort(key=lambda one: -one[0])
+    varied = [(one.count * len(draft.metrics), draft) for one in varied_lines(lines) if (draft := _of_varied(one))]
+    best = max(varied, key=lambda one: one[0], default=None)
+    if best is not None and (not drafts or best[0] > drafts[0][0]):
+        return best[1]
+    return _joined([draft for _, draft in drafts]) if drafts else None
+
+
+def _is_telling(draft: MappingDraft, count: int) -> bool:
+    """Return whether a line is probably about measurements: it occurs again, or all its numbers have units."""
+    return count > 1 or all(metric.unit != NO_UNIT for metric in draft.metrics)
+
+
+def _joined(drafts: Sequence[MappingDraft]) -> MappingDraft:
+    """Return the first draft with the patterns of others whose metrics have units and other names."""
+    joined = drafts[0]
+    for one in drafts[1:]:
+        names = {metric.name for metric in joined.metrics}
+        is_new = names.isdisjoint(metric.name for metric in one.metrics) and not one.labels and one.step == joined.step
+        if is_new and len(joined.more) < _MOST_PATTERNS and all(metric.unit != NO_UNIT for metric in one.metrics):
+            metrics = [replace(metric, is_optional=True) for metric in (*joined.metrics, *one.metrics)]
+            joined = replace(joined, metrics=metrics, more=(*(joined.more or (joined.source,)), one.source))
+    return joined
+
+
+def _of_varied(lines: VariedLines) -> MappingDraft | None:
+    """Return a mapping for lines that differ in some words, which are labels of their metrics."""
+    draft = _of_line(lines.sample)
+    if draft is None:
+        return None
+    pattern = draft.source
+    for mark, name in lines.names.items():
+        pattern = pattern.replace(mark, f"{{{name}}}")
+    labels = {name: name for name in lines.names.values() if f"{{{name}}}" in pattern and name}
+    return replace(draft, source=pattern, labels={**labels, **draft.labels}) if labels else None
 
 
 def _of_line(line: str) -> MappingDraft | None:
@@ -75,13 +106,15 @@ def _of_line(line: str) -> MappingDraft | None:
     metrics = [one for one in named if not _STEP.fullmatch(one.name) and one not in loads]
     if not metrics:
         return None
-    pattern, at = "", named[0].first
+    words = [place for place, char in enumerate(line) if char > FIRST_MARK]
+    begin, end = min([named[0].first, *words]), max([named[-1].last, *(place + 1 for place in words)])
+    pattern, at = "", begin
     for one in numbers:
-        if one.start >= named[0].start and one.end <= named[-1].end:
+        if one.start >= begin and one.end <= end:
             pattern += line[at : one.start] + (f"{{{one.name}}}" if one.name else "{}")
             at = one.end
-    pattern += line[at : named[-1].last]
-    if len(re.findall(r"[A-Za-z]", re.sub(r"\{[^}]*\}", "", pattern))) < _LEAST_LETTERS:
+    pattern += line[at:end]
+    if not words and len(re.findall(r"[A-Za-z]", re.sub(r"\{[^}]*\}", "", pattern))) < _LEAST_LETTERS:
         return None  # many other lines would be like it
     step = next((one.name for one in named if _STEP.fullmatch(one.name)), "")
     found = [
@@ -137,20 +170,21 @@ _FIRST_LINES = 20
 _MOSTLY = 0.7
 
 
-def suggest(name: str, data: bytes, limits: Limits = DEFAULT) -> MappingSuggestion | None:
+def suggest(name: str, data: bytes, limits: Limits = DEFAULT, files: str | None = None) -> MappingSuggestion | None:
     """Return a mapping for a file; None if it has no numbers that a mapping could name.
 
     Parameters
     ----------
     name: the file; the mapping is for files with similar names.
     data: its bytes.
+    files: the glob of the mapping; None makes one of the name.
     """
     file = InputFile(Source(name, [data], limits))
     text = file.whole()
     draft = _draft(clean(text.removeprefix("\ufeff")), limits) if text else None
     if draft is None or len(draft.labels) > _MOST_LABELS:
         return None
-    lines = draft.lines(glob_of(name))
+    lines = draft.lines(files or glob_of(name))
     document = "\n".join(["mappings:", *lines, ""]).encode()
     mappings, problems = load_mappings([(MAPPING_FILE, document)], limits)
     if problems:
@@ -165,6 +199,7 @@ def suggest(name: str, data: bytes, limits: Limits = DEFAULT) -> MappingSuggesti
         metrics=len({series.key for series in found}),
         values=sum(len(series.values) for series in found),
         problems=tuple(dict.fromkeys(problem for run in runs for problem in run.problems)),
+        read=runs,
     )
 
 

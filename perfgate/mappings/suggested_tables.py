@@ -10,10 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core.file_mappings import FileKind
+from perfgate.mappings.mapping_draft import DraftMetric, MappingDraft
 from perfgate.mappings.suggested_fields import (
-    DraftMetric,
     FieldValues,
-    MappingDraft,
     Role,
     fields_of,
     is_commit,
@@ -83,7 +82,8 @@ def of_records(kind: FileKind, source: str, records: Sequence[Mapping[str, Any]]
     if not metrics:
         return None
     steps = [*roles.get("step", ())] if len(records) > 1 else []
-    others = [*roles.get("ignore", ()), *steps[1:]]
+    repetitions = roles.get("repetition", ())
+    others = [*roles.get("ignore", ()), *steps[1:], *repetitions]
     return MappingDraft(
         kind,
         source,
@@ -94,6 +94,7 @@ def of_records(kind: FileKind, source: str, records: Sequence[Mapping[str, Any]]
         step=_path(steps[0], kind) if steps else "",
         where=where,
         ignore=[".".join(one.path) for one in others],
+        has_samples=bool(repetitions),
     )
 
 

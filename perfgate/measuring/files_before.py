@@ -10,6 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+#: Any file that is not hidden.
+EVERYTHING: tuple[str, ...] = ("**/*",)
 #: A file, its modification time, size and inode.
 _Stamp = tuple[Path, int, int, int]
 
@@ -20,13 +22,13 @@ class FilesBefore(Struct, frozen=True):
     folder: Path
     globs: tuple[str, ...]
     stamps: frozenset[_Stamp]
-    #: The hashes of those that existed before the first run of this process.
+    #: The hashes of those that existed before the first run of this process; empty for `EVERYTHING`.
     old: Mapping[Path, bytes]
 
     @classmethod
     def of(cls, folder: Path, globs: tuple[str, ...]) -> FilesBefore:
         """Look at the files now."""
-        return cls(folder, globs, _stamps(folder, globs), _old_files(folder, globs))
+        return cls(folder, globs, _stamps(folder, globs), {} if globs == EVERYTHING else _old_files(folder, globs))
 
     def changed(self) -> list[Path]:
         """Return the files that are new or were written to since then."""

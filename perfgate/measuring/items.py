@@ -37,6 +37,8 @@ class ItemProgram(Struct, frozen=True):
     format: str | None = None
     #: The mappings of files of the team's own tools.
     mappings: Sequence[FileMapping] = ()
+    #: Further environment variables.
+    env: tuple[tuple[str, str], ...] = ()
 
 
 class ItemFailed(RunFailed):
@@ -110,7 +112,7 @@ class ItemRunner(Struct):
             side = side_in(self.commits[item], top, words)
         else:
             side = ProgramSide(words)
-        side = ProgramSide(words, side.folder, {**side.environment, ITEM: name})
+        side = ProgramSide(words, side.folder, {**side.environment, **dict(self.program.env), ITEM: name})
         if self.program.build and not self._is_built(item):
             self._build(item, ProgramSide(_filled(self.program.build, name), side.folder, side.environment))
         return side

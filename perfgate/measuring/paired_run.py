@@ -58,18 +58,20 @@ class PairRequest(Struct, frozen=True):
     mappings: Sequence[FileMapping] = ()
     #: The commands that run another one in the old and in the new environment; None for pairs in one environment.
     environments: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    #: False for sides that must not run at once.
+    by_turns: bool = True
 
 
 def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run pairs until every verdict is final. Raises Refused for usage errors, and if the base cannot be read."""
     folder = options.new_folder(tell)
     with ExitStack() as stack:
-        base, new = ProgramSide(pairs.base), ProgramSide(pairs.new, cpus=options.cpus)
+        base, new = ProgramSide(pairs.base), ProgramSide(pairs.new, environment=options.environment, cpus=options.cpus)
         if pairs.base_ref is not None:
             base = stack.enter_context(checked_out(pairs.base_ref, pairs.base))
-        base = replace(base, cpus=options.cpus)
+        base = replace(base, cpus=options.cpus, environment={**base.environment, **options.environment})
         listener = stack.enter_context(listening())
-        maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, listener, tell, [])
+        maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, listener, tell, [], pairs.by_turns)
         return until_settled(options, maker.measure, judge_runs, "pair", tell)
 
 

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
+from perfgate.core.run_command import is_for_a_shell
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.measuring.files_before import FilesBefore
 from perfgate.measuring.pinning import pinned
@@ -40,7 +41,6 @@ _LAYOUT, _LONGEST_LAYOUT = "PERFGATE_LAYOUT", 4096
 #: cycles (some 25 ms) and those of Intel's OpenMP for 200 ms, and take a processor from the other side. Between two
 #: operations of one step they may wait actively: to wake a thread on a busy machine takes long.
 _SLEEPING = {"OPENBLAS_THREAD_TIMEOUT": "18", "KMP_BLOCKTIME": "1"}
-_OPERATORS = {"||", "&&", "|", "&", ";", "<", ">", ">>", "2>"}
 
 
 class RunFailed(Exception):
@@ -125,15 +125,22 @@ class NewRun(Struct, frozen=True):
                 target = self.results / path.relative_to(folder if path.is_relative_to(folder) else path.anchor)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
-        files = [path for path in self.results.rglob("*") if path.is_file() and not path.name.startswith(".")]
-        if not files and self.before.globs:
+        run = result_of(self.results)
+        if run is None and self.before.globs:
             raise RunFailed(same or f"the command wrote nothing that matches {' or '.join(self.before.globs)}")
-        if not files and self.log.stat().st_size == 0:
+        if run is None and self.log.stat().st_size == 0:
             raise RunFailed("the command printed nothing and wrote nothing to $PERFGATE_RESULTS ({results})")
-        run = self.log if not files else files[0] if len(files) == 1 else self.results
+        run = run or self.log
         if (machine := Path(f"{self.results}{MACHINE_FILE}")).exists():
             machine.replace(f"{run}{MACHINE_FILE}")
         return run
+
+
+def result_of(folder: Path) -> Path | None:
+    """Return what a run wrote to its folder: its only file, or the folder of several; None for nothing."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    files = [path for path in files if not path.name.endswith(MACHINE_FILE)]
+    return (files[0] if len(files) == 1 else folder) if files else None
 
 
 @contextmanager
@@ -269,12 +276,5 @@ def build(path: Path, side: ProgramSide, timeout: float) -> None:
     except Stopped:  # the user stopped the command: that says nothing about the build
         raise
     except RunFailed as error:
-        hint = "; --build runs no shell: write sh -c '...'" if _is_for_a_shell(side.words) else ""
+        hint = "; --build runs no shell: write sh -c '...'" if is_for_a_shell(side.words) else ""
         raise RunFailed(f"does not build: {error}{hint}") from None
-
-
-def _is_for_a_shell(words: Sequence[str]) -> bool:
-    """Return whether words look like a line for a shell. The last word may be that of `find -exec ... ;`."""
-    if words[0].startswith("!") or not _OPERATORS.isdisjoint(words[:-1]):
-        return True
-    return any(word.startswith(">") or (word.endswith(";") and " " not in word) for word in words[:-1])

@@ -18,7 +18,7 @@ from glob import glob
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from perfgate.core import Fact, Location, Problem, Report, Verdict
 from perfgate.core.wording import MACHINE_FILE
@@ -30,8 +30,6 @@ from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.surroundings import machine_facts
 
 StopRule = Literal["final", "never", "unless-suspect"]
-
-
 #: Shows a line to the user.
 Tell = Callable[[str], None]
 #: Shows what is being made while a block runs, and how many seconds are left at most, if that is known.
@@ -53,6 +51,8 @@ class MeasuringOptions(Struct, frozen=True):
     keep: str = "perfgate-runs"
     #: The processors that the programs may use; None for all.
     cpus: frozenset[int] | None = None
+    #: Further environment variables of the programs.
+    environment: Mapping[str, str] = field(default_factory=dict)
     #: Shows the user that a run is being made; None shows nothing.
     watch: Watch | None = None
     #: The runs that are made even if every verdict is final before.
@@ -88,7 +88,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
     from perfgate.measuring.command_cost import command_cost
     from perfgate.recorder.watch import sampled
 
-    side, folder = ProgramSide(words, cpus=options.cpus), options.new_folder(tell)
+    side, folder = ProgramSide(words, environment=options.environment, cpus=options.cpus), options.new_folder(tell)
     made: list[Path] = []
 
     def measure(number: int) -> list[Path]:
@@ -135,7 +135,7 @@ def run_again_if_suspect(
         latest = []
         with sampled_into(keep / f"run-{number:03d}", latest):
             with pinned(options.cpus):
-                program = Program(words, Path.cwd(), {"PERFGATE_RUN": str(number)})
+                program = Program(words, Path.cwd(), {"PERFGATE_RUN": str(number), **options.environment})
             finish(program, options.timeout)
             for pattern in options.results:
                 if not (found := _matches(pattern, keep)):
@@ -164,7 +164,7 @@ def until_settled(
     """
     began, longest = time.monotonic(), 0.0
     report, fault = None, None
-    facts = _noted_facts(options, "before")
+    facts = noted_facts(options, "before")
     for number in range(1, options.most_runs + 1):
         spent = time.monotonic() - began
         if options.time_budget is not None and number > 1 and spent + longest > options.time_budget:
@@ -174,7 +174,7 @@ def until_settled(
             head = f"{noun} {number} of at most {options.most_runs}"
             with options.watch(head, _time_left(options, number, spent)) if options.watch else nullcontext():
                 paths = measure(number)
-            facts |= _noted_facts(options, "after")
+            facts |= noted_facts(options, "after")
             if options.stop == "unless-suspect" and 1 < number < options.most_runs:
                 continue
             report = judge_runs(paths, facts)
@@ -232,7 +232,7 @@ def _next(verdict: Verdict) -> str:
     return "code or environment: not clear yet" if verdict.attribution is not None else verdict.next_step.text
 
 
-def _noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, Fact]]:
+def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, Fact]]:
     """Write the facts of the machine to a file; return them by its name."""
     facts, _ = machine_facts()
     text = json.dumps(facts, indent=1, sort_keys=True) + "\n"

@@ -15,8 +15,30 @@ from perfgate.workspace.commit_files import Commit
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
+#: The names of the main branch, the first that exists counts.
+_MAIN = tuple(
+    f"refs/{place}"
+    for place in (
+        "remotes/origin/HEAD",
+        *(f"{side}/{name}" for side in ("remotes/origin", "heads") for name in ("main", "master")),
+    )
+)
 #: The longest time to check out a commit, in seconds.
 _CHECKOUT_TIMEOUT_S = 600
+
+
+def usual_base(policy: str | None = None) -> tuple[str, str]:
+    """Return the commit that a working tree is compared with, and words for it. Raises Refused (3) outside of git.
+
+    It is the merge base of HEAD with the commit of the rules, or else with the main branch; without one, HEAD itself.
+    """
+    head = git("rev-parse", "--verify", "HEAD^{commit}", what="HEAD is no commit to compare with").decode().strip()
+    for ref in (policy,) if policy else _MAIN:
+        with suppress(Refused):
+            found = git("merge-base", head, f"{ref}^{{commit}}", what="").decode().split()[0]
+            name = ref.removeprefix("refs/").removeprefix("remotes/").removeprefix("heads/")
+            return found, f"{found[:12]}, " + ("HEAD" if found == head else f"the merge base with {name[:40]}")
+    return head, f"{head[:12]}, HEAD"
 
 
 @contextmanager

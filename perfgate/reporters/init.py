@@ -10,6 +10,7 @@ from perfgate.core import Key, PolicyChange, Verdict
 from perfgate.core.advice import Advice, FirstGate, ProposedRule
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, one_line, plural, without_commands
+from perfgate.reporters.init_command import proved, seen, steps_of_command, write_measured
 from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.words.answer import difference
 from perfgate.words.numbers import measured, value_text, what
@@ -40,6 +41,8 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
     for line in gate.noticed:
         page.paragraph(line)
         page.blank()
+    if gate.measured is not None:
+        write_measured(page, gate.measured)
     if gate.advice is not None:
         _advice(page, gate.advice)
     if gate.state == "too-noisy":
@@ -54,9 +57,14 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
         for line in (text or "").splitlines():
             page.verbatim(line, indent=4)
     page.blank()
-    for line in _steps(gate):
+    for line in proved(gate):
+        page.paragraph(line)
+    for line in steps_of_command(gate) if gate.measured else _steps(gate):
         (page.verbatim if line.startswith("    ") else page.paragraph)(line)
     _uncovered(page, gate)
+    if gate.measured is not None:
+        page.blank()
+        page.paragraph(seen(gate, gate.measured), "bold")
     return page.finished()
 
 
@@ -97,10 +105,12 @@ def _cells(rule: ProposedRule) -> list[str]:
 
 def _legend(advice: Advice) -> str:
     if advice.is_paired:
+        is_measured = all(rule.is_calibrated for rule in advice.rules if rule.purpose == "usual")
+        assumed = "; the 3% for pairs is an assumption, and the report of the first pairs shows the real value"
         return (
             "sees: the smallest change that fails (exit 1) in at least 8 of 10 cases, with up to"
-            f" {advice.most_runs} pairs. noise: how much one pair differs from the next, as a standard deviation; the"
-            " 3% for pairs is an assumption, and the report of the first pairs shows the real value."
+            f" {advice.most_runs} pairs. noise: how much one pair differs from the next, as a standard"
+            f" deviation{'' if is_measured else assumed}."
         )
     return (
         "sees: the smallest change that fails (exit 1) in at least 8 of 10 cases. The gate makes one run, and up"

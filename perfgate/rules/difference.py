@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import ChangeKind, Location, PolicyChange
+from perfgate.core.wording import shell_text
 from perfgate.rules.model_section import TrainedModel
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
@@ -62,6 +63,9 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
             found.append(PolicyChange(kind, None, None, f"{kind} {name}: {words}", at))
     if old.mappings != new.mappings:
         found.append(_of_mappings(old, new, at))
+    if _command(old) != _command(new):
+        message = f"changes the command that measures: {_command(old) or 'none'} → {_command(new) or 'none'}"
+        found.append(PolicyChange("changes", None, None, message, new.command.at if new.command else at))
     if _described(old) != _described(new):
         message = "changes the model that mfu and hfu are computed for"
         found.append(PolicyChange("changes", None, None, message, new.model.at if new.model else at))
@@ -74,6 +78,16 @@ def _of_mappings(old: Ruleset, new: Ruleset, at: Location) -> PolicyChange:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     place = next((one.at for one in new.mappings if one.name in names), at)
     return PolicyChange("changes", None, None, f"changes how files are read: the mapping {', '.join(names)}", place)
+
+
+def _command(ruleset: Ruleset) -> str:
+    """Return the command of a ruleset with its settings in words; empty if there is none."""
+    command = ruleset.command
+    if command is None:
+        return ""
+    words = [*(f"{name}={value}" for name, value in command.env), *command.words]
+    settings = (("results", command.results), ("build", command.build))
+    return shell_text(words) + "".join(f", {name} {shell_text(given)}" for name, given in settings if given)
 
 
 def _described(ruleset: Ruleset) -> TrainedModel | None:

@@ -25,6 +25,7 @@ from perfgate.rules.syntax.sentence import (
 
 if TYPE_CHECKING:
     from perfgate.core.file_mappings import FileMapping
+    from perfgate.core.run_command import RunCommand
     from perfgate.rules.model_section import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]
@@ -204,6 +205,8 @@ class Ruleset(Struct, frozen=True):
     renames: Mapping[str, str] = field(default_factory=dict)
     #: The mappings of files of the team's own tools, from `perfgate.yaml`.
     mappings: tuple[FileMapping, ...] = ()
+    #: The command that measures, from the same file.
+    command: RunCommand | None = None
     #: The trained model, from which `mfu` and `hfu` are computed.
     model: TrainedModel | None = None
 

@@ -62,7 +62,7 @@ def _names(sentence: str, metrics: Sequence[str]) -> bool:
 
 def render(suite: str, rules: Sequence[WrittenRule], head: Sequence[str] = ()) -> str:
     """Return a rule file: a comment at the top, then the rules, each below its own comments."""
-    lines = [*_comments(head), "version: 1", f"suite: {scalar(suite)}", "", "rules:"]
+    lines = [*comments(head), "version: 1", f"suite: {scalar(suite)}", "", "rules:"]
     for number, rule in enumerate(rules):
         lines += [""] if number else []
         lines += [f"  {line}" for line in rule_lines(rule)]
@@ -75,10 +75,10 @@ def rule_lines(rule: WrittenRule) -> list[str]:
     lines = (
         [f"- assert: {scalar(rule.sentence)}", "  severity: warning"] if rule.warns else [f"- {scalar(rule.sentence)}"]
     )
-    return [*_comments(rule.comments), *lines, *proposed]
+    return [*comments(rule.comments), *lines, *proposed]
 
 
-def _comments(texts: Sequence[str]) -> list[str]:
+def comments(texts: Sequence[str]) -> list[str]:
     """Return comment lines of a readable length; an empty text is an empty line."""
     lines = [line for text in texts for line in textwrap.wrap(_visible(text), _WIDTH, break_on_hyphens=False) or [""]]
     return [f"# {line}".rstrip() for line in lines]

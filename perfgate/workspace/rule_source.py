@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Problem
-from perfgate.core.wording import MAPPING_FILE
+from perfgate.core.wording import MAPPING_FILE, plural
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Selector
@@ -21,7 +21,7 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 
 if TYPE_CHECKING:
-    from perfgate.core.file_mappings import FileMapping
+    from perfgate.core.file_mappings import FileMapping, MappingFiles
     from perfgate.workspace.commit_files import Commit
 
 
@@ -161,11 +161,11 @@ def _loaded(files: RuleFiles, suite: str | None) -> tuple[Ruleset | None, list[P
     ruleset, problems = load_rules(rules, suite, surroundings.limits())
     if len(rules) == len(files):
         return ruleset, problems
-    mappings, wrong = parse_mappings([file for file in files if file not in rules])
-    if ruleset is None or wrong:
-        return None, [*wrong, *problems]
-    conditions = tuple(dict.fromkeys([*ruleset.conditions, *label_names(mappings)]))
-    mapped = replace(ruleset, mappings=mappings, conditions=conditions)
+    found = parse_mappings([file for file in files if file not in rules])
+    if ruleset is None or found.problems:
+        return None, [*found.problems, *problems]
+    conditions = tuple(dict.fromkeys([*ruleset.conditions, *label_names(found.mappings)]))
+    mapped = replace(ruleset, mappings=found.mappings, command=found.command, conditions=conditions)
     better = mapped.better
     rules_with = tuple(replace(rule, better=rule.better or better.get(_metric(rule))) for rule in ruleset.rules)
     return replace(mapped, rules=rules_with), problems
@@ -177,13 +177,15 @@ def _metric(rule: Rule) -> str:
     return subject.pattern if isinstance(subject, Selector) and not subject.is_glob else ""
 
 
-def parse_mappings(files: RuleFiles) -> tuple[tuple[FileMapping, ...], list[Problem]]:
-    """Return the mappings of files, and every mistake in them."""
+def parse_mappings(files: RuleFiles) -> MappingFiles:
+    """Return the mappings and the command of files, and every mistake in them."""
     if not files:
-        return (), []
-    from perfgate.mappings.document import load_mappings
+        from perfgate.core.file_mappings import MappingFiles
 
-    return load_mappings(dict(files).items(), surroundings.limits())
+        return MappingFiles()
+    from perfgate.mappings.document import load_mapping_files
+
+    return load_mapping_files(dict(files).items(), surroundings.limits())
 
 
 def is_mapping_file(file: tuple[str, bytes]) -> bool:
@@ -227,27 +229,38 @@ def _below(folder: Path) -> list[Path]:
     return [path for path in found if path.suffix in (".yaml", ".yml")]
 
 
-def read_mappings(source: PolicySource, paths: Sequence[str], *, may_be_empty: bool = False) -> tuple[FileMapping, ...]:
-    """Load the mappings of rule folders, which need not exist. Raises Refused for any mistake in them.
+def read_mapping_files(source: PolicySource, paths: Sequence[str], *, may_be_empty: bool = False) -> MappingFiles:
+    """Load the mappings and the command of rule folders, which need not exist. Raises Refused for any mistake in them.
 
     `may_be_empty` allows an empty file: a shell makes one before a command writes to it.
     """
     there = [path for path in paths if source.commit is not None or os.path.exists(path)]
     files = source.mapping_files(there)
-    mappings, problems = parse_mappings([file for file in files if file[1].strip() or not may_be_empty])
-    if problems:
-        raise Refused("\n".join(map(str, problems)))
-    return mappings
+    found = parse_mappings([file for file in files if file[1].strip() or not may_be_empty])
+    if found.problems:
+        raise Refused("\n".join(map(str, found.problems)))
+    return found
 
 
-def check_mappings(paths: Sequence[str]) -> tuple[dict[str, int], list[Problem]]:
-    """Validate the mappings of rule folders; return their number in each good file, and all problems."""
+def read_mappings(source: PolicySource, paths: Sequence[str], *, may_be_empty: bool = False) -> tuple[FileMapping, ...]:
+    """Load the mappings of rule folders as `read_mapping_files` does."""
+    return read_mapping_files(source, paths, may_be_empty=may_be_empty).mappings
+
+
+def check_mappings(paths: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
+    """Validate the files with mappings in rule folders; return what each good file has, and all problems."""
     found = {file[0]: parse_mappings([file]) for file in WORKING_TREE.mapping_files(paths)}
-    good = {name: len(mappings) for name, (mappings, wrong) in found.items() if not wrong}
-    return good, [problem for _, wrong in found.values() for problem in wrong]
+    good = {
+        name: ", ".join([plural(len(one.mappings), "mapping"), *(["a command"] if one.command else [])])
+        for name, one in found.items()
+        if not one.problems
+    }
+    return good, [problem for one in found.values() for problem in one.problems]
 
 
 def no_rules(suite: str, paths: Sequence[str]) -> Ruleset:
-    """Return a ruleset without rules, with the mappings of rule folders. Raises Refused for a mistake in them."""
-    mappings = read_mappings(WORKING_TREE, paths)
-    return Ruleset(suite, (), {}, conditions=label_names(mappings), mappings=mappings)
+    """Return a ruleset without rules, with what `perfgate.yaml` in rule folders has. Raises Refused for a mistake."""
+    found = read_mapping_files(WORKING_TREE, paths)
+    return Ruleset(
+        suite, (), {}, conditions=label_names(found.mappings), mappings=found.mappings, command=found.command
+    )

@@ -1,13 +1,16 @@
-"""The texts that `init` writes: a rule file with reasons, and a workflow for stored runs or for pairs."""
+"""The texts that `init` writes to the folder of rules: rules with reasons, and the remembered command."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Sequence
 
 from perfgate.core.advice import Advice, ProposedRule
+from perfgate.core.run_command import RunCommand
 from perfgate.core.units import format_change
-from perfgate.core.wording import listed, plural
-from perfgate.rules.write import WrittenRule, render
+from perfgate.core.wording import listed, plural, shell_text
+from perfgate.rules.write import WrittenRule, comments, render, scalar
 
 #: The number of base and new runs together from which they show their noise.
 _RUNS_THAT_SHOW_NOISE = 3
@@ -126,86 +129,26 @@ def _without(advice: Advice) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def workflow(*, is_paired: bool = False, command: str | None = None) -> str:
-    """Return the workflow of docs/github-actions.md, with comments.
-
-    Parameters
-    ----------
-    is_paired: measure pairs.
-    command: the command of pairs, with the placeholders `{results}` and `{run}`.
-    """
-    if not is_paired:
-        return _WORKFLOW.format(what=_JUDGED, machine=_STORED_MACHINE, gate=_STORED_GATE)
-    lines: Sequence[str] = _PAIRED_TODO
-    if command is not None:
-        script = command.replace("{results}", "$PERFGATE_RESULTS").replace("{run}", "$PERFGATE_RUN")
-        lines = ("run: |-", f"  {script}")
-    gate = _PAIRED_GATE + "".join(f"          {line}\n" for line in lines)
-    return _WORKFLOW.format(what=_JUDGED_BY_PAIRS, machine=_PAIRED_MACHINE, gate=gate)
-
-
-_JUDGED = (
-    "# Judges every pull request. The job fails if a rule fails (exit 1) or if no decision was possible (exit 3).\n"
-)
-_JUDGED_BY_PAIRS = (
-    "# Measures every pull request and its base in pairs. The job fails if a rule fails (exit 1) or if no decision\n"
-    "# was possible (exit 3).\n"
-)
-_STORED_MACHINE = (
-    "    # The kind of machine that the baseline was measured on. On another kind, the job says so and fails.\n"
-)
-_PAIRED_MACHINE = "    # Base and new run on the same machine, so any machine of yours will do.\n"
-_STORED_GATE = """\
-          # TODO: your command, with the Python that you train with, and the file that it writes. The rules and
-          # baselines come from the base, so a pull request cannot loosen them.
-          run: python train.py > train.log
-          results: train.log
-"""
-_PAIRED_GATE = """\
-          paired: true
-          # Fewer pairs are made if the answer is clear.
-          pairs: 10
-          # The command of both sides. If it uses a perfgate.Recorder, install perfgate for its Python before this step.
-"""
-_PAIRED_TODO = (
-    "# TODO: your command, and the file that it writes.",
-    "run: python train.py > train.log",
-    "results: train.log",
+_REMEMBERED = (
+    "The command that measures: `perfgate run`, `run --paired`, `bisect` and `doctor` run it. `{results}` is the folder"
+    " for its files. A pull request is measured by the command of its base.",
 )
 
-_WORKFLOW = """\
-{what}name: perf
 
-on:
-  pull_request:
-    # `edited` judges again when the pull request goes to another branch.
-    types: [opened, synchronize, reopened, edited]
-  # A merge queue measures again the code that will be merged.
-  merge_group:
+def remembered(command: RunCommand, mapping: Sequence[str] = ()) -> str:
+    """Return the section `run` of `perfgate.yaml`, and the item of a proposed mapping."""
+    lines = [*comments(_REMEMBERED), "run:", f"  command: {_words(command.words)}"]
+    if command.results:
+        lines.append(f"  results: {json.dumps(list(command.results), ensure_ascii=False)}")
+    if command.env:
+        lines += ["  env:", *(f"    {name}: {json.dumps(value, ensure_ascii=False)}" for name, value in command.env)]
+    if mapping:
+        says = "How the numbers of the command are read, as proposed: check the units. docs/how-to/home-made-files.md."
+        lines += ["", *comments((says,)), "mappings:", *mapping]
+    return "\n".join(lines) + "\n"
 
-# No permission to write: a pull request runs its own code in this job.
-permissions: {{}}
 
-# A newer push cancels the run of an older one. Other pull requests are not affected.
-concurrency:
-  group: perf-${{{{ github.ref }}}}
-  cancel-in-progress: true
-
-jobs:
-  gate:
-{machine}    # Require approval before pull requests of strangers run on your machines (Settings, Actions, General).
-    runs-on: [self-hosted, gpu]
-    # The default is six hours. Do not let a program that hangs block the GPU that long.
-    timeout-minutes: 60
-    permissions:
-      contents: read
-    steps:
-      - uses: actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0
-        with:
-          # The whole history, because perfgate reads the rules and baselines of the base from it.
-          fetch-depth: 0
-          persist-credentials: false
-      # TODO: the repository of perfgate that you use, and the commit of a release. Upgrade in a separate pull request.
-      - uses: OWNER/perfgate@COMMIT
-        with:
-{gate}"""
+def _words(words: Sequence[str]) -> str:
+    """Return a command as a line of text, or as a list of words if a shell would need quotes."""
+    text = shell_text(words)
+    return scalar(text) if shlex.split(text) == text.split() else json.dumps(list(words), ensure_ascii=False)

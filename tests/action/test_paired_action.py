@@ -137,7 +137,7 @@ def test_the_command_is_a_script_that_sees_neither_inputs_nor_outputs(action: Ac
 @pytest.mark.parametrize(
     ("inputs", "code", "words"),
     [
-        ({"run": ""}, "2", "give run"),
+        ({"run": ""}, "2", "give the command"),
         ({"report": "a.json"}, "2", "paired and report"),
         ({"rerun": "true"}, "2", "paired and rerun"),
         ({"pairs": "many"}, "2", "pairs"),

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from emulator import ROOT
 
-from perfgate.workspace.starter_files import workflow
+from perfgate.workspace.ci_files import ci_file
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
@@ -42,7 +42,13 @@ def steps(workflow: Node) -> Iterator[Node]:
 
 
 #: What `init` writes: for stored runs, for pairs, and for pairs of a command.
-GENERATED = [workflow(), workflow(is_paired=True), workflow(is_paired=True, command="python train.py {results}/r.json")]
+GENERATED = [
+    ci_file("github").text,
+    ci_file("github", is_paired=True).text,
+    ci_file("github", is_paired=True, command="python train.py {results}/r.json").text,
+    ci_file("github", is_remembered=True).text,
+    ci_file("github", is_paired=True, is_remembered=True).text,
+]
 EXAMPLES = [text for _, text in blocks(PAGE) if "\njobs:" in text]
 ALL = [*((path.name, path.read_text()) for path in WORKFLOWS), *((f"example {i}", t) for i, t in enumerate(EXAMPLES))]
 every_workflow = pytest.mark.parametrize("text", [text for _, text in ALL], ids=[name for name, _ in ALL])
@@ -119,7 +125,7 @@ def test_the_examples_are_what_this_repository_runs(name: str, text: str) -> Non
 
 
 def test_the_first_example_is_what_init_writes() -> None:
-    assert load(EXAMPLES[0]) == load(workflow())
+    assert load(EXAMPLES[0]) == load(ci_file("github").text)
 
 
 def test_the_gate_of_gpus_starts_by_hand_only_and_its_example_does_not() -> None:

@@ -60,7 +60,7 @@ def refused(folder: Path, yesterday: dict[str, bytes], code: int) -> str:
         (["check", "new.log", "--rules", "absent"], 2, "absent"),
         (["check", "new.log", "--format", "nonsense"], 2, "no such format"),
         (["check", "new.log", "new.log"], 2, "given twice"),
-        (["run", "--paired", "--", "true"], 2, "--paired needs a base"),
+        (["run", "--paired"], 2, "give the command to run after --"),
         (["run", "--keep", "kept", "--", "true"], 2, "is not empty"),
         (["compare", "new.log"], 2, "give the new runs after --new"),
         (["report", "r.json", "r.json"], 2, "given twice"),

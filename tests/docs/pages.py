@@ -155,7 +155,8 @@ class Terminal:
     def _perfgate(self, command: str) -> Done | None:
         """Run perfgate in this process, or return None if the command needs a shell."""
         words = shlex.split(command.replace("\\\n", " "))
-        if self.perfgate is None or any(_SHELL.search(word) for word in words) or "--" in words:
+        starts_programs = "--" in words or words[1] == "run"
+        if self.perfgate is None or any(_SHELL.search(word) for word in words) or starts_programs:
             return None
         found = [name for word in words for name in (sorted(glob.glob(word)) or [word] if "*" in word else [word])]
         return self.perfgate(*found[1:])

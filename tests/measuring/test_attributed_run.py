@@ -167,7 +167,6 @@ def test_files_of_a_glob_are_of_whole_runs(perfgate: Command, folder: Path, code
     ("words", "said"),
     [
         (("--attribute", "--base-ref", "HEAD"), "--attribute needs the command of an environment"),
-        (("--attribute", "--base-in", OLD), "--attribute needs a base"),
         (("--attribute", "--base-in", OLD, "--new-in", OLD, "--base-ref", "HEAD"), "are the same"),
         (("--attribute", "--base-in", OLD, "--base-ref", "HEAD", "--build", "make"), "excludes --build"),
         (("--attribute", "--base-in", OLD, "--base-ref", "HEAD", "--reruns", "1"), "--reruns needs --results"),

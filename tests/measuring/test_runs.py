@@ -16,7 +16,7 @@ import pytest
 from conftest import Done, Repository, write_log, write_rules
 from programs import HOOKED, hooked, plain, processes_that_stay
 
-from perfgate.cli.progress_line import line
+from perfgate.cli.progress import line
 from perfgate.measuring.lockstep import whose
 
 Command = Callable[..., Done]
@@ -161,8 +161,9 @@ def test_the_time_budget_begins_no_run_that_would_end_later(perfgate: Command, f
     [
         (("run",), "give the command to run after --"),
         (("run", "--base-ref", "main", "--", "true"), "--base-ref needs --paired"),
-        (("run", "--paired", "--", "true"), "--paired needs a base"),
-        (("run", "--paired", "--base", "true"), "one new side"),
+        (("run", "--paired", "--base-ref", "HEAD", "--base", "true", "--", "true"), "--paired has one base"),
+        (("run", "--paired", "--new", "true", "--", "true"), "one new side"),
+        (("run", "--paired", "--base", "true"), "give the command to run after --"),
         (("run", "--time-budget", "soon", "--", "true"), "write 90s, 10m or 1h"),
         (("run", "--paired", "--base", "'", "--", "true"), "closing quotation"),
         (("run", "--paired", "--base-ref", "no-such-ref", "--", "true"), "no-such-ref cannot be read"),

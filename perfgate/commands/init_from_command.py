@@ -1,0 +1,254 @@
+"""`perfgate init -- COMMAND`: run the command, read its results, and write a gate for it that remembers the command."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.analysis.measured_metrics import measured_metrics
+from perfgate.analysis.plan import POOR
+from perfgate.cli.printing import tell
+from perfgate.cli.progress import is_watched, shown
+from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, written
+from perfgate.commands.init_from_runs import Files, FirstRuns, gate_from_runs, read_first_runs
+from perfgate.commands.run_results import RunResults, find_results, narrowed
+from perfgate.commands.source_hints import missing_work, with_benchmark_json
+from perfgate.core import Location, Report
+from perfgate.core.advice import FirstGate, MeasuredCommand
+from perfgate.core.run_command import RunCommand
+from perfgate.core.units import format_change
+from perfgate.core.wording import MAPPING_FILE, shell_text
+from perfgate.judge.pairs import Pairs, split_pairs
+from perfgate.measuring.kept_runs import KEEP
+from perfgate.measuring.paired_run import PairRequest, run_pairs
+from perfgate.measuring.programs import NewRun, RunFailed, Stopped, result_of, stopped_by_signals
+from perfgate.measuring.repeated_runs import RepeatedRuns, repeated_runs
+from perfgate.measuring.until_settled import MeasuringOptions
+from perfgate.workspace.inputs import read_runs
+from perfgate.workspace.options import CommandOptions, Refused, shown_path, typed_path
+from perfgate.workspace.output_files import replace_file
+from perfgate.workspace.rule_source import WORKING_TREE, RuleFiles, parse_mappings, read_mapping_files
+from perfgate.workspace.starter_files import remembered
+
+#: The runs, and the pairs, that a gate begins with.
+RUNS = 3
+#: Stored runs are used if they see at most this many times the change that pairs see: a check of pairs takes longer.
+_AS_GOOD = 1.25
+_MAPPINGS = f"{RULES}/{MAPPING_FILE}"
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+
+
+def init_from_command(options: CommandOptions, choices: InitChoices, words: tuple[str, ...]) -> FirstGate:
+    """Run a command, and write a gate for it. Raises Refused, and writes no file of the gate, if that fails."""
+    existing = refuse_existing(choices)
+    env = [found for word in words if (found := _ASSIGNED.fullmatch(word))][: _leading(words)]
+    words = with_benchmark_json(words[len(env) :])
+    command = RunCommand(Location(_MAPPINGS), words, choices.results, env=tuple((one[1], one[2]) for one in env))
+    if not words:
+        raise Refused("give the command to run after the variables of its environment")
+    with _kept(choices) as keep, stopped_by_signals():
+        watch = shown if is_watched() else None
+        measuring = MeasuringOptions(
+            choices.results, RUNS, "never", None, choices.timeout, keep, environment=dict(command.env), watch=watch
+        )
+        try:
+            return _measured(options, choices, command, measuring, existing)
+        except Stopped as stopped:
+            raise Refused(f"{stopped}: nothing was written", stopped.exit_code) from None
+        except RunFailed as error:
+            raise Refused(f"nothing was written, because a run failed: {error}; its output is in {keep}/", 3) from None
+
+
+def _leading(words: Sequence[str]) -> int:
+    """Return the number of assignments before the program: `OMP_NUM_THREADS=1 python train.py`."""
+    return next((place for place, word in enumerate(words) if not _ASSIGNED.fullmatch(word)), len(words))
+
+
+@contextmanager
+def _kept(choices: InitChoices) -> Iterator[str]:
+    """Yield the folder of the runs: a dry run keeps none."""
+    if not choices.dry_run:
+        yield KEEP
+        return
+    folder = tempfile.mkdtemp(prefix="perfgate-init-")
+    try:
+        yield f"{folder}/runs"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _measured(
+    options: CommandOptions, choices: InitChoices, command: RunCommand, measuring: MeasuringOptions, existing: str
+) -> FirstGate:
+    """Measure, and write the gate; a flow in one direction: run, read, advise, choose, prove, write."""
+    known = read_mapping_files(WORKING_TREE, (RULES,))
+    if known.command is not None and not choices.dry_run:
+        raise Refused(f"{known.command.at} remembers a command already: remove that section, or use `perfgate run`")
+    found: list[RunResults] = []
+
+    def find(run: NewRun) -> tuple[str, ...]:
+        found.append(find_results(run, choices.results, options.format, known.mappings))
+        return found[0].globs
+
+    runs = repeated_runs(measuring, command.words, find, tell)
+    _refuse_copies(runs)
+    command = replace(command, results=narrowed(found[0].globs, runs.paths))
+    mapping = found[0].mapping.lines if found[0].mapping else ()
+    if mapping and known.mappings:
+        raise Refused(
+            f"{_MAPPINGS} has mappings, and none fits {found[0].said}: add these lines:\n" + "\n".join(mapping)
+        )
+    text = remembered(command, mapping)
+    files = WORKING_TREE.mapping_files((RULES,)) if os.path.isdir(RULES) else []
+    read = replace(options, runs=tuple(map(str, runs.paths)), env=(*runs.facts, *options.env))
+    first = read_first_runs(read, options.suite or SUITE, _with_section(files, text))
+    gate = _described(empty_gate(options, choices), command, found[0], runs, first)
+    gate, made = _chosen(first, gate, choices, partial(_pairs, command, measuring, first))
+    return _written(gate, made, choices, existing, text)
+
+
+def _with_section(files: RuleFiles, text: str) -> RuleFiles:
+    """Return the files with mappings, the one of the rule folder with the section about the command at its end."""
+    own = next((data for name, data in files if name == _MAPPINGS), b"")
+    joined = own.rstrip() + (b"\n\n" if own.strip() else b"") + text.encode()
+    return [*(file for file in files if file[0] != _MAPPINGS), (_MAPPINGS, joined)]
+
+
+def _refuse_copies(runs: RepeatedRuns) -> None:
+    """Refuse results that are the same bytes in each run. Raises Refused (3)."""
+    contents = set()
+    for path in runs.paths:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        contents.add(tuple(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()))
+    if len(contents) == 1:
+        name = shown_path(str(runs.paths[0]))
+        raise Refused(
+            f"nothing was written, because the command wrote the same bytes {len(runs.paths)} times ({name}): measured"
+            " times differ. Is this file a copy or a cache? Name the measured files with --results GLOB",
+            3,
+        )
+
+
+def _described(
+    gate: FirstGate, command: RunCommand, found: RunResults, runs: RepeatedRuns, first: FirstRuns
+) -> FirstGate:
+    """Return the gate with what was measured."""
+    metrics, others = measured_metrics(first.runs)
+    notes = missing_work(command.words, first.runs)
+    seconds = statistics.median(runs.seconds)
+    text = shell_text(command.words)
+    return replace(
+        gate, measured=MeasuredCommand(text, found.said, len(runs.paths), seconds, metrics, others, tuple(notes))
+    )
+
+
+def _chosen(
+    first: FirstRuns, gate: FirstGate, choices: InitChoices, make_pairs: Callable[[], FirstPairs]
+) -> tuple[FirstGate, Files]:
+    """Return the gate of stored runs, or that of pairs if stored runs see too little and pairs see more."""
+    stored = None if choices.paired else gate_from_runs(first, gate, without_step=choices.without_step)
+    if stored is not None and (choices.without_step or not _is_poor(stored[0])):
+        return stored
+    pairs = make_pairs()
+    paired = gate_from_runs(replace(first, pairs=pairs.pairs), replace(_of_pairs(gate, pairs), is_paired=True))
+    if stored is None:
+        return paired
+    trouble = stored[0].advice.step.trouble if stored[0].advice else None
+    if pairs.alone:  # whole runs of pairs are runs, too: more of them show the noise better
+        more = read_first_runs(replace(first.options, runs=pairs.alone), first.suite, first.mapping_files)
+        stored = gate_from_runs(replace(first, runs=(*first.runs, *more.runs)), gate)
+    both = f"stored runs see {_sees(stored[0])}, and pairs {_sees(paired[0])}"
+    if stored[0].state != "too-noisy" and _least(stored[0]) <= _AS_GOOD * _least(paired[0]):
+        return _noting(stored[0], f"{both}: the gate stores {len(first.runs) + len(pairs.alone)} runs"), stored[1]
+    return _noting(
+        paired[0], f"{trouble or both}: the gate makes pairs, in which base and new code take turns"
+    ), paired[1]
+
+
+def _is_poor(gate: FirstGate) -> bool:
+    """Return whether stored runs see only large changes of time; exact work needs no times."""
+    if gate.state == "too-noisy":
+        return True
+    return _least(gate) > POOR and not any(
+        rule.purpose == "work" for rule in (gate.advice.rules if gate.advice else ())
+    )
+
+
+def _least(gate: FirstGate) -> float:
+    """Return the smallest change that the main rule sees; 0 without such a rule."""
+    return (gate.main_rule.fails_from or 0.0) if gate.main_rule else 0.0
+
+
+def _sees(gate: FirstGate) -> str:
+    return f"{format_change(_least(gate))} in {gate.main_rule.subject}" if gate.main_rule else "no time"
+
+
+def _noting(gate: FirstGate, note: str) -> FirstGate:
+    measured = gate.measured
+    return gate if measured is None else replace(gate, measured=replace(measured, notes=(note, *measured.notes)))
+
+
+class FirstPairs(Struct, frozen=True):
+    """Pairs of a command with itself, how long one takes in s, and the runs of which whole-run pairs consist."""
+
+    pairs: Pairs
+    seconds: float
+    alone: tuple[str, ...]
+
+
+def _of_pairs(gate: FirstGate, pairs: FirstPairs) -> FirstGate:
+    """Return the gate with the time of a check that makes pairs."""
+    if gate.measured is None:
+        return gate
+    return replace(gate, measured=replace(gate.measured, seconds=RUNS * pairs.seconds))
+
+
+def _pairs(command: RunCommand, measuring: MeasuringOptions, first: FirstRuns) -> FirstPairs:
+    """Make pairs of a command with itself. Raises RunFailed.
+
+    Both sides run in the working folder, where they would write the same files: then they do not run at once.
+    """
+    made: list[Path] = []
+
+    def keep(paths: Sequence[Path], noted: object) -> Report:
+        made[:] = paths
+        return Report()
+
+    def told(line: str) -> None:
+        tell(line.partition(": 0 final")[0])
+
+    mappings = parse_mappings(first.mapping_files).mappings
+    request = PairRequest(
+        command.words, command.words, format=first.options.format, mappings=mappings, by_turns=not command.results
+    )
+    began = time.monotonic()
+    report = run_pairs(replace(measuring, results=command.results), request, keep, told)
+    pairs = split_pairs(read_runs(tuple(typed_path(str(path)) for path in made))) if made else None
+    if pairs is None or len(made) < RUNS:
+        raise RunFailed(report.problems[-1].message if report.problems else "no pair was made")
+    logs = sorted(Path(measuring.keep).glob("pair-*-whole/*.log"))
+    alone = tuple(typed_path(str(result_of(log.with_suffix("")) or log)) for log in logs)
+    return FirstPairs(pairs, (time.monotonic() - began) / len(made), alone)
+
+
+def _written(gate: FirstGate, made: Files, choices: InitChoices, existing: str, text: str) -> FirstGate:
+    """Write the files; a file of the user with mappings gets the section about the command at its end."""
+    if not os.path.exists(_MAPPINGS):
+        rules, *others = made.items()
+        return written(gate, dict([rules, (_MAPPINGS, text.encode()), *others]), choices, existing)
+    gate = written(gate, made, choices, existing)
+    if not choices.dry_run:
+        replace_file(_MAPPINGS, dict(_with_section(WORKING_TREE.mapping_files((RULES,)), text))[_MAPPINGS])
+    return replace(gate, files=(*gate.files, (f"{_MAPPINGS} (added the section run)", None)))

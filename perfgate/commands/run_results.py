@@ -1,0 +1,158 @@
+"""Find the results of a command that ran for the first time: the files that it wrote, or the lines that it printed.
+
+Files in the folder `{results}` win, then files of the working folder that a reader knows, then printed lines. If no
+reader knows any of them, the mapping with the most times and rates is proposed.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.analysis.step_time import SPEEDS
+from perfgate.core import Run
+from perfgate.core.file_mappings import FileMapping, MappingSuggestion
+from perfgate.core.wording import listed
+from perfgate.mappings.suggest import suggest
+from perfgate.measuring.files_before import EVERYTHING
+from perfgate.measuring.programs import NewRun, result_of
+from perfgate.workspace import surroundings
+from perfgate.workspace.inputs import read_runs
+from perfgate.workspace.options import Refused, shown_path
+
+#: The most changed files that are read, and the greatest size of one.
+_MOST_FILES, _LARGEST = 300, 1 << 30
+#: The folders of tools, whose files are no results.
+_OTHERS = {"__pycache__", "node_modules", "perfgate-runs", "perfgate-bisect", "site-packages"}
+#: The printed lines that an error shows.
+_LAST_LINES = 4
+
+
+class RunResults(Struct, frozen=True):
+    """Where the results of a command are, and how they are read."""
+
+    #: Globs of files in the working folder; empty for the files in `{results}`, and for printed lines.
+    globs: tuple[str, ...]
+    #: The format and the place, in words.
+    said: str
+    mapping: MappingSuggestion | None = None
+
+
+class FoundNumbers(Struct, frozen=True):
+    """A file with numbers, by its glob; or printed lines."""
+
+    glob: str
+    run: Run
+    mapping: MappingSuggestion | None = None
+
+    @property
+    def worth(self) -> tuple[int, int]:
+        """The number of its times and rates, and of all its metrics."""
+        return sum(one.unit in SPEEDS for one in self.run.series), len(self.run.series)
+
+
+def find_results(run: NewRun, globs: Sequence[str], format: str | None, mappings: Sequence[FileMapping]) -> RunResults:
+    """Return the results of a run that has ended. Raises Refused (3) if nothing is readable, with what was found.
+
+    Parameters
+    ----------
+    run: was started with `EVERYTHING` as its globs.
+    globs: the user's; empty means to search.
+    """
+    own, folder = result_of(run.results), run.side.folder.resolve()
+    changed = _changed(run, globs or EVERYTHING)
+    if own is not None:
+        inside = own if own.is_dir() else None
+        files = {path: "" for path in (sorted(own.rglob("*")) if inside else [own]) if path.is_file()}
+        known = _read(own, format, mappings)
+        if known is not None:
+            return RunResults(tuple(globs), f"{known.format}, in {{results}}")
+    else:
+        files = {path: glob_of_path(path.relative_to(folder)) for path in changed}
+        found = [
+            FoundNumbers(glob, known)
+            for path, glob in files.items()
+            if (known := _read(path, format, mappings)) is not None
+        ]
+        if found:
+            return _of_files(found, globs)
+        if not globs and (known := _read(run.log, format, mappings)) is not None:
+            return RunResults((), f"{known.format}, in the output")
+    return _mapped(run, files, globs)
+
+
+def _changed(run: NewRun, globs: Sequence[str]) -> list[Path]:
+    """Return the files that a run has made or changed, of those that can be results."""
+    folder = run.side.folder.resolve()
+    changed = replace(run.before, globs=tuple(globs)).changed()
+    paths = [path for path in changed if 0 < path.stat().st_size < _LARGEST]
+    inside = [path for path in paths if path.is_relative_to(folder)]
+    return [path for path in inside if _OTHERS.isdisjoint(path.relative_to(folder).parts)][:_MOST_FILES]
+
+
+def _read(path: Path, format: str | None, mappings: Sequence[FileMapping]) -> Run | None:
+    """Return the first run of a file or folder; None if it has no numbers that a reader knows."""
+    runs = read_runs([str(path)], format, mappings=mappings, with_calls=False)
+    known = [run for run in runs if run.format != "unknown" and run.series]
+    return known[0] if known else None
+
+
+def _of_files(found: Sequence[FoundNumbers], globs: Sequence[str]) -> RunResults:
+    """Return the files of the format with the most times; a run may have one for each rank."""
+    best = max(found, key=lambda one: one.worth)
+    mine = tuple(dict.fromkeys(one.glob for one in found if one.run.format == best.run.format))
+    others = [one.glob for one in found if one.run.format != best.run.format]
+    also = f"; not used: {listed(others)} (choose with --results)" if others and not globs else ""
+    return RunResults(tuple(globs) or mine, f"{best.run.format}, in {listed(mine)}{also}")
+
+
+def _mapped(run: NewRun, files: dict[Path, str], globs: Sequence[str]) -> RunResults:
+    """Return the unknown file, or the printed lines, whose proposed mapping reads the most. Raises Refused (3)."""
+    limits, found = surroundings.limits(), list[FoundNumbers]()
+    for path, glob in {**files, **({} if globs else {run.log: ""})}.items():
+        with path.open("rb") as file:
+            data = file.read(limits.document_bytes + 1)
+        is_text = b"\0" not in data and len(data) <= limits.document_bytes
+        one = suggest(path.name, data, limits, "*.log" if path == run.log else None) if is_text else None
+        if one is not None and one.metrics and not any(problem.severity == "error" for problem in one.problems):
+            found.append(FoundNumbers(glob, one.read[0], one))
+    if not found:
+        raise Refused(_nothing(run, files), 3)
+    best = max(found, key=lambda one: one.worth)
+    where = "the output" if best.mapping and best.mapping.file == run.log.name else best.glob or "{results}"
+    said = f"{where}, by a proposed mapping (check its units in rules/perfgate.yaml)"
+    return RunResults(tuple(globs) or ((best.glob,) if best.glob else ()), said, best.mapping)
+
+
+def _nothing(run: NewRun, files: dict[Path, str]) -> str:
+    """Return the error for a command without readable results: what was found, and what to do."""
+    names = [shown_path(str(path)) for path in files if path != run.log]
+    lines = run.log.read_text("utf-8", "replace").strip().splitlines()
+    found = [f"it wrote {listed(names)}"] if names else ["it wrote no file"]
+    shown = "".join(f"\n  {line[:150]}" for line in lines[-_LAST_LINES:])
+    found += [f"it printed {len(lines)} lines, the last are:{shown}"] if lines else ["it printed nothing"]
+    return (
+        f"nothing was written, because the results of the command are in no format that perfgate reads: {found[0]};"
+        f" {found[1]}\nlet it print its times (`forward: 12.3 ms`, in each step), or write JSON, CSV or"
+        " perfgate.results/1 (perfgate.Recorder) to the folder {results}; or name its files with --results GLOB"
+    )
+
+
+def glob_of_path(path: Path) -> str:
+    """Return a glob for the same file of later runs: whatever numbers and host are in its name."""
+    host = platform.node()
+    parts = (re.sub(r"\d+(?:[-_.:T]+\d+)*", "*", part.replace(host, "*") if host else part) for part in path.parts)
+    return "/".join(re.sub(r"[\[\]?]", "?", re.sub(r"\*+(?:[-_.]\*+)*", "*", part)) for part in parts)
+
+
+def narrowed(globs: Sequence[str], runs: Sequence[Path]) -> tuple[str, ...]:
+    """Return the globs without wildcards, if each run has the same one file."""
+    names = {path.name for path in runs}
+    if len(globs) == len(names) == 1 and "/" not in globs[0] and all(path.is_file() for path in runs):
+        return tuple(names)
+    return tuple(globs)
