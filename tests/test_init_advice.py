@@ -363,3 +363,15 @@ def test_a_metric_that_is_too_noisy_is_added_for_pairs(perfgate: Command, folder
     assert (done.code, "pairs may show it: `perfgate init --paired --add forward RUN...`" in done.err) == (3, True)
     assert perfgate("init", "--paired", "--add", "forward", *runs).code == 0
     assert sentences(folder) == ["step.time within 10% of baseline", "forward within 10% of baseline"]
+
+
+def test_labels_that_differ_have_a_budget_each(folder: Path, perfgate: Command) -> None:
+    def requests(path: Path, seed: int) -> Path:
+        took = {"GET": steady(4.0, spread=0.002, seed=seed), "POST": steady(9.0, spread=0.002, seed=seed)}
+        series = [{"metric": "took", "unit": "ms", "labels": {"method": name}, "values": took[name]} for name in took]
+        return write_results(path, *series)
+
+    assert perfgate("init", *(requests(folder / f"{seed}.json", seed) for seed in range(3))).code == 0
+    text = (folder / "rules" / "training.yaml").read_text()
+    assert """- 'took{method="GET"} mean under 4.9 ms'""" in text
+    assert """- 'took{method="POST"} mean under 11 ms'""" in text

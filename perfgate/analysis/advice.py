@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 
@@ -21,11 +22,12 @@ from perfgate.analysis.proposals import (
 )
 from perfgate.analysis.spread_of_pairs import spread_of_pairs
 from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
-from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of
+from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of, spread_of
 from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
-from perfgate.core import Better, Run
+from perfgate.core import Better, Run, Series
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
+from perfgate.core.wording import show_labels
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import default_statistic
 from perfgate.judge.pairs import Pairs
@@ -38,6 +40,8 @@ _TOLERANCES_OF_PAIRS = (5, 10)
 _ROOM_OF_PAIRS = 75
 #: The most parts of a step that pairs judge if no metric is a whole step, and the largest tolerance of a steady part.
 _MOST_PARTS, _STEADY = 4, 20
+#: At most this many sets of labels have a budget each.
+_MOST_BUDGETS = 5
 #: The least room of a budget beyond the worst run, and its multiple of the tolerance of the same metric.
 _ROOM, _TOLERANCES_OF_ROOM = 1.2, 2
 _UNSTEADY = "stored runs would not show what they will be on another day"
@@ -182,9 +186,24 @@ def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) ->
             yield _of_fit("cost", f"{metric} mean", fit)
     measured = statistic or default_statistic(series[0])
     room = max(_ROOM, 1 + _TOLERANCES_OF_ROOM * tolerance / 100)
-    budget = trial.limit(about(metric, statistic), series, measured, True, room)
-    if budget is not None:
-        yield ProposedRule("budget", budget, f"{metric} {measured}", f"under{budget.rpartition('under')[2]}", room - 1)
+    for labels, of_labels in _by_labels(series, measured, room):
+        budget = trial.limit(about(metric, statistic, labels), of_labels, measured, True, room)
+        if budget is not None:
+            allowed = f"under{budget.rpartition('under')[2]}"
+            yield ProposedRule("budget", budget, f"{metric}{labels} {measured}", allowed, room - 1)
+
+
+def _by_labels(series: Sequence[Series], statistic: str, room: float) -> list[tuple[str, list[Series]]]:
+    """Return the series that one budget fits: all, or those of each set of labels if the sets differ by more.
+
+    One budget of a slow request would let a fast one become several times slower. Many sets have none.
+    """
+    found: dict[str, list[Series]] = defaultdict(list)
+    for one in series:
+        found[show_labels(one.key.without_members().labels)].append(one)
+    if len(found) == 1 or (spread_of(series, statistic) or 0.0) < room - 1:
+        return [("", [*series])]
+    return sorted(found.items()) if len(found) <= _MOST_BUDGETS else []
 
 
 # --- rules that compare in pairs ------------------------------------------------------------------------------------

@@ -183,9 +183,9 @@ def _proposal(
     return Proposal(metric, found.sentence, found.tolerance, found.plans, limit, is_sum)
 
 
-def about(metric: str, statistic: str | None = None) -> Writer:
+def about(metric: str, statistic: str | None = None, labels: str = "") -> Writer:
     """Return what writes sentences about a statistic of a metric; None is the statistic of sentences without one."""
-    return lambda rest: sentence_of(metric, f"{statistic} {rest}" if statistic else rest)
+    return lambda rest: sentence_of(metric, f"{statistic} {rest}" if statistic else rest, labels)
 
 
 def sums_of(metric: str) -> Writer:

@@ -29,7 +29,7 @@ from perfgate.causes.nesting import (
 )
 from perfgate.core import Key, Run, Series, UnruledChange
 from perfgate.core.verdicts import MOST_UNRULED
-from perfgate.core.wording import TIMES_OF_RUN, is_machine_metric
+from perfgate.core.wording import COMMAND, TIMES_OF_RUN, is_machine_metric
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.stats.steady import median, steady_run
 
@@ -97,8 +97,8 @@ def _is_twin(change: UnruledChange, ruled: Sequence[tuple[str, float, float]]) -
 
 
 def _is_of_run(metric: str) -> bool:
-    """Return whether a metric is of the machine, or grows with the length of the run."""
-    return metric in TIMES_OF_RUN or is_machine_metric(metric)
+    """Return whether a metric is of the machine or the whole process, or grows with the length of the run."""
+    return metric in TIMES_OF_RUN or metric.startswith(COMMAND) or is_machine_metric(metric)
 
 
 def time_seen(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> float | None:

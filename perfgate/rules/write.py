@@ -33,9 +33,10 @@ class WrittenRule(Struct, frozen=True):
     warns: bool = False
 
 
-def sentence_of(metric: str, rest: str) -> str | None:
-    """Return the sentence with this metric and the rest, the name quoted if needed; None if no quoting works."""
-    return next((text for text in (f"{name} {rest}" for name in _quotings(metric)) if _names(text, (metric,))), None)
+def sentence_of(metric: str, rest: str, labels: str = "") -> str | None:
+    """Return the sentence with this metric, labels (`{method="GET"}`) and the rest; None if no quoting works."""
+    sentences = (f"{name}{labels} {rest}" for name in _quotings(metric))
+    return next((text for text in sentences if _names(text, (metric,), labels)), None)
 
 
 def sum_per_step(metric: str, step: str, rest: str) -> str | None:
@@ -48,13 +49,14 @@ def _quotings(metric: str) -> tuple[str, ...]:
     return metric, f'"{metric}"', f"`{metric}`"
 
 
-def _names(sentence: str, metrics: Sequence[str]) -> bool:
-    """Return whether a rule file with this sentence reads these metrics and no others."""
+def _names(sentence: str, metrics: Sequence[str], labels: str = "") -> bool:
+    """Return whether a rule file with this sentence reads these metrics and no others, with these labels."""
     try:
         found = selectors(parse_sentence(sentence).subject)
     except SentenceError:
         return False
-    if [one.pattern for one in found] != list(metrics) or any(one.is_glob or one.labels for one in found):
+    is_other = any(one.is_glob or bool(one.labels) != bool(labels) for one in found)
+    if is_other or [one.pattern for one in found] != list(metrics):
         return False
     ruleset, problems = load_rules([("rules.yaml", render("default", [WrittenRule(sentence)]).encode())])
     return not problems and ruleset is not None and ruleset.rules[0].sentence.text == sentence
