@@ -21,7 +21,7 @@ from perfgate.judge.report import with_outcome
 from perfgate.rules.load import readable_suite
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, WorkClause
-from perfgate.words.notes import PAIRINGS
+from perfgate.words.notes import PAIRED_BASE, PAIRINGS
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
@@ -199,7 +199,7 @@ def with_pairs(
         problems.append(Problem("error", f"{refusal}; {_NEW_ALONE}", Location(runs[0].source)))
         missing = "the base in the pairs does not count here"
         return pairs.new, replace(stored, place=None, runs=(), missing=missing, next_step=_NEW_ALONE), problems
-    place = f"paired base ({plural(len(pairs.base), 'pair')}, {PAIRINGS[pairs.pairing]})"
+    place = f"{PAIRED_BASE} ({plural(len(pairs.base), 'pair')}, {PAIRINGS[pairs.pairing]})"
     found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
     return pairs.new, found, problems
 

@@ -10,6 +10,7 @@ from perfgate.core import NO_STEP, NextStep, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, member_name, series_name
 from perfgate.words import answer, numbers
+from perfgate.words.notes import PAIRED_BASE
 from perfgate.words.work import first_difference
 
 #: The most labels, statistics or ranks that one line names.
@@ -40,7 +41,9 @@ def lines(report: Report) -> list[ShortLine]:
         # Verdicts without numbers are on one line if they say the same.
         about = verdict.metric if _has_numbers(verdict) else verdict.message.replace(verdict.metric, "")
         groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
-    return [_line(group) for group in groups.values()]
+    # The medians of both sides of pairs are not what was judged: their ratios are.
+    is_paired = (report.baseline or "").startswith(PAIRED_BASE)
+    return [_line(group, is_paired=is_paired) for group in groups.values()]
 
 
 def next_step(report: Report) -> NextStep:
@@ -62,7 +65,7 @@ def unruled(report: Report) -> str:
     return f"changed by more than 10%, without a rule: {', '.join(names)}{f' and {rest} more' if rest else ''}"
 
 
-def _line(group: Sequence[Verdict]) -> ShortLine:
+def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
     worst = max(group, key=_size)
     effect = answer.effect(worst)
     if worst.work:
@@ -71,7 +74,7 @@ def _line(group: Sequence[Verdict]) -> ShortLine:
         return ShortLine(worst, _name(group) + effect, "", "", worst.message)
     allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
     message = "; ".join(worst.notes) if worst.outcome == "pass" else numbers.attributed(worst)
-    return ShortLine(worst, _name(group) + effect, _measured(group), allowed, message)
+    return ShortLine(worst, _name(group) + effect, _measured(group, is_paired=is_paired), allowed, message)
 
 
 def _has_numbers(verdict: Verdict) -> bool:
@@ -90,11 +93,12 @@ def _size(verdict: Verdict) -> float:
     return -ratio if verdict.comparator in ("over", "at least") else ratio
 
 
-def _measured(group: Sequence[Verdict]) -> str:
-    """Return the numbers of one verdict, or the range of the changes of several."""
+def _measured(group: Sequence[Verdict], *, is_paired: bool) -> str:
+    """Return the numbers of one verdict, only the change for pairs, or the range of the changes of several."""
     changes = [one.change.estimate for one in group if one.change is not None and one.change.estimate is not None]
     if len(group) == 1 or len(changes) < len(group):
-        return "  ".join(numbers.measured(group[0], intervals=False))
+        shown = numbers.measured(group[0], intervals=False)
+        return "  ".join(shown[-1:] if is_paired else shown)
     least, most = format_change(min(changes)), format_change(max(changes))
     return least if least == most else f"{least} to {most}"
 

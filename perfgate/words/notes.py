@@ -16,6 +16,8 @@ IMPROVED = "an improvement beyond the tolerance"
 UNSETTLED = "the warm-up of a run did not end: a quarter of its values was dropped"
 CANNOT_FAIL = "this rule cannot fail: nothing falls by 100% or more"
 NO_DIRECTION = "the better direction is unknown, so both are judged: set `better:` in the rule"
+#: The name of the base that pairs bring with them begins so.
+PAIRED_BASE = "paired base"
 #: The ways to make pairs.
 PAIRINGS = {
     "one-process": "steps by turns in one process",

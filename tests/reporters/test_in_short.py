@@ -87,3 +87,8 @@ def test_ten_failures_are_at_most_25_lines():
 def test_problems_are_always_said():
     problem = Problem("warning", "the last record is cut off; left out", Location("new.log", 3))
     assert "new.log:3: warning: the last record is cut off; left out" in render(replace(ALL_PASS, problems=(problem,)))
+
+
+def test_pairs_show_the_paired_change_alone():
+    [line] = in_short.lines(with_verdicts(slower(0.1), baseline="paired base (3 pairs, steps by turns)"))
+    assert line.measured == "+10.0%"
