@@ -69,7 +69,7 @@ def leads_out(path: str) -> bool:
     """
     here = Path(os.path.realpath("."))
     named, real = Path(os.path.normpath(here / path)), Path(os.path.realpath(path))
-    top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    top = next((folder for folder in (here, *here.parents) if os.path.exists(folder / ".git")), here)
     if real == named or top not in (Path(os.path.realpath(folder)) for folder in named.parents):
         return False
     return real == top or not real.is_relative_to(top) or ".git" in real.relative_to(top).parts

@@ -43,8 +43,9 @@ def test_rules_are_read_from_the_top_wherever_the_command_is_typed(
 ) -> None:
     (folder / "inside").mkdir()
     monkeypatch.chdir(folder / "inside")
+    write_run(folder / "new.json", seed=77)
     done = perfgate(
-        "check", "../first1.json", "--policy-ref", "main", "--rules", "../rules", "--baselines", "../baselines"
+        "check", "../new.json", "--policy-ref", "main", "--rules", "../rules", "--baselines", "../baselines"
     )
     assert done.code == 0
 

@@ -67,6 +67,7 @@ def _a_pull_request_that_edits_its_own_rules(repository: Repository, perfgate: C
     run = write_run(folder / "slow.json", 130, 150, seed=50)
     assert perfgate("baseline", "approve", run, "--reason", "it is fine").code == 0
     repository.commit("loosen the rules")
+    run = write_run(folder / "again.json", 130, 150, seed=51)
     assert perfgate("check", run).code == 0
     judged = perfgate("check", run, "--policy-ref", "main")
     assert judged.code == 1

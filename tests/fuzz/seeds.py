@@ -118,10 +118,6 @@ FORMATS: dict[str, tuple[str | bytes, ...]] = {
         '{"schema":"perfgate.recording/1","environment":{"gpu":"H200"}}\n'
         '{"metric":"forward","unit":"s","values":[0.5,0.25],"steps":[1,2]}\n',
     ),
-    "torch-trace": (
-        '{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 1, "dur": 9},\n'
-        '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 2, "dur": 5, "tid": 1}]}',
-    ),
     "ncu": (
         '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'
         '"Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'

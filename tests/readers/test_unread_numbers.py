@@ -17,6 +17,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "fuzz"))
 from seeds import FORMATS as SEEDS
 
 NEW = "frobnication_time"
+TRACE = """{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 1, "dur": 9},
+{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 2, "dur": 5, "tid": 1}]}"""
 #: Binary formats and traces, whose tests are below; torch-snapshot, xplane and pstats add up whatever they have.
 OTHERS = {"tensorboard", "wandb", "torch-trace", "torch-snapshot", "xplane", "pstats"}
 
@@ -85,11 +87,9 @@ def test_what_is_read_is_not_told_of() -> None:
 
 
 def test_events_of_a_trace_that_no_metric_has_are_told_of() -> None:
-    (text,) = SEEDS["torch-trace"]
-    assert isinstance(text, str)
     more = ', {"ph": "X", "cat": "frobnication", "name": "a", "ts": 3, "dur": 4}]}'
-    assert unread(text, "torch-trace") == []
-    assert unread(text.removesuffix("]}") + more, "torch-trace") == ["events of frobnication"]
+    assert unread(TRACE, "torch-trace") == []
+    assert unread(TRACE.removesuffix("]}") + more, "torch-trace") == ["events of frobnication"]
 
 
 def test_a_large_text_is_examined_in_parts() -> None:

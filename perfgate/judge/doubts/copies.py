@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from perfgate.core import Location, Problem, Run, Series, Verdict
 from perfgate.core.outlines import NO_OUTLINES
 from perfgate.core.runs import is_large
-from perfgate.core.wording import is_machine_metric
+from perfgate.core.wording import MACHINE_FILE, is_machine_metric
 from perfgate.judge.case import Case
 from perfgate.judge.doubts.amounts import values_of
 from perfgate.stats.distributions import FloatArray
@@ -106,7 +106,8 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
     found = []
     for index, run in enumerate(case.new):
         at = Location(run.files[0].path if run.files else run.source)
-        if any(file.sha256 in known for file in run.files):
+        files = [file for file in run.files if not file.path.endswith(MACHINE_FILE)]
+        if files and all(file.sha256 in known for file in files):
             message = "this file is in the baseline: nothing was measured; give a new run"
             found.append(Problem("error" if is_compared else "warning", message, at))
         elif any(same_measurements(run, other) for other in case.baseline.runs):

@@ -252,6 +252,7 @@ def _add(run: RunBuilder, written: SeriesForm, lists: Sequence[Numbers] | AllNum
         per, steps = per_base(unit), () if written.steps is UNSET else written.steps
         add: Callable[..., None] = run.samples if isinstance(lists, Sequence) else partial(lists.add_to, run)
         add(key, unit.base, written.values, lambda at: (*path, "values", at), per=per, steps=steps)
+        run.file.coverage.mark(run.json, (*path, "values"))
     elif isinstance(written.value, float) and is_possible(run, key, written.value, unit, (*path, "value")):
         run.one_value(key, unit.base, in_base(written.value, per_base(unit)))
 
