@@ -32,6 +32,8 @@ def write(page: Page, report: Report) -> None:
     write_problems(page, report.problems, verbose=False)
     page.blank()
     write_policy(page, report)
+    for note in in_short.doubts(report):
+        page.paragraph(f"note: {note}", "dim")
     page.paragraph(in_short.unruled(report), "dim")
     page.paragraph(answer.what_else(report))
     for line in coverage_words.unread(report):

@@ -10,7 +10,7 @@ from perfgate.core import NO_STEP, NextStep, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, member_name, series_name
 from perfgate.words import answer, numbers
-from perfgate.words.notes import PAIRED_BASE
+from perfgate.words.notes import NOT_CALIBRATED, ONE_BASE_RUN, ONE_RUN, PAIRED_BASE
 from perfgate.words.work import first_difference
 
 #: The most labels, statistics or ranks that one line names.
@@ -34,16 +34,26 @@ class ShortLine(Struct, frozen=True):
 
 
 def lines(report: Report) -> list[ShortLine]:
-    """Return what needs attention, and the passes that say more than that they pass; the worst first."""
+    """Return what needs attention, and the passes with another change than expected; the worst first."""
     groups: dict[object, list[Verdict]] = {}
-    shown = (verdict for verdict in report.verdicts if verdict.outcome != "skipped" and answer.shows_notes(verdict))
-    for verdict in answer.worst_first(shown):
+    for verdict in answer.worst_first(one for one in report.verdicts if _is_shown(one)):
         # Verdicts without numbers are on one line if they say the same.
         about = verdict.metric if _has_numbers(verdict) else verdict.message.replace(verdict.metric, "")
         groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
     # The medians of both sides of pairs are not what was judged: their ratios are.
     is_paired = (report.baseline or "").startswith(PAIRED_BASE)
     return [_line(group, is_paired=is_paired) for group in groups.values()]
+
+
+def _is_shown(verdict: Verdict) -> bool:
+    return answer.needs_attention(verdict) or verdict.improved or verdict.reason == "allowed"
+
+
+def doubts(report: Report) -> list[str]:
+    """Return why passes may be doubted, such as pressure on the machine; each reason once, without the usual notes."""
+    passed = (one for one in report.verdicts if one.outcome == "pass" and one.doubtful and not _is_shown(one))
+    found = dict.fromkeys(note for one in passed for note in one.notes)
+    return [note for note in found if note not in (ONE_RUN, ONE_BASE_RUN) and not note.startswith(NOT_CALIBRATED)]
 
 
 def next_step(report: Report) -> NextStep:

@@ -11,6 +11,8 @@ from perfgate.core.wording import listed, plural
 
 ONE_RUN = "one run: the interval does not include the noise between runs"
 ONE_BASE_RUN = "one base run: weak evidence"
+#: The note about noise that was not measured before begins so.
+NOT_CALIBRATED = "run-to-run noise is"
 ONE_PAIR = "one pair: the random memory layout of its processes does not average out"
 IMPROVED = "an improvement beyond the tolerance"
 UNSETTLED = "the warm-up of a run did not end: a quarter of its values was dropped"
@@ -37,7 +39,7 @@ def uncalibrated(*, has_looks: bool, can_calibrate: bool, history: float | None)
     if history is not None:
         advice = f": these runs differ by more than the {format_number(100 * history, 2)}% of the history"
     source = "estimated from these few runs" if has_looks else "assumed to be 1%"
-    return f"run-to-run noise is {source}, not calibrated{advice}"
+    return f"{NOT_CALIBRATED} {source}, not calibrated{advice}"
 
 
 def allowance(allowance: Allowance, effect: Literal["none", "expired", "not-enough", "eased"]) -> str:
