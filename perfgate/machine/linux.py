@@ -61,7 +61,7 @@ def available_memory(text: str) -> Readings:
 
 
 def swapping(text: str) -> Readings:
-    """Return the pages that went to and from swap, and the faults that read a disk, of /proc/vmstat."""
+    """Return the pages that went up and downm swap, and the faults that read a disk, of /proc/vmstat."""
     found = {"swapped": (_after("pswpin ", text) or 0.0) + (_after("pswpout ", text) or 0.0)}
     faults = _after("pgmajfault ", text)
     return found if faults is None else {**found, "faults": faults}
