@@ -59,7 +59,7 @@ KINDS = ("code", "environment", "both", "neither")
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found: the word, the repetitions, and whether the intervals have the true effects."""
+    """The word, the repetitions, and whether the intervals include the true effects."""
 
     changed: str
     repetitions: int

@@ -1,4 +1,4 @@
-"""How much pairs of one unchanged program differ from each other."""
+"""The spread of pairs of one unchanged program."""
 
 from __future__ import annotations
 
