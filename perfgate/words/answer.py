@@ -22,6 +22,8 @@ ASCII_SIGNS: dict[Outcome, str] = {**SIGNS, "fail": "x", "pass": "+"}
 _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
 #: A metric is named in the headline if it excludes a change this many times smaller.
 _MUCH = 1.5
+#: In percent, a larger change is beyond every float.
+_LARGEST = 1e300
 #: The largest number of policy differences in a report.
 _DIFFERENCES_SHOWN = 20
 #: Up to this many metrics are named with their noise.
@@ -151,8 +153,9 @@ def _worst(verdict: Verdict) -> float:
 
 def rounded_up(change: float) -> str:
     """Return a change in percent, rounded up to two digits, so that it is excluded for sure."""
-    step = 10.0 ** (math.floor(math.log10(100 * change)) - 1)
-    return f"{format_number(math.ceil(100 * change / step - 1e-9) * step, 3)}%"
+    percent = 100 * min(change, _LARGEST)
+    step = 10.0 ** (math.floor(math.log10(percent)) - 1)
+    return f"{format_number(math.ceil(percent / step - 1e-9) * step, 3)}%"
 
 
 def tally(report: Report) -> list[str]:
