@@ -619,6 +619,19 @@ def test_a_run_that_is_stored_already_is_said_to_be(based: Command, folder: Path
     assert (done.code, "this file is in the baseline: nothing was measured" in done.out) == (3, True)
 
 
+def test_a_rank_that_is_stored_already_is_named(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "step.time within 5% of baseline")
+    for name, seed in (("base", 1), ("new", 3)):
+        for rank in range(2):
+            series = {"metric": "step.time", "unit": "ms", "values": steady(100, seed=seed + rank)}
+            (folder / name).mkdir(exist_ok=True)
+            write_results(folder / name / f"rank{rank}.json", series | {"labels": {"rank": str(rank)}})
+    assert perfgate("baseline", "approve", "base", "--reason", "first").code == 0
+    shutil.copy(folder / "base/rank1.json", folder / "new/rank1.json")
+    said = " ".join(perfgate("check", "new").out.split())
+    assert "warning: not measured again: new/rank1.json of this run is in the baseline" in said
+
+
 def test_what_was_measured_is_shown_without_a_baseline(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline")
     write_log(folder / "new.log", forward=steady(100))

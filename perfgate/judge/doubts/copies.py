@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from perfgate.core import Location, Problem, Run, Series, Verdict
 from perfgate.core.outlines import NO_OUTLINES
 from perfgate.core.runs import is_large
-from perfgate.core.wording import MACHINE_FILE, is_machine_metric
+from perfgate.core.wording import MACHINE_FILE, is_machine_metric, listed
 from perfgate.judge.case import Case
 from perfgate.judge.doubts.amounts import values_of
 from perfgate.stats.distributions import FloatArray
@@ -107,9 +107,13 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
     for index, run in enumerate(case.new):
         at = Location(run.files[0].path if run.files else run.source)
         files = [file for file in run.files if not file.path.endswith(MACHINE_FILE)]
-        if files and all(file.sha256 in known for file in files):
+        stored_files = [file for file in files if file.sha256 in known]
+        if stored_files and len(stored_files) == len(files):
             message = "this file is in the baseline: nothing was measured; give a new run"
             found.append(Problem("error" if is_compared else "warning", message, at))
+        elif stored_files:
+            names = listed([file.path for file in stored_files])
+            found.append(Problem("warning", f"not measured again: {names} of this run is in the baseline", at))
         elif any(same_measurements(run, other) for other in case.baseline.runs):
             message = "the same measurements are in the baseline: it is compared with itself; measure again"
             found.append(Problem("error" if is_compared else "warning", message, at))
