@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -44,19 +43,31 @@ class Attack(Struct, frozen=True):
 
 def workflow_attacks(document: Any, locate: Locate) -> list[Attack]:
     """Return the attacks that would turn the gate of a workflow green; none for one that judges no pull request."""
+    found: list[Attack] = []
+    for job in (jobs := _jobs_of_pulls(document, locate)):
+        found += job.of_token(document.get("permissions"))
+        found += job.of_steps()
+        found += job.of_skipping([one.job for one in jobs]) if job.gates else ()
+    return found
+
+
+def judges_pull_requests(document: Any) -> bool:
+    """Return whether a workflow runs perfgate for pull requests."""
+    return any(job.gates for job in _jobs_of_pulls(document, lambda path: Location("")))
+
+
+def _jobs_of_pulls(document: Any, locate: Locate) -> list[_Job]:
+    """Return the jobs of a workflow that runs for pull requests; none of another one."""
     data = document if isinstance(document, dict) else {}
     events, jobs = _names(data.get("on")), data.get("jobs")
-    jobs = {name: job for name, job in jobs.items() if isinstance(job, dict)} if isinstance(jobs, dict) else {}
     is_privileged = any(event in _PRIVILEGED for event in events)
-    if not is_privileged and "pull_request" not in events:
+    if (not is_privileged and "pull_request" not in events) or not isinstance(jobs, dict):
         return []
-    found: list[Attack] = []
-    for name, job in jobs.items():
-        about = _Job(locate, ("jobs", name), job, is_privileged=is_privileged)
-        found += about.of_token(data.get("permissions"))
-        found += about.of_steps()
-        found += about.of_skipping(jobs) if about.gates else ()
-    return found
+    return [
+        _Job(locate, ("jobs", name), job, is_privileged=is_privileged)
+        for name, job in jobs.items()
+        if isinstance(job, dict)
+    ]
 
 
 class _Job(Struct, frozen=True):
@@ -79,7 +90,7 @@ class _Job(Struct, frozen=True):
 
     @property
     def fetched(self) -> _Path | None:
-        """Where the job fetches the code of a pull request; the event `pull_request` does it by default."""
+        """The place where the job fetches the code of a pull request; `pull_request` does it by default."""
         for number, step in self.steps:
             ref = str(_with(step).get("ref", ""))
             if str(step.get("uses", "")).startswith("actions/checkout@") and (
@@ -91,7 +102,7 @@ class _Job(Struct, frozen=True):
         return None
 
     def of_token(self, outer: Any) -> Iterator[Attack]:
-        """What the code of a pull request can do with the token of its job."""
+        """Yield the attacks by the token of the job."""
         if self.fetched is None:
             return
         if self.is_privileged:
@@ -112,7 +123,7 @@ class _Job(Struct, frozen=True):
 
     def of_steps(self) -> Iterator[Attack]:
         for number, step in self.steps:
-            script, attack = _script(step), partial(self.attack)
+            script, attack = _script(step), self.attack
             if _WRITTEN.search(script):
                 yield attack("a title or branch name becomes a command of your script", "steps", number, "run")
             if not _is_gate(step):
@@ -124,7 +135,7 @@ class _Job(Struct, frozen=True):
             yield from self.of_policy(number, script, _with(step))
 
     def of_policy(self, number: int, script: str, options: Mapping[str, Any]) -> Iterator[Attack]:
-        """Whose rules and baselines judge, and what they do without a baseline."""
+        """Yield the attacks by rules of the pull request, or without a baseline."""
         own = "a pull request is judged by its own rules"
         commands = [found[0] for found in _JUDGES.finditer(script) if not found[0].startswith("perfgate report")]
         commands = [] if _WANTS_RED.search(script) else commands
@@ -141,11 +152,11 @@ class _Job(Struct, frozen=True):
             what = "results that claim another environment have no baseline, and pass"
             yield self.attack(what, "steps", number, *place)
 
-    def of_skipping(self, jobs: Mapping[str, Any]) -> Iterator[Attack]:
-        """A skipped job counts as success, and so does one that goes on."""
+    def of_skipping(self, jobs: Sequence[Mapping[str, Any]]) -> Iterator[Attack]:
+        """Yield the ways to skip the job: a skipped job counts as success, and so does one that goes on."""
         if self.job.get("continue-on-error") not in (None, False):
             yield self.attack("the workflow goes on if the gate fails", "continue-on-error")
-        others = [job for job in jobs.values() if self.path[-1] in _names(job.get("needs")) and _asks_needs(job)]
+        others = [job for job in jobs if self.path[-1] in _names(job.get("needs")) and _asks_needs(job)]
         if "if" in self.job and "always()" not in str(self.job["if"]) and not others:
             yield self.attack("a skipped check is green: a pull request that `if` leaves out is not judged", "if")
         reports = [number for number, step in self.steps if _is_gate(step) and _with(step).get("report")]

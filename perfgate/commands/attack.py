@@ -9,11 +9,11 @@ import click
 from msgspec import Struct
 
 from perfgate.analysis.rule_attacks import rule_attacks
-from perfgate.analysis.workflow_attacks import Attack, workflow_attacks
+from perfgate.analysis.workflow_attacks import Attack, judges_pull_requests, workflow_attacks
 from perfgate.cli.printing import complain, say
 from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
 from perfgate.commands.selftest import tested_case
-from perfgate.core import Problem
+from perfgate.core import Location, Problem
 from perfgate.core.wording import plural
 from perfgate.documents.yaml import YamlDocument, load_document
 from perfgate.workspace import surroundings
@@ -68,6 +68,9 @@ def attack(options: CommandOptions, workflows: str) -> Attacked:
     for document in documents:
         problems += document.problems
         working += workflow_attacks(document.data, document.location)
+    if documents and not any(judges_pull_requests(document.data) for document in documents):
+        message = "no workflow here judges pull requests with perfgate, so every change passes"
+        problems.append(Problem("error", message, Location(shown_path(workflows))))
     return Attacked(tuple(dict.fromkeys(working)), tries, len(documents), tuple(problems))
 
 

@@ -17,6 +17,8 @@ Command = Callable[..., Done]
 HERE = Path(__file__).parent / "workflows"
 ROOT = Path(__file__).resolve().parents[2]
 FORWARD = {"metric": "forward", "unit": "ms", "values": steady(100)}
+#: Workflows that judge no pull request: nothing is green by them, and nothing is proved.
+WITHOUT_A_GATE = (*("jobs-that-are-none", "no-gate", "push-to-main", "steps-that-are-none", "target-without-the-head"),)
 SUMMARY = "no run given, so no rule was attacked; 1 workflow read"
 
 
@@ -32,7 +34,15 @@ def test_a_bad_workflow_is_named(perfgate: Command, folder: Path, case: Path) ->
 @pytest.mark.parametrize("case", sorted((HERE / "good").iterdir()), ids=lambda path: path.name)
 def test_a_good_workflow_passes(perfgate: Command, folder: Path, case: Path) -> None:
     done = perfgate("attack", "--workflows", case)
-    assert (done.code, done.said) == (0, f"0 would work: {SUMMARY} (exit 0)\n")
+    code = 3 if case.name in WITHOUT_A_GATE else 0
+    assert (done.code, done.out) == (code, f"0 would work: {SUMMARY} (exit {code})\n")
+
+
+def test_workflows_without_a_gate_are_no_proof(perfgate: Command, folder: Path) -> None:
+    lint = "on: pull_request\njobs: {lint: {runs-on: x, steps: [{run: ruff check}]}}\n"
+    (folder / "lint.yml").write_text(lint)
+    done = perfgate("attack", "--workflows", ".")
+    assert (done.code, "no workflow here judges pull requests with perfgate" in done.said) == (3, True)
 
 
 def test_the_workflows_of_this_repository_pass(perfgate: Command, folder: Path) -> None:
