@@ -72,10 +72,15 @@ def screen() -> Screen:
     return Screen(width, colour, not encoding.startswith(("utf", "cp65001")))
 
 
+def is_watched() -> bool:
+    """Return whether a person watches stderr: it is a terminal, and no job of a CI system."""
+    return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
+
+
 @contextmanager
 def progress() -> Iterator[None]:
     """Show on a terminal how much of a file has been read, if that takes over a second."""
-    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("CI"):
+    if not is_watched():
         yield
         return
     from time import monotonic

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from time import monotonic
 
 import click
-
-
-def is_watched() -> bool:
-    """Return whether a person watches stderr: it is a terminal, and no job of a CI system."""
-    return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
-
 
 #: The time between two writes of the line, in seconds.
 EVERY_S = 1.0

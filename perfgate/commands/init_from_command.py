@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from perfgate.analysis.measured_metrics import measured_metrics
 from perfgate.analysis.plan import POOR
-from perfgate.cli.printing import tell
-from perfgate.cli.progress import is_watched, shown
+from perfgate.cli.printing import is_watched, tell
+from perfgate.cli.progress import shown
 from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, written
 from perfgate.commands.init_from_runs import Files, FirstRuns, gate_from_runs, read_first_runs
 from perfgate.commands.run_results import RunResults, find_results, narrowed
@@ -201,7 +201,7 @@ def _noting(gate: FirstGate, note: str) -> FirstGate:
 
 
 class FirstPairs(Struct, frozen=True):
-    """Pairs of a command with itself, how long one takes in s, and the runs of which whole-run pairs consist."""
+    """Pairs of a command with itself, the time of one pair in s, and the single runs of pairs of whole runs."""
 
     pairs: Pairs
     seconds: float

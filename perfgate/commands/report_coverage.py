@@ -1,4 +1,4 @@
-"""What a report says about the numbers that the readers did not read."""
+"""The part of a report about numbers that the readers did not read."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.cli.printing import publish, tell
-from perfgate.cli.progress import is_watched, shown
+from perfgate.cli.printing import is_watched, publish, tell
+from perfgate.cli.progress import shown
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new

@@ -34,7 +34,7 @@ _LAST_LINES = 4
 
 
 class RunResults(Struct, frozen=True):
-    """Where the results of a command are, and how they are read."""
+    """The place and the format of the results of a command."""
 
     #: Globs of files in the working folder; empty for the files in `{results}`, and for printed lines.
     globs: tuple[str, ...]
