@@ -29,7 +29,7 @@ _WORTH = 0.03
 
 
 class HostSpeed(Struct, frozen=True):
-    """How the host's own times differ between the sides."""
+    """The difference of the host's own times between the sides."""
 
     #: The own time of each node, without the host's calls in it, on both sides, (n,) each, in s per step.
     base: Floats
@@ -114,7 +114,7 @@ def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
 
 
 def note_of(speed: HostSpeed, step: float) -> list[str]:
-    """Return what is said if the host was slower as a whole, and that is no finding."""
+    """Return the note about a host that was slower as a whole, if that is not a finding."""
     if speed.is_clear or abs(speed.effect) < _WORTH * step:
         return []
     times = f"{math.exp(speed.shift):.2f} times as long"

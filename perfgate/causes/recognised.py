@@ -47,7 +47,7 @@ _TIMES = 0.05
 
 
 class _Change(Struct, frozen=True, dict=True):
-    """What changed in an alignment, without the nodes that something explains already."""
+    """The changes in an alignment, without the nodes that have an explanation already."""
 
     alignment: Alignment
     claimed: Collection[int]

@@ -105,7 +105,7 @@ class MeasuredMetric(Struct, frozen=True):
 
 
 class MeasuredCommand(Struct, frozen=True):
-    """What `init` measured: the command, its results in words, and how long one check of it takes in s."""
+    """The command that `init` measured, its results in words, and the time of one check in s."""
 
     command: str
     found: str

@@ -1,4 +1,4 @@
-"""How many numbers of the read files are in their runs, and which are not."""
+"""The number of values that were read from files, and the names of those that were not."""
 
 from __future__ import annotations
 

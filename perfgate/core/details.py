@@ -179,7 +179,7 @@ class WorkDifference(Struct, frozen=True):
 
 
 class AddedWork(Struct, frozen=True):
-    """What was added to each step of the user's runs, such as a synchronisation, and the rules that fail then."""
+    """A call that was added to each step of the runs, such as a synchronisation, and the rules that fail then."""
 
     what: str
     rules: tuple[str, ...]

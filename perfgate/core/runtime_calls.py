@@ -1,4 +1,4 @@
-"""What calls of a runtime or driver do, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU)."""
+"""The kinds of calls of a runtime or driver, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU)."""
 
 from __future__ import annotations
 

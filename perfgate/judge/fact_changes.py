@@ -1,4 +1,4 @@
-"""What else changed: the facts of the environment that differ between the base runs and the new runs of a case."""
+"""The facts of the environment that differ between the base runs and the new runs of a case."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _values(verdict: Verdict, side: str) -> list[float | None]:
 
 
 def attribution(verdict: Verdict, values: Mapping[str, Sequence[float | None]], most: int) -> Attribution | None:
-    """Return the effects of both factors; None if the verdict is no judged change, or for too few values.
+    """Return the effects of both factors; None without a judged change, or for too few values.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ def usual_base(policy: str | None = None) -> tuple[str, str]:
 
     It is the merge base of HEAD with the commit of the rules, or else with the main branch; without one, HEAD itself.
     """
-    head = git("rev-parse", "--verify", "HEAD^{commit}", what="HEAD is no commit to compare with").decode().strip()
+    head = git("rev-parse", "--verify", "HEAD^{commit}", what="HEAD is not a commit").decode().strip()
     for ref in (policy,) if policy else _MAIN:
         with suppress(Refused):
             found = git("merge-base", head, f"{ref}^{{commit}}", what="").decode().split()[0]

@@ -1,4 +1,4 @@
-"""What the readers read of a file, beside what the file has.
+"""Compare the numbers that a reader read with all numbers of a file.
 
 `RunBuilder` marks each value that it takes: in a JSON document by its path, in a text by its line. Whatever a reader
 does, `Recognition.read` compares the marks with the numbers of the file (`unread_fields`, `unread_lines`).

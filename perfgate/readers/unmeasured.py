@@ -33,7 +33,7 @@ _WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 
 @lru_cache(4096)
 def is_unmeasured(name: str, beside: str = "", *, is_field: bool = True) -> bool:
-    """Return whether a number with this name is no measurement.
+    """Return whether a name is that of a setting, a date or an id, and not of a measurement.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from perfgate.documents.json import Path
 from perfgate.readers.unmeasured import is_unmeasured
 from perfgate.readers.values import number
 
-#: Of a longer list of objects, so many members are examined, evenly spread.
+#: The number of members of a longer list of objects that are examined, evenly spread.
 _MEMBERS = 1000
 _LONGEST = 80
 
@@ -47,7 +47,7 @@ class UnreadFields:
             self.found[name[:_LONGEST]] += weight
 
     def _is_unmeasured(self, key: str) -> bool:
-        """Return whether a key names what is no measurement, and is not the name of a benchmark or a file."""
+        """Return whether a key is the name of a setting, and not of a benchmark or a file."""
         return is_unmeasured(key, self._beside, is_field=not any(sign in key for sign in "/:[("))
 
     def _members(self, data: list[Any]) -> Iterator[tuple[int, Any, int]]:

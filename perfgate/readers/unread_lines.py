@@ -1,7 +1,7 @@
 """The numbers in lines of text that nobody read.
 
 Lines that differ in their digits only are alike. Of each kind some lines are kept, and the reader's values are compared
-with the numbers in them. What is left over is a measurement if it has a name or a unit, and is no setting:
+with the numbers in them. A number that is left is a measurement if it has a name or a unit, and is not a setting:
 
     step 10 | loss: 2.5 | step_time: 0.51 s          loss and step_time
     Loading weights took 3.2 seconds                  Loading weights took
@@ -18,11 +18,11 @@ from msgspec import Struct, field
 from perfgate.readers.unmeasured import is_unmeasured
 from perfgate.readers.values import cells_of, number
 
-#: Of each kind of line, so many are kept.
+#: The number of lines of each kind that are kept.
 _EXAMPLES = 4
 #: The most kinds of lines; others are not examined.
 _KINDS = 2000
-#: Blocks at the beginning of a file are examined whole; then one of so many.
+#: The number of blocks at the beginning of a file that are all examined; later, one of every sixteen.
 _WHOLE, _EVERY = 4, 16
 _LONGEST_LINE, _LONGEST_NAME = 4000, 60
 _DIGITS = b"0123456789. \t\r"

@@ -41,7 +41,7 @@ METRICS = (
 CHECKED = "XProf 2.24.2: a page that it made of a profile of JAX 0.10.2 on a CPU; generated files"
 #: The overview page of XProf.
 FORMAT = Format(NAME, __name__, json=("with the 'steptime_ms_average' of XProf", "*.p.steptime_ms_average"))
-#: What is no measurement, or follows from what is read.
+#: Numbers that measure nothing, or that follow from others.
 BESIDE = r"steptime_ms_\w+"
 
 _TIME = re.compile(r"(\w{1,60}?)(?:Time)?Ms")

@@ -6,7 +6,7 @@ from perfgate.core import Report
 from perfgate.core.coverage import Coverage
 from perfgate.core.wording import one_line, plural, shortened
 
-#: Up to this many names of numbers that were not read are listed, of at most so many characters.
+#: The most names of unread numbers that are listed, and the longest name, in characters.
 _UNREAD_SHOWN, _LONGEST_UNREAD = 6, 60
 
 

@@ -93,7 +93,7 @@ def _has_numbers(verdict: Verdict) -> bool:
 
 
 def _size(verdict: Verdict) -> float:
-    """How far a verdict is on the bad side, to compare verdicts about one metric."""
+    """Return a number that is larger for the worse of two verdicts about one metric."""
     if verdict.change is not None and verdict.change.estimate is not None:
         change = verdict.change.estimate
         return abs(change) if verdict.two_sided else -change if verdict.better == "higher" else change
@@ -120,15 +120,11 @@ def _name(group: Sequence[Verdict]) -> str:
         return numbers.what(first)
     if len({verdict.metric for verdict in group}) > 1:
         return listed(names, _NAMED)
-    common = {name: value for name, value in first.labels.items() if all(_has(one, name, value) for one in group)}
+    common = {name: text for name, text in first.labels.items() if all(one.labels.get(name) == text for one in group)}
     statistics = {verdict.statistic for verdict in group}
     subject = series_name(first.metric, common, first.statistic if len(statistics) == 1 else None)
     differing = list(dict.fromkeys(filter(None, (_own(one, common) for one in group))))
     return f"{subject} on {listed(differing, _NAMED)}" if differing else subject
-
-
-def _has(verdict: Verdict, name: str, value: str) -> bool:
-    return verdict.labels.get(name) == value
 
 
 def _own(verdict: Verdict, common: Iterable[str]) -> str:

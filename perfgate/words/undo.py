@@ -1,4 +1,4 @@
-"""What to undo, or where to look, for each kind of cause: one sentence."""
+"""One sentence for each kind of cause: what to undo, or where to look."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DECISIONS = (
 #: By kind, if the step needs more time or memory.
 _SENTENCES: dict[CauseKind, str] = {
     "appeared": "remove these calls, or make them in fewer steps",
-    "more calls": "look for a new loop, or for a value that is no longer kept",
+    "more calls": "look for a new loop, or a value that was kept before",
     "slower": "compare the shapes, layouts and types of its inputs",
     "sync": "the host waits there for the device: read the value later, or in fewer steps",
     "exposed": "communication no longer runs beside computation: compare bucket sizes, streams and the order of calls",
@@ -74,7 +74,7 @@ def _of_types(before: str, after: str) -> str:
 
 
 def _of_calls(cause: Cause) -> str:
-    """What a replacement is: several calls for one, or other calls."""
+    """Return the sentence about replaced calls: several calls for one, or other calls."""
     if not cause.gone or not cause.come:
         return ""
     counts = [sum(count for _, count in calls) for calls in (cause.gone, cause.come)]

@@ -5,7 +5,7 @@
     GemmTunableOp_BFloat16_TN,tn_1024_512_2048_ld_2048_2048_1024,Gemm_Hipblaslt_52565,0.0653662
 
 Source: pytorch/pytorch `aten/src/ATen/cuda/tunable/README.md`, `Tunable.cpp` (2.2 to 2.10). The metric is the operator,
-labelled with its `shape`, one value in s (printed in ms). The solution is no label: another one may be faster.
+labelled with its `shape`, one value in s (printed in ms). The solution is not a label: another may be faster.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ METRICS = "the benchmark with its parameters: `bench.time_a(8, 'x')`"
 CHECKED = "asv's sources, versions 1 and 2 of its files; public files"
 #: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
 FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={"))
-#: What is no measurement, or follows from what is read.
+#: Numbers that measure nothing, or that follow from others.
 BESIDE = "python|requirements|durations"
 
 #: The units of asv's kinds of benchmarks, which are in the name of a function or class.

@@ -38,7 +38,7 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="|".join((*_MEASURES, "lower_value")), outline=_outline)
-#: What is no measurement, or follows from what is read.
+#: Numbers that measure nothing, or that follow from others.
 BESIDE = "lower_value|upper_value"
 
 _UNITS = {

@@ -1,4 +1,4 @@
-"""What `go test -bench` prints, the format of the Go benchmarks that benchstat reads.
+"""The output of `go test -bench`, the format of the Go benchmarks that benchstat reads.
 
     goos: linux
     pkg: example.com/codec

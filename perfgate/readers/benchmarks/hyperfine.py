@@ -29,7 +29,7 @@ CHECKED = "hyperfine 1.15.0: a file that it wrote"
 FORMAT = Format(
     NAME, __name__, json=("with the 'command' of hyperfine", 'results.*.command="', "results.*.mean|results.*.times")
 )
-#: What is no measurement, or follows from what is read.
+#: Numbers that measure nothing, or that follow from others.
 BESIDE = "mean|stddev|median|min|max"
 
 

@@ -31,7 +31,7 @@ FORMAT = Format(
     __name__,
     json=("with the 'stats' of pytest-benchmark", "machine_info|benchmarks.*.fullname", "benchmarks.*.stats={"),
 )
-#: What is no measurement, or follows from what is read.
+#: Numbers that measure nothing, or that follow from others.
 BESIDE = r"min|max|mean|stddev|median|total|ops|iqr|q[13]|[lh]d15iqr|\w*outliers|rounds|iterations"
 
 #: SYSTEM-IMPLEMENTATION-VERSION-BITS, such as `Linux-CPython-3.12-64bit`.

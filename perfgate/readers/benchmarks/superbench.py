@@ -56,7 +56,7 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="reduce_op|.*/return_code.*|node", outline=_outline)
-#: What is no measurement, or follows from what is read.
+#: Numbers that measure nothing, or that follow from others.
 BESIDE = r".*return_code.*"
 
 _RANK = re.compile(r"(.{1,400}):(\d{1,6})")

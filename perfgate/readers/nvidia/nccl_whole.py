@@ -1,4 +1,4 @@
-"""Whether the tables of nccl-tests are whole: interrupted rows, and the sizes that were announced.
+"""Check that the tables of nccl-tests are whole: interrupted rows, and the announced sizes.
 
     # nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20
          1048576        262144     float     sum      -1node1:77:91 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7f

@@ -57,7 +57,7 @@ FORMAT = Format(
     },
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
-#: What is no measurement, or follows from what is read.
+#: Numbers that measure nothing, or that follow from others.
 BESIDE = r"(?:start|end)\w+Ms"
 
 _SUMMARY = "=== Performance summary ==="

@@ -38,7 +38,7 @@ FORMAT = Format(
         " threads: ---": r"\d threads: -{3}",
     },
 )
-#: What is no measurement, or follows from what is read.
+#: Numbers that measure nothing, or that follow from others.
 BESIDE = "IQR"
 
 _PER = {"ns": 1e9, "us": 1e6, "µs": 1e6, "μs": 1e6, "ms": 1e3, "s": 1.0}
