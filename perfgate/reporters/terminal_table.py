@@ -21,7 +21,7 @@ from perfgate.reporters.terminal_parts import (
     write_policy,
     write_problems,
 )
-from perfgate.words import answer, coverage_words, numbers
+from perfgate.words import answer, coverage_words, in_short, numbers
 
 #: Up to this many passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
@@ -49,6 +49,7 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
     if asked:
         _write_verdicts(page, asked, verbose=verbose)
     if len(asked) < len(verdicts):
+        page.paragraph(in_short.largest_changes(verdict for verdict in verdicts if verdict not in asked))
         page.paragraph(f"{plural(len(verdicts) - len(asked), 'more verdict')}: --verbose shows them", "dim")
     for mean in report.geometric_means:
         unit = "" if mean.unit == "1" else f" in {mean.unit}"

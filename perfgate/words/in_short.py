@@ -8,15 +8,16 @@ from msgspec import Struct
 
 from perfgate.core import NO_STEP, NextStep, Report, Verdict
 from perfgate.core.units import format_change
-from perfgate.core.wording import listed, member_name, series_name
+from perfgate.core.wording import listed, member_name, series_name, shortened
 from perfgate.words import answer, numbers
 from perfgate.words.notes import NOT_CALIBRATED, ONE_BASE_RUN, ONE_RUN, PAIRED_BASE
 from perfgate.words.work import first_difference
 
 #: The most labels, statistics or ranks that one line names.
 _NAMED = 4
-#: The longest name of a metric that no rule names, in characters.
+#: The longest name of a metric that no rule names, in characters, and the most of such changes.
 _LONGEST_NAME = 40
+_LARGEST = 3
 
 
 class ShortLine(Struct, frozen=True):
@@ -70,9 +71,19 @@ def unruled(report: Report) -> str:
     if not report.unruled:
         return ""
     first = report.unruled[:2]
-    names = [f"{series_name(one.metric, one.labels)[:_LONGEST_NAME]} {format_change(one.change)}" for one in first]
+    names = [
+        f"{shortened(series_name(one.metric, one.labels), _LONGEST_NAME)} {format_change(one.change)}" for one in first
+    ]
     rest = report.unruled_count - len(names)
     return f"changed by more than 10%, without a rule: {', '.join(names)}{f' and {rest} more' if rest else ''}"
+
+
+def largest_changes(verdicts: Iterable[Verdict]) -> str:
+    """Return the largest changes of some verdicts in one line; empty if none has a change."""
+    sized = [(verdict.change.estimate, verdict) for verdict in verdicts if verdict.change and verdict.change.estimate]
+    largest = sorted(sized, key=lambda one: -abs(one[0]))[:_LARGEST]
+    names = [f"{shortened(numbers.what(one), _LONGEST_NAME)} {format_change(change)}" for change, one in largest]
+    return f"largest changes: {', '.join(names)}" if names else ""
 
 
 def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:

@@ -304,6 +304,7 @@ def of_the_short_answer() -> Iterator[Said]:
     yield say(in_short.next_step, "", REPORT)
     yield say(in_short.unruled, "none", REPORT)
     yield say(in_short.unruled, "", replace(REPORT, unruled=(UNRULED, UNRULED, UNRULED), unruled_count=9))
+    yield say(in_short.largest_changes, "", (CHANGE, PASSED))
 
 
 def of_causes() -> Iterator[Said]:
