@@ -21,6 +21,7 @@ from perfgate.core.wording import (
     one_line,
     plural,
     series_name,
+    short_call,
     shortened,
     synonyms,
     without_commands,
@@ -155,7 +156,9 @@ def _largest(series: Sequence[SeriesSummary]) -> list[SeriesSummary]:
         calls.sort(key=lambda one: -one.statistics.get("total", 0.0))
         series = [one for one in series if one not in calls[_MOST_CALLS:]]
     return [
-        replace(one, key=replace(one.key, metric=shortened(one.key.metric, _LONGEST_NAME))) if one in calls else one
+        replace(one, key=replace(one.key, metric=shortened(short_call(one.key.metric), _LONGEST_NAME)))
+        if one in calls
+        else one
         for one in series
     ]
 

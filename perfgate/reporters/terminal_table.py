@@ -49,7 +49,8 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
     if asked:
         _write_verdicts(page, asked, verbose=verbose)
     if len(asked) < len(verdicts):
-        page.paragraph(in_short.largest_changes(verdict for verdict in verdicts if verdict not in asked))
+        if report.causes is None or not report.causes.causes:
+            page.paragraph(in_short.largest_changes(verdict for verdict in verdicts if verdict not in asked))
         page.paragraph(f"{plural(len(verdicts) - len(asked), 'more verdict')}: --verbose shows them", "dim")
     for mean in report.geometric_means:
         unit = "" if mean.unit == "1" else f" in {mean.unit}"
