@@ -66,10 +66,8 @@ def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]
 
     The level follows the one of the policy, so the files fit into the base. The runs are read again.
 
-    Parameters
-    ----------
-    folder: the folder to write to.
-    judged: the files that the check judged; nothing is written if one of them has changed.
+    `folder`: the folder to write to. `judged`: the files that the check judged; nothing is written if one of them has
+    changed.
     """
     if "-" in options.runs:
         raise Refused("--propose reads the runs twice, which standard input does not allow: give a file")
@@ -96,12 +94,11 @@ def add(
 
     Runs that are stored already are completed instead: see `fill_in`.
 
-    Parameters
-    ----------
-    by: the user who adds the runs.
-    rotate: remove the oldest runs of a full level.
-    keep_all: store the samples of every metric, not only of those that a rule reads.
-    merged: the head of the pull request whose merge was measured; its allowances open a new level.
+    Parameters:
+        by: the user who adds the runs.
+        rotate: remove the oldest runs of a full level.
+        keep_all: store the samples of every metric, not only of those that a rule reads.
+        merged: the head of the pull request whose merge was measured; its allowances open a new level.
     """
     found = read_candidates(options, head=merged)
     with locked(found.store):

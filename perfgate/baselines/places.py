@@ -34,7 +34,6 @@ MONTH_FILE = re.compile(r"(?:^|/)(\d{4}-\d\d)-([0-9a-f]+)\.json$")
 #: The number of months in which the newest runs are searched.
 _MONTHS = 3
 _PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")
-
 #: The facts that identify an environment; None for a fact that is not known.
 Identity = Mapping[str, Fact | None]
 

@@ -85,11 +85,8 @@ class StoredBaselines(Struct, frozen=True):
     ) -> LoadedBaseline:
         """Return the runs that new ones of an environment are compared with, or the reason why there are none.
 
-        Parameters
-        ----------
-        facts: the facts of the environment.
-        accept: how the new runs can be accepted, for messages.
-        head: returns the measured commit, whose allowances are loaded, too; called only if there are any.
+        `facts`: the facts of the environment. `accept`: how the new runs can be accepted, for messages. `head`: returns
+        the measured commit, whose allowances are loaded, too; called only if there are any.
         """
         identity = identity_of(facts, self.ruleset.identity)
         found = self._environment(identity)

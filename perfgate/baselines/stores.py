@@ -26,7 +26,6 @@ from perfgate.workspace.remote import filesystem
 if sys.platform != "win32":
     import fcntl
 
-
 _NOT_REGULAR = "it is a link or not a regular file, and links are not followed"
 if sys.platform == "win32":
     _FLAGS = os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT

@@ -40,18 +40,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
 from perfgate.core.goodput import EVALUATION, metrics, with_rest
-from perfgate.documents.json import load_json
-from perfgate.readers.builder import JsonSource, RunBuilder
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Run, RunBuilder, Runs, load_json
 from perfgate.readers.time_split import add_times
-from perfgate.readers.values import checked, mapping, number
+from perfgate.readers.values import checked, items, mapping, number
 
 NAME = "hf-trainer"
-TITLE = "Hugging Face Trainer: trainer_state.json, all_results.json, or the rows that it prints"
 METRICS = (
     "every number by its printed name: `train_runtime`, `train_samples_per_second`, `eval_loss`, ...; "
     "`time.evaluation` and `time.total` of a training"
@@ -78,7 +72,6 @@ FORMAT = Format(
     keys="log_history|.*_runtime",
     outline=_outline,
 )
-
 _NO_METRICS = ("epoch", "step", "learning_rate")
 _SUMMARY = re.compile(r"(?:train|predict|test)_|total_flos$")
 _LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process"
@@ -86,14 +79,12 @@ _LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process"
 _MAX_ROW = 1 << 14
 _PAIR = re.compile(r"'([^'\s]{1,200})':\s*(?:'([^']*)'|([^\s,'{}\[\]()]+))\s*(?=[,}])")
 _ROW = re.compile(r"'epoch':|'\w{1,200}_runtime':")
-
 _TITLE_WORD, _TABLE_WORD = " metrics *****", " = "
 _TITLE = re.compile(r"\*{5} \w{1,40} metrics \*{5}\s*$")
 _TABLE_ROW = re.compile(r"(?:.*[\s:\]>])?(\w{1,200}) *= +(\S[^=]{0,40}?)\s*")
 _TIME = re.compile(r"(?:(\d{1,9}) days?, )?(\d{1,2}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 _LONGEST_TABLE_ROW = 400
 _SUFFIXES = {"MB": 1 << 20, "GF": 1 << 30}
-
 _EVALUATION_ROW = re.compile(r"eval_(?:\w+_)?runtime")
 _WHOLE = "train_runtime"
 #: Times are printed with 4 digits.
@@ -120,8 +111,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run = RunBuilder(file, NAME, JsonSource(loaded))
     data = mapping(loaded.data)
     history = data.get("log_history")
-    members = enumerate(history if isinstance(history, list) else ())
-    rows = [(index, row) for index, row in members if isinstance(row, dict)]
+    rows = [(index, row) for index, row in enumerate(items(history)) if isinstance(row, dict)]
     stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
     times = _Times()
     for index, row in rows:

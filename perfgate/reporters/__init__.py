@@ -38,6 +38,5 @@ RENDERERS: Mapping[str, Renderer] = {
     "sarif": partial(_render, "sarif", "render"),
     "html": partial(_render, "html.page", "render"),
 }
-
 #: The packages that a format needs in addition; the extra of the same name installs them.
 EXTRAS: Mapping[str, Sequence[str]] = {"html": ("jinja2",)}

@@ -72,7 +72,6 @@ def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None
 
 
 SCHEMA = "perfgate.report/1"
-
 #: The first fields of a verdict; the others follow in the order of the class.
 _FIRST = (
     *("rule", "metric", "labels", "statistic", "outcome", "severity", "kind", "unit", "against", "new", "bound"),

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, plural, without_commands
-from perfgate.reporters import mermaid
+from perfgate.reporters.github import chart
 from perfgate.words import answer, cause_words, coverage_words, numbers
 from perfgate.words.cause_words import CauseGroup
 
@@ -25,18 +25,15 @@ COMMENT_LIMIT = 60_000
 _LONGEST_SUITE = 100
 #: In characters: one name, path or message.
 _LONGEST_TEXT = 2_000
-
 _TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
 #: The largest number of findings that are unfolded.
 _MOST_OPEN = 10
 #: The largest number of verdicts that are named below their cause.
 _MOST_NAMED = 8
 _LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
-
 #: A user or a team, as GitHub mentions them, and how many are mentioned at most.
 _MENTION = re.compile(r"@[A-Za-z0-9](?:-?[A-Za-z0-9])*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
 _MOST_MENTIONED = 10
-
 #: A command without backticks: its words, then at least one option, path or quoted text.
 _COMMAND = r"perfgate(?: [a-z]+){1,2}(?: (?:-\S+|\"[^\"`]*\"|[^\s`\"]*[/._=][^\s`\"]*[^\s`\".,;:]))+"
 _TOKEN = re.compile(rf"(?:`([^`]+)`|\b({_COMMAND}))|(\s+)|([^\s`]+|`)")
@@ -126,8 +123,8 @@ def _sections(report: Report) -> Iterator[_Section]:
         yield _Section((prose(answer.approval_intro(report)), ""), [fenced([report.accept.command])])
     head, *changes = answer.unruled(report) or [""]
     yield _Section((f"**{prose(head)}**", ""), [f"- {prose(line)}" for line in changes])
-    chart = mermaid.chart(report)
-    yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
+    drawn = chart(report)
+    yield _folded("Run by run", (), ["\n".join(drawn)] if drawn else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
     yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
     facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]

@@ -18,12 +18,8 @@ class CiFile(Struct, frozen=True):
 def ci_file(system: str, *, is_paired: bool = False, command: str | None = None, is_remembered: bool = False) -> CiFile:
     """Return the job for a system.
 
-    Parameters
-    ----------
-    system: one of `SYSTEMS`.
-    is_paired: measure pairs.
-    command: the command of pairs, with the placeholders `{results}` and `{run}`.
-    is_remembered: the command is in rules/perfgate.yaml.
+    `system`: one of `SYSTEMS`. `is_paired`: measure pairs. `command`: the command of pairs, with the placeholders
+    `{results}` and `{run}`. `is_remembered`: the command is in rules/perfgate.yaml.
     """
     if system == "github":
         return CiFile(".github/workflows/perf.yml", _workflow(is_paired, is_remembered, command))
@@ -90,7 +86,6 @@ _PAIRED_TODO = (
     "run: python train.py > train.log",
     "results: train.log",
 )
-
 _WORKFLOW = """\
 {what}name: perf
 
