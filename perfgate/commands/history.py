@@ -27,7 +27,7 @@ from perfgate.workspace.output_files import output_faults, replace_file
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
 #: The commands in files of their own, `history_NAME.py`, which are only imported if they run.
-_PARTS = ("backfill", "export", "import", "quarantine")
+_PARTS = ("backfill", "export", "import", "quarantine", "watch")
 
 
 class _History(SuggestingGroup):
