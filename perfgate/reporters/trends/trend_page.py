@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from perfgate.core.run_history import LoadedHistory
+from perfgate.core.history_events import HistoryEvent
+from perfgate.core.run_history import HistorySeries, LoadedHistory
 from perfgate.core.wording import listed, plural
 from perfgate.reporters.svg import SafeText, element, joined
-from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, open_changes
+from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, is_over, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
-from perfgate.words import history_words
+from perfgate.words import event_words, history_words
 
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000
@@ -37,12 +38,13 @@ _LEGEND = (
 )
 
 
-def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
+def render(found: LoadedHistory, events: Sequence[HistoryEvent] = (), *, commit_address: str | None = None) -> str:
     """Return the page.
 
     Parameters
     ----------
     found : the history.
+    events : its events; those of metrics that are not in it are not shown.
     commit_address : the address to which a commit is added to see it; None for no links.
     """
     places = [place for place in found.environments if place.series]
@@ -55,8 +57,8 @@ def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
     links = TrendLinks(found.line, commit_address)
     longest = max((len(track.shown) for track in tracks), default=0)
     parts = [*_problems(found), _tools(trends, longest), *_sections(trends, links), _environments(tracks)]
-    body = [_header(found, trends, links), element("main", joined(parts)), *_data(tracks, links)]
-    page = _document(_title(found), joined(body))
+    body = [_header(found, events, trends, links), element("main", joined(parts)), *_data(tracks, links)]
+    page = _document(_title(found, events), joined(body))
     return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
 
 
@@ -87,9 +89,12 @@ def _document(title: str, body: SafeText) -> str:
     )  # fmt: skip
 
 
-def conclusion(found: LoadedHistory) -> str:
-    """Return the conclusion: the number of metrics that became worse without an approval and still are."""
-    bad = sum(bool(open_changes(one)) for one in found.series)
+def conclusion(found: LoadedHistory, events: Sequence[HistoryEvent] = ()) -> str:
+    """Return the conclusion: the open changes and their metrics, and other metrics that became worse."""
+    told = _open(found, events)
+    bad = sum(bool(open_changes(one)) and not _is_told(one, told) for one in found.series)
+    if told:
+        return event_words.conclusion(told) + (f"; {plural(bad, 'other metric')} may be worse" if bad else "")
     if not found.series:
         return "the history has no metric"
     if not bad and (few := _too_few_runs(found)):
@@ -106,13 +111,33 @@ def _too_few_runs(found: LoadedHistory) -> str | None:
     return max(found.series, key=lambda one: len(one.runs)).runs_to_see_a_change
 
 
-def _title(found: LoadedHistory) -> str:
-    text = conclusion(found)
+def _open(found: LoadedHistory, events: Sequence[HistoryEvent]) -> list[HistoryEvent]:
+    """Return the open events of the metrics of a page."""
+    shown = {(one.suite, one.environment, one.name) for one in found.series if not is_over(one)}
+    return [
+        event
+        for event in events
+        if event_words.is_open(event)
+        and any(one.worse and (one.suite, one.environment, one.name) in shown for one in event.changes)
+    ]
+
+
+def _is_told(one: HistorySeries, events: Sequence[HistoryEvent]) -> bool:
+    """Return whether a metric is one of those that an event made worse."""
+    name = (one.suite, one.environment, one.name)
+    return any(name == (own.suite, own.environment, own.name) for event in events for own in event.changes)
+
+
+def _title(found: LoadedHistory, events: Sequence[HistoryEvent]) -> str:
+    text = conclusion(found, events)
     return text[0].upper() + text[1:]
 
 
-def _header(found: LoadedHistory, trends: Sequence[Trend], links: TrendLinks) -> SafeText:
-    bad = [trend for trend in trends if trend.open_changes]
+def _header(
+    found: LoadedHistory, events: Sequence[HistoryEvent], trends: Sequence[Trend], links: TrendLinks
+) -> SafeText:
+    told = _open(found, events)
+    bad = [trend for trend in trends if trend.open_changes and not _is_told(trend.one, told)]
     bad.sort(key=lambda trend: trend.open_changes[-1].likely.time, reverse=True)
     changed = sum(bool(trend.one.changes) for trend in trends)
     runs = sum(len(place.runs) for place in found.environments)
@@ -120,15 +145,27 @@ def _header(found: LoadedHistory, trends: Sequence[Trend], links: TrendLinks) ->
     days = f", {min(times)[:10]} to {max(times)[:10]}" if times else ""
     counts = f"{plural(len(trends), 'metric')}, {changed} with changes; {plural(runs, 'run')}{days}"
     few = _too_few_runs(found)
-    sign = element("span", "▲" if bad else "?" if few else "✓", class_="sign", aria_hidden="true")
-    parts = [element("h1", sign, " ", _title(found)), element("p", counts, class_="counts")]
-    if bad:
-        more = [element("li", f"and {len(bad) - _MOST_NAMED} more", class_="more")] if len(bad) > _MOST_NAMED else []
+    sign = element("span", "▲" if told or bad else "?" if few else "✓", class_="sign", aria_hidden="true")
+    parts = [element("h1", sign, " ", _title(found, events)), element("p", counts, class_="counts")]
+    if told or bad:
         several = _has_places(trends)
-        named = [_named(trend, links, with_place=several) for trend in bad[:_MOST_NAMED]]
-        parts.append(element("ul", *named, *more, class_="worst"))
-    tone = "fail" if bad else "warning" if found.problems or few else "pass"
+        named = [_event(event, trends, links) for event in told]
+        named += [_named(trend, links, with_place=several) for trend in bad]
+        left = len(named) - _MOST_NAMED
+        more = [element("li", f"and {left} more", class_="more")] if left > 0 else []
+        parts.append(element("ul", *named[:_MOST_NAMED], *more, class_="worst"))
+    tone = "fail" if told or bad else "warning" if found.problems or few else "pass"
     return element("header", *parts, class_=tone)
+
+
+def _event(event: HistoryEvent, trends: Sequence[Trend], links: TrendLinks) -> SafeText:
+    """Return an event in the list at the top: its headline, with a link to its largest metric, and what is known."""
+    own = {(one.suite, one.environment, one.name): number for number, one in enumerate(event_words.in_order(event))}
+    ranks = [(own.get((one.one.suite, one.one.environment, one.one.name), len(own)), one.anchor) for one in trends]
+    name = element("a", element("strong", event_words.headline(event)), href=f"#{min(ranks)[1]}")
+    texts = event_words.details(event, links.line)
+    about = [element("span", links.linked(text, event), class_="asked") for text in texts]
+    return element("li", name, " ", element("span", event.id, class_="measured"), *about, class_="fail")
 
 
 def _named(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
