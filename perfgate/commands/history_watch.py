@@ -56,7 +56,7 @@ def command(
     if webhook and not is_private(webhook):
         raise click.UsageError("the address of the webhook does not begin with https://")
     is_dry = not os.environ.get("CI") if dry_run is None else dry_run
-    desk = None if is_dry and not os.environ.get("GITHUB_TOKEN") else _Desk()
+    desk = None if is_dry and not os.environ.get("GITHUB_TOKEN") else TicketDesk()
     events, found = told_events(HistoryPlace(options.baselines, ref=ref, rules=options.rules))
     recent = {run.id for one in found.environments for run in one.runs[-_RECENT:]}
     whole = () if found.problems else {one.suite for one in found.environments}
@@ -87,16 +87,17 @@ def _posted(webhook: str, step: TicketStep, url: str, *, is_slack: bool) -> bool
     return False
 
 
-class _Desk:
+class TicketDesk:
     """The tickets of a repository: issues that the token's own user or app wrote. Anyone can forge the others."""
 
     def __init__(self) -> None:
+        """Ask GitHub who works here. Raises Refused."""
         self._issues = GitHubIssues()
         self._me = self._issues.viewer()
 
-    def tickets(self, state: str = "all") -> list[Ticket]:
+    def tickets(self) -> list[Ticket]:
         """Return the tickets in their order. Raises Refused."""
-        listed = self._issues.pages("issues", labels=_LABEL["name"], state=state, sort="created", direction="asc")
+        listed = self._issues.pages("issues", labels=_LABEL["name"], state="all", sort="created", direction="asc")
         own = [one for one in listed if "pull_request" not in one and (one["user"] or {}).get("id") == self._me]
         made = (ticket_of(one["number"], one["state"] == "open", one["html_url"], one["body"] or "") for one in own)
         return [ticket for ticket in made if ticket is not None]
@@ -132,9 +133,9 @@ class _Desk:
                 made = self._issues.send("POST", "issues", {**fields, "labels": [_LABEL["name"]]})
                 number = None if made is None else made["number"]
             sleep(pause)
-            same = [one for one in self.tickets("open") if one.told.event == event]
+            same = [one for one in self.tickets() if one.told.event == event]
             if same and number in (None, *(one.number for one in same)):
-                for other in same[1:]:
+                for other in (one for one in same[1:] if one.is_open):
                     self.do(TicketStep("close", None, other, same[0].number), None)
                 return same[0].url
         raise Refused(f"issue {number or ''} was opened, and GitHub does not list it with the label perfgate", 3)

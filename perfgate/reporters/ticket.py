@@ -62,4 +62,4 @@ def _lines(event: HistoryEvent, page: str, line: CommitLine | None) -> Iterator[
         yield f"- [the difference]({page}/compare/{good}...{bad})"
     if event.state == "open":
         step, command = words.next_step(event)
-        yield f"\n**Next:** {step}" + (f"\n\n{fenced([command])}" if command else "")
+        yield f"\n**Next:** {text(step)}" + (f"\n\n{fenced([command])}" if command else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfgate.core.history_events import HistoryEvent
+from perfgate.core.wording import listed
 from perfgate.words import event_words
 
 FOOT = (
@@ -23,6 +24,7 @@ def news(action: str, event: HistoryEvent | None) -> str:
 def next_step(event: HistoryEvent) -> tuple[str, str | None]:
     """Return what to do about an open event, and its command."""
     if event.kind == "machine":
-        return "look at the machine: it changed with the numbers", None
+        facts = listed([f"{name} from {old} to {new}" for name, old, new in event.facts])
+        return "look at the machine, not at the code" + (f": {facts}" if facts else ""), None
     search = event_words.search(event)
     return ("find the commit" if search else "revert the commit, or approve the new level if it is intended"), search

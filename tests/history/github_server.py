@@ -1,4 +1,4 @@
-"""A GitHub of one repository for tests: issues, labels and comments as its REST API has them, with faults on request."""
+"""A GitHub of one repository for tests: issues, labels and comments as in its REST API, with faults on request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GitHub:
         self.posted: list[tuple[dict[str, str], Any]] = []
         #: The longest page, and the issues that a list does not have yet.
         self.page_size, self.unlisted = 100, set[int]()
-        self.drops_labels = False
+        self.drops_labels, self.next_page = False, ""
         self.before_opening: Callable[[], object] = lambda: None
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"github": self})
@@ -117,7 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
             found, following = github.list(query)
             again = "&".join(f"{name}={one}" for name, one in query.items() if name != "page")
             link = f'<{github.url}{path}?{again}&page={following}>; rel="next", <{github.url}{path}>; rel="last"'
-            return 200, found, {"Link": link} if following else {}
+            link = f'<{github.next_page}>; rel="next"' if github.next_page else link
+            return 200, found, {"Link": link} if following or github.next_page else {}
         elif kind == ("POST", "/issues"):
             github.before_opening()
             known = [name for name in document["labels"] if name in github.labels]  # an unknown label is not made
