@@ -33,7 +33,7 @@ _LOOKS = (0, 2, 4, 8)
 
 
 @click.command("watch")
-@click.option("--dry-run/--no-dry-run", default=None, help="Only print what it would do. [default: unless CI is set]")
+@click.option("--dry-run/--no-dry-run", default=None, help="Only print what it would do. [default: on, but for CI]")
 @click.option(
     "--webhook",
     envvar="PERFGATE_WEBHOOK",
