@@ -44,7 +44,7 @@ class Truth:
 
     at: int
     factors: dict[str, np.ndarray]
-    fact: tuple[str, str, str] | None = None
+    fact: str | None = None
 
 
 @dataclass
@@ -79,18 +79,14 @@ def made(seed: int) -> Made:
         level = np.exp(rng.normal(-3, 1, metrics))
         values[card] = level * np.exp(noise * (np.sqrt(2 / 3) * own + np.sqrt(1 / 3) * shared))
     facts = {card: [{"driver": "570.86", "image": "24.10"} for _ in range(MERGES)] for card in CARDS}
-    truth = []
+    truth, changes = [], []
     for number, at in enumerate(moments):
         is_machine = number >= count
         cards = CARDS if rng.random() < (0.5 if is_machine else 0.8) else (CARDS[int(rng.integers(2))],)
         fact = None
         if is_machine:
-            name = str(rng.choice(["driver", "image"]))
-            old, new = facts[cards[0]][at][name], f"{name}-{at}"
-            fact = (name, old, new)
-            for card in cards:
-                for facts_of_run in facts[card][at:]:
-                    facts_of_run[name] = new
+            fact = str(rng.choice(["driver", "image"]))
+            changes.append((at, fact, cards))
             if number > count:
                 continue  # the second one moves nothing
         moved = rng.permutation(metrics)[: int(rng.integers(3, metrics + 1))]
@@ -101,6 +97,10 @@ def made(seed: int) -> Made:
         for card in cards:
             values[card][at:] *= 1 + size
         truth.append(Truth(at, dict.fromkeys(cards, size), fact))
+    for at, fact, cards in sorted(changes):
+        for card in cards:
+            for facts_of_run in facts[card][at:]:
+                facts_of_run[fact] = f"{fact}-{at}"
     return Made(values, facts, sorted(truth, key=lambda one: one.at))
 
 
@@ -194,7 +194,7 @@ def score(history: Made, total: Score) -> None:
         total.widths.append(last - first)
         counts["machine"] += truth.fact is not None
         counts["machine named"] += (
-            truth.fact is not None and event.kind == "machine" and truth.fact[0] in {one[0] for one in event.facts}
+            truth.fact is not None and event.kind == "machine" and truth.fact in {one[0] for one in event.facts}
         )
         counts["code"] += truth.fact is None
         counts["code named"] += truth.fact is None and event.kind == "code"

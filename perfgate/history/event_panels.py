@@ -14,7 +14,6 @@ from perfgate.core.run_history import EnvironmentHistory, HistoryChange, History
 from perfgate.core.wording import is_machine_metric
 from perfgate.history.series import differences
 from perfgate.stats.change_point_values import IntArray
-from perfgate.stats.change_points import SAME_POINT
 from perfgate.stats.distributions import FloatArray
 from perfgate.stats.panel_steps import PanelStep, panel_steps
 
@@ -87,15 +86,6 @@ class EventPanel(Struct, frozen=True, dict=True):
                 places = (int(rows[at]) for at in (point.index, point.first, point.last))
                 found.append(MovedSeries(one, change, column, *places))
         return tuple(found)
-
-    def nearest_step(self, moved: MovedSeries) -> int | None:
-        """Return the step that a change point belongs to; None if no step is near."""
-        near = [
-            (abs(moved.row - step.index), number)
-            for number, step in enumerate(self.steps)
-            if moved.first <= step.last + SAME_POINT and moved.last >= step.first - SAME_POINT
-        ]
-        return min(near)[1] if near else None
 
     def facts_before(self, step: PanelStep) -> bool:
         """Return whether facts of the machine changed where a step may be, as it was known when it was found."""

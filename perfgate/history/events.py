@@ -19,6 +19,7 @@ from perfgate.core.history_events import EventChange, EventKind, EventState, His
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
 from perfgate.core.run_history import ApprovedLevel, LoadedHistory
 from perfgate.history.event_panels import EventPanel, MovedSeries
+from perfgate.stats.change_points import SAME_POINT
 from perfgate.stats.panel_steps import PanelStep
 
 #: A machine explains an event if its facts changed with this share of the series that moved.
@@ -33,8 +34,8 @@ class _Clear(Struct, frozen=True):
 
     panel: int
     step: PanelStep
-    number: int
     seen: HistoryRun
+    at: float
     low: float
     high: float
     #: Whether it is for the worse (1) or the better (-1), and whether facts of the machine changed.
@@ -48,7 +49,8 @@ class _Cluster(Struct):
     steps: list[_Clear]
     low: float
     high: float
-    moved: dict[int, list[MovedSeries]] = field(default_factory=dict)
+    #: By environment and series, with the distance to the step.
+    moved: dict[int, dict[int, tuple[float, MovedSeries]]] = field(default_factory=dict)
 
     def distance(self, clear: _Clear) -> float | None:
         """Return how far a step of another environment is away; None if it is not of this event."""
@@ -57,6 +59,18 @@ class _Cluster(Struct):
         if any(one.sign != clear.sign and one.machine != clear.machine for one in self.steps):
             return None  # the machine moved one way and the code another
         return abs(self.low + self.high - clear.low - clear.high)
+
+    def away(self, panel: int, moved: MovedSeries, at: float, low: float, high: float) -> float:
+        """Return how far a change point is away, in commits; -1 if it is not of this event."""
+        own = next((one for one in self.steps if one.panel == panel), None)
+        if own is not None:
+            first, last = own.step.first - SAME_POINT, own.step.last + SAME_POINT
+            return abs(at - own.at) if moved.first <= last and moved.last >= first else -1
+        return abs(at - self.steps[0].at) if max(self.low, low) < min(self.high, high) else -1
+
+    def of(self, panel: int) -> list[MovedSeries]:
+        """Return the change points of an environment."""
+        return [moved for _, moved in self.moved[panel].values()]
 
 
 def events_of(found: LoadedHistory) -> list[HistoryEvent]:
@@ -111,40 +125,24 @@ def _grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list
 def _clear(number: int, panel: EventPanel, commits: Mapping[str, float]) -> Iterator[_Clear]:
     runs = panel.place.runs
     worse = np.array([1.0 if one.better == "lower" else -1.0 for one in panel.series])
-    for at, step in enumerate(panel.steps):
-        low, high = commits[runs[max(step.first - 1, 0)].id], commits[runs[step.last].id]
+    for step in panel.steps:
+        at, low, high = (commits[runs[row].id] for row in (step.index, max(step.first - 1, 0), step.last))
         sign = 1 if float(worse @ (step.z * np.abs(step.z))) > 0 else -1
-        yield _Clear(number, step, at, runs[step.seen], low, high, sign, panel.facts_before(step))
+        yield _Clear(number, step, runs[step.seen], at, low, high, sign, panel.facts_before(step))
 
 
 def _assign(panels: Sequence[EventPanel], groups: Sequence[_Cluster], commits: Mapping[str, float]) -> None:
-    """Give each change point to the event of its step, or else to one in the same commits."""
-    by_step = {(one.panel, one.number): group for group in groups for one in group.steps}
-    others: list[tuple[int, MovedSeries]] = []
+    """Give each change point to the nearest event; of two points of a series, the nearer one belongs to it."""
     for number, panel in enumerate(panels):
+        runs = panel.place.runs
         for moved in panel.moved:
-            step = panel.nearest_step(moved)
-            if step is None or not _take(by_step[number, step], number, moved, panel.steps[step].index):
-                others.append((number, moved))
-    told = [group for group in groups if group.moved]
-    for number, moved in others:
-        runs = panels[number].place.runs
-        low, high = commits[runs[max(moved.first - 1, 0)].id], commits[runs[moved.last].id]
-        near = [group for group in told if max(group.low, low) < min(group.high, high)]
-        if near:
-            _take(min(near, key=lambda group: abs(group.low + group.high - low - high)), number, moved, None)
-
-
-def _take(group: _Cluster, panel: int, moved: MovedSeries, row: int | None) -> bool:
-    """Give a change point to an event; False if it has a nearer one of this series."""
-    own = group.moved.setdefault(panel, [])
-    rival = next((one for one in own if one.column == moved.column), None)
-    if rival is not None and (row is None or abs(rival.row - row) <= abs(moved.row - row)):
-        return False
-    if rival is not None:
-        own.remove(rival)
-    own.append(moved)
-    return True
+            at, low, high = (commits[runs[row].id] for row in (moved.row, max(moved.first - 1, 0), moved.last))
+            near = [(away, n) for n, one in enumerate(groups) if (away := one.away(number, moved, at, low, high)) >= 0]
+            for away, n in sorted(near):
+                own = groups[n].moved.setdefault(number, {})
+                if moved.column not in own or away < own[moved.column][0]:
+                    own[moved.column] = (away, moved)
+                    break
 
 
 def _ends(groups: Iterable[_Cluster]) -> set[int]:
@@ -166,7 +164,7 @@ def _ends(groups: Iterable[_Cluster]) -> set[int]:
 
 
 def _all(group: _Cluster) -> list[MovedSeries]:
-    return [one for own in group.moved.values() for one in own]
+    return [one for panel in group.moved for one in group.of(panel)]
 
 
 def _event(
@@ -202,7 +200,9 @@ def _range(
     facts: dict[tuple[str, str, str], None] = {}
     with_facts = 0
     found: tuple[HistoryRun, HistoryRun, HistoryRun] | None = None
-    for panel, moved in sorted(group.moved.items(), key=lambda row: (-_evidence(row[1]), row[0])):
+    for panel, moved in sorted(
+        ((one, group.of(one)) for one in group.moved), key=lambda row: (-_evidence(row[1]), row[0])
+    ):
         runs = panels[panel].place.runs
         first, index, last = panels[panel].began(moved)
         changed = panels[panel].facts(first, last)

@@ -80,7 +80,7 @@ def panel_steps(values: FloatArray) -> tuple[PanelStep, ...]:
             step = _located(panel, end, end - int(_SPANS[evidence[hit].argmax()]), floor)
             if step is not None:
                 found.append(step)
-                floor = step.last
+                floor = step.index
                 break
         end = end + 1 if step is not None else int(ends[-1]) + 1
     return tuple(found)
@@ -134,7 +134,11 @@ def _evidence(panel: _Panel, ends: IntArray, floor: int) -> FloatArray:
 
 
 def _z(
-    panel: _Panel, old: tuple[FloatArray, FloatArray], new: tuple[FloatArray, FloatArray], block: IntArray | int
+    panel: _Panel,
+    old: tuple[FloatArray, FloatArray],
+    new: tuple[FloatArray, FloatArray],
+    block: IntArray | int,
+    least: int = FEWEST_RUNS - 1,
 ) -> FloatArray:
     """Return differences of means as normal quantiles (..., m), from sums and counts; 0 if too few are known."""
     (total, before), (more, after) = old, new
@@ -143,7 +147,7 @@ def _z(
     # Wallace 1959: the quantile of Student's t as one of the normal distribution.
     z = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(squares / freedom))
     z = np.copysign(z, more / after - total / before)
-    return np.where((before < FEWEST_RUNS - 1) | (after < FEWEST_RUNS - 1), 0.0, np.nan_to_num(z))
+    return np.asarray(np.where((before < least) | (after < least), 0.0, np.nan_to_num(z)))
 
 
 def _pooled(z: FloatArray, shared: FloatArray | float) -> FloatArray:
@@ -159,23 +163,20 @@ def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | Non
     start, block = max(floor, place - _BEFORE), end // _EACH
     y, known = panel.y[start:end], np.isfinite(panel.y[start:end])
     reach = _CLIP * np.nan_to_num(panel.noise[block])
-    old, new = (
-        np.clip(part, np.nanmedian(part, axis=0) - reach, np.nanmedian(part, axis=0) + reach)
-        for part in (y[: place - start], y[place - start :])
-    )
-    clipped = np.nan_to_num(np.concatenate((old, new)))
+    levels = [np.nanmedian(part, axis=0) for part in (y[: place - start], y[place - start :])]
+    clipped = np.nan_to_num(np.clip(y, np.fmin(*levels) - reach, np.fmax(*levels) + reach))
     sums, counts = np.cumsum(clipped, axis=0), np.cumsum(known, axis=0)
-    least = FEWEST_RUNS - 1
-    at = np.arange(least, end - start - least + 1)
-    z = _z(panel, (sums[at - 1], counts[at - 1]), (sums[-1] - sums[at - 1], counts[-1] - counts[at - 1]), block)
-    evidence = _pooled(z, float(panel.shared[block]))
-    if evidence[place - start - least] <= 0:
+    at = np.arange(1, end - start)
+    z = _z(panel, (sums[at - 1], counts[at - 1]), (sums[-1] - sums[at - 1], counts[-1] - counts[at - 1]), block, 1)
+    here = z[place - start - 1]
+    if _pooled(here, float(panel.shared[block])) <= 0:
         return None
-    here = z[int(evidence.argmax())]
     odds = _SHARE / (1 - _SHARE) * np.exp(np.minimum(here * here / 2, 100.0))
     affected = odds / (1 + odds)
     effect = 1 + (float(panel.shared[block]) - 1) * affected.mean()
     fit = (z * z / 2 * affected).sum(axis=1) / effect
-    likely = np.flatnonzero(fit >= fit.max() - _DROP)
-    best, rows = int(fit.argmax()), (start + at).tolist()
+    likely, best = np.flatnonzero(fit >= fit.max() - _DROP), int(fit.argmax())
+    rows = (start + at).tolist()
+    if rows[best] > end - FEWEST_RUNS:
+        return None  # too early: the step is newer
     return PanelStep(end - 1, rows[best], rows[likely[0]], rows[likely[-1]], z[best])
