@@ -19,13 +19,6 @@ from perfgate.workspace.web_requests import Answer, ask, is_private
 
 _NEXT = re.compile(r'<([^>]*)>; *rel="next"')
 _MOST_PAGES = 100
-_PERMISSION = "the job needs the permission `issues: write`"
-_HINTS = {
-    401: "the token is not valid",
-    403: _PERMISSION,
-    404: f"there is no such repository, or {_PERMISSION}",
-    410: "the repository has no issues: switch them on under Settings, Features",
-}
 
 
 class GitHubIssues:
@@ -99,5 +92,5 @@ def _why(answer: Answer) -> str:
     if answer.status < 400:
         return "the repository was renamed; correct GITHUB_REPOSITORY"
     said = re.search(rb'"message": ?"([^"\\]*)"', answer.data)
-    words = [str(answer), clip(said[1].decode("utf-8", "replace"), 200) if said else "", _HINTS.get(answer.status, "")]
-    return "; ".join(filter(None, words))
+    words = f"{answer}, {clip(said[1].decode('utf-8', 'replace'), 200)}" if said else str(answer)
+    return words + ("; does the job have the permission `issues: write`?" if answer.status in (401, 403, 404) else "")

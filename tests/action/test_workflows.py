@@ -51,7 +51,11 @@ GENERATED = [
     TICKETS.text,
 ]
 EXAMPLES = [text for _, text in blocks(PAGE) if "\njobs:" in text]
-ALL = [("tickets", TICKETS.text), *((path.name, path.read_text()) for path in WORKFLOWS), *((f"example {i}", t) for i, t in enumerate(EXAMPLES))]
+ALL = [
+    ("tickets", TICKETS.text),
+    *((path.name, path.read_text()) for path in WORKFLOWS),
+    *((f"example {i}", t) for i, t in enumerate(EXAMPLES)),
+]
 every_workflow = pytest.mark.parametrize("text", [text for _, text in ALL], ids=[name for name, _ in ALL])
 
 
