@@ -57,7 +57,7 @@ _COMMANDS = {
 #: The commands that have commands of their own.
 _GROUPS = {
     "baseline": ("add", "allow", "approve", "diff", "list", "prune", "show", "verify"),
-    "history": ("add", "backfill", "compact", "events", "export", "import", "quarantine", "report", "show"),
+    "history": ("add", "backfill", "compact", "events", "export", "import", "quarantine", "report", "show", "watch"),
     "rules": ("check", "diff", "explain"),
 }
 #: What other tools call a command.

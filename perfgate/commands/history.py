@@ -26,7 +26,7 @@ from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
 #: The commands in files of their own, `history_NAME.py`, which are only imported if they run.
-_PARTS = ("backfill", "events", "export", "import", "quarantine", "report")
+_PARTS = ("backfill", "events", "export", "import", "quarantine", "report", "watch")
 
 
 class _History(SuggestingGroup):

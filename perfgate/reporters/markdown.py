@@ -71,11 +71,15 @@ def _mentions(report: Report) -> str:
 
     Who opens a pull request must not choose who gets a message.
     """
-    blocking = (verdict.owner or "" for verdict in report.verdicts if verdict.exit_code)
-    owners = dict.fromkeys(owner for owner in blocking if _MENTION.fullmatch(owner))
-    if not owners or report.policy.ref is None:
+    if report.policy.ref is None:
         return ""
-    return f"\ncc {' '.join([*owners][:_MOST_MENTIONED])}\n"
+    return mentions(verdict.owner or "" for verdict in report.verdicts if verdict.exit_code)
+
+
+def mentions(owners: Iterable[str]) -> str:
+    """Return a line that mentions users and teams; empty if these owners are none."""
+    known = dict.fromkeys(owner for owner in owners if _MENTION.fullmatch(owner))
+    return f"\ncc {' '.join([*known][:_MOST_MENTIONED])}\n" if known else ""
 
 
 def marker(report: Report) -> str:

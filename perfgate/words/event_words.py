@@ -45,14 +45,21 @@ def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
     """Yield the sentences below the headline."""
     yield sizes(event)
     yield where(event)
+    yield from circumstances(event, line)
+    if event.owners:
+        yield f"owner: {listed(event.owners)}"
+    yield from end(event)
+    if command := search(event):
+        yield f"find the commit: {command}"
+
+
+def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
+    """Yield the commits of an event, the facts of the machine that changed in them, too, and its causes."""
     yield commits(event, line)
     if event.facts and event.kind == "code":
         facts = listed([f"{name} from {old} to {new}" for name, old, new in event.facts])
         yield f"the machine changed in these commits, too, and does not explain all of it: {facts}"
     yield from (f"cause: {cause}" for cause in event.causes)
-    if event.owners:
-        yield f"owner: {listed(event.owners)}"
-    yield from _end(event)
 
 
 def sizes(event: HistoryEvent) -> str:
@@ -101,15 +108,20 @@ def _named(run: HistoryRun, line: CommitLine | None) -> str:
     return f"{run.label} ({line.commits[place].author}: {line.commits[place].subject})"
 
 
-def _end(event: HistoryEvent) -> Iterator[str]:
+def end(event: HistoryEvent) -> Iterator[str]:
+    """Yield how an event ended."""
     if event.ended is not None:
         yield f"{event.state} in {event.ended.label} on {event.ended.time[:10]}"
     if event.approval is not None:
         level = event.approval
         request = f" (pull request {level.pr})" if level.pr is not None else ""
         yield f"approved by {level.by} on {level.time[:10]}: {level.reason}{request}"
-    if is_open(event) and event.kind == "code" and event.commits != 1:
-        yield f"find the commit: perfgate bisect --event {event.id} -- COMMAND"
+
+
+def search(event: HistoryEvent) -> str | None:
+    """Return the command that finds the commit of an open event; None if it is known, or the machine is the cause."""
+    is_sought = is_open(event) and event.kind == "code" and event.commits != 1
+    return f"perfgate bisect --event {event.id} -- COMMAND" if is_sought else None
 
 
 def conclusion(events: Sequence[HistoryEvent]) -> str:

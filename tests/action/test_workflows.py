@@ -14,7 +14,7 @@ import pytest
 import yaml
 from emulator import ROOT
 
-from perfgate.workspace.ci_files import ci_file
+from perfgate.workspace.ci_files import TICKETS, ci_file
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
@@ -48,9 +48,14 @@ GENERATED = [
     ci_file("github", is_paired=True, command="python train.py {results}/r.json").text,
     ci_file("github", is_remembered=True).text,
     ci_file("github", is_paired=True, is_remembered=True).text,
+    TICKETS.text,
 ]
 EXAMPLES = [text for _, text in blocks(PAGE) if "\njobs:" in text]
-ALL = [*((path.name, path.read_text()) for path in WORKFLOWS), *((f"example {i}", t) for i, t in enumerate(EXAMPLES))]
+ALL = [
+    ("tickets", TICKETS.text),
+    *((path.name, path.read_text()) for path in WORKFLOWS),
+    *((f"example {i}", t) for i, t in enumerate(EXAMPLES)),
+]
 every_workflow = pytest.mark.parametrize("text", [text for _, text in ALL], ids=[name for name, _ in ALL])
 
 
@@ -126,6 +131,15 @@ def test_the_examples_are_what_this_repository_runs(name: str, text: str) -> Non
 
 def test_the_first_example_is_what_init_writes() -> None:
     assert load(EXAMPLES[0]) == load(ci_file("github").text)
+
+
+@pytest.mark.parametrize("text", [TICKETS.text, (ROOT / ".github/workflows/perf-history.yml").read_text()])
+def test_one_job_alone_may_write_issues_and_one_step_has_the_token(text: str) -> None:
+    jobs = load(text)["jobs"]
+    assert [name for name, job in jobs.items() if "issues" in job["permissions"]] == ["tickets"]
+    assert jobs["tickets"]["permissions"] == {"contents": "read", "issues": "write"}
+    [step] = [step for step in jobs["tickets"]["steps"] if "github.token" in str(step)]
+    assert step["run"] == "perfgate history watch"
 
 
 def test_the_gate_of_gpus_starts_by_hand_only_and_its_example_does_not() -> None:

@@ -16,6 +16,7 @@ from types import ModuleType
 from report_words import of_attributions, of_causes, of_numbers, of_the_answer, of_the_short_answer
 from said import Said, constant
 from told_history import of_the_history
+from told_ticket import of_tickets
 from verdict_words import of_changes, of_doubts, of_limits, of_notes, of_steps, of_work
 
 import perfgate.words
@@ -37,6 +38,7 @@ CALLS = (
     of_causes,
     of_attributions,
     of_the_history,
+    of_tickets,
     of_work,
 )
 
