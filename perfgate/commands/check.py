@@ -211,7 +211,7 @@ def _judged(
     base = case.baseline
     compared = {run.source for run in base.runs}
     times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
-    noticed: list[Problem] = []
+    noticed = prepared.runner_problems()
     if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
         from perfgate.commands.remembered import with_remembered
 
