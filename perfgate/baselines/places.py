@@ -5,6 +5,7 @@
     SUITE/ENVIRONMENT/prior-in-turn.json the measured noise between pairs, one file for each way to make pairs
     SUITE/_allowances/NAME.json          how much worse a commit may be
     _history/SUITE/ENVIRONMENT/...       every run of main, in short; see `perfgate.history`
+    _history/_ledger/SUITE/...           what rules answered on main, and what showed the truth; see `ledger`
     _machines/HOST/TIME.json             what a runner was when it qualified; see `runners`
 
 The name of a suite, an environment or a level never begins with `_`, so the kinds cannot be confused.
@@ -27,6 +28,8 @@ ALLOWANCES = "_allowances"
 #: The history is outside of the folders of suites, so that no command reads or lists it by the way.
 HISTORY = "_history"
 MACHINES = "_machines"
+#: In the folder of the history, without the form of a suite.
+LEDGER = f"{HISTORY}/_ledger"
 #: A safe name of a suite, an environment, a level or a run: it cannot lead out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 #: The judge learns from this many remembered runs: older ones say little about the machines of today.

@@ -13,6 +13,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen, write_document
 from perfgate.cli.shared import JUDGING, baselines_option, command_options, output_option, rules_option, runs_argument
+from perfgate.commands.ledger_check import records_of
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
@@ -151,7 +152,9 @@ def report(path: str, metric: str | None, commit_url: str | None, place: History
     for fault in output_faults({"html": path}, (place.baselines, *place.rules), {}).values():
         raise Refused(fault)
     found = show(place, metric)
-    text = render(found, commit_address=commit_url)
+    suites = dict.fromkeys(one.suite for one in found.environments)
+    records = {suite: records_of(place.baselines, suite)[0] for suite in suites}
+    text = render(found, commit_address=commit_url, records=records)
     if path == "-":
         write_document(text)
     else:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
+from typing import TypeAlias
 
+from perfgate.core.rule_ledger import RuleRecord
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
 from perfgate.reporters.svg import SafeText, element, joined
 from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
 from perfgate.words import history_words
+from perfgate.words.ledger_words import rule_record
 
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000
@@ -37,13 +41,18 @@ _LEGEND = (
 )
 
 
-def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
+#: How often each rule was wrong, by suite and rule.
+Records: TypeAlias = Mapping[str, Mapping[str, RuleRecord]]
+
+
+def render(found: LoadedHistory, *, commit_address: str | None = None, records: Records = MappingProxyType({})) -> str:
     """Return the page.
 
     Parameters
     ----------
     found : the history.
     commit_address : the address to which a commit is added to see it; None for no links.
+    records : how often each rule was wrong.
     """
     places = [place for place in found.environments if place.series]
     numbers = sum(len(one.runs) for one in found.series)
@@ -54,7 +63,13 @@ def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
     trends.sort(key=lambda trend: trend.newest, reverse=True)
     links = TrendLinks(found.line, commit_address)
     longest = max((len(track.shown) for track in tracks), default=0)
-    parts = [*_problems(found), _tools(trends, longest), *_sections(trends, links), _environments(tracks)]
+    parts = [
+        *_problems(found),
+        _tools(trends, longest),
+        *_sections(trends, links),
+        *_rules(records),
+        _environments(tracks),
+    ]
     body = [_header(found, trends, links), element("main", joined(parts)), *_data(tracks, links)]
     page = _document(_title(found), joined(body))
     return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
@@ -210,6 +225,22 @@ def _sections(trends: Sequence[Trend], links: TrendLinks) -> list[SafeText]:
             title = element("h2", f"{plural(len(part), 'metric')} {words}")
             found.append(element("section", title, element("div", SafeText(f"\n{cards}\n"), class_=f"cards {name}")))
     return found
+
+
+def _rules(records: Records) -> list[SafeText]:
+    """Return a table of the rules that answered on main: how often each was wrong, the worst first."""
+    rows = [(suite, rule, record) for suite, own in records.items() for rule, record in own.items()]
+    rows.sort(key=lambda row: (-row[2].highest, row[:2]))
+    cells = [
+        [element("td", suite), element("th", rule, scope="row"), element("td", rule_record(one))]
+        for suite, rule, one in rows
+    ]
+    heads = [element("th", text, scope="col") for text in ("suite", "rule", "answers on main")]
+    table = element(
+        "table", element("thead", element("tr", *heads)), element("tbody", *(element("tr", *row) for row in cells))
+    )
+    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Rules")
+    return [element("section", element("h2", "Rules"), scroll)] if rows else []
 
 
 def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
