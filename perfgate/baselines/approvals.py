@@ -14,7 +14,7 @@ from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
-from perfgate.core.rule_ledger import LaterEvidence
+from perfgate.core.rule_ledger import LedgerEntry
 from perfgate.core.runs import unhealthy
 from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.case import Case
@@ -51,7 +51,7 @@ def open_level(found: Candidates, approval: Approval) -> list[str]:
         level = _level(found, approval)
         lines = found.write(level, found.store, keep_all=approval.keep_all, only=level.adopts)
         if level.parent is not None:
-            shown = LaterEvidence("approved", (), tuple(level.adopts), found.environment, level.reason)
+            shown = LedgerEntry("approved", [], level.adopts, found.environment, level.reason)
             record_evidence(found.store, found.ruleset.suite, shown)
         return [*lines, *_fewer_runs(found, level)]
 

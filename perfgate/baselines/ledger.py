@@ -14,11 +14,12 @@ import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from perfgate.baselines.places import HISTORY, LEDGER, MONTH_FILE
 from perfgate.baselines.stores import Store, WritableStore, each_file, write_file
 from perfgate.core import Problem, SourceFile, Verdict
-from perfgate.core.rule_ledger import LaterEvidence, LedgerAnswer, LedgerEntry, RuleAnswer
+from perfgate.core.rule_ledger import LedgerAnswer, LedgerEntry, RuleAnswer
 from perfgate.core.wording import plural
 from perfgate.documents.structs import SignedFile
 from perfgate.version import __version__
@@ -60,15 +61,16 @@ def record_check(
     place: the level that the runs were compared with, SUITE/ENVIRONMENT/LEVEL.
     files: the runs. The same runs judged again are no new check.
     """
-    environment = place.split("/")[1] if place else ""
     answers = [
         RuleAnswer(rule, _answer(own), sorted({one.metric for one in own}))
         for rule in dict.fromkeys(one.rule for one in verdicts)
         if (own := [one for one in verdicts if one.rule == rule and one.outcome != "skipped"])
     ]
-    known = _id([environment, commit, sorted(file.sha256 for file in files)])
-    entry = LedgerEntry(known, _time(), "check", environment, [commit] if commit else [], answers)
-    return _write(store, suite, entry) if answers else None
+    environment, commits = place.split("/")[1] if place else "", [commit] if commit else []
+    entry = LedgerEntry("check", commits, environment=environment, answers=answers)
+    return (
+        _write(store, suite, entry, [environment, commits, sorted(file.sha256 for file in files)]) if answers else None
+    )
 
 
 def _answer(verdicts: Sequence[Verdict]) -> LedgerAnswer:
@@ -77,29 +79,22 @@ def _answer(verdicts: Sequence[Verdict]) -> LedgerAnswer:
     return "green" if all(one.outcome == "pass" for one in verdicts) else "open"
 
 
-def record_evidence(store: WritableStore, suite: str, found: LaterEvidence) -> str | None:
+def record_evidence(store: WritableStore, suite: str, found: LedgerEntry) -> str | None:
     """Record what showed the truth about checks; returns the path, or None if it is known or there are no checks.
 
     Raises Refused.
     """
     if not any(store.paths(f"{LEDGER}/{suite}")[0]):
         return None
-    time = _time()
-    known = _id([found.kind, "" if found.commits else time, found.environment, found.commits, found.metrics])
-    places = [*found.commits], list[RuleAnswer](), [*found.metrics]
-    entry = LedgerEntry(known, time, found.kind, found.environment, *places, found.reason)
-    return _write(store, suite, entry)
+    known = [found.kind, found.environment, found.commits or f"{now():%Y-%m-%dT%H:%M:%SZ}", found.metrics]
+    return _write(store, suite, found, known)
 
 
-def _id(content: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-
-
-def _time() -> str:
-    return f"{now():%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _write(store: WritableStore, suite: str, entry: LedgerEntry) -> str | None:
+def _write(store: WritableStore, suite: str, entry: LedgerEntry, known: Sequence[object]) -> str | None:
+    """Write an entry with its time, and an id of what makes it the same; None if it is there."""
+    entry = replace(
+        entry, time=f"{now():%Y-%m-%dT%H:%M:%SZ}", id=hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+    )
     if any(entry.id in path for path in store.paths(f"{LEDGER}/{suite}")[0]):
         return None
     stamp = entry.time.replace("-", "").replace(":", "")

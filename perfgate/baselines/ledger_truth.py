@@ -23,6 +23,7 @@ was not broken looks the same. A green that is followed by a red of the same com
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -103,12 +104,13 @@ def _truths(own: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[bool
     ]
 
 
-def _checks_about(entry: LedgerEntry, own: Sequence[_Check], places: Mapping[str, list[int]]) -> list[int]:
+def _checks_about(entry: LedgerEntry, own: Sequence[_Check], places: Mapping[str, list[int]]) -> Sequence[int]:
     if entry.commits:
         return [at for commit in entry.commits for at in places.get(commit[:_DIGITS], ())]
-    before = [at for at, one in enumerate(own) if one.time <= entry.time]
-    green = max((at for at in before if own[at].answer == "green"), default=-1)
-    return [at for at in before if at > green]
+    end = start = bisect_right(own, entry.time, key=lambda one: one.time)
+    while start and own[start - 1].answer != "green":
+        start -= 1
+    return range(start, end)
 
 
 def _concerns(named: Sequence[str], metrics: Sequence[str]) -> bool:

@@ -30,9 +30,9 @@ def qualify(baselines: str, tell: Callable[[str], None], *, renew: bool) -> Qual
             if nvml is not None:
                 nvml.nvmlInit()
                 stack.callback(nvml.nvmlShutdown)
-                cards, why = card_probes(nvml)
-                probes += cards
-                notes += [why] if why else []
+            cards, why = card_probes(nvml)
+            probes += cards
+            notes += [why] if why else []
             figures = measure(probes, _SECONDS)
             facts = machine_facts()[0]  # a card that just worked shows the speed of its link
     except (OSError, RuntimeError) as error:  # also of CUDA

@@ -9,7 +9,7 @@ from perfgate.baselines.ledger_truth import ledger_of
 from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Problem, Report
 from perfgate.core.causes import BisectReport
-from perfgate.core.rule_ledger import EvidenceKind, LaterEvidence, RuleRecord
+from perfgate.core.rule_ledger import EvidenceKind, LedgerEntry, RuleRecord
 from perfgate.history.store import branch_of, places, read
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.surroundings import branch, head_commit
@@ -57,7 +57,7 @@ def record_search(
     elif report.outcome == "not-reproduced" and widest <= 2 * report.tolerance:
         shown = {"not-reproduced": names[-1:]}
     for kind, commits in shown.items():
-        found = LaterEvidence(kind, tuple(commits), (report.metric,), reason=report.message)
+        found = LedgerEntry(kind, [*commits], [report.metric], reason=report.message)
         if commits and (path := record_evidence(store, suites[0], found)):
             tell(f"recorded as evidence about earlier checks: {store.location(path)}")
 

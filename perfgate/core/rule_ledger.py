@@ -21,34 +21,21 @@ class RuleAnswer(Struct, frozen=True, array_like=True):
 
 
 class LedgerEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A check with the answers of its rules, or evidence as `LaterEvidence` describes it.
+    """A check with the answers of its rules, or evidence about checks: what showed the truth, and why, in words.
 
-    `id` is the same for the same check or evidence.
+    `commits` have all their digits; evidence without any is about the newest reds since the last green. `metrics` are
+    names or globs; none are all. `environment` is the name of its folder; of evidence, empty is each. `time` (UTC,
+    `YYYY-MM-DDTHH:MM:SSZ`) and `id`, the same for the same check or evidence, are given when it is recorded.
     """
 
-    id: str
-    #: UTC, `YYYY-MM-DDTHH:MM:SSZ`.
-    time: str
     kind: Literal["check"] | EvidenceKind
-    environment: str = ""
     commits: list[str] = []
-    answers: list[RuleAnswer] = []
     metrics: list[str] = []
-    reason: str = ""
-
-
-class LaterEvidence(Struct, frozen=True):
-    """EvidenceKind to record: what showed the truth about which checks, and why, in words.
-
-    `commits` have all their digits; none are the newest reds since the last green. `metrics` are names or globs; none
-    are all. `environment` is the name of its folder; empty is each.
-    """
-
-    kind: EvidenceKind
-    commits: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
     environment: str = ""
     reason: str = ""
+    answers: list[RuleAnswer] = []
+    time: str = ""
+    id: str = ""
 
 
 class RuleRecord(Struct, frozen=True):

@@ -151,11 +151,12 @@ class CardProbe:
 
 
 def card_probes(nvml: Any) -> tuple[list[CardProbe], str | None]:
-    """Return the probes of all cards, and why there are none. `nvml` is the module `pynvml`, or a stand-in."""
+    """Return the probes of all cards, and why there are none; `nvml` is None if it knows of no card."""
     try:
         torch = import_module("torch")
         return [CardProbe(torch, nvml, number) for number in range(torch.cuda.device_count())], None
     except ImportError:
-        return [], "the speed of the GPUs was not measured: that needs torch in the environment of perfgate"
+        why = "the speed of the GPUs was not measured: that needs torch in the environment of perfgate"
+        return [], why if nvml is not None else None
     except RuntimeError as error:
         return [], f"the speed of the GPUs was not measured: {str(error).splitlines()[0]}"

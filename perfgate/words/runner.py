@@ -18,7 +18,7 @@ _FACTS = {
     "sm_clock_max_mhz": ("highest clock", "{} MHz"),
     "application_clock_mhz": ("clock limit", "{} MHz"),
     TENANTS: ("programs of others on the GPU:", "{}"),
-    "cpu_count": ("processors:", "{}"),
+    "cpu_count": ("processors", "{}"),
     "memory_gib": ("memory", "{} GiB"),
 }
 

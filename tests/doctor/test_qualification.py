@@ -215,7 +215,7 @@ def test_a_card_that_cannot_be_measured_is_said(monkeypatch: pytest.MonkeyPatch,
         raise error
 
     monkeypatch.setattr(measuring, "import_module", fails)
-    found, why = card_probes(None)
+    found, why = card_probes(object())
     assert (found, said in str(why), "\n" in str(why)) == ([], True, False)
 
 

@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 from perfgate.baselines.ledger import compact_ledger, read_ledger, record_evidence
 from perfgate.baselines.ledger_truth import ledger_of
 from perfgate.baselines.stores import open_store
-from perfgate.core.rule_ledger import LaterEvidence, LedgerEntry, RuleAnswer
+from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
 
 Command = Callable[..., Done]
 RULE = "forward within 5% of baseline"
@@ -33,10 +33,10 @@ def entries(story: str) -> list[LedgerEntry]:
         if ":" in word:
             commits = [sha(int(one)) for one in name.split(",") if one.isdigit()]
             metrics = [one for one in name.split(",") if one and not one.isdigit()]
-            found.append(LedgerEntry(f"{hour}", at(hour), kind, place, commits, [], metrics))  # type: ignore[arg-type]
+            found.append(LedgerEntry(kind, commits, metrics, place, time=at(hour), id=str(hour)))  # type: ignore[arg-type]
         else:
             answer = RuleAnswer(RULE, _ANSWERS[name[0]], ["forward"])  # type: ignore[arg-type]
-            found.append(LedgerEntry(f"{hour}", at(hour), "check", place, [sha(int(name[1:]))], [answer]))
+            found.append(LedgerEntry("check", [sha(int(name[1:]))], [], place, "", [answer], at(hour), str(hour)))
     return found
 
 
@@ -215,7 +215,7 @@ with open(os.environ["PERFGATE_RESULTS"] + "/r.json", "w") as file:
 
 
 def test_evidence_without_checks_is_not_kept(main: Repository, folder: Path) -> None:
-    assert record_evidence(open_store(str(folder / "baselines")), "gate", LaterEvidence("event", (sha(1),))) is None
+    assert record_evidence(open_store(str(folder / "baselines")), "gate", LedgerEntry("event", [sha(1)])) is None
     assert not (folder / "baselines/_history/_ledger").exists()
 
 

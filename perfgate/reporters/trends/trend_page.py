@@ -229,18 +229,21 @@ def _sections(trends: Sequence[Trend], links: TrendLinks) -> list[SafeText]:
 
 def _rules(records: Records) -> list[SafeText]:
     """Return a table of the rules that answered on main: how often each was wrong, the worst first."""
-    rows = [(suite, rule, record) for suite, own in records.items() for rule, record in own.items()]
-    rows.sort(key=lambda row: (-row[2].highest, row[:2]))
-    cells = [
-        [element("td", suite), element("th", rule, scope="row"), element("td", rule_record(one))]
-        for suite, rule, one in rows
+    found = [(suite, rule, record) for suite, own in records.items() for rule, record in own.items()]
+    found.sort(key=lambda row: (-row[2].highest, row[:2]))
+    rows = [(rule, suite, rule_record(one)) for suite, rule, one in found]
+    return [_table("Rules", ("rule", "suite", "answers on main"), rows)] if rows else []
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeText:
+    """Return a section with a table; the first cell of a row names it."""
+    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
+    body = [
+        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
     ]
-    heads = [element("th", text, scope="col") for text in ("suite", "rule", "answers on main")]
-    table = element(
-        "table", element("thead", element("tr", *heads)), element("tbody", *(element("tr", *row) for row in cells))
-    )
-    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Rules")
-    return [element("section", element("h2", "Rules"), scroll)] if rows else []
+    table = element("table", head, element("tbody", *body))
+    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
+    return element("section", element("h2", title), scroll)
 
 
 def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
@@ -257,16 +260,9 @@ def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
             f"{place.suite}, {place.environment}", history_words.identity(place) or "unknown",
             f"{len(place.runs)}{history_words.days(place.runs)}{left_out}",
         ]  # fmt: skip
-        folded = [_folded(machine), _folded(tags)]
-        first, *others = cells
-        rows.append(
-            element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in (*others, *folded)))
-        )
+        rows.append([*cells, _folded(machine), _folded(tags)])
     heads = ("suite and environment", "machine", "runs", "changes of the machine", "releases")
-    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
-    table = element("table", head, element("tbody", *rows))
-    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Environments")
-    return element("section", element("h2", "Environments"), scroll)
+    return _table("Environments", heads, rows)
 
 
 def _folded(lines: Sequence[str], most: int = 4) -> SafeText:
