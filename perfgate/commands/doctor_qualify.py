@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 from perfgate.baselines.runners import keep, known_runners, qualification, runner_changes
 from perfgate.baselines.stores import open_store
+from perfgate.core import Fact
 from perfgate.core.runner import QualificationReport
 from perfgate.core.runs import TENANTS
+from perfgate.doctor.disturbances import snapshot, used_processors
 from perfgate.doctor.qualification import Round, card_probes, host_probe, measure
 from perfgate.machine.gpus import load_nvml
 from perfgate.measuring.pinning import allowed_cpus
@@ -17,6 +22,8 @@ from perfgate.workspace.surroundings import machine_facts, now
 
 #: The time of all rounds in s.
 _SECONDS = 30.0
+#: The time without measurements, to see what others do, in s; from this share of the processors on they disturb.
+_IDLE_S, _BUSY = 1.0, 0.1
 
 
 def qualify(baselines: str, tell: Callable[[str], None], *, renew: bool) -> QualificationReport:
@@ -24,6 +31,7 @@ def qualify(baselines: str, tell: Callable[[str], None], *, renew: bool) -> Qual
     store, before, notes = open_store(baselines), machine_facts()[0], list[str]()
     nvml = load_nvml() if "gpu" in before else None
     tell(f"measuring this machine for {_SECONDS:g} s")
+    disturbed = _disturbed(before)
     try:
         with ExitStack() as stack:
             probes: list[Round] = [stack.enter_context(host_probe(allowed_cpus() or ()))]
@@ -41,6 +49,16 @@ def qualify(baselines: str, tell: Callable[[str], None], *, renew: bool) -> Qual
     found = qualification(facts, figures, f"{now():%Y-%m-%dT%H:%M:%SZ}", renew)
     known, problems = known_runners(store, facts)
     changes = runner_changes(known, found)
-    is_kept = not facts.get(TENANTS) and (renew or not changes)
+    is_kept = not disturbed and (renew or not changes)
     place = str(store.location(keep(store, found))) if is_kept else None
-    return QualificationReport(found, known, changes, place, tuple(notes), tuple(problems))
+    return QualificationReport(found, known, changes, place, disturbed, tuple(notes), tuple(problems))
+
+
+def _disturbed(facts: Mapping[str, Fact]) -> str:
+    """Return who else uses the machine before it is measured; empty if it is free."""
+    first = snapshot(Path("/"), time.monotonic())
+    time.sleep(_IDLE_S)
+    used, cpus = used_processors(first, snapshot(Path("/"), time.monotonic())), os.cpu_count() or 1
+    if facts.get(TENANTS):
+        return "other programs use a GPU"
+    return f"other programs use {used:.1f} of {cpus} processors" if (used or 0.0) > _BUSY * cpus else ""

@@ -46,12 +46,16 @@ class RunnerChange(Struct, frozen=True):
 
 
 class QualificationReport(Struct, frozen=True):
-    """What was measured, the qualifications that it was compared with, and the file if it was kept."""
+    """What was measured, the qualifications that it was compared with, and the file if it was kept.
+
+    `disturbed` says who else used the machine: then nothing is kept.
+    """
 
     now: Qualification
     known: tuple[Qualification, ...]
     changes: tuple[RunnerChange, ...]
     place: str | None
+    disturbed: str
     notes: tuple[str, ...]
     problems: tuple[Problem, ...]
 

@@ -87,11 +87,18 @@ def disturbances(
     return sorted(found, key=lambda one: (not one.does_disturb, one.is_unknown))
 
 
+def used_processors(before: Snapshot, after: Snapshot) -> float | None:
+    """Return how many processors were busy between two snapshots, on average; None if the system does not show it."""
+    if -1 not in before.busy or -1 not in after.busy:
+        return None
+    return max(after.busy[-1] - before.busy[-1], 0.0) / max(after.seconds - before.seconds, 1e-9)
+
+
 def _others(before: Snapshot, after: Snapshot, cpus: int) -> Disturbance:
     seconds, name = max(after.seconds - before.seconds, 1e-9), "other programs"
-    if -1 not in before.busy or -1 not in after.busy:
+    used = used_processors(before, after)
+    if used is None:
         return Disturbance(name, "not shown here", is_unknown=True)
-    used = max(after.busy[-1] - before.busy[-1], 0.0) / seconds
     shares = {
         pid: ((cpu_time - before.processes.get(pid, (0.0, ""))[0]) / seconds, command)
         for pid, (cpu_time, command) in after.processes.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from perfgate.core.runner import QualificationReport
-from perfgate.core.runs import TENANTS
 from perfgate.core.wording import aligned, one_line, plural
 from perfgate.reporters.plain_json import encode
 from perfgate.words.runner import compared_with, figure, runner_change
@@ -13,7 +12,12 @@ def qualification_json(found: QualificationReport) -> str:
     """Return the qualification as its file has it, what it was compared with, and the changes; in base units."""
     known = [{"host": one.host, "time": one.time} for one in found.known]
     head = {"schema": "perfgate.doctor-qualification/1", "exit_code": found.exit_code, "kept": found.place}
-    rest = {"compared_with": known, "changes": list(found.changes), "notes": list(found.notes)}
+    rest = {
+        "compared_with": known,
+        "changes": list(found.changes),
+        "disturbed": found.disturbed,
+        "notes": list(found.notes),
+    }
     return encode({**head, "qualification": found.now, **rest})
 
 
@@ -29,9 +33,9 @@ def qualification_text(found: QualificationReport, *, ascii_only: bool = False) 
         count = plural(len(found.known), "qualification")
         lines.append(f"{now.host} is what {compared_with(now.host, found.known)} ({count})")
     else:
-        lines.append(f"{now.host} has no earlier qualification: this is the first")
+        lines.append(f"{now.host} has no earlier qualification")
     step = "find the reason; after a change on purpose, `perfgate doctor --qualify --renew`"
-    if now.facts.get(TENANTS):
-        step = "another program uses a GPU: end it, then measure again"
+    if found.disturbed:
+        step = f"{found.disturbed}: end them, then measure again"
     lines.append(f"kept in {found.place}" if found.place else f"not kept: {step}")
     return "\n".join(one_line(line, ascii_only=ascii_only) for line in lines) + "\n"

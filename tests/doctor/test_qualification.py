@@ -42,7 +42,12 @@ def runner(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Qualify a machine with these facts and figures, on a day of 2026-01."""
     days = iter(range(1, 30))
 
-    def qualify(*words: str, facts: dict[str, Fact] | None = None, factors: dict[str, float] | None = None) -> Done:
+    def qualify(
+        *words: str,
+        facts: dict[str, Fact] | None = None,
+        factors: dict[str, float] | None = None,
+        used: float | None = None,
+    ) -> Done:
         figures = {name: Figure(one.value * (factors or {}).get(name, 1.0), one.unit) for name, one in FIGURES.items()}
 
         @contextmanager
@@ -50,6 +55,8 @@ def runner(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
             yield lambda: figures
 
         monkeypatch.setattr(command, "_SECONDS", 0)
+        monkeypatch.setattr(command, "_IDLE_S", 0)
+        monkeypatch.setattr(command, "used_processors", lambda first, second: used)
         monkeypatch.setattr(command, "host_probe", probe)
         monkeypatch.setattr(command, "load_nvml", lambda: None)
         monkeypatch.setattr(command, "machine_facts", lambda: ({**FACTS, **(facts or {})}, []))
@@ -81,7 +88,7 @@ def test_simulated_faults_are_named_and_nothing_else(simulation: ModuleType) -> 
 def test_a_machine_that_is_what_it_was(runner: Callable[..., Done]) -> None:
     first, second = runner(), runner(factors={"memory": 1.03, "memory of GPU 0": 0.995})
     assert (first.code, second.code) == (0, 0), second.said
-    assert "gpu-07 has no earlier qualification: this is the first\nkept in baselines/_machines/" in first.out
+    assert "gpu-07 has no earlier qualification\nkept in baselines/_machines/" in first.out
     assert "gpu-07 is what it was on 2026-01-02 (1 qualification)\nkept in " in second.out
     assert "  memory of GPU 0  2.9 TB/s\n" in first.out
 
@@ -104,9 +111,15 @@ def test_what_is_not_what_it_was(runner: Callable[..., Done], folder: Path) -> N
     assert (again.code, "is what it was on 2026-01-04 (1 qualification)" in again.out) == (0, True), again.out
 
 
-def test_a_machine_that_others_use_does_not_qualify(runner: Callable[..., Done]) -> None:
+def test_a_machine_that_others_use_does_not_qualify(
+    runner: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = runner(facts={"gpu_programs": 2})
-    assert (done.code, "not kept: another program uses a GPU" in done.out) == (3, True)
+    assert (done.code, "not kept: other programs use a GPU: end them" in done.out) == (3, True)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    done = runner("--renew", used=1.84)
+    assert (done.code, "not kept: other programs use 1.8 of 2 processors: end them" in done.out) == (3, True)
+    assert runner(used=0.02).code == 0
 
 
 def test_a_new_host_is_compared_with_its_kind(runner: Callable[..., Done]) -> None:
