@@ -34,6 +34,7 @@ from perfgate.commands.bisect_request import (
     with_remembered_command,
     with_usual_range,
 )
+from perfgate.commands.ledger_check import record_search
 from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
 from perfgate.measuring.items import clock, item_runner
@@ -187,6 +188,9 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     try:
         with stopped_by_signals():
             found = _search_list(task, items, Path(request.keep))
+            if items.commits:
+                suite = request.options.suite if request.metric is not None else ruleset.suite
+                record_search(found, items.names, suite, request.options, tell)
             while (
                 request.full and found.outcome == "found" and len(found.blamed) == 1 and found.suspects[0].item.is_merge
             ):

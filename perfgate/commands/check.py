@@ -95,6 +95,10 @@ def command(
         with progress():
             report = check(request)
         code = publish(report, publication)
+        if options.is_of_a_job:
+            from perfgate.commands.ledger_check import record_report
+
+            record_report(report, options, tell)
     if propose is not None:
         from perfgate.baselines.approvals import propose as write
 
@@ -211,7 +215,7 @@ def _judged(
     base = case.baseline
     compared = {run.source for run in base.runs}
     times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
-    noticed: list[Problem] = []
+    noticed = prepared.runner_problems()
     if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
         from perfgate.commands.remembered import with_remembered
 
@@ -283,10 +287,8 @@ def _only_problems(only: Sequence[str], rules: str, case: Case, verdicts: tuple[
     if verdicts and not only:
         return []
     at = Location(shown_path(rules))
-    found = []
-    if not verdicts:
-        why = f"--only {' '.join(only)} matches no rule" if only else "no rule gave a verdict"
-        found.append(Problem("error", f"nothing was judged: {why}", at))
+    why = f"--only {' '.join(only)} matches no rule" if only else "no rule gave a verdict"
+    found = [] if verdicts else [Problem("error", f"nothing was judged: {why}", at)]
     known = {name for rule in case.ruleset.rules for name in (rule.name, rule.sentence.subject_text)}
     # A glob in a rule may match any metric of the runs.
     known |= {name for run in case.new for name in run.metrics}

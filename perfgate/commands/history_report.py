@@ -8,6 +8,7 @@ from perfgate.cli.printing import complain, say, write_document
 from perfgate.cli.shared import command_options, output_option
 from perfgate.commands.history import PLACE, show
 from perfgate.commands.history_events import told_events
+from perfgate.commands.ledger_check import records_of
 from perfgate.reporters.trends.trend_page import conclusion, render
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.output_files import output_faults, replace_file
@@ -43,7 +44,9 @@ def command(path: str, metric: str | None, commit_url: str | None, place: Histor
     events, found = told_events(place)
     if (metric, place.suite, place.environment) != (None, None, None):
         found = show(place, metric)
-    text = render(found, events, commit_address=commit_url)
+    suites = dict.fromkeys(one.suite for one in found.environments)
+    records = {suite: records_of(place.baselines, suite)[0] for suite in suites}
+    text = render(found, events, commit_address=commit_url, records=records)
     if path == "-":
         write_document(text)
     else:

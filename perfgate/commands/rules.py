@@ -17,6 +17,7 @@ from perfgate.cli.completion import files, rule_names
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import USAGE, complain, say
 from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
+from perfgate.commands.ledger_check import records_of
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.wording import plural
 from perfgate.reporters.init import render_difference, render_next_run
@@ -25,6 +26,7 @@ from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
 from perfgate.rules.repair import absent_metrics
 from perfgate.rules.ruleset import Ruleset
+from perfgate.words.ledger_words import rule_record
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import full_names
 from perfgate.workspace.options import CommandOptions, Refused
@@ -137,11 +139,13 @@ def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str
         raise Refused(f"no rule is called {unknown!r}; {step}")
     chosen = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not ids or rule.name in ids))
     found, seen, problems = _on_newest_runs(options, chosen)
+    records, wrong = records_of(options.baselines, ruleset.suite)
     texts = []
     for rule in chosen.rules:
         own = {place: [verdict for verdict in verdicts if verdict.at == rule.at] for place, verdicts in found.items()}
-        texts.append("\n".join([explain(rule, ruleset), *render_next_run(own, seen)]))
-    return texts, problems
+        record = [f"On main: {rule_record(records[rule.name])}."] if rule.name in records else []
+        texts.append("\n".join([explain(rule, ruleset), *render_next_run(own, seen), *record]))
+    return texts, [*problems, *wrong]
 
 
 def _on_newest_runs(

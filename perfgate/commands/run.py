@@ -134,6 +134,10 @@ def command(
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
         report, code = run(request, tell)
         published = publish(report, publication)
+        if options.is_of_a_job:
+            from perfgate.commands.ledger_check import record_report
+
+            record_report(report, options, tell)
         return published if code == report.exit_code else code
 
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from perfgate.baselines.candidates import read_measured
+from perfgate.baselines.ledger import compact_ledger
 from perfgate.baselines.places import HISTORY, MONTH_FILE, environment_name, identity_of
 from perfgate.baselines.stores import Store, WritableStore, open_store
 from perfgate.core import Fact, Location, Problem, Run
@@ -62,14 +63,15 @@ def compact(store: WritableStore, before: str | None = None) -> tuple[list[str],
     months: dict[Month, list[str]] = {}
     for path in paths:
         _, suite, environment, name, *_ = (*path.split("/"), "", "")
-        if name:
+        if name and not suite.startswith("_"):
             months.setdefault((suite, environment, name[:7]), []).append(path)
     for month, own in sorted(months.items()):
         if before is None or month[2] < before:
             done, wrong = _compact(store, month, own)
             lines += done
             problems += wrong
-    return lines, problems
+    done, wrong = compact_ledger(store, before)
+    return [*lines, *done], [*problems, *wrong]
 
 
 def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[list[str], list[Problem]]:

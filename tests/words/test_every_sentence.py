@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 
+from ledger_and_runner import of_runners, of_the_ledger
 from report_words import of_attributions, of_causes, of_numbers, of_the_answer, of_the_short_answer
 from said import Said, constant
 from told_history import of_the_history
@@ -40,6 +41,8 @@ CALLS = (
     of_the_history,
     of_tickets,
     of_work,
+    of_the_ledger,
+    of_runners,
 )
 
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
+from typing import TypeAlias
 
 from perfgate.core.history_events import HistoryEvent
+from perfgate.core.rule_ledger import RuleRecord
 from perfgate.core.run_history import HistorySeries, LoadedHistory
 from perfgate.core.wording import listed, plural
 from perfgate.reporters.svg import SafeText, element, joined
 from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, is_over, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
 from perfgate.words import event_words, history_words
+from perfgate.words.ledger_words import rule_record
 
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000
@@ -38,7 +42,17 @@ _LEGEND = (
 )
 
 
-def render(found: LoadedHistory, events: Sequence[HistoryEvent] = (), *, commit_address: str | None = None) -> str:
+#: How often each rule was wrong, by suite and rule.
+Records: TypeAlias = Mapping[str, Mapping[str, RuleRecord]]
+
+
+def render(
+    found: LoadedHistory,
+    events: Sequence[HistoryEvent] = (),
+    *,
+    commit_address: str | None = None,
+    records: Records = MappingProxyType({}),
+) -> str:
     """Return the page.
 
     Parameters
@@ -46,6 +60,7 @@ def render(found: LoadedHistory, events: Sequence[HistoryEvent] = (), *, commit_
     found : the history.
     events : its events; those of metrics that are not in it are not shown.
     commit_address : the address to which a commit is added to see it; None for no links.
+    records : how often each rule was wrong.
     """
     places = [place for place in found.environments if place.series]
     numbers = sum(len(one.runs) for one in found.series)
@@ -56,7 +71,13 @@ def render(found: LoadedHistory, events: Sequence[HistoryEvent] = (), *, commit_
     trends.sort(key=lambda trend: trend.newest, reverse=True)
     links = TrendLinks(found.line, commit_address)
     longest = max((len(track.shown) for track in tracks), default=0)
-    parts = [*_problems(found), _tools(trends, longest), *_sections(trends, links), _environments(tracks)]
+    parts = [
+        *_problems(found),
+        _tools(trends, longest),
+        *_sections(trends, links),
+        *_rules(records),
+        _environments(tracks),
+    ]
     body = [_header(found, events, trends, links), element("main", joined(parts)), *_data(tracks, links)]
     page = _document(_title(found, events), joined(body))
     return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
@@ -249,6 +270,25 @@ def _sections(trends: Sequence[Trend], links: TrendLinks) -> list[SafeText]:
     return found
 
 
+def _rules(records: Records) -> list[SafeText]:
+    """Return a table of the rules that answered on main: how often each was wrong, the worst first."""
+    found = [(suite, rule, record) for suite, own in records.items() for rule, record in own.items()]
+    found.sort(key=lambda row: (-row[2].highest, row[:2]))
+    rows = [(rule, suite, rule_record(one)) for suite, rule, one in found]
+    return [_table("Rules", ("rule", "suite", "answers on main"), rows)] if rows else []
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeText:
+    """Return a section with a table; the first cell of a row names it."""
+    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
+    body = [
+        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
+    ]
+    table = element("table", head, element("tbody", *body))
+    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
+    return element("section", element("h2", title), scroll)
+
+
 def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
     """Return a table of the environments, with their releases and changes of the machine in words."""
     rows = []
@@ -263,16 +303,9 @@ def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
             f"{place.suite}, {place.environment}", history_words.identity(place) or "unknown",
             f"{len(place.runs)}{history_words.days(place.runs)}{left_out}",
         ]  # fmt: skip
-        folded = [_folded(machine), _folded(tags)]
-        first, *others = cells
-        rows.append(
-            element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in (*others, *folded)))
-        )
+        rows.append([*cells, _folded(machine), _folded(tags)])
     heads = ("suite and environment", "machine", "runs", "changes of the machine", "releases")
-    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
-    table = element("table", head, element("tbody", *rows))
-    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Environments")
-    return element("section", element("h2", "Environments"), scroll)
+    return _table("Environments", heads, rows)
 
 
 def _folded(lines: Sequence[str], most: int = 4) -> SafeText:
