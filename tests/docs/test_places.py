@@ -97,11 +97,6 @@ def test_a_job_of_kubernetes_is_tried_once_and_has_no_rights(job: dict[str, Any]
         assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
 
 
-def test_a_job_of_kubernetes_follows_the_schema(job: dict[str, Any]) -> None:
-    schemas = pytest.importorskip("kubernetes_validate")
-    schemas.validate(job, "1.32", strict=True)
-
-
 @pytest.mark.parametrize(("run", "code"), [("change", 0), ("slow", 1)])
 def test_the_arguments_of_the_judge_judge(folder: Path, job: dict[str, Any], run: str, code: int) -> None:
     [judge] = job["spec"]["template"]["spec"]["containers"]
