@@ -52,6 +52,7 @@ MAY_IMPORT = {
 #: The home of each third-party package: the parts of perfgate that may import it.
 HOMES = {
     "click": {"cli", "commands"},
+    "scipy": {"stats"},
     "yaml": {"documents.yaml"},
     "jsonschema": {"rules.validate"},
     "junit_xml": {"reporters.junit"},
@@ -274,8 +275,8 @@ def loaded_by(code: str) -> set[str]:
             "from perfgate.cli.entry import run; run(['--help'])",
             {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec", "perfgate.core", "perfgate.commands"},
         ),
-        ("import perfgate.judge.verdicts", {"scipy", "yaml", "rich"}),
-        ("import perfgate.commands.check", {"scipy", "junit_xml"}),
+        ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),
+        ("import perfgate.commands.check", {"scipy.stats", "junit_xml"}),
     ],
     ids=["package", "recorder", "command line", "help", "judge", "check"],
 )

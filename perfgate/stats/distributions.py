@@ -1,4 +1,7 @@
-"""Distributions, quantiles, autocorrelation, and a correction for many comparisons."""
+"""Distributions, quantiles, autocorrelation, and a correction for many comparisons.
+
+Single numbers need no scipy, whose import takes longer than a small check (`special.py`); arrays do.
+"""
 
 from __future__ import annotations
 
@@ -100,8 +103,10 @@ def normal_tail(z: float | FloatArray) -> float | FloatArray:
     """Return the probability that a standard normal variable exceeds `z`, for each element of an array."""
     if isinstance(z, float):
         return math.erfc(z / math.sqrt(2)) / 2
-    tails = np.fromiter(map(math.erfc, (z / math.sqrt(2)).ravel().tolist()), np.float64, z.size)
-    return tails.reshape(z.shape) / 2
+    from scipy.special import ndtr
+
+    tail: FloatArray = ndtr(-z)
+    return tail
 
 
 @lru_cache(maxsize=4096)

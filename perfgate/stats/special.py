@@ -1,7 +1,7 @@
 """The special functions behind the distributions, in plain Python for single numbers.
 
-`scipy.special` has them, too, but it is more than half of an installation, and its import takes longer than a small
-check. They agree with it to a relative 1e-12, which `tests/stats/test_special.py` checks.
+`scipy.special` has them, too, but takes longer to import than a small check takes altogether. They agree with it to a
+relative 1e-12, which `tests/stats/test_special.py` checks.
 """
 
 from __future__ import annotations
