@@ -212,7 +212,7 @@ def test_the_built_package_is_sound_and_works_alone(tag: Path, tmp_path: Path) -
     python(sys.executable, "-m", "venv", clean.parent)
     python(clean / "python", "-m", "pip", "install", "-q", wheel)
     assert python(clean / "perfgate", "--version").strip().endswith(perfgate.__version__)
-    assert "passed" in python(clean / "perfgate", "check", "runs/change.log", folder=tag / "examples" / "tiny-gpt")
+    assert "PASS" in python(clean / "perfgate", "check", "runs/change.log", folder=tag / "examples" / "tiny-gpt")
     # An extra is found though perfgate is not on PyPI, because it is installed.
     python(clean / "python", "-m", "pip", "install", "-q", "perfgate[gpu]")
 
