@@ -153,13 +153,16 @@ def test_the_story_of_a_ticket(team: Team, watch: Any, github: GitHub, monkeypat
 def test_an_approval_closes_the_ticket(team: Team, watch: Any, github: GitHub, perfgate: Command) -> None:
     watch()
     write_results(team.folder / "run.json", {"metric": "forward", "unit": "ms", "values": steady(108, seed=99)})
-    for reason in ("first", "accepted, @all"):
+    for reason in ("first", "accepted, @all \x1b[31m"):
         done = perfgate(
             "baseline", "approve", "run.json", "--head", team.git("rev-parse", "HEAD~7"), "--reason", reason
         )
         assert done.code == 0, done.said
     assert watch() == ["PATCH /issues/1", "POST /issues/1/comments"]
-    assert github.comments == [(1, "approved by ada on 2026-01-01: accepted, \\@&#8203;all")]
+    assert github.comments == [
+        (1, "approved by ada on 2026-01-01: accepted, \\@&#8203;all \\\\&#8203;u001b\\[&#8203;31m")
+    ]
+    assert "accepted, @all \\u001b[31m" in watch.said  # a terminal obeys no name
 
 
 # --- people and attackers ----------------------------------------------------------------------------------------
