@@ -28,6 +28,7 @@ from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
 from perfgate.commands.bisect_request import (
     BisectRequest,
+    from_event,
     from_history,
     ruleset_of,
     with_remembered_command,
@@ -73,7 +74,8 @@ class OverCommand(click.Command):
     click.option(
         "--change", metavar="N", help="With --from-history: the Nth change of `perfgate history METRIC`, or its commit."
     ),
-    click.option("--environment", metavar="NAME", help="With --from-history: the environment, by its folder."),
+    click.option("--event", metavar="ID", help="Search the commits of an event of `perfgate history events`."),
+    click.option("--environment", metavar="NAME", help="With --from-history or --event: its folder."),
     click.option("--over", multiple=True, metavar="ITEM...", help="Search this list instead of commits, good to bad."),
     click.option("--full", is_flag=True, help="If a merge is found, search the commits that it brought, too."),
     click.option("--rule", metavar="ID", help="Measure what this rule judges; its tolerance is the default."),
@@ -175,6 +177,8 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal (3)."""
     if request.from_history is not None:
         request = from_history(request, request.from_history, tell)
+    elif request.event is not None:
+        request = from_event(request, request.event, tell)
     ruleset, tolerance = ruleset_of(request)
     items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad or "HEAD")
     if items.commits and git("status", "--porcelain", "--untracked-files=no", what="the working tree cannot be read"):

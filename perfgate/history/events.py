@@ -66,7 +66,8 @@ class _Cluster(Struct):
         if own is not None:
             first, last = own.step.first - SAME_POINT, own.step.last + SAME_POINT
             return abs(at - own.at) if moved.first <= last and moved.last >= first else -1
-        return abs(at - self.steps[0].at) if max(self.low, low) < min(self.high, high) else -1
+        # Of two events in the same commits, it belongs to that with a step of its own environment.
+        return abs(at - self.steps[0].at) + 0.5 if max(self.low, low) < min(self.high, high) else -1
 
     def of(self, panel: int) -> list[MovedSeries]:
         """Return the change points of an environment."""

@@ -93,6 +93,8 @@ def commits(event: HistoryEvent, line: CommitLine | None) -> str:
         return f"between the runs of {good.time} and {bad.time}, which have no commit"
     if good.commit == bad.commit:
         return f"between two runs of commit {good.label}: the code is not the cause"
+    if event.kind == "machine":
+        return f"since the run of commit {likely.label}; before it, {good.label} was measured"
     if event.commits == 1:
         return f"in commit {_named(bad, line)}"
     which = "after commit" if event.commits is None else f"in one of {plural(event.commits, 'commit')} after"
