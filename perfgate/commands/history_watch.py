@@ -15,7 +15,7 @@ from perfgate.cli.printing import NOT_JUDGED, complain, say, tell
 from perfgate.cli.shared import baselines_option, command_options, rules_option
 from perfgate.commands.history_events import told_events
 from perfgate.core.remembered_runs import CommitLine
-from perfgate.core.wording import plural
+from perfgate.core.wording import one_line, plural
 from perfgate.history.tickets import Ticket, TicketStep, Told, steps, ticket_of
 from perfgate.reporters import ticket as reporter
 from perfgate.reporters.history_events import event_object
@@ -63,7 +63,7 @@ def command(
     todo = [*steps(events, desk.tickets() if desk else [], recent=recent, suites=whole)]
     lost = 0
     for step in todo:
-        news = words.news(step.action, step.event) or (event_words.headline(step.event) if step.event else "")
+        news = one_line(words.news(step.action, step.event) or (event_words.headline(step.event) if step.event else ""))
         if is_dry or desk is None:
             say([f"would {step.action} {f'#{step.ticket.number}' if step.ticket else 'a ticket'}: {news}"])
             continue

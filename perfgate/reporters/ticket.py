@@ -7,7 +7,7 @@ are plain text, without links and mentions (`untrusted_comment.text`). Only owne
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
@@ -17,8 +17,8 @@ from perfgate.reporters.untrusted_comment import bare_text, text
 from perfgate.words import event_words
 from perfgate.words import ticket as words
 
-#: A ticket lists so many metrics. GitHub takes a body of 65,536 characters.
-_METRICS, _LONGEST = 20, 50_000
+#: A ticket lists so many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
+_METRICS, _LONGEST, _LONGEST_TITLE = 20, 50_000, 250
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -29,12 +29,13 @@ def issue(event: HistoryEvent, page: str, line: CommitLine | None = None) -> dic
     for one in _lines(event, page, line):
         body += f"{one}\n" if len(body) + len(one) < _LONGEST else ""
     body += f"{mentions(event.owners)}\n<sub>{words.FOOT}</sub>\n"
-    return {"title": comment(event_words.headline(event), bare_text), "body": without_commands(body)}
+    title = without_commands(bare_text(event_words.headline(event)))
+    return {"title": title[:_LONGEST_TITLE], "body": without_commands(body)}
 
 
-def comment(sentence: str, quoted: Callable[[str], str] = text) -> str:
-    """Return a sentence as a comment, or as a title with `bare_text`."""
-    return without_commands(quoted(sentence))
+def comment(sentence: str) -> str:
+    """Return a sentence as a comment."""
+    return without_commands(text(sentence))
 
 
 def slack(event: HistoryEvent, done: str, url: str) -> dict[str, str]:

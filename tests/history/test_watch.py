@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -23,6 +24,14 @@ from perfgate.workspace.options import HistoryPlace
 
 Command = Callable[..., Done]
 TEAM = "@example/kernels"
+#: Writes the results of a commit.
+PROGRAM = """
+import json, random
+forward = float(open("rules/forward.txt").read())
+values = [forward * random.gauss(1, 0.002) for _ in range(60)]
+series = [{"metric": "forward", "unit": "ms", "values": values}]
+json.dump({"schema": "perfgate.results/1", "series": series}, open("results.json", "w"))
+"""
 
 
 @pytest.fixture
@@ -45,10 +54,15 @@ class Team(Repository):
     hour = 0
     unmeasured: tuple[str, ...] = ()
 
+    def merge(self, subject: str, forward: float) -> str:
+        """Merge a commit whose forward takes so many milliseconds."""
+        (self.folder / "rules" / "forward.txt").write_text(f"{forward}\n")
+        return self.commit(subject)
+
     def merges(self, count: int, forward: float, subject: str = "Change") -> None:
         """Merge and measure so many commits; the first has the subject."""
         for number in range(count):
-            self.measure(self.commit(subject if number == 0 else f"Change {self.hour}"), forward)
+            self.measure(self.merge(subject if number == 0 else f"Change {self.hour}", forward), forward)
 
     def measure(self, commit: str, forward: float) -> None:
         """Measure a commit an hour after the measurement before, with 0.3 % of noise."""
@@ -71,7 +85,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Team:
         (place / "baselines").mkdir()
         write_rules(place, "forward within 5% of baseline", head=f"defaults:\n  owner: '{TEAM}'\n")
         found.merges(14, 100)
-        found.unmeasured = tuple(map(found.commit, ("Fix a test", "Use a slower kernel", "Fix a link")))
+        merged = (("Fix a test", 100.0), ("Use a slower kernel", 108.0), ("Fix a link", 108.0))
+        found.unmeasured = tuple(found.merge(subject, forward) for subject, forward in merged)
         found.merges(8, 108)
     return found
 
@@ -106,7 +121,9 @@ def watch(perfgate: Command, github: GitHub) -> Callable[..., list[str]]:
 OPENED = ["POST /labels", "POST /issues"]
 
 
-def test_the_story_of_a_ticket(team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_story_of_a_ticket(
+    team: Team, watch: Any, github: GitHub, perfgate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PERFGATE_WEBHOOK", f"{github.url}/hook")
     good, bad = team.git("rev-parse", "HEAD~11"), team.git("rev-parse", "HEAD~7")
     before, culprit, _ = team.unmeasured
@@ -122,6 +139,13 @@ def test_the_story_of_a_ticket(team: Team, watch: Any, github: GitHub, monkeypat
     event = github.posted[0][1]["id"]
     assert f"**Next:** find the commit\n\n```\nperfgate bisect --event {event} -- COMMAND\n```" in ticket["body"]
     assert f"\ncc {TEAM}\n" in ticket["body"]
+
+    search = re.search(r"```\nperfgate (bisect .*) COMMAND\n```", ticket["body"])
+    assert search is not None
+    done = perfgate(
+        *search[1].removesuffix(" --").split(), "--results", "results.json", "--", sys.executable, "-c", PROGRAM
+    )
+    assert f"{culprit[:10]}" in done.said, done.said
 
     assert watch() == []  # nothing new
     assert "nothing to do for 1 change" in watch.said
@@ -153,13 +177,16 @@ def test_the_story_of_a_ticket(team: Team, watch: Any, github: GitHub, monkeypat
 def test_an_approval_closes_the_ticket(team: Team, watch: Any, github: GitHub, perfgate: Command) -> None:
     watch()
     write_results(team.folder / "run.json", {"metric": "forward", "unit": "ms", "values": steady(108, seed=99)})
-    for reason in ("first", "accepted, @all"):
+    for reason in ("first", "accepted, @all \x1b[31m"):
         done = perfgate(
             "baseline", "approve", "run.json", "--head", team.git("rev-parse", "HEAD~7"), "--reason", reason
         )
         assert done.code == 0, done.said
     assert watch() == ["PATCH /issues/1", "POST /issues/1/comments"]
-    assert github.comments == [(1, "approved by ada on 2026-01-01: accepted, \\@&#8203;all")]
+    assert github.comments == [
+        (1, "approved by ada on 2026-01-01: accepted, \\@&#8203;all \\\\&#8203;u001b\\[&#8203;31m")
+    ]
+    assert "accepted, @all \\u001b[31m" in watch.said  # a terminal obeys no name
 
 
 # --- people and attackers ----------------------------------------------------------------------------------------

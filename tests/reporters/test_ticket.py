@@ -88,7 +88,7 @@ def test_a_ticket_fits_into_an_issue(name):
     one = replace(CHANGE, suite=name, environment=name, name=SeriesName(Key(name, ((name, name),)), "median"))
     issue = ticket.issue(replace(EVENT, changes=(one,) * 500, causes=(name * 100,) * 500), PAGE)
     assert len(issue["body"]) < 60_000
-    assert len(issue["title"]) <= 1000
+    assert len(issue["title"]) <= 256
     assert issue["body"].endswith("</sub>\n")
 
 
