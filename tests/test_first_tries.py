@@ -102,7 +102,7 @@ def test_faults_of_files_are_told_without_numbers_of_the_system(perfgate: Comman
     assert perfgate("check", "a.json", "--env", "gpu.json").err == (
         "error: --env gpu.json: neither a JSON file of facts nor KEY=VALUE (No such file or directory)\n"
     )
-    assert "but there is 1\n" in perfgate("calibrate", "a.json").err
+    assert "but there is 1\n" in perfgate("rules", "--calibrate", "a.json").err
 
 
 def test_a_chart_of_microseconds_names_their_unit(perfgate: Command) -> None:
