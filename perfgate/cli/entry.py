@@ -41,6 +41,7 @@ _COMMANDS = {
     "completion": "Print the script that completes words in a shell.",
     "doctor": "Measure how noisy this machine is.",
     "env": "Print the facts of this machine as JSON.",
+    "explain": "Show how a verdict was computed, line by line.",
     "history": "Remember every run of main, and show what changed.",
     "init": "Write rules, baselines and a workflow from first runs.",
     "inspect": "Show what was read: every metric, every problem.",
@@ -63,6 +64,7 @@ _GROUPS = {
 }
 #: What other tools call a command.
 _OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
+_OTHER_WORDS |= {"calibrate": "rules --calibrate", "plan": "rules", "selftest": "rules"}
 
 
 #: The options of `run` and `check` in their `--help`.
@@ -250,6 +252,7 @@ def _failed(error: Exception) -> int:
     message, code = f"error: {error}", USAGE
     if isinstance(error, Refused):
         code = error.exit_code
+        message = message if code else str(error)  # nothing is left to do
     elif isinstance(error, click.ClickException):
         shown = StringIO()
         error.show(shown)
