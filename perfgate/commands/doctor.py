@@ -63,7 +63,7 @@ def command(
     Example: perfgate doctor -- python train.py
     """
     outputs = {"json": json} if json else {}
-    for fault in output_faults(outputs, options.rules, {}).values():
+    for fault in output_faults(outputs, options.rules).values():
         raise Refused(fault)
     plan = remembered_plan(command, results, seconds, options)
     found = doctor(DoctorRequest(options, plan), tell)

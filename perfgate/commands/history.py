@@ -148,7 +148,7 @@ def report(path: str, metric: str | None, commit_url: str | None, place: History
     """
     from perfgate.reporters.trends.trend_page import conclusion, render
 
-    for fault in output_faults({"html": path}, (place.baselines, *place.rules), {}).values():
+    for fault in output_faults({"html": path}, (place.baselines, *place.rules)).values():
         raise Refused(fault)
     found = show(place, metric)
     text = render(found, commit_address=commit_url)

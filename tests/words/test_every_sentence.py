@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 
-from report_words import of_attributions, of_causes, of_numbers, of_the_answer, of_the_short_answer
+from report_words import of_attributions, of_calculations, of_causes, of_numbers, of_the_answer, of_the_short_answer
 from said import Said, constant
 from told_history import of_the_history
 from verdict_words import of_changes, of_doubts, of_limits, of_notes, of_steps, of_work
@@ -32,6 +32,7 @@ CALLS = (
     of_notes,
     of_steps,
     of_numbers,
+    of_calculations,
     of_the_answer,
     of_the_short_answer,
     of_causes,
