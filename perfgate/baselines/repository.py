@@ -98,7 +98,7 @@ class StoredBaselines(Struct, frozen=True):
         if problems:
             return LoadedBaseline(_UNUSABLE, history, problems, damaged, found.sha256)
         if heads:
-            # `calibrate` compares the runs of each level with each other.
+            # `rules --calibrate` compares the runs of each level with each other.
             spare = sum(len(one) - 1 for one in history.levels.values())
             baseline = Baseline(
                 place=f"{found.place}/{heads[0]}",

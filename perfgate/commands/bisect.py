@@ -141,8 +141,7 @@ def command(
     outputs = {name: path for name, path in (("json", json), ("markdown", markdown), ("html", html)) if path}
     asked = with_usual_range(with_remembered_command(replace(asked, options=options)), tell)
     asked.check()
-    extras = {"html": ("jinja2",)}
-    for fault in output_faults(outputs, (*options.rules, options.baselines, asked.keep), extras).values():
+    for fault in output_faults(outputs, (*options.rules, options.baselines, asked.keep)).values():
         raise Refused(fault)
     return _publish(bisect(asked, tell), outputs)
 

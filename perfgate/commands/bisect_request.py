@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.commands.history import show
-from perfgate.commands.plan import stored_cases
+from perfgate.commands.stored_cases import stored_cases
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_command import NO_COMMAND
 from perfgate.core.run_history import HistoryChange, HistorySeries
@@ -187,7 +187,7 @@ def _labelled(metric: str) -> Selector | None:
 def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectRequest:
     """Return the request with the metric, the range and the tolerance of a change in the history.
 
-    --good and --bad of the user win. Raises Refused (3) without a change, or if the history names its commit already.
+    --good and --bad of the user win. Raises Refused: 3 without a change, 0 if the history names its commit already.
     """
     options = request.options
     place = HistoryPlace(options.baselines, options.suite, request.environment, None, options.rules)
@@ -236,7 +236,7 @@ def _of_change(
             commit = next(iter(line.between(good, bad)), None) if line else None
             about = f" ({commit.author}: {commit.subject})" if commit else ""
             step = f"to measure it again, name an earlier commit: --good {good[:10]}~5"
-            raise Refused(f"the history names the commit already: {change.first_bad.label}{about}; {step}", 3)
+            raise Refused(f"the history names the commit already: {change.first_bad.label}{about}; {step}", 0)
     count = len(line.between(good, bad)) if line else 0
     tell(f"{size}: searching {plural(count, 'commit') if count else 'the commits'} after {good[:12]}, up to {bad[:12]}")
     smallest = f"{100 * min(_TOLERANCE, _PART * abs(change.point.change)):.2g}%"
@@ -257,6 +257,8 @@ def _series(metric: str, found: list[HistorySeries], statistic: str | None) -> H
     places = sorted({f"{one.suite}/{one.environment}" for one in found})
     if len(places) > 1:
         raise Refused(f"{metric} has several histories ({listed(places)}): choose with --suite and --environment")
+    if statistic is None and len({one.name.statistic for one in found}) > 1:  # `init` writes rules about both
+        found = [one for one in found if one.name.statistic == "median"] or found
     keys = sorted({str(one.name.key) for one in found})
     if len(keys) > 1:
         raise Refused(f"--from-history {metric} is {plural(len(keys), 'metric')} ({listed(keys)}): name one of them")

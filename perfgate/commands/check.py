@@ -13,6 +13,7 @@ from perfgate.analysis.stored_runs import FEWEST_FOR_DRIFT, drifts
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.repository import LoadedBaseline, joined_sha256
 from perfgate.cli.completion import files
+from perfgate.cli.entry import ShortHelp, help_all_option
 from perfgate.cli.printing import progress, publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, optional_runs_argument, report_options
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new, refusal_of_pairs, with_pairs
@@ -52,7 +53,7 @@ from perfgate.workspace.options import CommandOptions, Refused, acceptance, show
 from perfgate.workspace.rule_source import with_commit
 
 
-@click.command("check")
+@click.command("check", cls=ShortHelp)
 @command_options(optional_runs_argument, *JUDGING, *POLICY)
 @click.option(
     "--looks",
@@ -63,6 +64,7 @@ from perfgate.workspace.rule_source import with_commit
 @click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
 @click.option("--causes", is_flag=True, help="Look for what changed, even if everything passes.")
 @report_options
+@help_all_option
 def command(
     options: CommandOptions,
     missing_baseline: MissingBaseline,
@@ -295,6 +297,6 @@ def _only_problems(only: Sequence[str], rules: str, case: Case, verdicts: tuple[
     for glob in dict.fromkeys(only):
         if not any(glob_matches(glob, name) for name in known):
             near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
+            hint = f"did you mean {near[0]!r}?" if near else "`perfgate rules` shows their names"
             found.append(Problem("warning", f"--only {glob} matches no rule and no metric: {hint}", at))
     return found

@@ -74,7 +74,7 @@ def command(
     Example: perfgate doctor -- python train.py
     """
     outputs = {"json": json} if json else {}
-    for fault in output_faults(outputs, options.rules, {}).values():
+    for fault in output_faults(outputs, options.rules).values():
         raise Refused(fault)
     if (renew and not qualify) or (qualify and command):
         raise Refused("--renew needs --qualify" if renew and not qualify else "--qualify takes no COMMAND")

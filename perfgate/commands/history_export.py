@@ -39,7 +39,7 @@ def command(metric: str | None, tool: str, target: str | None, newest: bool, pla
     """
     is_service = tool in ("mlflow", "wandb")
     outputs = {"to": target} if target is not None and not is_service else {}
-    for fault in output_faults(outputs, (place.baselines, *place.rules), {}).values():
+    for fault in output_faults(outputs, (place.baselines, *place.rules)).values():
         raise Refused(fault)
     found = show(place, metric)
     if is_service:

@@ -39,7 +39,7 @@ def command(path: str, metric: str | None, commit_url: str | None, place: Histor
     \b
     Example: perfgate history report --html history.html
     """
-    for fault in output_faults({"html": path}, (place.baselines, *place.rules), {}).values():
+    for fault in output_faults({"html": path}, (place.baselines, *place.rules)).values():
         raise Refused(fault)
     events, found = told_events(place)
     if (metric, place.suite, place.environment) != (None, None, None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,11 @@ class InitChoices(Struct, frozen=True):
     results: tuple[str, ...] = ()
     timeout: float = 600.0
     ci: Literal["github", "gitlab", "buildkite", "jenkins", "slurm"] = "github"
+
+
+def usual_suite(words: Sequence[str]) -> str:
+    """Return the name of the suite of a command, if the user does not name it."""
+    return "benchmarks" if any(Path(word).name in ("pytest", "py.test") for word in words) else SUITE
 
 
 def empty_gate(options: CommandOptions, choices: InitChoices) -> FirstGate:

@@ -112,6 +112,15 @@ def add(store: WritableStore, record: HistoryRecord, left_out: int = 0) -> str |
     return path if write_new(store, path, run_file(record, tool(), left_out)) else None
 
 
+def commit_of_same_files(store: Store, record: HistoryRecord) -> str | None:
+    """Return the commit of a remembered run of the same files, 12 digits, if it is another one than the record's."""
+    own = (record.run.commit or "none")[:12]
+    folder = f"{HISTORY}/{record.suite}/{environment_name(record.identity)}"
+    names = (path.removesuffix(".json").split("-") for path in store.paths(folder)[0])
+    found = [name[-2] for name in names if name[-1] == record.run.id]
+    return next((commit for commit in found if commit not in (own, "none")), None) if own != "none" else None
+
+
 def write_new(store: WritableStore, path: str, data: bytes) -> bool:
     """Write a file; returns False if it is there already. Raises Refused."""
     try:

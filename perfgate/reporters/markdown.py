@@ -35,7 +35,7 @@ _LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
 _MENTION = re.compile(r"@[A-Za-z0-9](?:-?[A-Za-z0-9])*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
 _MOST_MENTIONED = 10
 #: A command without backticks: its words, then at least one option, path or quoted text.
-_COMMAND = r"perfgate(?: [a-z]+){1,2}(?: (?:-\S+|\"[^\"`]*\"|[^\s`\"]*[/._=][^\s`\"]*[^\s`\".,;:]))+"
+_COMMAND = r"perfgate(?: [a-z]+){1,2}(?: (?:-\S+|\"[^\"`]*\"|[^\s`\"']*'[^'`]*'|[^\s`\"]*[/._=][^\s`\"]*[^\s`\".,;:]))+"
 _TOKEN = re.compile(rf"(?:`([^`]+)`|\b({_COMMAND}))|(\s+)|([^\s`]+|`)")
 _WORD = r"/?[A-Za-zµ]+(?:[-'/][A-Za-z]+)*"
 _NUMBER = r"[-+±]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
@@ -119,7 +119,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield from _causes(report)
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
-    yield _folded("Findings and next steps", (), [_item(verdict) for verdict in news], is_open=len(news) <= _MOST_OPEN)
+    yield _folded("Findings and next steps", (), list(_items(news)), is_open=len(news) <= _MOST_OPEN)
     yield _Section(("**Problems**", ""), [] if unread else [_problem(problem) for problem in report.problems])
     head, *differences = answer.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
@@ -192,6 +192,17 @@ def _row(verdict: Verdict) -> str:
         prose(numbers.allowed(verdict)),
     )
     return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _items(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield an item for each verdict; verdicts that say the same are one, with all their rules."""
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
+    for one in verdicts:
+        says = (one.outcome, one.message, one.next_step, one.why, one.owner, one.notes, bool(one.explained_by))
+        groups.setdefault(says, []).append(one)
+    for first, *others in groups.values():
+        rules = [f"  - rule: {code(str(one.at))} {code(one.rule)}{answer.effect(one)}" for one in others]
+        yield "\n".join([_item(first), *dict.fromkeys(rules)])
 
 
 def _item(verdict: Verdict) -> str:

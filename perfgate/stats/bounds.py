@@ -61,6 +61,8 @@ class ValueLimit(Struct, frozen=True):
     high: float
     n_effective: float | None
     exact: bool
+    standard_error: float = 0.0
+    degrees_of_freedom: float | None = None
 
 
 @np.errstate(all="ignore")
@@ -150,8 +152,9 @@ def _around_mean(
     values: distributions.FloatArray, variance: float, df: float, n_effective: float | None, confidence: float
 ) -> ValueLimit:
     """Return the mean of the values with its t interval; `variance` is the variance of the mean."""
-    centre, margin = float(values.mean()), distributions.t_quantile(df, confidence) * math.sqrt(variance)
-    return ValueLimit(centre, centre - margin, centre + margin, n_effective, exact=False)
+    centre, error = float(values.mean()), math.sqrt(variance)
+    margin = distributions.t_quantile(df, confidence) * error
+    return ValueLimit(centre, centre - margin, centre + margin, n_effective, False, error, df)
 
 
 def _effective_size(runs: Sequence[distributions.FloatArray], bad: Sequence[distributions.BoolArray]) -> float:

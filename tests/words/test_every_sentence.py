@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ledger_and_runner import of_runners, of_the_ledger
-from report_words import of_attributions, of_causes, of_numbers, of_the_answer, of_the_short_answer
+from report_words import of_attributions, of_calculations, of_causes, of_numbers, of_the_answer, of_the_short_answer
 from said import Said, constant
 from told_history import of_the_history
 from told_ticket import of_tickets
@@ -34,6 +34,7 @@ CALLS = (
     of_notes,
     of_steps,
     of_numbers,
+    of_calculations,
     of_the_answer,
     of_the_short_answer,
     of_causes,

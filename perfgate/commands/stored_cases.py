@@ -1,65 +1,22 @@
-"""`perfgate plan`: the changes that the rules can detect with the stored runs."""
+"""The stored runs of every environment, as cases without new runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import click
-
-from perfgate.analysis.plan import plans
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import StoredBaselines, environments, read_stored_runs
 from perfgate.baselines.stores import Store, open_store
-from perfgate.cli.printing import complain, screen, write_document
-from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
 from perfgate.commands.preparing import history_of
 from perfgate.commands.remembered import with_remembered
 from perfgate.core import Baseline, Fact, Problem, fact_text
-from perfgate.core.summaries import Plan
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import JudgedRuns
-from perfgate.reporters.rule_power import plan_json, plan_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import read_facts
-from perfgate.workspace.options import CommandOptions, Refused, acceptance
-from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
-
-
-@click.command("plan")
-@command_options(rules_option, baselines_option, suite_option, env_option)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.plan/1), with the points of a curve.")
-def command(options: CommandOptions, as_json: bool) -> int:
-    """Show the smallest change that each rule would detect with the stored runs, and how to detect a smaller one.
-
-    \b
-    Example: perfgate plan
-    """
-    found, problems = plan(options)
-    if as_json:
-        write_document(plan_json(found, problems))
-    else:
-        seen = screen()
-        click.echo(plan_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
-    return complain(problems)
-
-
-def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
-    """Return the plans of every environment that fits the given facts, and the problems of the stored runs.
-
-    Raises Refused for mistakes in the rules, and where nothing is stored.
-    """
-    ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
-    found: list[Plan] = []
-    problems: list[Problem] = []
-    for case, wrong in stored_cases(options, ruleset):
-        problems += wrong
-        found += plans(case) if case.baseline.runs else ()
-    if not found and not problems:
-        place = open_store(options.baselines).shown
-        hint = "approve a first run, or correct --suite, --baselines and --env"
-        raise Refused(f"there are no stored runs to plan with for suite {ruleset.suite} in {place}: {hint}", 3)
-    return found, list(dict.fromkeys(problems))
+from perfgate.workspace.options import CommandOptions, acceptance
+from perfgate.workspace.rule_source import WORKING_TREE
 
 
 def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:

@@ -1,71 +1,69 @@
-"""`perfgate selftest`: prove with the user's rules and runs that worse input fails."""
+"""What each rule sees, proves and needs, with stored runs or with given ones: the table of `perfgate rules`."""
 
 from __future__ import annotations
 
-import click
-from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.analysis.added_work import added_work
+from perfgate.analysis.plan import plans
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
 from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import open_store
-from perfgate.cli.printing import complain, screen, write_document
-from perfgate.cli.shared import JUDGING, command_options, runs_argument
 from perfgate.commands.preparing import with_pairs
+from perfgate.commands.stored_cases import stored_cases
 from perfgate.core import Baseline, Problem
-from perfgate.core.details import AddedWork
-from perfgate.core.summaries import Proof
+from perfgate.core.summaries import RulesTable
 from perfgate.judge.case import Case
+from perfgate.judge.report import worst_exit_code
 from perfgate.judge.subjects import naming
 from perfgate.judge.utilization import with_utilization
-from perfgate.reporters.rule_power import selftest_json, selftest_text
+from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
-from perfgate.workspace.rule_source import policy_source, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_ruleset
 
 
-@click.command("selftest")
-@command_options(runs_argument, *JUDGING)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.selftest/1).")
-def command(options: CommandOptions, as_json: bool) -> int:
-    """Prove on your own rules and runs that unchanged input passes and worse input fails. Nothing is written.
+def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Problem], int]:
+    """Return a table for the given runs, or for each environment of the stored ones; problems; the exit code.
 
-    \b
-    Example: perfgate selftest main-1.log main-2.log
+    Without stored runs, the tables are about the runs that `perfgate run` kept. Raises Refused for mistakes in the
+    rules, and without any runs.
     """
-    done = selftest(options)
-    shown = (done.proofs, done.against, done.exit_code, done.time_seen, done.added)
-    if as_json:
-        write_document(selftest_json(*shown))
-    else:
-        seen = screen()
-        text = selftest_text(*shown, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only)
-        click.echo(text, nl=False, color=True)
-    complain(done.problems)
-    return done.exit_code
+    if options.runs:
+        case, against, warnings = tested_case(options)
+        tables, problems = [_table(case, against)], list(warnings)
+        return tables, problems, exit_code(tables[0].proofs)
+    ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
+    tables, problems = [], []
+    for case, wrong in stored_cases(options, ruleset):
+        problems += wrong
+        if newest := case.baseline.runs[-1:]:
+            tables.append(_table(replace(case, new=newest), f"baseline {case.baseline.place}"))
+    if not tables and not problems:
+        return rules_tables(replace(options, runs=_kept(options, ruleset)))
+    code = worst_exit_code([exit_code(table.proofs) for table in tables])
+    return tables, list(dict.fromkeys(problems)), code
 
 
-class SelfTest(Struct, frozen=True):
-    """The proof of each rule, what the runs were compared with, and the exit code."""
+def _kept(options: CommandOptions, ruleset: Ruleset) -> tuple[str, ...]:
+    """Return the runs that `perfgate run` kept. Raises Refused."""
+    from perfgate.measuring.kept_runs import kept_runs
 
-    proofs: tuple[Proof, ...]
-    #: The level; or words that say that the runs were compared with themselves.
-    against: str
-    problems: tuple[Problem, ...]
-    exit_code: int
-    #: The share of the time of all time metrics of the runs that a rule names; None without times.
-    time_seen: float | None = None
-    #: Which rules fail if each step does more work; empty for runs without exact work.
-    added: tuple[AddedWork, ...] = ()
+    try:
+        return kept_runs()[0]
+    except Refused:
+        place = open_store(options.baselines).shown
+        hint = "approve a first run, give RUN, or correct --suite, --baselines and --env"
+        raise Refused(f"suite {ruleset.suite} has no stored runs in {place}: {hint}", 3) from None
 
 
-def selftest(options: CommandOptions) -> SelfTest:
-    """Test every rule, for pairs with their own base; nothing is written. Raises Refused as `tested_case`."""
-    case, against, problems = tested_case(options)
-    proofs, seen = self_test(case), time_seen(case.new, naming(case.ruleset))
-    return SelfTest(proofs, against, problems, exit_code(proofs), seen, tuple(added_work(case)))
+def _table(case: Case, against: str) -> RulesTable:
+    """Return what the rules see and need with the base runs of a case, and the proofs with its new ones."""
+    planned = () if case.baseline.pairing else plans(case)
+    seen = time_seen(case.new, naming(case.ruleset))
+    return RulesTable(against, planned, self_test(case), seen, tuple(added_work(case)))
 
 
 def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]]:
