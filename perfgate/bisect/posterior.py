@@ -71,7 +71,7 @@ class Posterior(Struct, frozen=True):
     log_density: float
 
     def gap_probabilities(self, cell: int | None = None) -> FloatArray:
-        """Return the probability of each gap, (n - 1,); index 0 is the gap before position 1. With `nothing`, the sum is 1.
+        """Return the probability of each gap, (n - 1,); index 0 is the gap before position 1. `nothing` is the rest to 1.
 
         It is that of the largest change. With `cell`, that cell has the probability of any change, and the others have
         that of the largest change if nothing changed in that cell.
