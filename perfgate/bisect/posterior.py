@@ -71,10 +71,9 @@ class Posterior(Struct, frozen=True):
     log_density: float
 
     def gap_probabilities(self, cell: int | None = None) -> FloatArray:
-        """Return the probability of each gap, (n - 1,); index 0 is the gap before position 1. `nothing` is the rest to 1.
+        """Return the probability of each gap, (n - 1,); index 0 is before position 1. `nothing` is the rest to 1.
 
-        It is that of the largest change. With `cell`, that cell has the probability of any change, and the others have
-        that of the largest change if nothing changed in that cell.
+        It is that of the largest change; with `cell`, of any change there, and elsewhere of the largest without one.
         """
         cells, widths = self.cells, np.diff(self.edges)
         if cell is not None:
@@ -149,19 +148,15 @@ def _weighed(
     is_apart = found.cells[:, 0] != found.cells[:, 1]  # two changes of one cell are counted once
     changed = _in_cells(found, weight, weight * is_apart, len(widths))
     cells = _largest(found, weight, len(widths))
-    another = float(weight[found.cells[:, 1] >= 0].sum())
-    drift = design.drift(noise, found)
+    another, drift = float(weight[found.cells[:, 1] >= 0].sum()), design.drift(noise, found)
     nothing, prediction = float(weight[0]), design.predict(noise)
-    answer = Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction, log_total)
-    return answer, design
+    return Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction, log_total), design
 
 
 def _in_cells(found: Hypotheses, first: FloatArray, second: FloatArray, count: int) -> FloatArray:
     """Return the sums of two weights of each hypothesis (h,) in the cells of its first and second change, (count,)."""
-    sums = np.zeros(count + 1)  # the last one is for cell -1
-    np.add.at(sums, found.cells[:, 0], first)
-    np.add.at(sums, found.cells[:, 1], second)
-    return sums[:-1]
+    cells, weights = found.cells.T.ravel(), np.concatenate([first, second])
+    return np.bincount(cells[cells >= 0], weights[cells >= 0], count)
 
 
 def _largest(found: Hypotheses, weight: FloatArray, count: int) -> FloatArray:
@@ -171,10 +166,7 @@ def _largest(found: Hypotheses, weight: FloatArray, count: int) -> FloatArray:
 
 
 def _first_is_larger(mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the probability that the first change of each hypothesis is larger than the second; 1 without a second.
-
-    The signs are those of the means: a change near zero is not the larger one of two.
-    """
+    """Return the probability that the first change is larger than the second, 1 without one; signs are of the means."""
     first, second = np.sign(mean[:, 0]), np.sign(mean[:, 1])
     apart = first * mean[:, 0] - second * mean[:, 1]
     variance = covariance[:, 0, 0] + covariance[:, 1, 1] - 2 * first * second * covariance[:, 0, 1]

@@ -14,8 +14,8 @@ from perfgate.stats.change_point_search import possible_places, refine
 from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues, IntArray, levels_of
 from perfgate.stats.distributions import FloatArray
 
-#: The two-sided p-value that a point must have in a t-test. A newest level of less than `REACH` runs has its share of it:
-#: it is tested again with every run, and the runs within reach have more stretches of its length.
+#: The two-sided p-value that a point must have in a t-test. A newest level of less than `REACH` runs has a share
+#: of it: it is tested again with every run, and the runs within reach have more stretches of its length.
 MOST_P = 5e-4
 #: The standard deviation of an unchanged level's wander, in standard deviations of a run.
 WANDER = 0.15

@@ -82,7 +82,7 @@ def test_commits_that_do_not_build_share_the_blame(perfgate: Command, folder: Pa
 
 
 def test_runs_are_counted_as_the_command_counts_them(perfgate: Command, folder: Path) -> None:
-    """This program takes no turns, so the trial starts it twice; one commit fails, and its neighbour shares the blame."""
+    """The trial by turns starts this program twice; one commit fails, and its neighbour shares the blame."""
     repository, commits = history(folder, [0.1] * 3)
     (folder / "bench.py").write_text("raise SystemExit(1)")
     repository.git("commit", "-q", "-am", "Broken")
