@@ -156,7 +156,7 @@ def _weighed(
 def _in_cells(found: Hypotheses, first: FloatArray, second: FloatArray, count: int) -> FloatArray:
     """Return the sums of two weights of each hypothesis (h,) in the cells of its first and second change, (count,)."""
     cells, weights = found.cells.T.ravel(), np.concatenate([first, second])
-    return np.bincount(cells[cells >= 0], weights[cells >= 0], count)
+    return np.asarray(np.bincount(cells[cells >= 0], weights[cells >= 0], count), dtype=np.float64)
 
 
 def _largest(found: Hypotheses, weight: FloatArray, count: int) -> FloatArray:
