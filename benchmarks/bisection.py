@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -154,6 +155,10 @@ def _entropy(density: FloatArray) -> FloatArray:
     return np.asarray(-(density * np.log2(np.maximum(density, 1e-300))).sum(axis=-1))
 
 
+#: Returns whether a search names the right commit, and its number of runs.
+Method: TypeAlias = Callable[[FakeProgram], tuple[bool, int]]
+
+
 @dataclass(frozen=True)
 class Row:
     """One method on one scenario."""
@@ -185,9 +190,7 @@ def measure_search(scenario: Scenario, histories: int, first: int) -> Row:
     return Row(scenario.name, "perfgate bisect", right, float(np.mean(runs)), max(runs), counts, float(np.mean(sure)))
 
 
-def measure_other(
-    scenario: Scenario, histories: int, first: int, method: str, search: Callable[[FakeProgram], tuple[bool, int]]
-) -> Row:
+def measure_other(scenario: Scenario, histories: int, first: int, method: str, search: Method) -> Row:
     """Measure another search, which returns whether it is right, and its runs."""
     found = [search(FakeProgram(scenario, seed)) for seed in range(first, first + histories)]
     right, mean = (float(np.mean([one[i] for one in found])) for i in (0, 1))
@@ -215,7 +218,9 @@ def main() -> None:
         if asked.only in scenario.name:
             show([measure_search(scenario, asked.histories, asked.seed)], markdown=asked.markdown)
             if scenario.change and scenario.commits == COMMITS and not (scenario.is_known or scenario.stored):
-                others = {f"git bisect, {runs} a commit": partial(git_bisect, runs=runs) for runs in (1, 3, 5)}
+                others: dict[str, Method] = {
+                    f"git bisect, {runs} a commit": partial(git_bisect, runs=runs) for runs in (1, 3, 5)
+                }
                 others |= {} if scenario != SCENARIOS[0] else {"exact, all known but level and place": ideal}
                 rows = [measure_other(scenario, asked.histories, asked.seed, *one) for one in others.items()]
                 show(rows, markdown=asked.markdown)
