@@ -91,7 +91,8 @@ def commits(event: HistoryEvent, line: CommitLine | None) -> str:
     if event.commits == 1:
         return f"in commit {_named(bad, line)}"
     which = "after commit" if event.commits is None else f"in one of {plural(event.commits, 'commit')} after"
-    return f"{which} {good.label}, up to {bad.label}; most likely {_named(likely, line)}"
+    most = "" if line is None and likely.commit == bad.commit else f"; most likely {_named(likely, line)}"
+    return f"{which} {good.label}, up to {bad.label}{most}"
 
 
 def _named(run: HistoryRun, line: CommitLine | None) -> str:
