@@ -59,7 +59,7 @@ def sizes(event: HistoryEvent) -> str:
     """Return the largest changes with their intervals."""
     rows = in_order(event)
     shown = [f"{one.name} {size(one)}" for one in rows[:_NAMED]]
-    better = sum(one.worse is False for one in rows)
+    better = sum(one.worse is False for one in rows[_NAMED:])
     if is_worse(event) and better:
         shown.append(f"{plural(better, 'metric')} became better")
     return ", ".join(shown)
