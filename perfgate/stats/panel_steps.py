@@ -23,6 +23,8 @@ _SPANS = np.array([5, 7, 10, 14, 20])
 _BEFORE, _NOISE, _EACH = 30, 60, 10
 #: The share of the series that a step changes.
 _SHARE = 0.1
+#: The mean of the logarithm above without a change.
+_USUAL = 0.106
 #: The evidence that a step needs besides the logarithm of the number of series: `benchmarks/events.py` measures it.
 ENOUGH = 7.0
 #: Smaller noise than this is not believed.
@@ -154,7 +156,7 @@ def _pooled(z: FloatArray, shared: FloatArray | float) -> FloatArray:
     """Return the evidence of a panel, less what is enough."""
     own = np.logaddexp(np.log(1 - _SHARE), np.log(_SHARE) + z * z / 2)
     m = (z != 0).sum(axis=-1)
-    evidence = np.maximum(own.max(axis=-1), own.sum(axis=-1) / shared)
+    evidence = np.maximum(own.max(axis=-1), (own.sum(axis=-1) - _USUAL * m) / shared)
     return np.asarray(evidence - ENOUGH - np.log1p(_SHARE * m))
 
 

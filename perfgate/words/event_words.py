@@ -66,7 +66,7 @@ def sizes(event: HistoryEvent) -> str:
     """Return the largest changes with their intervals."""
     rows = in_order(event)
     shown = [f"{one.name} {size(one)}" for one in rows[:_NAMED]]
-    better = sum(one.worse is False for one in rows)
+    better = sum(one.worse is False for one in rows[_NAMED:])
     if is_worse(event) and better:
         shown.append(f"{plural(better, 'metric')} became better")
     return ", ".join(shown)
@@ -98,7 +98,8 @@ def commits(event: HistoryEvent, line: CommitLine | None) -> str:
     if event.commits == 1:
         return f"in commit {_named(bad, line)}"
     which = "after commit" if event.commits is None else f"in one of {plural(event.commits, 'commit')} after"
-    return f"{which} {good.label}, up to {bad.label}; most likely {_named(likely, line)}"
+    most = "" if line is None and likely.commit == bad.commit else f"; most likely {_named(likely, line)}"
+    return f"{which} {good.label}, up to {bad.label}{most}"
 
 
 def _named(run: HistoryRun, line: CommitLine | None) -> str:

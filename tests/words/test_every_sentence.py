@@ -16,6 +16,7 @@ from types import ModuleType
 from ledger_and_runner import of_runners, of_the_ledger
 from report_words import of_attributions, of_calculations, of_causes, of_numbers, of_the_answer, of_the_short_answer
 from said import Said, constant
+from told_events import of_events
 from told_history import of_the_history
 from told_ticket import of_tickets
 from verdict_words import of_changes, of_doubts, of_limits, of_notes, of_steps, of_work
@@ -40,6 +41,7 @@ CALLS = (
     of_causes,
     of_attributions,
     of_the_history,
+    of_events,
     of_tickets,
     of_work,
     of_the_ledger,
