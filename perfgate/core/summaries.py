@@ -210,6 +210,8 @@ class RulesTable(Struct, frozen=True):
     time_seen: float | None = None
     #: Which rules fail if each step does more work; empty for runs without exact work.
     added: tuple[AddedWork, ...] = ()
+    #: How often each rule was wrong on main, as a sentence, by the name of the rule.
+    records: Mapping[str, str] = {}
 
 
 #: A way to measure a change: one new run against five base runs, the same pinned to a processor, its CPU time instead

@@ -16,9 +16,12 @@ import pytest
 from conftest import Done, Repository, steady, write_results, write_rules
 from github_server import EVE, Fault, GitHub
 
+from perfgate.baselines.ledger import LEDGER_FILE, LedgerFile
+from perfgate.baselines.stores import open_store, write_file
 from perfgate.cli.entry import run
 from perfgate.commands.history_events import told_events
 from perfgate.commands.history_watch import TicketDesk
+from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
 from perfgate.history.tickets import TicketStep
 from perfgate.workspace.options import HistoryPlace
 
@@ -118,6 +121,7 @@ def watch(perfgate: Command, github: GitHub) -> Callable[..., list[str]]:
     return watched
 
 
+ENVIRONMENT = "unknown-9b218440"
 OPENED = ["POST /labels", "POST /issues"]
 
 
@@ -204,6 +208,28 @@ def test_a_closing_by_a_person_is_respected(team: Team, watch: Any, github: GitH
     team.merges(12, 100)
     assert watch() == []
     assert github.open_ones == []
+
+
+def test_a_change_proves_a_green_wrong_until_a_person_calls_it_a_false_alarm(
+    team: Team, watch: Any, github: GitHub, perfgate: Command
+) -> None:
+    rule = "forward within 5% of baseline"
+    first_bad, newest = team.git("rev-parse", "HEAD~7"), team.git("rev-parse", "HEAD")
+    greens = [
+        LedgerEntry("check", [commit], [], ENVIRONMENT, "", [RuleAnswer(rule, "green", ["forward"])], time, time)
+        for commit, time in ((first_bad, "2026-01-01T14:30:00Z"), (newest, "2026-01-01T22:30:00Z"))
+    ]
+    ledger = LedgerFile("perfgate.ledger/1", "perfgate", "default", greens)
+    write_file(open_store("baselines"), "_history/_ledger/default/2026-01/checks.json", LEDGER_FILE.encode(ledger))
+
+    watch()
+    wrong = f"{rule}: wrong in 2 of 2 checks (2 green), at most 100%"
+    assert f"rule {wrong}" in perfgate("history", "events").out.replace("\n  ", " ")
+    assert f"- rule {wrong}" in github.issue(1)["body"]
+    assert "On main: wrong in 2 of 2 checks (2 green), at most 100%." in perfgate("rules", "explain").out
+    github.issue(1).update(state="closed", state_reason="not_planned")
+    assert watch() == []
+    assert "On main: wrong in 1 of 2 checks (1 green), at most 97%." in perfgate("rules", "explain").out
 
 
 def test_a_person_opens_a_closed_ticket_again(team: Team, watch: Any, github: GitHub) -> None:
