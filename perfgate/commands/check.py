@@ -55,12 +55,7 @@ from perfgate.workspace.rule_source import with_commit
 
 @click.command("check", cls=ShortHelp)
 @command_options(optional_runs_argument, *JUDGING, *POLICY)
-@click.option(
-    "--looks",
-    type=click.IntRange(1, 100),
-    metavar="N",
-    help="Plan at most N new runs, and judge after each. [default: 3]",
-)
+@click.option("--looks", type=click.IntRange(1, 100), metavar="N", help="Plan at most N new runs. [default: 3]")
 @click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
 @click.option("--causes", is_flag=True, help="Look for what changed, even if everything passes.")
 @report_options
