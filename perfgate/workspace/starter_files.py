@@ -140,6 +140,8 @@ def remembered(command: RunCommand, mapping: Sequence[str] = ()) -> str:
     lines = [*comments(_REMEMBERED), "run:", f"  command: {_words(command.words)}"]
     if command.results:
         lines.append(f"  results: {json.dumps(list(command.results), ensure_ascii=False)}")
+    if command.paired:
+        lines.append("  paired: true  # stored runs differ too much on this machine")
     if command.env:
         lines += ["  env:", *(f"    {name}: {json.dumps(value, ensure_ascii=False)}" for name, value in command.env)]
     if mapping:
