@@ -220,7 +220,8 @@ def _judged(
         from perfgate.commands.remembered import with_remembered
 
         since, ref = max(times, default=None), prepared.source.ref
-        case, noticed = with_remembered(case, runs, read_history, ref, prepared.head(), since)
+        case, wrong = with_remembered(case, runs, read_history, ref, prepared.head(), since)
+        noticed += wrong
     if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_FOR_DRIFT:
         noticed += drifts(case, runs)
     if not with_details:
