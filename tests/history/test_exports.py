@@ -136,11 +136,22 @@ def test_a_service_needs_its_target(team: Path, perfgate: Command, how: str) -> 
     assert (done.code, f"--format {how} needs --to" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["../../x", "a/../b", "/etc/x", "a//b", "./a", "a/", "..", "/", "a/./b", "loss [%]"])
+@pytest.mark.parametrize(
+    "name", ["../../x", "a/../b", "/etc/x", "a//b", "./a", "a/", "..", ".. p95", "..x", "/", "a/./b", "loss [%]"]
+)
 def test_no_name_is_a_path_for_mlflow(name: str) -> None:
-    from perfgate.history.export_services import name_for_mlflow
+    from perfgate.history.export_services import names_for_mlflow
 
-    found = name_for_mlflow(name)
+    found = names_for_mlflow([name])[name]
     assert posixpath.normpath(found) == found
     assert not found.startswith(("/", ".."))
-    assert name_for_mlflow("x.y/z-1: 2") == "x.y/z-1: 2"
+    assert names_for_mlflow(["x.y/z-1: 2"]) == {"x.y/z-1: 2": "x.y/z-1: 2"}
+
+
+def test_no_metric_replaces_another_in_mlflow() -> None:
+    from perfgate.history.export_services import names_for_mlflow
+
+    found = names_for_mlflow(["a?b", "a*b", "a_b", "a.b", "x" * 300, "x" * 299 + "y"])
+    assert found["a.b"] == "a.b"
+    assert len({*found.values()}) == 6
+    assert max(map(len, found.values())) <= 250
