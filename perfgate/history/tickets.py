@@ -72,9 +72,11 @@ class TicketStep(Struct, frozen=True):
 def ticket_of(number: int, is_open: bool, url: str, body: str) -> Ticket | None:
     """Return the ticket that an issue is; None if perfgate did not write its body."""
     found = _MARKER.match(body)
-    if found is None:
+    try:
+        told = msgspec.convert(found and found.groupdict(), Told, strict=False)
+    except msgspec.ValidationError:  # also if somebody changed the line
         return None
-    return Ticket(number, is_open, url, msgspec.convert(found.groupdict(), Told, strict=False), body[found.end() :])
+    return Ticket(number, is_open, url, told, body[found.end() if found else 0 :])
 
 
 def steps(

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
-from perfgate.core.wording import plural, without_commands
+from perfgate.core.wording import plural, shortened, without_commands
 from perfgate.reporters.markdown import fenced, mentions
 from perfgate.reporters.untrusted_comment import bare_text, text
 from perfgate.words import event_words
 from perfgate.words import ticket as words
 
-#: A ticket lists so many metrics. GitHub takes a body of 65,536 characters.
-_METRICS, _LONGEST = 20, 50_000
+#: A ticket lists so many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
+_METRICS, _LONGEST, _TITLE = 20, 50_000, 256
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -29,7 +29,8 @@ def issue(event: HistoryEvent, page: str, line: CommitLine | None = None) -> dic
     for one in _lines(event, page, line):
         body += f"{one}\n" if len(body) + len(one) < _LONGEST else ""
     body += f"{mentions(event.owners)}\n<sub>{words.FOOT}</sub>\n"
-    return {"title": comment(event_words.headline(event), bare_text), "body": without_commands(body)}
+    title = comment(event_words.headline(event), bare_text)
+    return {"title": shortened(title, _TITLE), "body": without_commands(body)}
 
 
 def comment(sentence: str, quoted: Callable[[str], str] = text) -> str:
