@@ -605,3 +605,10 @@ TEXTS = {
 def test_damaged_files(name):
     check_pieces(TEXTS[name], name)
     check_changes(TEXTS[name], name, times=40)
+
+
+@pytest.mark.parametrize("digits", [20, 400, 5000])
+def test_endless_digits_of_llama_bench_are_no_fault(digits):
+    head = "build_commit,model_type,n_prompt,n_gen,avg_ts,stddev_ts\n"
+    assert values_of(run_of(f"{head}abc,llama,512,0,1{'0' * digits},1.0\n", "llama-bench")) is not None
+    assert values_of(run_of(f"{head}abc,llama,1{'0' * digits},0,12,1.0\n", "llama-bench")) is not None
