@@ -14,7 +14,12 @@ from conftest import Done, Repository
 
 from perfgate.commands.run_results import glob_of_path
 from perfgate.commands.source_hints import missing_work, with_benchmark_json
+from perfgate.core import Location
+from perfgate.core.resource_limits import DEFAULT
+from perfgate.core.run_command import RunCommand
+from perfgate.mappings.document import load_mapping_files
 from perfgate.workspace.ci_files import SYSTEMS, ci_file
+from perfgate.workspace.starter_files import remembered
 
 Command = Callable[..., Done]
 
@@ -240,3 +245,13 @@ def test_one_word_makes_a_gate_exact(folder: Path, text: str, is_hinted: bool) -
 )
 def test_the_glob_of_later_runs(path: str, glob: str) -> None:
     assert glob_of_path(Path(path)) == glob
+
+
+@pytest.mark.parametrize(
+    "word", ["a b", "'\"", "${{ x }}", "a\nb: c", "\x7f", "\x85", "\u2028", "\ufeff", "\U0001f600"]
+)
+def test_a_word_of_the_command_is_read_as_it_was_written(word: str) -> None:
+    command = RunCommand(Location("x"), ("python", word), (word,), env=(("A", word),))
+    [found] = [load_mapping_files([("perfgate.yaml", remembered(command).encode())], DEFAULT).command]
+    assert found is not None
+    assert (found.words, found.results, found.env) == (command.words, command.results, command.env)

@@ -216,8 +216,8 @@ def _judged(
     if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
         from perfgate.commands.remembered import with_remembered
 
-        since, ref = max(times, default=None), prepared.source.ref
-        case, noticed = with_remembered(case, runs, read_history, ref, prepared.head(), since)
+        ref, head, since = prepared.source.ref, prepared.head(), max(times, default=None)
+        case, noticed[:0] = with_remembered(case, runs, read_history, ref, head, since)
     if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_FOR_DRIFT:
         noticed += drifts(case, runs)
     if not with_details:

@@ -22,7 +22,7 @@ from perfgate.reporters import ticket as reporter
 from perfgate.reporters.history_events import event_object
 from perfgate.words import event_words
 from perfgate.words import ticket as words
-from perfgate.workspace.github import GitHubIssues
+from perfgate.workspace.github import GitHubIssues, Issue
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.web_requests import ask, is_private
 
@@ -102,13 +102,10 @@ class TicketDesk:
 
     def tickets(self) -> list[Ticket]:
         """Return the tickets in their order. Raises Refused."""
-        listed = self._issues.pages("issues", labels=_LABEL["name"], state="all", sort="created", direction="asc")
-        own = [one for one in listed if "pull_request" not in one and (one["user"] or {}).get("id") == self._me]
+        listed = self._issues.issues(labels=_LABEL["name"], state="all", sort="created", direction="asc")
+        own = [one for one in listed if one.pull_request is None and one.user and one.user.id == self._me]
         made = (
-            ticket_of(
-                one["number"], one["state"] == "open", one["html_url"], one["body"] or "", one.get("state_reason")
-            )
-            for one in own
+            ticket_of(one.number, one.state == "open", one.html_url, one.body or "", one.state_reason) for one in own
         )
         return [ticket for ticket in made if ticket is not None]
 
@@ -140,8 +137,8 @@ class TicketDesk:
         number = None
         for pause in _LOOKS:
             if number is None:
-                made = self._issues.send("POST", "issues", {**fields, "labels": [_LABEL["name"]]})
-                number = None if made is None else made["number"]
+                made = self._issues.send("POST", "issues", {**fields, "labels": [_LABEL["name"]]}, Issue)
+                number = None if made is None else made.number
             sleep(pause)
             same = [one for one in self.tickets() if one.told.event == event]
             if same and number in (None, *(one.number for one in same)):

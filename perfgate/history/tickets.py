@@ -74,11 +74,12 @@ class TicketStep(Struct, frozen=True):
 def ticket_of(number: int, is_open: bool, url: str, body: str, reason: str | None = None) -> Ticket | None:
     """Return the ticket that an issue is; None if perfgate did not write its body. `reason` is why it is closed."""
     found = _MARKER.match(body)
-    if found is None:
+    try:
+        told = msgspec.convert(found and found.groupdict(), Told, strict=False)
+    except msgspec.ValidationError:  # also if somebody changed the line
         return None
-    told = msgspec.convert(found.groupdict(), Told, strict=False)
     is_false = not is_open and told.state == "open" and reason == "not_planned"
-    return Ticket(number, is_open, url, told, body[found.end() :], is_false)
+    return Ticket(number, is_open, url, told, body[found.end() if found else 0 :], is_false)
 
 
 def steps(

@@ -15,15 +15,22 @@ from typing import Any
 import pytest
 from conftest import Done, Repository, steady, write_results, write_rules
 from github_server import EVE, Fault, GitHub
+from msgspec.structs import replace as replace_field
 
 from perfgate.baselines.ledger import LEDGER_FILE, LedgerFile
 from perfgate.baselines.stores import open_store, write_file
 from perfgate.cli.entry import run
 from perfgate.commands.history_events import told_events
 from perfgate.commands.history_watch import TicketDesk
+from perfgate.core import Key
+from perfgate.core.remembered_runs import SeriesName
 from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
 from perfgate.history.tickets import TicketStep
+from perfgate.reporters import ticket as reporter
+from perfgate.workspace import github as github_module
+from perfgate.workspace import web_requests
 from perfgate.workspace.options import HistoryPlace
+from perfgate.workspace.web_requests import Answer
 
 Command = Callable[..., Done]
 TEAM = "@example/kernels"
@@ -469,3 +476,48 @@ def test_outside_of_ci_nothing_is_written(
 def test_old_changes_get_no_ticket(team: Team, watch: Any, github: GitHub) -> None:
     team.merges(50, 108)
     assert watch() == []
+
+
+ANSWERS = [
+    b"",
+    b"[]",
+    b"{}",
+    b"null",
+    b"[1]",
+    b'[{"user": 1}]',
+    b'{"data": {"viewer": {"databaseId": "x"}}}',
+    b"[" * 3000,
+]
+
+
+@pytest.mark.parametrize("data", ANSWERS, ids=lambda data: data[:20].decode())
+@pytest.mark.parametrize("what", ["graphql", "GET", "POST"])
+def test_an_answer_of_another_form_is_said(
+    team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch, what: str, data: bytes
+) -> None:
+    once = web_requests._once
+
+    def answered(method: str, url: str, *rest: Any) -> Answer:
+        is_hostile = what in url or (what == method and "graphql" not in url and "labels?" not in url)
+        return Answer(200, data) if is_hostile else once(method, url, *rest)
+
+    monkeypatch.setattr(web_requests, "_once", answered)
+    watch(code=3)
+    assert "GitHub" in watch.said
+
+
+def test_a_link_of_many_brackets_ends() -> None:
+    assert github_module._NEXT.search("<" * 60_000) is None
+
+
+def test_a_line_that_somebody_changed_is_no_ticket(team: Team, watch: Any, github: GitHub) -> None:
+    watch()
+    github.issue(1)["body"] = re.sub(r" open \S+ ", " open 1e999 ", github.issue(1)["body"])
+    assert watch()[:2] == OPENED
+    assert github.open_ones == [1, 2]
+
+
+def test_a_long_name_does_not_exceed_the_title_of_an_issue(team: Team) -> None:
+    [event] = told_events(HistoryPlace("baselines"))[0]
+    changes = tuple(replace_field(one, name=SeriesName(Key("x" * 1000), "median")) for one in event.changes)
+    assert len(reporter.issue(replace_field(event, changes=changes), "https://github.example/o/r")["title"]) <= 256
