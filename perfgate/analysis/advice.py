@@ -60,10 +60,8 @@ def advise(
 ) -> Advice:
     """Return first rules for a gate that compares with stored runs, or with `is_paired` for one that makes pairs.
 
-    Parameters
-    ----------
-    better: the direction of metrics for which the user said it.
-    pairs: the same program against itself, which shows how much pairs differ.
+    `better`: the direction of metrics for which the user said it. `pairs`: the same program against itself, which shows
+    how much pairs differ.
     """
     runs, steadier = use_steadier(runs)
     found = replace(_advise(runs, today, is_paired, better, pairs), steadier=steadier)

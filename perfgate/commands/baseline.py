@@ -207,10 +207,7 @@ def prune(dry_run: bool, baselines: str) -> int:
 def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:
     """Record an allowance; returns the lines to print. Raises Refused.
 
-    Parameters
-    ----------
-    rules: the rule files, which name the suite if `suite` is None.
-    baselines: the directory or URL to write to.
+    `rules`: the rule files, which name the suite if `suite` is None. `baselines`: the directory or URL to write to.
     """
     if not request.reason.strip():
         raise Refused('an allowance needs a reason: --reason "..."')

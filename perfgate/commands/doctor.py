@@ -33,7 +33,6 @@ from perfgate.workspace.surroundings import head_commit
 _IDLE_S, _LOADS_S = 1.0, 10.0
 #: Metrics of a command without rules.
 _MOST_METRICS = 3
-
 Tell = Callable[[str], None]
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from perfgate.commands.remembered import ReadHistory
     from perfgate.commands.rule_changes import OwnPolicy
 
-
 _NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
 
 
@@ -88,10 +87,8 @@ class Prepared(Struct, frozen=True):
 def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
     """Read the rules, and open the baselines. Returns a report if the rules have mistakes. Raises Refused.
 
-    Parameters
-    ----------
-    hold: read the baselines, the measured commit and the working tree's own policy now, because a program will run that
-        can change them.
+    `hold`: read the baselines, the measured commit and the working tree's own policy now, because a program will run
+    that can change them.
     """
     options = request.options
     source = policy_source(options.policy_ref, options.policy_commit)

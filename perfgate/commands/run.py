@@ -215,10 +215,8 @@ def _judged(
 ) -> Report:
     """Judge the runs at the paths. Only those are read that no earlier look read.
 
-    Parameters
-    ----------
-    noted: the facts of the machine, by the files that have them. A program that states other versions of packages has
-        an environment of its own.
+    `noted`: the facts of the machine, by the files that have them. A program that states other versions of packages has
+    an environment of its own.
     """
     names = tuple(typed_path(str(path)) for path in paths)
     options = replace(prepared.request.options, runs=names, env=(*noted, *prepared.request.options.env))

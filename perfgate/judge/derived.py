@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from perfgate.core.runs import Kind, Steps, Values
 
 SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
-
 #: The units of products and ratios: rates times times, and anything by a time.
 _PRODUCTS = {("1/s", "s"): "1", ("B/s", "s"): "B", ("FLOP/s", "s"): "FLOP", ("W", "s"): "J", ("1/J", "J"): "1"}
 _RATIOS = {
@@ -34,7 +33,6 @@ _RATIOS = {
     ("J", "s"): "W",
     ("1", "J"): "1/J",
 }
-
 #: More values of one metric in one step than any job writes.
 _MOST_IN_A_STEP = 1 << 20
 

@@ -37,7 +37,6 @@ from perfgate.words.steps import error_step
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")
-
 KnownOfSeries = TypeVar("KnownOfSeries", HostDifference, RememberedRuns)
 
 

@@ -41,10 +41,8 @@ def verdict_of(
 ) -> Verdict:
     """The verdict of an answer.
 
-    Parameters
-    ----------
-    left_out: the metrics of a glob whose unit does not fit the quantity.
-    worst: the largest worsening of the metric in all verdicts, which an allowance has to allow.
+    `left_out`: the metrics of a glob whose unit does not fit the quantity. `worst`: the largest worsening of the metric
+    in all verdicts, which an allowance has to allow.
     """
     verdict = _numbers(evidence, question, found)
     message, next_step, added = verdict.message, verdict.next_step, list(verdict.notes)
