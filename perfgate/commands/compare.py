@@ -21,8 +21,7 @@ from perfgate.cli.shared import (
     trace_mode_option,
     workers_option,
 )
-from perfgate.commands.preparing import with_pairs
-from perfgate.commands.report_coverage import coverage_of
+from perfgate.commands.preparing import coverage_of, with_pairs
 from perfgate.commands.report_details import causes_of, collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions

@@ -6,21 +6,62 @@ numbers, never by position alone if steps are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.core.wording import show_labels, synonyms
-from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, single_number, statistic_unit
-from perfgate.judge.warmup import WARMUP_METRICS, warmup_series
+from perfgate.judge.measure import (
+    BETTER_BY_UNIT,
+    Method,
+    NotAvailable,
+    default_statistic,
+    number_of_run,
+    single_number,
+    statistic_unit,
+)
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, LargestLoad, Number, Selector, StatisticOf, selectors
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Kind, Steps, Values
+
+STEPS, TIME = "warmup.steps", "warmup.time"
+#: The metrics that every run with samples has; the label `of` names the metric that warms up.
+WARMUP_METRICS = (STEPS, TIME)
+
+
+class WarmUpCost(Struct, frozen=True):
+    """The warm-up of one run: its steps, and their time in seconds; None for rates."""
+
+    steps: int
+    seconds: float | None
+
+
+def warmup_cost(series: Series, method: Method | None = None) -> WarmUpCost | None:
+    """The warm-up of a series as a rule finds it, by default the rule `auto`; None if it has no times or rates."""
+    better = BETTER_BY_UNIT.get(series.unit)
+    if series.kind != "samples" or series.unit == "B" or better is None:
+        return None
+    dropped = (method or Method("median", better=better)).steady(series).dropped
+    times = 1.0 if series.thinned_from is None else series.thinned_from / max(1, len(series.values))
+    seconds = float(series.values[:dropped].sum()) * times if series.unit == "s" else None
+    return WarmUpCost(round(dropped * times), seconds)
+
+
+def warmup_series(metric: str, series: Iterable[Series]) -> Iterator[Series]:
+    """The warm-up of every series of times or rates as a metric: its steps, or its time in seconds."""
+    for one in series:
+        cost = warmup_cost(one)
+        value = None if cost is None else cost.steps if metric == STEPS else cost.seconds
+        if value is not None:
+            key = Key.of(metric, **{**dict(one.key.labels), "of": one.key.metric})
+            yield Series(key, "1" if metric == STEPS else "s", "value", read_only(np.array([float(value)])))
+
 
 SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
 #: The units of products and ratios: rates times times, and anything by a time.

@@ -14,7 +14,7 @@ from perfgate.core import Better, CalibratedPrior, HostDifference, NextStep, Rem
 from perfgate.core.units import format_number, printed_base
 from perfgate.core.wording import series_name
 from perfgate.judge.case import Case
-from perfgate.judge.derived import RunView
+from perfgate.judge.derived import WARMUP_METRICS, RunView
 from perfgate.judge.measure import (
     BETTER_BY_UNIT,
     Member,
@@ -28,7 +28,6 @@ from perfgate.judge.measure import (
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import MeasuredSide, NotJudged
 from perfgate.judge.subjects import JudgedRuns, Subject
-from perfgate.judge.warmup import WARMUP_METRICS
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import Report, Verdict
-from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect, Mixed
+from perfgate.core.calculations import MIXED, Attribution, Changed, FactorEffect, Mixed
 from perfgate.core.verdicts import verdict_ids
 from perfgate.stats.two_factors import LogEffect, TwoFactors, two_factors
 

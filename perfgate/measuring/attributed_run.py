@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Report
-from perfgate.core.attribution import MIXED
+from perfgate.core.calculations import MIXED
 from perfgate.judge.pairs import Pairing
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import (

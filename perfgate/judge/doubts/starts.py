@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from perfgate.core import Series
 from perfgate.core.results import Doubt
+from perfgate.judge.derived import WarmUpCost, warmup_cost
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.terms import LimitTerms
-from perfgate.judge.warmup import WarmUpCost, warmup_cost
 from perfgate.stats.distributions import FloatArray
 from perfgate.stats.steady import SteadyRun, median, slow_start
 
