@@ -27,7 +27,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct, field
 
 from perfgate.core import Better
 from perfgate.core.run_history import ChangePoint
@@ -90,55 +89,6 @@ def find_change_points(
     points = prune(history, refine(history, partition(history, candidates_of(history))))
     points = place(history, with_newest(history, points))
     return tuple(_describe(history, points, better))
-
-
-class HistoryUpdate(Struct, frozen=True):
-    """The points of a history after one more run, and how they differ from those before it.
-
-    `appeared` are indices of points more than 5 runs from any earlier one. `moved` has (old index, new index) of the
-    same point. `withdrawn` are indices of points that are gone.
-    """
-
-    points: tuple[ChangePoint, ...]
-    appeared: tuple[int, ...]
-    moved: tuple[tuple[int, int], ...]
-    withdrawn: tuple[int, ...]
-
-
-class GrowingHistory(Struct):
-    """The same search, fed run by run: after each run the points are those of `find_change_points` of all runs so far.
-
-    More runs can move or withdraw a point; `append` says so. One append costs one search.
-    """
-
-    better: Better = "lower"
-    _values: list[float] = field(default_factory=list)
-    _errors: list[float] = field(default_factory=list)
-    _points: tuple[ChangePoint, ...] = ()
-
-    def append(self, value: float, error: float = math.nan) -> HistoryUpdate:
-        """Add one run, with the standard error of its value if that is known; return what changed."""
-        self._values.append(value)
-        self._errors.append(error)
-        old = [point.index for point in self._points]
-        self._points = find_change_points(self._values, errors=self._errors, better=self.better)
-        return _difference(old, self._points)
-
-
-def _difference(old: list[int], points: tuple[ChangePoint, ...]) -> HistoryUpdate:
-    """Match old and new points in order, the exact ones first."""
-    new = [point.index for point in points]
-    lost = [index for index in old if index not in new]
-    found: list[int] = []
-    moved: list[tuple[int, int]] = []
-    for index in (index for index in new if index not in old):
-        near = min(lost, key=lambda other: abs(other - index), default=None)
-        if near is not None and abs(near - index) <= SAME_POINT:
-            lost.remove(near)
-            moved.append((near, index))
-        else:
-            found.append(index)
-    return HistoryUpdate(points, tuple(found), tuple(moved), tuple(lost))
 
 
 def _describe(history: HistoryValues, points: list[int], better: Better) -> list[ChangePoint]:
