@@ -15,15 +15,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.core.wording import show_labels, synonyms
-from perfgate.judge.measure import (
-    BETTER_BY_UNIT,
-    Method,
-    NotAvailable,
-    default_statistic,
-    number_of_run,
-    single_number,
-    statistic_unit,
-)
+from perfgate.judge import measure
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, LargestLoad, Number, Selector, StatisticOf, selectors
 
@@ -42,12 +34,12 @@ class WarmUpCost(Struct, frozen=True):
     seconds: float | None
 
 
-def warmup_cost(series: Series, method: Method | None = None) -> WarmUpCost | None:
+def warmup_cost(series: Series, method: measure.Method | None = None) -> WarmUpCost | None:
     """The warm-up of a series as a rule finds it, by default the rule `auto`; None if it has no times or rates."""
-    better = BETTER_BY_UNIT.get(series.unit)
+    better = measure.BETTER_BY_UNIT.get(series.unit)
     if series.kind != "samples" or series.unit == "B" or better is None:
         return None
-    dropped = (method or Method("median", better=better)).steady(series).dropped
+    dropped = (method or measure.Method("median", better=better)).steady(series).dropped
     times = 1.0 if series.thinned_from is None else series.thinned_from / max(1, len(series.values))
     seconds = float(series.values[:dropped].sum()) * times if series.unit == "s" else None
     return WarmUpCost(round(dropped * times), seconds)
@@ -202,8 +194,8 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 
 def _statistic_series(series: Series, statistic: str) -> Series:
     """A statistic of a run as a single value; NaN if it does not exist, which no rule passes."""
-    number = number_of_run(series, statistic)
-    unit = statistic_unit(series, statistic)
+    number = measure.number_of_run(series, statistic)
+    unit = measure.statistic_unit(series, statistic)
     return Series(series.key, unit, "value", read_only(np.array([number])), joined=series.joined)
 
 
@@ -213,7 +205,7 @@ def _means(found: SeriesByLabels) -> SeriesByLabels:
 
 
 def _mean_series(series: Series) -> Series:
-    mean = read_only(np.array([number_of_run(series, "mean")]))
+    mean = read_only(np.array([measure.number_of_run(series, "mean")]))
     return Series(series.key, series.unit, "value", mean, joined=series.joined)
 
 
@@ -229,11 +221,11 @@ def _arithmetic(expression: Arithmetic, left: SeriesByLabels, right: SeriesByLab
         right = dict.fromkeys(left, _constant(expression.right.value))
     joined = left.keys() & right.keys()
     if left and right and not joined:
-        raise NotAvailable("the parts of an expression have no labels (such as ranks) in common")
+        raise measure.NotAvailable("the parts of an expression have no labels (such as ranks) in common")
     shared = {Key("", labels).without_members() for labels in joined}
     for labels in sorted(left.keys() ^ right.keys()):
         if Key("", labels).without_members() in shared:
-            raise NotAvailable(f"the series with {show_labels(labels)} lacks a part of an expression")
+            raise measure.NotAvailable(f"the series with {show_labels(labels)} lacks a part of an expression")
     return {labels: _combine(expression.operator, left[labels], right[labels]) for labels in left if labels in right}
 
 
@@ -248,7 +240,7 @@ def _combine(operator: str, left: Series, right: Series) -> Series:
     elif b in (a, "1") or (a, b) in _RATIOS:
         unit = "1" if a == b else _RATIOS.get((a, b), a)
     if unit is None:
-        raise NotAvailable(f"{left.key.metric} in {a} {operator} {right.key.metric} in {b} has no known unit")
+        raise measure.NotAvailable(f"{left.key.metric} in {a} {operator} {right.key.metric} in {b} has no known unit")
     x, y, steps, share = _joined(left, right)
     with np.errstate(all="ignore"):  # a division by zero gives infinity, which no rule passes
         values = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operator](x, y)
@@ -274,12 +266,12 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
     if len(a) == len(b):
         return a, b, right.steps if left.steps is None else left.steps, 1.0
     lengths = f"{left.key} has {len(a)} values and {right.key} {len(b)}"
-    raise NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
+    raise measure.NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
 
 
 def _mean(series: Series) -> float:
     """The number that represents an aggregate, or stored samples with only a summary."""
-    return single_number(series, "mean" if series.summary is not None else default_statistic(series))
+    return measure.single_number(series, "mean" if series.summary is not None else measure.default_statistic(series))
 
 
 def _unique_steps(steps: Steps) -> Steps:

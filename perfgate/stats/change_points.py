@@ -30,18 +30,7 @@ import numpy as np
 
 from perfgate.core import Better
 from perfgate.core.run_history import ChangePoint
-from perfgate.stats.change_point_pruning import (
-    REACH,
-    candidates_of,
-    enough_runs,
-    inflation_of,
-    partition,
-    place,
-    possible_places,
-    prune,
-    refine,
-    strengths_of,
-)
+from perfgate.stats import change_point_pruning
 from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues, levels_of, prepare
 from perfgate.stats.distributions import FloatArray, t_quantile
 
@@ -86,8 +75,13 @@ def find_change_points(
     history = prepare(values, errors)
     if history is None:
         return ()
-    points = prune(history, refine(history, partition(history, candidates_of(history))))
-    points = place(history, with_newest(history, points))
+    points = change_point_pruning.prune(
+        history,
+        change_point_pruning.refine(
+            history, change_point_pruning.partition(history, change_point_pruning.candidates_of(history))
+        ),
+    )
+    points = change_point_pruning.place(history, with_newest(history, points))
     return tuple(_describe(history, points, better))
 
 
@@ -95,17 +89,17 @@ def _describe(history: HistoryValues, points: list[int], better: Better) -> list
     """Return the points with their sizes. The interval includes the wander of both levels."""
     if not points:
         return []
-    strengths = strengths_of(history, points)
+    strengths = change_point_pruning.strengths_of(history, points)
     bounds = [0, *points, len(history.y)]
     found = []
     for j, point in enumerate(points):
         start, end = bounds[j], bounds[j + 2]
-        old = levels_of(history, np.array([max(start, point - REACH)]), np.array([point]))
+        old = levels_of(history, np.array([max(start, point - change_point_pruning.REACH)]), np.array([point]))
         shift, t = float(strengths.shift[j]), float(strengths.t[j])
         half = _NORMAL_95 * abs(shift) / t
         before, after = history.level(float(old.mean[0])), history.level(float(old.mean[0]) + shift)
         low, change, high = (_relative(history, before, d) for d in (shift - half, shift, shift + half))
-        first, last = possible_places(history, start, point, end)
+        first, last = change_point_pruning.possible_places(history, start, point, end)
         runs = 1 / (1 / (point - start) + 1 / (end - point))
         index, first, last = (int(history.at[i]) for i in (point, first, last))
         probability = _probability(t, runs)
@@ -147,13 +141,13 @@ def with_newest(history: HistoryValues, points: list[int]) -> list[int]:
     """Step 7: return the points of older levels, and the begin of the newest level if it passes its own test."""
     n = len(history.x)
     older = [point for point in points if n - point >= _LONG]
-    if older != points and strengths_of(history, points).t[-1] >= _CLEAR_T:
+    if older != points and change_point_pruning.strengths_of(history, points).t[-1] >= _CLEAR_T:
         return points
     newest = _newest_point(history, older[-1] if older else 0)
     if newest is None:
         return older
-    found = [*older, refine(history, [*older, newest])[-1]]
-    return found if enough_runs(history, found) else older
+    found = [*older, change_point_pruning.refine(history, [*older, newest])[-1]]
+    return found if change_point_pruning.enough_runs(history, found) else older
 
 
 def _newest_point(history: HistoryValues, start: int) -> int | None:
@@ -186,7 +180,7 @@ def _t(x: FloatArray, weights: FloatArray, old: int) -> float:
     before, usual, runs = _level(clipped[:old], weights[:old])
     after, own, few = _level(clipped[old:], weights[old:])
     pooled = (own * few + usual * _SHRINK_RUNS) / (few + _SHRINK_RUNS)
-    inflation = inflation_of(clipped[:old] - before)
+    inflation = change_point_pruning.inflation_of(clipped[:old] - before)
     return abs(after - before) / math.sqrt(inflation * (pooled / few + usual / runs))
 
 
