@@ -21,7 +21,7 @@ from perfgate.judge.pairs import is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.rules.load import readable_suite
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, WorkClause
+from perfgate.rules.syntax.sentence import ChangeClause, WorkClause
 from perfgate.words.coverage_words import unread_names
 from perfgate.words.notes import PAIRED_BASE, PAIRINGS
 from perfgate.workspace import inputs, surroundings
@@ -153,7 +153,8 @@ def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath]
         options.format,
         options.trace_mode,
         conditions=ruleset.conditions,
-        with_calls=prepared.request.causes or any(_needs_calls(asks) for asks in asked),
+        with_calls=prepared.request.causes
+        or any(isinstance(asks, WorkClause) or (isinstance(asks, ChangeClause) and asks.is_stored) for asks in asked),
         mappings=ruleset.mappings,
         shortening=None if prepared.request.own_pairs else partial(_shortening, prepared),
         earlier=earlier,
@@ -209,11 +210,6 @@ def with_pairs(
     place = f"{PAIRED_BASE} ({plural(len(pairs.base), 'pair')}, {PAIRINGS[pairs.pairing]})"
     found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
     return pairs.new, found, problems
-
-
-def _needs_calls(asks: LimitClause | ChangeClause | WorkClause) -> bool:
-    """Return whether what a clause finds may have a cause or a place in the calls."""
-    return isinstance(asks, WorkClause) or (isinstance(asks, ChangeClause) and asks.is_stored)
 
 
 def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> Coverage | None:

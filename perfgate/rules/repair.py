@@ -247,13 +247,9 @@ def _read(expression: Expression, ruleset: Ruleset, depth: int = 10) -> Iterator
         elif ruleset.model is not None and selector.pattern in ("mfu", "hfu"):
             continue  # computed by `check`
         elif not selector.pattern.startswith("warmup.") and not (
-            selector.is_glob and _matches_derived(selector, ruleset)
+            selector.is_glob and any(map(selector.matches_metric, ruleset.metrics))
         ):
             yield selector
-
-
-def _matches_derived(selector: Selector, ruleset: Ruleset) -> bool:
-    return any(selector.matches_metric(name) for name in ruleset.metrics)
 
 
 def _absent(rule: Rule, selector: Selector, names: Collection[str], *, is_hinted: bool) -> Problem:
