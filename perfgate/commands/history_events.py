@@ -73,13 +73,15 @@ def told_events(place: HistoryPlace) -> tuple[list[HistoryEvent], LoadedHistory]
         replace(
             event,
             owners=_owners(event, rulesets),
-            causes=_causes(event, place.baselines, found.line, known)
-            if is_open(event) and event.kind == "code"
-            else (),
+            causes=_causes(event, place.baselines, found.line, known) if _needs_causes(event) else (),
         )
         for event in wanted
     ]
     return events, found
+
+
+def _needs_causes(event: HistoryEvent) -> bool:
+    return is_open(event) and event.kind == "code"
 
 
 def _is_at(event: HistoryEvent, place: HistoryPlace) -> bool:

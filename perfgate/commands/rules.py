@@ -13,10 +13,18 @@ from perfgate.analysis.tolerances import impossible_shares
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import each_file, open_store
-from perfgate.cli import shared
 from perfgate.cli.completion import files, rules_and_metrics
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import NOT_JUDGED, USAGE, complain, say, screen, write_document
+from perfgate.cli.shared import (
+    JUDGING,
+    baselines_option,
+    command_options,
+    env_option,
+    optional_runs_argument,
+    rules_option,
+    suite_option,
+)
 from perfgate.commands.ledger_check import records_of
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.summaries import Plan
@@ -28,7 +36,7 @@ from perfgate.rules.explain import explain
 from perfgate.rules.repair import absent_metrics
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import selectors
-from perfgate.words.history_words import rule_record
+from perfgate.words.ledger_words import rule_record
 from perfgate.words.numbers import what
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import full_names
@@ -62,7 +70,7 @@ def command() -> None:
 
 
 @command.command("show")
-@shared.command_options(shared.optional_runs_argument, *shared.JUDGING)
+@command_options(optional_runs_argument, *JUDGING)
 @click.option("--calibrate", is_flag=True, help="Measure the noise between five or more unchanged RUNs; store it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.rules/1).")
 def rules_show(options: CommandOptions, calibrate: bool, as_json: bool) -> int:
@@ -96,7 +104,7 @@ def rules_show(options: CommandOptions, calibrate: bool, as_json: bool) -> int:
 
 @command.command("check")
 @click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=files)
-@shared.baselines_option
+@baselines_option
 def rules_check(paths: tuple[str, ...], baselines: str) -> int:
     """Validate rule files, and show every mistake with its line. Warn of metrics that no stored run has.
 
@@ -111,7 +119,7 @@ def rules_check(paths: tuple[str, ...], baselines: str) -> int:
 
 @command.command("explain")
 @click.argument("names", nargs=-1, metavar="[NAME|METRIC...]", shell_complete=rules_and_metrics)
-@shared.command_options(shared.rules_option, shared.baselines_option, shared.suite_option, shared.env_option)
+@command_options(rules_option, baselines_option, suite_option, env_option)
 def rules_explain(names: tuple[str, ...], options: CommandOptions) -> int:
     """Explain rules in words: what they mean, what they need, and what would fail with the stored runs.
 
@@ -128,7 +136,7 @@ def rules_explain(names: tuple[str, ...], options: CommandOptions) -> int:
 @command.command("diff")
 @click.argument("old")
 @click.argument("new", required=False)
-@shared.command_options(shared.rules_option, shared.suite_option)
+@command_options(rules_option, suite_option)
 def rules_diff(old: str, new: str | None, options: CommandOptions) -> int:
     """Show what a change to the rules loosens or tightens.
 

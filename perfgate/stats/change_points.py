@@ -1,7 +1,8 @@
 """Change points: where the level of a history of runs changed for good.
 
 The values are a statistic of each run, in order. This file has the public functions and describes the points. The steps
-of the search, each with its source (1 and 2 are in `change_point_values`, 3 to 6 in `change_point_pruning`):
+of the search, each with its source (1 and 2 are in `change_point_values`, 3 and 4 in `change_point_search`, 5 and 6 in
+`change_point_pruning`):
 
 1. Work on logarithms, so that a change is relative, if all values are positive; otherwise on values over their median.
 2. Clip each value to 3 standard deviations around the median of its 9 neighbours (winsorizing, Tukey 1962), so that a
@@ -16,7 +17,7 @@ of the search, each with its source (1 and 2 are in `change_point_values`, 3 to 
 6. A level of fewer than 9 runs after which the old level returns is an excursion, and both its ends are removed.
 7. A newest level of 5 to 8 runs has a t-test of its own: runs are clipped around the old level in its spread
    (winsorizing again), so that it is found at its fifth run and a burst of stalls is not. The variance is inflated as
-   in step 5. Unclipped values then tell the exact place of each point (`place` in `change_point_pruning`).
+   in step 5. Unclipped values then tell the exact place of each point (`place` in `change_point_search`).
 
 `MOST_P` of steps 5 and 7 trades false points for speed of detection; `benchmarks/history.py` measures both.
 """
@@ -30,7 +31,8 @@ import numpy as np
 
 from perfgate.core import Better
 from perfgate.core.run_history import ChangePoint
-from perfgate.stats import change_point_pruning
+from perfgate.stats.change_point_pruning import REACH, enough_runs, inflation_of, prune, strengths_of
+from perfgate.stats.change_point_search import candidates_of, partition, place, possible_places, refine
 from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues, levels_of, prepare
 from perfgate.stats.distributions import FloatArray, t_quantile
 
@@ -75,13 +77,8 @@ def find_change_points(
     history = prepare(values, errors)
     if history is None:
         return ()
-    points = change_point_pruning.prune(
-        history,
-        change_point_pruning.refine(
-            history, change_point_pruning.partition(history, change_point_pruning.candidates_of(history))
-        ),
-    )
-    points = change_point_pruning.place(history, with_newest(history, points))
+    points = prune(history, refine(history, partition(history, candidates_of(history))))
+    points = place(history, with_newest(history, points))
     return tuple(_describe(history, points, better))
 
 
@@ -89,17 +86,17 @@ def _describe(history: HistoryValues, points: list[int], better: Better) -> list
     """Return the points with their sizes. The interval includes the wander of both levels."""
     if not points:
         return []
-    strengths = change_point_pruning.strengths_of(history, points)
+    strengths = strengths_of(history, points)
     bounds = [0, *points, len(history.y)]
     found = []
     for j, point in enumerate(points):
         start, end = bounds[j], bounds[j + 2]
-        old = levels_of(history, np.array([max(start, point - change_point_pruning.REACH)]), np.array([point]))
+        old = levels_of(history, np.array([max(start, point - REACH)]), np.array([point]))
         shift, t = float(strengths.shift[j]), float(strengths.t[j])
         half = _NORMAL_95 * abs(shift) / t
         before, after = history.level(float(old.mean[0])), history.level(float(old.mean[0]) + shift)
         low, change, high = (_relative(history, before, d) for d in (shift - half, shift, shift + half))
-        first, last = change_point_pruning.possible_places(history, start, point, end)
+        first, last = possible_places(history, start, point, end)
         runs = 1 / (1 / (point - start) + 1 / (end - point))
         index, first, last = (int(history.at[i]) for i in (point, first, last))
         probability = _probability(t, runs)
@@ -141,13 +138,13 @@ def with_newest(history: HistoryValues, points: list[int]) -> list[int]:
     """Step 7: return the points of older levels, and the begin of the newest level if it passes its own test."""
     n = len(history.x)
     older = [point for point in points if n - point >= _LONG]
-    if older != points and change_point_pruning.strengths_of(history, points).t[-1] >= _CLEAR_T:
+    if older != points and strengths_of(history, points).t[-1] >= _CLEAR_T:
         return points
     newest = _newest_point(history, older[-1] if older else 0)
     if newest is None:
         return older
-    found = [*older, change_point_pruning.refine(history, [*older, newest])[-1]]
-    return found if change_point_pruning.enough_runs(history, found) else older
+    found = [*older, refine(history, [*older, newest])[-1]]
+    return found if enough_runs(history, found) else older
 
 
 def _newest_point(history: HistoryValues, start: int) -> int | None:
@@ -180,7 +177,7 @@ def _t(x: FloatArray, weights: FloatArray, old: int) -> float:
     before, usual, runs = _level(clipped[:old], weights[:old])
     after, own, few = _level(clipped[old:], weights[old:])
     pooled = (own * few + usual * _SHRINK_RUNS) / (few + _SHRINK_RUNS)
-    inflation = change_point_pruning.inflation_of(clipped[:old] - before)
+    inflation = inflation_of(clipped[:old] - before)
     return abs(after - before) / math.sqrt(inflation * (pooled / few + usual / runs))
 
 

@@ -1,4 +1,4 @@
-"""The runs of an environment: the x axis of its plots with releases and changes of the machine, and its table row."""
+"""The runs of an environment as the x axis of its plots: their order, releases, and changes of the machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from msgspec import Struct
 from perfgate.core.remembered_runs import ChangedFact, CommitLine, HistoryRun, changed_facts
 from perfgate.core.run_history import EnvironmentHistory
 from perfgate.core.wording import clip, listed, one_line
-from perfgate.reporters.svg import SafeText, element, joined
-from perfgate.words import history_words
+from perfgate.reporters.svg import SafeText
 
 #: So many marks of a kind are drawn, the newest ones.
 _MOST_MARKS = 60
@@ -116,42 +115,3 @@ def _subject(run: HistoryRun, line: CommitLine | None) -> str:
 
 def _plain(text: str) -> str:
     return clip(one_line(text), _LONGEST_SUBJECT)
-
-
-def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeText:
-    """Return a section with a table; the first cell of a row names it."""
-    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
-    body = [
-        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
-    ]
-    table = element("table", head, element("tbody", *body))
-    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
-    return element("section", element("h2", title), scroll)
-
-
-def environments(tracks: Sequence[TrendRuns]) -> SafeText:
-    """Return a table of the environments, with their releases and changes of the machine in words."""
-    rows = []
-    for track in tracks:
-        place = track.place
-        machine = [f"{mark.text} ({place.runs[mark.at].time[:10]})" for mark in reversed(track.machine)]
-        if track.unsteady:
-            machine.append(f"changes often, and is not marked: {listed(track.unsteady)}")
-        tags = [f"{mark.text} ({place.runs[mark.at].time[:10]})" for mark in reversed(track.releases)]
-        left_out = f"; plots show the newest {len(track.shown)}" if track.first else ""
-        cells = [
-            f"{place.suite}, {place.environment}", history_words.identity(place) or "unknown",
-            f"{len(place.runs)}{history_words.days(place.runs)}{left_out}",
-        ]  # fmt: skip
-        rows.append([*cells, _folded(machine), _folded(tags)])
-    heads = ("suite and environment", "machine", "runs", "changes of the machine", "releases")
-    return table("Environments", heads, rows)
-
-
-def _folded(lines: Sequence[str], most: int = 4) -> SafeText:
-    """Return lines of a cell; those beyond the first ones are folded."""
-    shown = [element("div", line) for line in lines[:most]] or [element("div", "none")]
-    if rest := lines[most:]:
-        folded = [element("div", line) for line in rest]
-        shown.append(element("details", element("summary", f"{len(rest)} more"), *folded))
-    return joined(shown)
