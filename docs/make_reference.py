@@ -19,6 +19,7 @@ from typing import Any, cast, get_args
 import click
 import yaml
 from msgspec.structs import replace
+from sentence_pattern import sentence_pattern
 
 from perfgate.cli.entry import main
 from perfgate.core import resource_limits as limits
@@ -30,7 +31,6 @@ from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.readers.formats import MODULES, Format
 from perfgate.rules import explain
 from perfgate.rules.syntax import grammar
-from perfgate.rules.syntax.pattern import sentence_pattern
 from perfgate.rules.syntax.sentence import Reference
 from perfgate.schemas import FOLDER, schema
 

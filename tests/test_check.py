@@ -747,7 +747,7 @@ def test_a_thinned_baseline_keeps_its_counts_and_sums(perfgate: Command, folder:
 
 
 def test_a_warning_does_not_hide_an_error_of_the_same_series() -> None:
-    from perfgate.commands.check import reading_problems
+    from perfgate.commands.preparing import reading_problems
     from perfgate.core import Key, Location, Problem, Run
     from perfgate.judge.subjects import naming
     from perfgate.rules.load import load_rules

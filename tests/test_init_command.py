@@ -12,8 +12,8 @@ import pytest
 import yaml
 from conftest import Done, Repository
 
+from perfgate.commands.init_from_command import missing_work, with_benchmark_json
 from perfgate.commands.run_results import glob_of_path
-from perfgate.commands.source_hints import missing_work, with_benchmark_json
 from perfgate.core import Location
 from perfgate.core.resource_limits import DEFAULT
 from perfgate.core.run_command import RunCommand

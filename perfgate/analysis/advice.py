@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
@@ -20,7 +21,6 @@ from perfgate.analysis.proposals import (
     ranked,
     shared_metrics,
 )
-from perfgate.analysis.spread_of_pairs import spread_of_pairs
 from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
 from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of, spread_of
 from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
@@ -29,8 +29,8 @@ from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTim
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
 from perfgate.core.wording import show_labels
 from perfgate.judge.evidence import direction
-from perfgate.judge.measure import default_statistic
-from perfgate.judge.pairs import Pairs
+from perfgate.judge.measure import Method, NotAvailable, default_statistic
+from perfgate.judge.pairs import PRIORS, Pairs, pair_ratios
 
 #: The most pairs that a gate makes, and the tolerances of pairs in percent: where stored runs agree within the first,
 #: and on a machine where they do not.
@@ -60,10 +60,8 @@ def advise(
 ) -> Advice:
     """Return first rules for a gate that compares with stored runs, or with `is_paired` for one that makes pairs.
 
-    Parameters
-    ----------
-    better: the direction of metrics for which the user said it.
-    pairs: the same program against itself, which shows how much pairs differ.
+    `better`: the direction of metrics for which the user said it. `pairs`: the same program against itself, which shows
+    how much pairs differ.
     """
     runs, steadier = use_steadier(runs)
     found = replace(_advise(runs, today, is_paired, better, pairs), steadier=steadier)
@@ -265,3 +263,32 @@ def _of_pair(
     noise = SPREAD_OF_PAIRS if spread is None else spread
     fails_from = pairs_fail_from(tolerance / 100, PAIRS, towards, noise)
     return ProposedRule("usual", sentence, subject, asks, fails_from, tolerance, noise, spread is not None)
+
+
+def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
+    """Return the relative standard deviation of new / base, of the labels that differ most; None if it is unknown.
+
+    Few pairs agree by chance, so the judge's prior counts with its degrees of freedom (Smyth 2004,
+    doi:10.2202/1544-6115.1027). The program is the same on both sides, so the true ratio is 1.
+    """
+    if pairs is None:
+        return None
+    scale, freedom = PRIORS[pairs.pairing]
+    squares: dict[tuple[tuple[str, str], ...], list[float]] = {}
+    for base, new in zip(pairs.base, pairs.new, strict=True):
+        known = {one.key: one for one in new.series}
+        for one in base.series:
+            other = known.get(one.key)
+            if one.key.metric != metric or other is None:
+                continue
+            statistic = default_statistic(one)
+            try:
+                sides = [Method(statistic, better="lower").measure(series) for series in (one, other)]
+            except NotAvailable:
+                continue
+            by_turns = [one.values] if pairs.pairing != "whole-runs" else []
+            ratio = pair_ratios(sides[:1], sides[1:], by_turns, [other.values], statistic)[0].value
+            if ratio is not None and ratio > 0:
+                squares.setdefault(one.key.labels, []).append(math.log(ratio) ** 2)
+    found = [(freedom * scale**2 + sum(own)) / (freedom + len(own)) for own in squares.values()]
+    return math.sqrt(max(found)) if found else None

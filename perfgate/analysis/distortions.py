@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 #: The amounts of each way; the first is just beyond the limit.
 AMOUNTS = (1.001, 1.02, 1.05, 1.08, 1.12, 1.2, 1.3, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0)
-
 #: A way that can make a rule fail does so at one of these amounts; at larger ones too few values may be left.
 TELLING = (AMOUNTS[-1], 2.0, 3.0)
-
 #: Statistics that do not change if every value is scaled.
 _UNSCALED = ("count", "cv", "calls")
 #: The quantile from which the values are the tail.

@@ -186,11 +186,7 @@ def pairs_fail_from(tolerance: float, pairs: int, better: Better, spread: float 
 
     The sharp bound of red decides them.
 
-    Parameters
-    ----------
-    tolerance: relative.
-    pairs: the most pairs that are made.
-    better: the better direction of the metric.
+    `tolerance`: relative. `pairs`: the most pairs that are made. `better`: the better direction of the metric.
     """
     error = spread / math.sqrt(pairs)
     margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")

@@ -38,7 +38,6 @@ _UNSTEADY = 1.5
 _MANY_RUNS = 6
 #: The first steps are slower, and fewer steps than this show nothing.
 _WARMUP, _FEWEST = 3, 12
-
 Known = Mapping[str, Sequence[Series]]
 
 
@@ -122,7 +121,6 @@ CLEARLY = 0.5
 _LEAST_SHARE = 0.8
 #: Fewer runs do not show their noise.
 _FEWEST_RUNS = 3
-
 _Known = Mapping[str, Sequence[Series]]
 
 

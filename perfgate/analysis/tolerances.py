@@ -32,10 +32,8 @@ TOLERANCES = (3, 5, 8, 10, 15, 20, 25, 30, 40, 50)
 TOO_NOISY = f"their noise is more than {TOLERANCES[-1]}%: give more runs, or quieter ones"
 #: The standard deviations of a run that a tolerance has room for, if there are too few runs to see the noise.
 _SPREADS_OF_ONE_RUN = 4.0
-
 #: Returns the sentence with this end, such as `within 5% of baseline`; None if no sentence can name the metric.
 Writer = Callable[[str], str | None]
-
 _AS_USUAL = Settings()
 #: Runs that leave a limit open are no reason to propose it.
 _SURELY = Settings(on_inconclusive="error")

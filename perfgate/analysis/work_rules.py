@@ -6,15 +6,25 @@ Counts need no noise and no second run, so they block. The wall time of traced s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.analysis.proposals import STEP, about
 from perfgate.analysis.tolerances import Fit, Trial, noise_of
-from perfgate.core import Run, Series
+from perfgate.core import Run, Series, read_only
 from perfgate.core.advice import ProposedRule
+from perfgate.core.details import AddedWork
+from perfgate.core.results import LOOKS
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Values
+
 
 #: The formats of profilers: their runs have a metric for each operator and kernel, too many for rules.
 TRACES = ("torch-trace", "nsys", "rocprof", "xplane")
@@ -86,3 +96,39 @@ def _input(runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
     sentence = f"median({INPUT}) / median({STEP}) under {100 * bound:.0f}%"
     if bound < 1 and Trial.of(runs, {INPUT, STEP}, today).passes(sentence):
         yield ProposedRule("input", sentence, "wait for input", f"under {100 * bound:.0f}% of a step", None, None)
+
+
+#: What is added to each step, and the counts that grow by one. A copy is one from the device to the host.
+_ADDED = {
+    "a kernel and its launch": ("work.kernels", "work.launches"),
+    "a synchronisation": ("work.syncs",),
+    "a copy to the host": ("work.copies",),
+    "an allocation": ("work.allocations",),
+}
+_KIND_OF_COPY = ("kind", "DtoH")
+_DEVICE_TIME, _MORE_TIME = "work.device_time", 1.02
+
+
+def added_work(case: Case) -> Iterator[AddedWork]:
+    """Yield what can be added to the new runs, and the rules that fail then; nothing for runs without exact work."""
+    for what, names in _ADDED.items():
+        yield from _added(case, what, {name: lambda values: values + 1 for name in names})
+    yield from _added(case, "2% of device time", {_DEVICE_TIME: lambda values: values * _MORE_TIME})
+
+
+def _added(case: Case, what: str, more: Mapping[str, Callable[[Values], Values]]) -> Iterator[AddedWork]:
+    def grows(series: Series) -> bool:
+        is_other_copy = series.key.metric == "work.copies" and _KIND_OF_COPY not in series.key.labels
+        return series.key.metric in more and not is_other_copy
+
+    def worse(series: Series) -> Series:
+        if not grows(series):
+            return series
+        return replace(series, values=read_only(more[series.key.metric](series.values)), groups=())
+
+    if not any(grows(series) for run in case.new for series in run.series):
+        return
+    new = tuple(replace(run, series=tuple(map(worse, run.series))) for run in case.new)
+    # A change of time fails after a suspicion is measured again.
+    verdicts = judge(replace(case, new=new * -(-LOOKS // len(new))))
+    yield AddedWork(what, tuple(dict.fromkeys(one.rule for one in verdicts if one.exit_code == 1)))

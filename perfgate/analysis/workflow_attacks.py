@@ -16,7 +16,6 @@ from perfgate.core import Location
 _Path: TypeAlias = tuple[str | int, ...]
 #: Returns the place of a value, or of the nearest one around it.
 Locate: TypeAlias = Callable[[_Path], Location]
-
 #: Events that run the workflow of the base, with its secrets, for a pull request.
 _PRIVILEGED = ("pull_request_target", "workflow_run", "issue_comment")
 _CODE_OF_PULL = re.compile(r"github\.head_ref|pull_request\.head\.|workflow_run\.head_|refs/pull/|issue\.number")

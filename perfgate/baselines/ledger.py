@@ -56,10 +56,8 @@ def record_check(
 ) -> str | None:
     """Record what each rule answered; returns the path, or None if these runs were recorded. Raises Refused.
 
-    Parameters
-    ----------
-    place: the level that the runs were compared with, SUITE/ENVIRONMENT/LEVEL.
-    files: the runs. The same runs judged again are no new check.
+    `place`: the level that the runs were compared with, SUITE/ENVIRONMENT/LEVEL. `files`: the runs. The same runs
+    judged again are no new check.
     """
     answers = [
         RuleAnswer(rule, _answer(own), sorted({one.metric for one in own}))
@@ -132,9 +130,7 @@ def suites_of_ledger(store: Store) -> list[str]:
 def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
     """Write the entries of each month as one file; returns a line a month, and what is wrong. Raises Refused.
 
-    Parameters
-    ----------
-    before: the first month that is left alone, `YYYY-MM`; None for all months.
+    `before`: the first month that is left alone, `YYYY-MM`; None for all months.
     """
     months: dict[tuple[str, str], list[str]] = {}
     lines, problems = list[str](), list[Problem]()

@@ -59,9 +59,7 @@ def nearest_to_middle(low: int, high: int, skipped: Collection[int]) -> int | No
 def best(found: Posterior, positions: Sequence[int], cost: Callable[[int], float]) -> Candidate:
     """Return the position with the most expected information for its cost.
 
-    Parameters
-    ----------
-    cost : returns the cost of a measurement of a position, in any unit.
+    `cost`: returns the cost of a measurement of a position, in any unit.
     """
     bits = information(found, positions)
     worth = bits / np.array([cost(position) for position in positions])
@@ -136,11 +134,8 @@ def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, 
 def _shares(in_cell: BoolArray, is_before: BoolArray, before: int, after: int) -> FloatArray:
     """Return the part of a hypothesis whose changes in a cell are on these sides of a position in it.
 
-    Parameters
-    ----------
-    in_cell : which of the two changes are in the cell, (v, 2).
-    is_before : which of them come at or before the position, (v, 2).
-    before, after : the numbers of gaps on both sides.
+    `in_cell`: which of the two changes are in the cell, (v, 2). `is_before`: which of them come at or before the
+    position, (v, 2). `before`, `after`: the numbers of gaps on both sides.
     """
     gaps = np.where(is_before, before, after) / (before + after)
     first = np.where(in_cell[:, 0], gaps[:, 0], 1.0)

@@ -20,7 +20,6 @@ from perfgate.stats.distributions import FloatArray
 from perfgate.stats.history import DEFAULT
 
 IntArray = npt.NDArray[np.int64]
-
 #: The session of runs that were stored before the search began.
 STORED = -1
 #: The runs of an end that are nearest to it count; older ones say little about it.
@@ -77,10 +76,7 @@ class StoredEnds(Struct, frozen=True):
 def ends_of_history(series: HistorySeries, line: CommitLine, good: str, bad: str, last: int) -> StoredEnds:
     """Return the runs of the good commit's level up to it, and of the bad commit's level from it on.
 
-    Parameters
-    ----------
-    good, bad : the commits of the ends.
-    last : the position of the bad commit in the range.
+    `good`, `bad`: the commits of the ends. `last`: the position of the bad commit in the range.
     """
     first_place, last_place = line.place(good), line.place(bad)
     places = [(i, place) for i, run in enumerate(series.runs) if (place := line.place(run.commit)) is not None]

@@ -105,13 +105,8 @@ class Posterior(Struct, frozen=True):
 def posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     """Return the probability of each place of the change.
 
-    Parameters
-    ----------
-    measurements : in order of time; the last position must be among them, and the first one unless they are pairs.
-
-    Raises
-    ------
-    ValueError : if an end was not measured, or a position is not in the list.
+    `measurements`: in order of time; the last position must be among them, and the first one unless they are pairs.
+    Raises ValueError: if an end was not measured, or a position is not in the list.
     """
     measurements = (*model.stored, *measurements)
     places = np.array([one.position for one in measurements], dtype=np.int64)

@@ -109,9 +109,7 @@ class MetricValue(Struct, frozen=True):
 def with_computed(ruleset: Ruleset, runs: Sequence[Run], given: Mapping[str, Fact]) -> tuple[Run, ...]:
     """Return runs with the `mfu` and `hfu` that follow from the model of the rule files.
 
-    Parameters
-    ----------
-    given: the facts of `--env`.
+    `given`: the facts of `--env`.
     """
     if ruleset.model is None:
         return tuple(runs)

@@ -114,10 +114,7 @@ def search(
 ) -> SearchResult:
     """Measure until one position has the probability, no change is there, or runs or time are used up.
 
-    Parameters
-    ----------
-    evidence : what was measured before; new measurements are added to it.
-    watch : is called before each measurement.
+    `evidence`: what was measured before; new measurements are added to it. `watch`: is called before each measurement.
     """
     last = model.positions - 1
     while True:

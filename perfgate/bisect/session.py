@@ -93,10 +93,8 @@ class BisectFolder(Struct):
 def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> BisectFolder:
     """Open the folder of a search, or make it. Raises Refused if it has another question or a damaged file.
 
-    Parameters
-    ----------
-    keep : the folder as the user named it, for messages.
-    question : everything that the measurements depend on, as plain JSON.
+    `keep`: the folder as the user named it, for messages. `question`: everything that the measurements depend on, as
+    plain JSON.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -20,17 +20,14 @@ from perfgate.version import __version__
 
 if TYPE_CHECKING:  # a shell alone needs it
     from click.shell_completion import CompletionItem
-
 INTERRUPTED = 130
 INTERNAL = 4
 #: The least address space in bytes, if it is limited: Python, numpy and jsonschema take about 220 MiB.
 _LEAST_MEMORY = 256 << 20
 #: The message of the loader for a library that does not fit into the memory limit.
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")
-
 #: The number of threads of numpy's library for matrices, which reads it when it is imported.
 _THREADS = "OPENBLAS_NUM_THREADS"
-
 #: Every command with its line in `--help`. The file `perfgate/commands/NAME.py` is only read if the command runs.
 _COMMANDS = {
     "attack": "Attack your rules and workflows, harmlessly.",
@@ -65,8 +62,6 @@ _GROUPS = {
 #: What other tools call a command.
 _OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
 _OTHER_WORDS |= {"calibrate": "rules --calibrate", "plan": "rules", "selftest": "rules"}
-
-
 #: The options of `run` and `check` in their `--help`.
 _OPTIONS = {*("--results", "--runs", "--time-budget", "--paired", "--base-ref", "--rules", "--env", "--only", "--json")}
 _OPTIONS |= {"--markdown", "--html", "--quiet", "--verbose", "--help-all", "--help"}

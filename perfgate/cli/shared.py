@@ -25,11 +25,8 @@ def command_options(
 ) -> Callable[[F], F]:
     """Return a decorator that adds options to a command, which gets them as one typed argument.
 
-    Parameters
-    ----------
-    options : click's decorators. Options that `build` does not take become arguments of their own.
-    name : the argument of the command.
-    build : makes its value. It takes those options that have the names of its parameters.
+    `options`: click's decorators. Options that `build` does not take become arguments of their own. `name`: the
+    argument of the command. `build`: makes its value. It takes those options that have the names of its parameters.
     """
 
     def decorate(function: F) -> F:

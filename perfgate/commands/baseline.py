@@ -11,18 +11,9 @@ from msgspec import Struct
 from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
 from perfgate.baselines.places import ALLOWANCES
 from perfgate.baselines.stores import locked, open_store, write_file
+from perfgate.cli import shared
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen
-from perfgate.cli.shared import (
-    JUDGING,
-    all_option,
-    baselines_option,
-    command_options,
-    rules_option,
-    runs_argument,
-    suite_option,
-    who_option,
-)
 from perfgate.core.wording import utf8_text
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.version import __version__
@@ -52,12 +43,12 @@ def command() -> None:
 
 @command.command()
 @click.option("--reason", required=True, metavar="TEXT", help="Why this is the new normal.")
-@who_option
+@shared.who_option
 @click.option("--pr", type=int, metavar="N", help="The pull request of the approval.")
 @click.option("--adopt", multiple=True, metavar="METRIC", help="Approve only this metric (repeatable; globs).")
 @click.option("--reset-anchor", is_flag=True, help="Move the anchor, too: budgets count from here on.")
-@all_option
-@command_options(runs_argument, *JUDGING)
+@shared.all_option
+@shared.command_options(shared.runs_argument, *shared.JUDGING)
 def approve(
     options: CommandOptions, reason: str, by: str | None, pr: int | None, adopt: tuple[str, ...], reset_anchor: bool,
     keep_all: bool,
@@ -73,11 +64,11 @@ def approve(
 
 
 @command.command()
-@who_option
+@shared.who_option
 @click.option("--rotate", is_flag=True, help="Replace the oldest runs of a full level.")
 @click.option("--merged", metavar="SHA", help="The head of the merged pull request: its allowances count.")
-@all_option
-@command_options(runs_argument, *JUDGING)
+@shared.all_option
+@shared.command_options(shared.runs_argument, *shared.JUDGING)
 def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | None, keep_all: bool) -> int:
     """Add unchanged runs to the current level. Runs that fail their own rules are refused.
 
@@ -93,20 +84,20 @@ def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | Non
 
 
 @command.command("allow")
-@command_options(
+@shared.command_options(
     click.option("--head", required=True, metavar="SHA", help="The full hash of the commit that may be worse."),
     click.option("--metric", required=True, metavar="METRIC", help="The metric that may be worse, or a glob."),
     click.option("--up-to", required=True, metavar="T", help="How much worse, such as 22%."),
     click.option("--reason", required=True, metavar="TEXT", help="Why that is accepted."),
     click.option("--expires", required=True, metavar="DATE", help="The last day of the allowance, YYYY-MM-DD."),
-    who_option,
+    shared.who_option,
     click.option("--pr", type=int, metavar="N", help="The pull request of the allowance."),
     name="asked",
     build=AllowanceRequest,
 )
-@rules_option
-@suite_option
-@baselines_option
+@shared.rules_option
+@shared.suite_option
+@shared.baselines_option
 def baseline_allow(asked: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> int:
     """Record that a commit may regress a metric by up to X %. Its check passes, and its merge opens a new level.
 
@@ -118,7 +109,7 @@ def baseline_allow(asked: AllowanceRequest, rules: tuple[str, ...], suite: str |
 
 
 @command.command("list")
-@baselines_option
+@shared.baselines_option
 def list_(baselines: str) -> int:
     """List every level with its runs, who approved it and why, and what it changed.
 
@@ -136,7 +127,7 @@ def list_(baselines: str) -> int:
 
 @command.command()
 @place_argument
-@baselines_option
+@shared.baselines_option
 def show(place: str | None, baselines: str) -> int:
     """Show stored runs with their environment, their approval and their metrics.
 
@@ -156,7 +147,7 @@ def show(place: str | None, baselines: str) -> int:
 @click.argument("old", required=False)
 @click.argument("new", required=False)
 @click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every metric.")
-@baselines_option
+@shared.baselines_option
 def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int:
     """Compare two places of the store, metric by metric, with intervals. Nothing is judged: the exit code is 0.
 
@@ -174,7 +165,7 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
 
 
 @command.command()
-@baselines_option
+@shared.baselines_option
 def verify(baselines: str) -> int:
     """Check everything that is stored, with the history: hashes, schemas, duplicates, misplaced files.
 
@@ -192,7 +183,7 @@ def verify(baselines: str) -> int:
 
 @command.command()
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
-@baselines_option
+@shared.baselines_option
 def prune(dry_run: bool, baselines: str) -> int:
     """Remove runs that no new run is compared with. Anchors, and one run of every level, stay.
 
@@ -207,10 +198,7 @@ def prune(dry_run: bool, baselines: str) -> int:
 def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:
     """Record an allowance; returns the lines to print. Raises Refused.
 
-    Parameters
-    ----------
-    rules: the rule files, which name the suite if `suite` is None.
-    baselines: the directory or URL to write to.
+    `rules`: the rule files, which name the suite if `suite` is None. `baselines`: the directory or URL to write to.
     """
     if not request.reason.strip():
         raise Refused('an allowance needs a reason: --reason "..."')

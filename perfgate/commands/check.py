@@ -16,8 +16,17 @@ from perfgate.cli.completion import files
 from perfgate.cli.entry import ShortHelp, help_all_option
 from perfgate.cli.printing import progress, publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, optional_runs_argument, report_options
-from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new, refusal_of_pairs, with_pairs
-from perfgate.commands.report_coverage import coverage_of, unread_problems
+from perfgate.commands.preparing import (
+    CheckRequest,
+    Prepared,
+    coverage_of,
+    prepare,
+    read_new,
+    reading_problems,
+    refusal_of_pairs,
+    unread_problems,
+    with_pairs,
+)
 from perfgate.core import (
     NO_STEP,
     Acceptance,
@@ -257,26 +266,6 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
     from perfgate.words.steps import to_accept
 
     return to_accept(case.accept, verdicts)
-
-
-def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
-    """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
-
-    A warning that several runs of one file have is said once for the file.
-    """
-    groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
-    several = {file.path for run in runs if run.part is not None for file in run.files}
-    for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
-        is_of_file = problem.severity == "warning" and problem.at.file in several
-        about = "" if problem.key else problem.message if is_of_file else problem.message + str(problem.at)
-        groups.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
-    found = []
-    for first, *more in groups.values():
-        others = f"of {first.key}" if first.key else "in this file"
-        message = first.message + (f" (and {len(more)} more {others})" if more else "")
-        is_unread = first.key is not None and not is_named(first.key)
-        found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
-    return found
 
 
 def _only_problems(only: Sequence[str], rules: str, case: Case, verdicts: tuple[Verdict, ...]) -> list[Problem]:

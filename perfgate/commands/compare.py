@@ -21,8 +21,7 @@ from perfgate.cli.shared import (
     trace_mode_option,
     workers_option,
 )
-from perfgate.commands.preparing import with_pairs
-from perfgate.commands.report_coverage import coverage_of
+from perfgate.commands.preparing import coverage_of, with_pairs
 from perfgate.commands.report_details import causes_of, collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
@@ -115,13 +114,12 @@ def compare(
 ) -> Report:
     """Judge new runs against base runs, or the sides of pairs, metric by metric. Raises Refused for usage errors.
 
-    Parameters
-    ----------
-    base: the files of the base runs, or files of pairs.
-    new: the files of the new runs; empty for pairs.
-    statistic: its name; the default is the median of samples and the mean of aggregates.
-    tolerance: how much worse is accepted, such as `5%`.
-    rules: the folders that may have mappings.
+    Parameters:
+        base: the files of the base runs, or files of pairs.
+        new: the files of the new runs; empty for pairs.
+        statistic: its name; the default is the median of samples and the mean of aggregates.
+        tolerance: how much worse is accepted, such as `5%`.
+        rules: the folders that may have mappings.
     """
     asks = asked_change(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
@@ -142,11 +140,8 @@ def compare(
 def compare_stored(path: str, old: str | None, new: str | None) -> Report:
     """Compare two places of a store, with the default tolerance. Raises Refused.
 
-    Parameters
-    ----------
-    path: the store.
-    old: SUITE/ENVIRONMENT[/LEVEL[/RUN]]; by default the level that `new` replaced.
-    new: the same; by default the newest level.
+    `path`: the store. `old`: SUITE/ENVIRONMENT[/LEVEL[/RUN]]; by default the level that `new` replaced. `new`: the
+    same; by default the newest level.
     """
     (old_place, before), (new_place, after) = sides(path, old, new)
     found = _compared(Baseline(runs=before), after, asked_change(None, "5%"), None)

@@ -7,33 +7,84 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
 from msgspec import Struct
 
 from perfgate.analysis.proposals import ranked, shared_metrics
+from perfgate.baselines.runners import keep, known_runners, qualification, runner_changes
+from perfgate.baselines.stores import open_store
 from perfgate.cli.printing import USAGE, complain, screen, tell, write_document
 from perfgate.cli.shared import baselines_option, command_options, duration, output_option, rules_option, suite_option
+from perfgate.core import Fact
+from perfgate.core.runner import QualificationReport
+from perfgate.core.runs import TENANTS
 from perfgate.core.summaries import Examination, MeasuredLoad, RuleNeed
 from perfgate.core.wording import one_line, shell_text
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command, needs_of_command, needs_of_loads
-from perfgate.doctor.disturbances import disturbances, examine_cards, quietest_cpu, snapshot
+from perfgate.doctor.disturbances import disturbances, examine_cards, quietest_cpu, snapshot, used_processors
 from perfgate.doctor.loads import measure_loads
+from perfgate.doctor.qualification import Round, card_probes, host_probe, measure
+from perfgate.machine.gpus import load_nvml
 from perfgate.measuring.pinning import allowed_cpus
 from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
-from perfgate.reporters.doctor import render_json, render_text
+from perfgate.reporters.doctor import qualification_json, qualification_text, render_json, render_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.output_files import output_faults, write_reports
 from perfgate.workspace.rule_source import WORKING_TREE, read_mapping_files, read_ruleset
-from perfgate.workspace.surroundings import head_commit
+from perfgate.workspace.surroundings import head_commit, machine_facts, now
+
+#: The time of all rounds in s.
+_SECONDS = 30.0
+#: Others who use this share of the processors disturb.
+_BUSY = 0.1
+
+
+def qualify(baselines: str, tell: Callable[[str], None], *, renew: bool) -> QualificationReport:
+    """Measure this machine, compare it with what is known, and keep it if it did not change. Raises Refused."""
+    store, before, notes = open_store(baselines), machine_facts()[0], list[str]()
+    nvml = load_nvml() if "gpu" in before else None
+    tell(f"measuring this machine for {_SECONDS:g} s")
+    disturbed = _disturbed(before)
+    try:
+        with ExitStack() as stack:
+            probes: list[Round] = [stack.enter_context(host_probe(allowed_cpus() or ()))]
+            if nvml is not None:
+                nvml.nvmlInit()
+                stack.callback(nvml.nvmlShutdown)
+            cards, why = card_probes(nvml)
+            probes += cards
+            notes += [why] if why else []
+            figures = measure(probes, _SECONDS)
+            facts = machine_facts()[0]  # a card that just worked shows the speed of its link
+    except (OSError, RuntimeError) as error:  # also of CUDA
+        raise Refused(f"the machine could not be measured: {str(error).splitlines()[0]}", 3) from None
+    facts |= {TENANTS: before[TENANTS]} if TENANTS in before else {}
+    found = qualification(facts, figures, f"{now():%Y-%m-%dT%H:%M:%SZ}", renew)
+    known, problems = known_runners(store, facts)
+    changes = runner_changes(known, found)
+    is_kept = not disturbed and (renew or not changes)
+    place = str(store.location(keep(store, found))) if is_kept else None
+    return QualificationReport(found, known, changes, place, disturbed, tuple(notes), tuple(problems))
+
+
+def _disturbed(facts: Mapping[str, Fact]) -> str:
+    """Return who else uses the machine before it is measured; empty if it is free."""
+    first = snapshot(Path("/"), time.monotonic())
+    time.sleep(_IDLE_S)
+    used, cpus = used_processors(first, snapshot(Path("/"), time.monotonic())), os.cpu_count() or 1
+    if facts.get(TENANTS):
+        return "other programs use a GPU"
+    return f"other programs use {used:.1f} of {cpus} processors" if (used or 0.0) > _BUSY * cpus else ""
+
 
 #: The time without measurements, to see what others do, and the time of the known loads, in s.
 _IDLE_S, _LOADS_S = 1.0, 10.0
 #: Metrics of a command without rules.
 _MOST_METRICS = 3
-
 Tell = Callable[[str], None]
 
 
@@ -87,9 +138,6 @@ def command(
 
 
 def _qualify(options: CommandOptions, outputs: Mapping[str, str], *, renew: bool) -> int:
-    from perfgate.commands.doctor_qualify import qualify
-    from perfgate.reporters.doctor_qualification import qualification_json, qualification_text
-
     found = qualify(options.baselines, tell, renew=renew)
     complain(found.problems)
     text = qualification_text(found, ascii_only=screen().ascii_only)

@@ -8,17 +8,8 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perfgate.cli import shared
 from perfgate.cli.printing import NOT_JUDGED, screen, tell, write_document
-from perfgate.cli.shared import (
-    baselines_option,
-    command_options,
-    duration,
-    env_option,
-    format_option,
-    rules_option,
-    suite_option,
-    words,
-)
 from perfgate.commands.history import show
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import BackfillPlan, HistoryChange, HistorySeries
@@ -37,18 +28,20 @@ from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
 @click.option("--change", metavar="COMMIT", help="The commit of the change to settle. [default: the newest change]")
 @click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
-@click.option("--build", type=words, metavar="COMMAND", help="Build each commit once, in its folder.")
+@click.option("--build", type=shared.words, metavar="COMMAND", help="Build each commit once, in its folder.")
 @click.option(
     "--runs", "most_runs", type=click.IntRange(1, 100), default=10, metavar="N", help="At most N runs. [default: 10]"
 )
 @click.option(
-    "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
+    "--timeout", type=shared.duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
 )
 @click.option("--keep", default="perfgate-runs", metavar="DIR", help="Keep the runs here. [default: perfgate-runs]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.history-backfill/1).")
 @click.option("--environment", metavar="NAME", help="The history of this environment, by its folder.")
 @click.option("--ref", metavar="REF", help="The branch that orders the runs. [default: that of the runs, or HEAD]")
-@command_options(rules_option, baselines_option, suite_option, env_option, format_option)
+@shared.command_options(
+    shared.rules_option, shared.baselines_option, shared.suite_option, shared.env_option, shared.format_option
+)
 def command(
     options: CommandOptions, metric: str, command: tuple[str, ...], change: str | None, results: tuple[str, ...],
     build: tuple[str, ...] | None, most_runs: int, timeout: float, keep: str, as_json: bool, environment: str | None,

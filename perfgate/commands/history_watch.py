@@ -21,7 +21,6 @@ from perfgate.history.tickets import Ticket, TicketStep, Told, steps, ticket_of
 from perfgate.reporters import ticket as reporter
 from perfgate.reporters.history_events import event_object
 from perfgate.words import event_words
-from perfgate.words import ticket as words
 from perfgate.workspace.github import GitHubIssues, Issue
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.web_requests import ask, is_private
@@ -68,7 +67,9 @@ def command(
     todo = [*steps(events, tickets, recent=recent, suites=whole)]
     lost = 0
     for step in todo:
-        news = one_line(words.news(step.action, step.event) or (event_words.headline(step.event) if step.event else ""))
+        news = one_line(
+            event_words.news(step.action, step.event) or (event_words.headline(step.event) if step.event else "")
+        )
         if is_dry or desk is None:
             say([f"would {step.action} {f'#{step.ticket.number}' if step.ticket else 'a ticket'}: {news}"])
             continue
@@ -111,7 +112,7 @@ class TicketDesk:
 
     def do(self, step: TicketStep, line: CommitLine | None) -> str:
         """Do one thing; return the address of the ticket. Raises Refused."""
-        event, ticket, news = step.event, step.ticket, words.news(step.action, step.event)
+        event, ticket, news = step.event, step.ticket, event_words.news(step.action, step.event)
         fields: dict[str, Any] = {}
         if event is not None:
             fields |= reporter.issue(event, self._issues.page, line)

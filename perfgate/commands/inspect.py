@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import click
 from msgspec.structs import replace
 
-from perfgate.analysis.rank_spreads import rank_spreads
 from perfgate.cli.printing import progress, screen, write_document
 from perfgate.cli.shared import command_options, format_option, rules_option, runs_argument, trace_mode_option
 from perfgate.core import Run, Series
@@ -17,8 +16,8 @@ from perfgate.core.conditions import by_load
 from perfgate.core.coverage import joined_coverage
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggler, TraceView
-from perfgate.judge.series_summary import summary
-from perfgate.judge.warmup import warmup_cost
+from perfgate.judge.derived import warmup_cost
+from perfgate.judge.series_summary import rank_spreads, summary
 from perfgate.reporters.inspection import render_text
 from perfgate.reporters.inspection_json import render_json
 from perfgate.workspace import surroundings

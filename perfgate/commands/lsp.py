@@ -28,7 +28,6 @@ def command(baselines: str) -> int:
         from perfgate.editor.server import make_server
     except ImportError as error:
         raise Refused(f"perfgate lsp needs pygls ({error.name} is missing): pip install 'perfgate[lsp]'") from None
-
     server = make_server(lambda path: _stored(path, baselines))
     # pygls closes the streams that it gets, and this process still needs its own: so it gets copies.
     with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:

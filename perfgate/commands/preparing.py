@@ -14,13 +14,15 @@ from perfgate.baselines.places import HISTORY
 from perfgate.baselines.policy_stores import held, store_of
 from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import Store
-from perfgate.core import Baseline, Fact, Location, MissingBaseline, NextStep, Policy, Problem, Report, Run
+from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, NextStep, Policy, Problem, Report, Run
+from perfgate.core.coverage import Coverage, UnreadPolicy, joined_coverage
 from perfgate.core.wording import plural
 from perfgate.judge.pairs import is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.rules.load import readable_suite
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, WorkClause
+from perfgate.rules.syntax.sentence import ChangeClause, WorkClause
+from perfgate.words.coverage_words import unread_names
 from perfgate.words.notes import PAIRED_BASE, PAIRINGS
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import read_facts
@@ -32,7 +34,6 @@ from perfgate.workspace.rule_source import PolicySource, policy_source, read_rul
 if TYPE_CHECKING:
     from perfgate.commands.remembered import ReadHistory
     from perfgate.commands.rule_changes import OwnPolicy
-
 
 _NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
 
@@ -88,10 +89,8 @@ class Prepared(Struct, frozen=True):
 def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
     """Read the rules, and open the baselines. Returns a report if the rules have mistakes. Raises Refused.
 
-    Parameters
-    ----------
-    hold: read the baselines, the measured commit and the working tree's own policy now, because a program will run that
-        can change them.
+    `hold`: read the baselines, the measured commit and the working tree's own policy now, because a program will run
+    that can change them.
     """
     options = request.options
     source = policy_source(options.policy_ref, options.policy_commit)
@@ -154,7 +153,8 @@ def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath]
         options.format,
         options.trace_mode,
         conditions=ruleset.conditions,
-        with_calls=prepared.request.causes or any(_needs_calls(asks) for asks in asked),
+        with_calls=prepared.request.causes
+        or any(isinstance(asks, WorkClause) or (isinstance(asks, ChangeClause) and asks.is_stored) for asks in asked),
         mappings=ruleset.mappings,
         shortening=None if prepared.request.own_pairs else partial(_shortening, prepared),
         earlier=earlier,
@@ -212,6 +212,42 @@ def with_pairs(
     return pairs.new, found, problems
 
 
-def _needs_calls(asks: LimitClause | ChangeClause | WorkClause) -> bool:
-    """Return whether what a clause finds may have a cause or a place in the calls."""
-    return isinstance(asks, WorkClause) or (isinstance(asks, ChangeClause) and asks.is_stored)
+def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> Coverage | None:
+    """Return what was read of the files of all runs; None if the policy is to ignore it."""
+    if policy == "ignore":
+        return None
+    # A command may write the same file again, with other content.
+    bytes_of = {id(run): "".join(file.sha256 for file in run.files) for run in runs}
+    parts = (replace(part, file=f"{part.file} {bytes_of[id(run)]}") for run in runs for part in run.coverage)
+    return joined_coverage(parts)
+
+
+def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
+    """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
+
+    A warning that several runs of one file have is said once for the file.
+    """
+    groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
+    several = {file.path for run in runs if run.part is not None for file in run.files}
+    for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
+        is_of_file = problem.severity == "warning" and problem.at.file in several
+        about = "" if problem.key else problem.message if is_of_file else problem.message + str(problem.at)
+        groups.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
+    found = []
+    for first, *more in groups.values():
+        others = f"of {first.key}" if first.key else "in this file"
+        message = first.message + (f" (and {len(more)} more {others})" if more else "")
+        is_unread = first.key is not None and not is_named(first.key)
+        found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
+    return found
+
+
+def unread_problems(runs: Sequence[Run], policy: UnreadPolicy) -> list[Problem]:
+    """Return an error for each file with numbers that were not read, if the policy is that they are errors."""
+    files = {part.file: part for run in runs for part in run.coverage if part.unread}
+    step = "no rule can guard them: read them with a mapping (`perfgate inspect --suggest`), or write `unread: warn`"
+    return [
+        Problem("error", f"numbers are not read ({unread_names(part)}), so {step}", Location(name))
+        for name, part in files.items()
+        if policy == "error"
+    ]

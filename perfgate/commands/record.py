@@ -37,10 +37,7 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
 
     The exit code of a command that a signal killed is 128 plus the number of the signal, as in a shell.
 
-    Parameters
-    ----------
-    words : the command; its output is shown.
-    results : the file or folder that the command writes.
+    `words`: the command; its output is shown. `results`: the file or folder that the command writes.
     """
     beside, is_watched = sidecar_of(results), watched_since() is not None
     if os.path.exists(beside) and not is_watched:

@@ -102,10 +102,8 @@ def collected(
 ) -> ReportDetails:
     """Return the details of a report, within its size limit.
 
-    Parameters
-    ----------
-    metrics: the metrics whose curves are kept, if the runs are a load sweep.
-    lost_time: the smallest share of lost time that a rule doubts.
+    `metrics`: the metrics whose curves are kept, if the runs are a load sweep. `lost_time`: the smallest share of lost
+    time that a rule doubts.
     """
     kept, left_out = within_budget(verdicts, found)
     facts = merged_facts(run.environment for run in base)

@@ -35,10 +35,7 @@ def own_policy(ref: str, store: Store, options: CommandOptions) -> OwnPolicy:
 
     Nothing here changes the answer: a working tree that cannot be read is one of the differences.
 
-    Parameters
-    ----------
-    ref: the ref that judges.
-    store: its baselines.
+    `ref`: the ref that judges. `store`: its baselines.
     """
     own_store = open_store(options.baselines)
     stored = _of_baselines(store, own_store, ref)
@@ -58,11 +55,8 @@ def policy_changes(
 ) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
     """Return how the working tree's rules and baselines differ from those of the ref, and their own outcome.
 
-    Parameters
-    ----------
-    policy: the rules and baselines of the working tree.
-    case: what was judged, by the rules of the ref.
-    verdicts: the result.
+    `policy`: the rules and baselines of the working tree. `case`: what was judged, by the rules of the ref. `verdicts`:
+    the result.
     """
     if policy.baselines is None:
         return policy.changes, "error"

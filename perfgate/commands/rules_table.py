@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from perfgate.analysis.added_work import added_work
 from perfgate.analysis.plan import plans
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
+from perfgate.analysis.work_rules import added_work
 from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import open_store
 from perfgate.commands.ledger_records import records_of

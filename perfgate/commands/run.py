@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import click
 from msgspec import Struct
@@ -17,16 +18,21 @@ from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, d
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
 from perfgate.commands.run_options import RunOptions, processors
-from perfgate.core import Fact, MissingBaseline, Report
+from perfgate.core import Fact, Location, MissingBaseline, Problem, Report
+from perfgate.core.calculations import MIXED
 from perfgate.core.run_command import NO_COMMAND
 from perfgate.core.runs import same_fact
+from perfgate.judge.factors import with_attributions
+from perfgate.judge.report import with_problems
+from perfgate.measuring.attributed_run import mixed_files, run_attributed
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
 from perfgate.measuring.worktrees import usual_base
+from perfgate.words.numbers import does_not_run, nothing_to_attribute
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
-from perfgate.workspace.options import CommandOptions, Refused, typed_path
+from perfgate.workspace.options import CommandOptions, Refused, shown_path, typed_path
 from perfgate.workspace.surroundings import PACKAGE_FACTS
 
 
@@ -178,8 +184,6 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
             if request.pairs is not None:
                 pairs = replace(request.pairs, mappings=prepared.ruleset.mappings)
                 if pairs.environments is not None:
-                    from perfgate.commands.attribution import attributed
-
                     report = attributed(measuring, pairs, partial(_judged, prepared), tell)
                 else:
                     report = run_pairs(measuring, pairs, judge_runs, tell)
@@ -221,10 +225,8 @@ def _judged(
 ) -> Report:
     """Judge the runs at the paths. Only those are read that no earlier look read.
 
-    Parameters
-    ----------
-    noted: the facts of the machine, by the files that have them. A program that states other versions of packages has
-        an environment of its own.
+    `noted`: the facts of the machine, by the files that have them. A program that states other versions of packages has
+    an environment of its own.
     """
     names = tuple(typed_path(str(path)) for path in paths)
     options = replace(prepared.request.options, runs=names, env=(*noted, *prepared.request.options.env))
@@ -237,3 +239,27 @@ def _judged(
     ]
     report = judged(replace(look, facts=lambda: read_facts([*measured, prepared.facts()])), runs)
     return report if paths else replace(report, verdicts=(), problems=())
+
+
+#: Judges pairs; it gets the list that keeps those which were read, their files, and the facts of the machine.
+JudgePairs: TypeAlias = Callable[[list[RunsOfPath], Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
+
+
+def attributed(options: MeasuringOptions, pairs: PairRequest, judge_pairs: JudgePairs, tell: Tell) -> Report:
+    """Measure until the rules have their answers, with the effects of both. Raises Refused for usage errors.
+
+    The outcome and the exit code are those of the whole change.
+    """
+    earlier: dict[str, list[RunsOfPath]] = {cell: [] for cell in ("new", *MIXED)}
+
+    def judge(paths: Sequence[Path], noted: Mapping[str, Mapping[str, Fact]]) -> Report:
+        mixed = {cell: found for cell in MIXED if (found := mixed_files(paths, cell))}
+        judged = {cell: judge_pairs(earlier[cell], found, noted) for cell, found in mixed.items()}
+        return with_attributions(judge_pairs(earlier["new"], paths, noted), judged, options.most_runs)
+
+    report, failed = run_attributed(options, pairs, judge, tell)
+    at = Location(shown_path(options.keep))
+    problems = [Problem("warning", does_not_run(cell, why, alone=len(failed) == 1), at) for cell, why in failed.items()]
+    if report.verdicts and not any(verdict.kind == "change" for verdict in report.verdicts):
+        problems.append(Problem("warning", nothing_to_attribute(), at))
+    return with_problems(report, problems) if problems else report

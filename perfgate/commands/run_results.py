@@ -59,10 +59,7 @@ class FoundNumbers(Struct, frozen=True):
 def find_results(run: NewRun, globs: Sequence[str], format: str | None, mappings: Sequence[FileMapping]) -> RunResults:
     """Return the results of a run that has ended. Raises Refused (3) if nothing is readable, with what was found.
 
-    Parameters
-    ----------
-    run: was started with `EVERYTHING` as its globs.
-    globs: the user's; empty means to search.
+    `run`: was started with `EVERYTHING` as its globs. `globs`: the user's; empty means to search.
     """
     own, folder = result_of(run.results), run.side.folder.resolve()
     changed = _changed(run, globs or EVERYTHING)

@@ -12,8 +12,6 @@ from perfgate.core.summaries import Proof
 #: that holds whatever the baseline is. `sum`: the time of all calls in a step. `work`: what a step asks of a device.
 #: `input`: the share of a step that waits for input.
 Purpose = Literal["usual", "cost", "budget", "sum", "work", "input"]
-
-
 #: A gate that finds only larger changes of a step is useless.
 BLIND = 0.5
 

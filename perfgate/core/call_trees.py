@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     Amounts = npt.NDArray[np.float64]
 
-
 #: The kind of a node. A `thread` is the root of calls on a thread that does not run the steps.
 NodeKind = Literal[
     "step", "thread", "range", "loader", "operator", "runtime", "collective", "kernel", "communication", "copy"
@@ -110,10 +109,8 @@ class LazyTrees(Sequence[CallTree], ABC):
 
     @overload
     def __getitem__(self, index: int) -> CallTree: ...
-
     @overload
     def __getitem__(self, index: slice) -> Sequence[CallTree]: ...
-
     def __getitem__(self, index: int | slice) -> CallTree | Sequence[CallTree]:
         return self._trees[index]
 

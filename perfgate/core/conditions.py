@@ -15,7 +15,6 @@ from msgspec import Struct
 from perfgate.core.runs import MEMBER_LABELS, Key, fact_text
 
 Labels = tuple[tuple[str, str], ...]
-
 #: The longest text of a condition that is shown in a label.
 _LONGEST = 200
 
@@ -39,13 +38,11 @@ _INFERENCEX = "InferenceX utils/process_result.py"
 _RANDOM = (("dataset_name", "random"),)
 #: With an infinite rate and no limit, all requests are sent at once.
 _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
-
 _GUIDELLM = "guidellm/scheduler/strategies.py; guidellm/benchmark/schemas"
 _MLLOG = "mlcommons/logging mlperf_logging/mllog/constants.py"
 _INFERENCEX = "SemiAnalysisAI/InferenceX utils/process_result.py"
 _LLAMA = "ggml-org/llama.cpp tools/llama-bench/llama-bench.cpp"
 _TRTLLM = "tensorrt_llm/bench/dataclasses/reporting.py"
-
 #: Every condition, by tool. A name with a dot is a field in another: `server_info.tp_size`.
 TABLE: Mapping[str, tuple[ConditionField, ...]] = {
     "vllm": (
@@ -175,7 +172,6 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
         for name in ("threads", "description", "env")
     ),
 }
-
 #: The labels that are conditions, whatever reader made them.
 CONDITIONS = frozenset(field.label for fields in TABLE.values() for field in fields)
 
@@ -183,11 +179,8 @@ CONDITIONS = frozenset(field.label for fields in TABLE.values() for field in fie
 def conditions_of(record: Mapping[str, Any], tool: str, more: Collection[str] = ()) -> dict[str, str]:
     """Return the conditions of one record, by label.
 
-    Parameters
-    ----------
-    record: the fields of the record.
-    tool: the key of its rows in `TABLE`.
-    more: the names of more fields that are conditions, from a rule file.
+    `record`: the fields of the record. `tool`: the key of its rows in `TABLE`. `more`: the names of more fields that
+    are conditions, from a rule file.
     """
     own = (*TABLE[tool], *(ConditionField(name, (name,), "the rule file") for name in sorted(more)))
     found: dict[str, str] = {}

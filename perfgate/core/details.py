@@ -8,7 +8,6 @@ from typing import Literal
 from msgspec import Struct, field
 
 Standing = Literal["past", "base", "new"]
-
 #: The quantiles that describe the values of a run.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 

@@ -63,11 +63,10 @@ class Attempt(Struct):
 def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -> dict[str, float] | None:
     """Return the seconds of each part of a job, by part; None if the attempts contradict each other.
 
-    Parameters
-    ----------
-    attempts: in order, at least one; all but the first say how many steps were `done`.
-    told: the parts that the log tells; only these and `other` are in the answer.
-    rounding: the parts may exceed the whole by this for each attempt, in s; then nothing is left for `other`.
+    Parameters:
+        attempts: in order, at least one; all but the first say how many steps were `done`.
+        told: the parts that the log tells; only these and `other` are in the answer.
+        rounding: the parts may exceed the whole by this for each attempt, in s; then nothing is left for `other`.
     """
     parts = dict.fromkeys((part for part in PARTS if part in told), 0.0)
     whole = 0.0

@@ -21,8 +21,6 @@ DTYPES = {
     "fp16": ("float16", "half"),
     "fp8": ("float8", "e4m3", "e5m2"),
 }
-
-
 #: The files of public repositories that several rows were read from.
 LEVANTER = "Levanter, `levanter/utils/flop_utils.py`"
 LIGHTNING = "Lightning, `lightning/fabric/utilities/throughput.py`"
@@ -46,7 +44,6 @@ class Card(Struct, frozen=True):
 _HOPPER = {"fp32": 66.9, "tf32": 494.7, "bf16": 989.4, "fp16": 989.4, "fp8": 1978.9}
 _CDNA3 = {"fp32": 163.4, "tf32": 653.7, "bf16": 1307.4, "fp16": 1307.4, "fp8": 2614.9}
 _ROUNDED_MI300 = "torchtitan rounds bf16 to 1300"
-
 CARDS = (
     Card("V100 SXM2", r"(Tesla )?V100-SXM2-(16|32)GB.*", {"fp32": 15.7, "fp16": 125.0}, LEVANTER),
     Card("V100 PCIe", r"(Tesla )?V100-PCIE-(16|32)GB", {"fp32": 14.0, "fp16": 112.0}, LEVANTER),

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from perfgate.core.runs import Values
 
-
 #: A cell of the table of a history.
 Cell: TypeAlias = str | int | float | None
 #: The columns of that table in order, and whether each is text, a whole number or a number.
@@ -46,7 +45,6 @@ COLUMNS: Mapping[str, type[str] | type[int] | type[float]] = {
     "tags": str,
     "level": int,
 }
-
 #: The most runs that are too few for a change: it needs one more.
 _FEW = 4
 #: With fewer runs, no change is found: five before it, and five after it.

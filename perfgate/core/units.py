@@ -70,7 +70,6 @@ for _power, _prefix in enumerate(["", "K", "M", "G", "T", "P"]):
         UNITS[_prefix + _stem] = Unit(_prefix + _stem, _stem, 1000.0**_power)
     for _stem in ("B", "B/s") if _prefix else ():
         UNITS[f"{_prefix}i{_stem}"] = Unit(f"{_prefix}i{_stem}", _stem, 1024.0**_power)
-
 #: The units in which a value of each base unit is printed, smallest first.
 _DISPLAY = {
     "s": ("ns", "µs", "ms", "s"),
@@ -86,7 +85,6 @@ _DISPLAY = {
     "$": ("$",),
     "count": ("count", "thousand", "million", "billion"),
 }
-
 BASE_UNITS = (*_DISPLAY, "1")
 #: A clock is stored in 1/s, as every rate, and printed in these.
 _DISPLAY["Hz"] = ("Hz", "kHz", "MHz", "GHz")

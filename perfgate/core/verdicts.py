@@ -8,9 +8,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from perfgate.core.attribution import Attribution
 from perfgate.core.baseline import KnownNoise, PooledRuns
-from perfgate.core.calculations import Calculation
+from perfgate.core.calculations import Attribution, Calculation
 from perfgate.core.causes import CauseReport
 from perfgate.core.coverage import Coverage
 from perfgate.core.details import FactChange, ReportDetails, WorkDifference

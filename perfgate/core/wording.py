@@ -19,19 +19,15 @@ from typing import TypeAlias
 
 #: Labels by name, or as the pairs of a `Key`.
 Labels: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
-
 #: The name of the file with mappings, beside the rules.
 MAPPING_FILE = "perfgate.yaml"
 #: The end of the name of the file with what the machine did, beside the results: `results.json.machine`.
 MACHINE_FILE = ".machine"
-
 #: ASCII for the signs that perfgate itself writes.
 _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
-
 #: GitHub Actions reads a command at the start of a line, and one with the old syntax anywhere.
 _COMMAND = re.compile(r"^((?:[^\S\n]|\x1b\[[\d;]*m)*):(?=:)", re.MULTILINE)
 _OLD_COMMAND = "##["
-
 _PLAIN_WORD = re.compile(r"[\w@%+=:./-]*(?:\{(?:results|run|item)\}[\w@%+=:./-]*)+", re.ASCII)
 _SHELL_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")
 
@@ -182,11 +178,9 @@ def is_statistic(word: str) -> bool:
 
 #: DeepSpeed v0.10.1 (PR 3996) renamed these.
 _TIMERS = {"fwd": "forward", "bwd": "backward", "bwd_inner": "backward_inner", "bwd_allreduce": "backward_allreduce"}
-
 #: The wait for the next batch: Lightning since 2.0, from 1.6 to 1.9, and before 1.6.
 _NEXT_BATCH = ("[_TrainingEpochLoop].train_dataloader_next", "[TrainingEpochLoop].train_dataloader_next")
 _ACTIONS = (*_NEXT_BATCH, "get_train_batch")
-
 #: torch has the name of the device in its columns.
 _DEVICE = re.compile(r"(.*\.(?:self_)?)(?:cuda|xpu|hpu|mtia|npu|privateuse1)(_time|_memory)", re.DOTALL)
 
@@ -222,7 +216,6 @@ MACHINE_STATE = ("machine.", "clock.")
 COMMAND = "command."
 #: The ends of the names of metrics that a slower machine changes less than it changes the wall time.
 CPU_METRICS = (".cpu_time", ".instructions", ".cycles")
-
 #: The time of a whole run in s, and that up to its first step; perfgate splits the rest (`core.goodput`).
 WHOLE_TIME, START_TIME = "time.total", "time.start"
 #: What it cost to profile some steps for their work: s and bytes.

@@ -66,10 +66,7 @@ def disturbances(
 ) -> list[Disturbance]:
     """Return the conditions of this machine: disturbances first, then harmless ones, unknown ones last.
 
-    Parameters
-    ----------
-    idle : snapshots while nothing of perfgate ran.
-    end : the snapshot after all measurements.
+    `idle`: snapshots while nothing of perfgate ran. `end`: the snapshot after all measurements.
     """
     before, after = idle
     found = [
@@ -241,9 +238,7 @@ _HELD = {1 << 2: "the power cap", 1 << 3: "the hardware", 1 << 5: "heat", 1 << 6
 def examine_cards(nvml: Any = None) -> list[Disturbance]:
     """Return the disturbances of each GPU before anything is measured; empty without GPUs or NVML.
 
-    Parameters
-    ----------
-    nvml : the module `pynvml`, or a stand-in.
+    `nvml`: the module `pynvml`, or a stand-in.
     """
     if nvml is None:
         nvml = load_nvml()

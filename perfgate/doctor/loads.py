@@ -29,9 +29,7 @@ FEWEST = 4
 def floor_of_runs(way: Way, values: Sequence[float], new_runs: int = 1) -> Floor | None:
     """Return the floor of a comparison of `new_runs` with `BASE_RUNS`; None for too few values, or one that is not > 0.
 
-    Parameters
-    ----------
-    values : the statistic of each run of one program, in any unit.
+    `values`: the statistic of each run of one program, in any unit.
     """
     if len(values) < FEWEST or min(values) <= 0:
         return None
@@ -66,9 +64,7 @@ def floors_of(
 def needed_floor(at_worst: float, confidence: float, power: float) -> float:
     """Return the floor with which one new run of an unchanged program passes with this power, as `rules` computes it.
 
-    Parameters
-    ----------
-    at_worst : the relative change that exit 0 must exclude.
+    `at_worst`: the relative change that exit 0 must exclude.
     """
     freedom = BASE_RUNS - 1
     return math.log1p(at_worst) / (t_quantile(freedom, confidence) + t_quantile(freedom, power))
@@ -98,7 +94,6 @@ for line in sys.stdin:
 LOADS = {"loop": "a loop of Python", "memory": "copies of memory"}
 #: The steps of a run, and the most runs of each kind.
 STEPS, _MOST_RUNS = 20, 24
-
 #: Takes steps; returns the wall time and the CPU time of each, in ns.
 TakeSteps = Callable[[int], list[tuple[int, int]]]
 
@@ -144,9 +139,7 @@ def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = 
 
     Every round has each load in each way, so that all ways meet the same neighbours.
 
-    Parameters
-    ----------
-    cpu : the processor for pinned runs; None makes none.
+    `cpu`: the processor for pinned runs; None makes none.
     """
     began, found = clock(), {kind: LoadTimes() for kind in LOADS}
     for number in range(_MOST_RUNS):

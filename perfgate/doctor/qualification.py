@@ -87,11 +87,8 @@ def _disk() -> float:
 class CardProbe:
     """The probe of one card: copies within it, from it and to it, products of matrices, and the clock meanwhile.
 
-    Parameters
-    ----------
-    torch : the module, or a stand-in.
-    nvml : the module `pynvml` after `nvmlInit`, or a stand-in; without it, no clock is read.
-    number : of the card, as torch counts.
+    `torch`: the module, or a stand-in. `nvml`: the module `pynvml` after `nvmlInit`, or a stand-in; without it, no
+    clock is read. `number`: of the card, as torch counts.
     """
 
     def __init__(self, torch: Any, nvml: Any, number: int) -> None:

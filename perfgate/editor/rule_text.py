@@ -28,7 +28,6 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 
 #: Metrics of the stored runs of each suite: their names and base units.
 StoredMetrics = Mapping[str, Mapping[str, str]]
-
 _KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
 _FIELDS = frozenset({"version", "suite", "environment", "pairs", "unread", "defaults", "metrics", "rules"})
 
@@ -59,10 +58,8 @@ def is_rule_file(path: str, text: str) -> bool:
 def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mark]:
     """Return the problems of a rule file, or of a file with mappings.
 
-    Parameters:
-        name: the file, as messages name it.
-        text: its text, which may be half written.
-        stored: the metrics of the stored runs; a rule without any of them gets a warning.
+    `name`: the file, as messages name it. `text`: its text, which may be half written. `stored`: the metrics of the
+    stored runs; a rule without any of them gets a warning.
     """
     files = [(name, text.encode("utf-8", "replace"))]
     lines = text.splitlines()
@@ -117,7 +114,6 @@ def _includes(span: YamlSpan, line: int, column: int) -> bool:
 
 
 OfferKind = Literal["metric", "statistic", "comparator", "unit", "reference", "rank", "word"]
-
 #: Stands for every metric; it must not be a unit or another word of the language.
 _ANY_METRIC = "metric"
 _PARTIAL = re.compile(r"""[^\s(){}<>=,"`']*$""")
@@ -221,10 +217,7 @@ class Offer(Struct, frozen=True):
 def offers(text: str, line: int, column: int, stored: StoredMetrics | None = None) -> list[Offer]:
     """Return what can be written at a place of a rule file, the likeliest first; nothing outside of a sentence.
 
-    Parameters:
-        text: the whole file.
-        line, column: the place.
-        stored: the metrics of the stored runs of each suite.
+    `text`: the whole file. `line`, `column`: the place. `stored`: the metrics of the stored runs of each suite.
     """
     written = written_before(text, line, column)
     if written is None:

@@ -55,8 +55,7 @@ class RuleServer(LanguageServer):
 def make_server(read_stored: Callable[[str], StoredMetrics]) -> RuleServer:
     """Return the server, ready to be started.
 
-    Parameters:
-        read_stored: returns the metrics of the baselines that belong to a rule file, by its path.
+    `read_stored`: returns the metrics of the baselines that belong to a rule file, by its path.
     """
     server = RuleServer(read_stored)
 

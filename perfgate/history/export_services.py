@@ -26,9 +26,7 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
     allows. A run that is there already, by the tag `perfgate.run`, is not written again. Raises ImportError without
     mlflow.
 
-    Parameters
-    ----------
-    target : a folder, `sqlite:///FILE` or the URL of a tracking server.
+    `target`: a folder, `sqlite:///FILE` or the URL of a tracking server.
     """
     try:
         from mlflow import MlflowClient
@@ -111,9 +109,7 @@ def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
     Returns the lines to print. The id of a run is a hash of the suite and the environment, so a later export replaces
     it. Raises ImportError without wandb.
 
-    Parameters
-    ----------
-    target : the folder of an offline run (`wandb sync` uploads it), or `online`, for the server of wandb's login.
+    `target`: the folder of an offline run (`wandb sync` uploads it), or `online`, for the server of wandb's login.
     """
     try:
         import wandb

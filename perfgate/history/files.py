@@ -30,7 +30,6 @@ from perfgate.history.records import (
 )
 
 T = TypeVar("T", int, float)
-
 MONTH_SCHEMA = "perfgate.history-month/1"
 
 
@@ -213,10 +212,7 @@ class HistoryFile(Struct, frozen=True):
 def decode(name: str, data: bytes, wanted: MetricFilter | None = None) -> tuple[HistoryFile | None, list[Problem]]:
     """Read a file of a run or of a month; a damaged, altered or newer one gives a problem that names it, and None.
 
-    Parameters
-    ----------
-    name : the file as messages name it.
-    wanted : True for the metrics to read; None for all of them.
+    `name`: the file as messages name it. `wanted`: True for the metrics to read; None for all of them.
     """
     is_whole = _is_as_written(data)
     try:

@@ -40,10 +40,8 @@ class HostContrast(Struct, frozen=True):
 def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
     """Return the difference of two hosts from neighbouring runs, or None for too few runs or blocks.
 
-    Parameters
-    ----------
-    logs : (n,) the logarithm of a metric in each run of either host, oldest first.
-    is_new : (n,) True for a run of the host whose excess is wanted.
+    `logs`: (n,) the logarithm of a metric in each run of either host, oldest first. `is_new`: (n,) True for a run of
+    the host whose excess is wanted.
     """
     blocks = _blocks(is_new)
     if min(sum(is_new), len(is_new) - sum(is_new)) < FEWEST_RUNS or len(blocks) < FEWEST_BLOCKS:
@@ -79,11 +77,9 @@ def _blocks(is_new: Sequence[bool]) -> list[slice]:
 def without_hosts(logs: FloatArray, hosts: Sequence[str], judged: Collection[str]) -> tuple[FloatArray, int]:
     """Return the logarithms (n,) as if the usual host had measured all of them, and the number of hosts taken out.
 
-    Parameters
-    ----------
-    logs, hosts : (n,) the logarithm of a metric in each run, oldest first, and its host; `""` is unknown.
-    judged : the hosts of the runs that are compared now. Nothing is taken out unless the level of each is known: the
-        difference to a host that the history does not know is part of the doubt.
+    `logs`, `hosts`: (n,) the logarithm of a metric in each run, oldest first, and its host; `""` is unknown. `judged`:
+    the hosts of the runs that are compared now. Nothing is taken out unless the level of each is known: the difference
+    to a host that the history does not know is part of the doubt.
     """
     counts = Counter(host for host in hosts if host)
     usual = min(counts, key=lambda host: (-counts[host], host), default="")
@@ -113,11 +109,8 @@ def host_differences(
 ) -> tuple[HostDifference, ...]:
     """Return the differences of the new hosts from those of the base, in each wanted series that clearly has one.
 
-    Parameters
-    ----------
-    ref : the branch, see `branch_of`; only its runs count.
-    base, new : the hosts of both sides, which have none in common.
-    is_judged : True for a remembered run that is judged now, on either side.
+    `ref`: the branch, see `branch_of`; only its runs count. `base`, `new`: the hosts of both sides, which have none in
+    common. `is_judged`: True for a remembered run that is judged now, on either side.
     """
     branch = branch_of(history.runs, ref)
     if branch is None:

@@ -63,13 +63,11 @@ def noise_between_runs(
 ) -> LearnedNoise | None:
     """Return the noise between the runs of a series; None for fewer than ten runs within levels.
 
-    Parameters
-    ----------
-    values : (n,) one statistic per run, oldest first, in any unit. NaN is a missing run.
-    errors : (n,) the standard error of each value within its run, in the same unit; NaN is unknown.
-    better : "lower", "higher" or "neither".
-
-    None, too, if a value is not positive (a relative noise does not exist), and if all values are equal.
+    Parameters:
+        values: (n,) one statistic per run, oldest first, in any unit. NaN is a missing run.
+        errors: (n,) the standard error of each value within its run, in the same unit; NaN is unknown.
+        better: "lower", "higher" or "neither". None, too, if a value is not positive (a relative noise does not exist),
+            and if all values are equal.
     """
     known = np.isfinite(values)
     values = values[known]
@@ -150,14 +148,13 @@ def learned_priors(
 ) -> tuple[CalibratedPrior, ...]:
     """Return the noise of each wanted series that shows one, from the runs of one branch.
 
-    Parameters
-    ----------
-    ref : the branch, as git knows it; None for the branch of most runs.
-    is_judged : True for a remembered run that is judged now, on either side: it must not say how noisy it is.
-    hosts : the hosts of the runs that are compared; empty if a side does not tell its own. If the history knows the
-        level of each, the differences between hosts are not noise.
-    stored : when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`; None if that is unknown. If the
-        branch has a block of newer runs, a level that wanders has moved on.
+    Parameters:
+        ref: the branch, as git knows it; None for the branch of most runs.
+        is_judged: True for a remembered run that is judged now, on either side: it must not say how noisy it is.
+        hosts: the hosts of the runs that are compared; empty if a side does not tell its own. If the history knows the
+            level of each, the differences between hosts are not noise.
+        stored: when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`; None if that is unknown. If the
+            branch has a block of newer runs, a level that wanders has moved on.
     """
     branch = branch_of(history.runs, ref)
     if branch is None:
@@ -195,12 +192,11 @@ def runs_since(
 ) -> tuple[RememberedRuns, ...]:
     """Return the runs of the branch that are newer than a time and than the last change point of their series.
 
-    Parameters
-    ----------
-    ref : the branch of the baseline, see `branch_of`.
-    time : when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`.
-    is_judged : True for a remembered run that is judged now, on either side.
-    is_measured : returns whether the measured commit is one of a branch; asked at most once.
+    Parameters:
+        ref: the branch of the baseline, see `branch_of`.
+        time: when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`.
+        is_judged: True for a remembered run that is judged now, on either side.
+        is_measured: returns whether the measured commit is one of a branch; asked at most once.
     """
     branch = branch_of(history.runs, ref)
     if not branch:

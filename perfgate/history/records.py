@@ -64,12 +64,11 @@ def values_of(
 ) -> tuple[tuple[HistoryValue, ...], int]:
     """Return the numbers of a run, sorted by name, and how many did not fit.
 
-    Parameters
-    ----------
-    run : the run, with samples or with summaries.
-    rules : their statistics, ranks, warm-up and directions are used for the metrics that they name.
-    metrics : the derived metrics of the rules.
-    better : the direction of metrics, for those that no rule names.
+    Parameters:
+        run: the run, with samples or with summaries.
+        rules: their statistics, ranks, warm-up and directions are used for the metrics that they name.
+        metrics: the derived metrics of the rules.
+        better: the direction of metrics, for those that no rule names.
     """
     wanted: dict[SeriesName, _Wanted] = {}
     judged = JudgedRuns.of((run,), Baseline(), metrics or {})

@@ -137,10 +137,8 @@ def read(
 ) -> StoredHistory:
     """Read the history of an environment; a file that cannot be used is a problem, and its runs are left out.
 
-    Parameters
-    ----------
-    wanted : True for the metrics to read; None for all of them.
-    newest : read at least this many of the newest runs, if there are as many in three months; None for all runs.
+    `wanted`: True for the metrics to read; None for all of them. `newest`: read at least this many of the newest runs,
+    if there are as many in three months; None for all runs.
     """
     files, problems = _files(store, suite, environment, wanted, newest)
     position: dict[str, int] = {}

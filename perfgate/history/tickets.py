@@ -87,10 +87,8 @@ def steps(
 ) -> Iterator[TicketStep]:
     """Yield what is to do, the duplicates first.
 
-    Parameters
-    ----------
-    recent : the ids of the newest runs. An event that began earlier gets no new ticket.
-    suites : the suites that `events` has wholly. A ticket of these alone is closed if its event is not found any more.
+    `recent`: the ids of the newest runs. An event that began earlier gets no new ticket. `suites`: the suites that
+    `events` has wholly. A ticket of these alone is closed if its event is not found any more.
     """
     first: dict[str, Ticket] = {}
     for ticket in sorted(tickets, key=lambda one: one.number):

@@ -54,9 +54,7 @@ def write_months(store: WritableStore, records: Iterable[HistoryRecord]) -> list
 def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
     """Write the runs of each month as one file and remove theirs; returns a line a month, and what is wrong.
 
-    Parameters
-    ----------
-    before : the first month that is left alone, `YYYY-MM`; None for all months.
+    `before`: the first month that is left alone, `YYYY-MM`; None for all months.
     """
     lines: list[str] = []
     paths, problems = listed(store, HISTORY)

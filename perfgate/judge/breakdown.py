@@ -12,7 +12,6 @@ from perfgate.core.details import Part
 
 #: How many kernels and operators are named.
 MOST_MOVERS = 20
-
 _PART = re.compile(r"step\.(?!time$)[a-z_]+")
 _MOVER = re.compile(r"(kernel|op|collective|memcpy|api)\..*|.*\.(self_device_time|self_cpu_time)", re.DOTALL)
 

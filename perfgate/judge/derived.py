@@ -6,24 +6,56 @@ numbers, never by position alone if steps are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.core.wording import show_labels, synonyms
-from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, single_number, statistic_unit
-from perfgate.judge.warmup import WARMUP_METRICS, warmup_series
+from perfgate.judge import measure
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, LargestLoad, Number, Selector, StatisticOf, selectors
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Kind, Steps, Values
 
-SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
+STEPS, TIME = "warmup.steps", "warmup.time"
+#: The metrics that every run with samples has; the label `of` names the metric that warms up.
+WARMUP_METRICS = (STEPS, TIME)
 
+
+class WarmUpCost(Struct, frozen=True):
+    """The warm-up of one run: its steps, and their time in seconds; None for rates."""
+
+    steps: int
+    seconds: float | None
+
+
+def warmup_cost(series: Series, method: measure.Method | None = None) -> WarmUpCost | None:
+    """The warm-up of a series as a rule finds it, by default the rule `auto`; None if it has no times or rates."""
+    better = measure.BETTER_BY_UNIT.get(series.unit)
+    if series.kind != "samples" or series.unit == "B" or better is None:
+        return None
+    dropped = (method or measure.Method("median", better=better)).steady(series).dropped
+    times = 1.0 if series.thinned_from is None else series.thinned_from / max(1, len(series.values))
+    seconds = float(series.values[:dropped].sum()) * times if series.unit == "s" else None
+    return WarmUpCost(round(dropped * times), seconds)
+
+
+def warmup_series(metric: str, series: Iterable[Series]) -> Iterator[Series]:
+    """The warm-up of every series of times or rates as a metric: its steps, or its time in seconds."""
+    for one in series:
+        cost = warmup_cost(one)
+        value = None if cost is None else cost.steps if metric == STEPS else cost.seconds
+        if value is not None:
+            key = Key.of(metric, **{**dict(one.key.labels), "of": one.key.metric})
+            yield Series(key, "1" if metric == STEPS else "s", "value", read_only(np.array([float(value)])))
+
+
+SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
 #: The units of products and ratios: rates times times, and anything by a time.
 _PRODUCTS = {("1/s", "s"): "1", ("B/s", "s"): "B", ("FLOP/s", "s"): "FLOP", ("W", "s"): "J", ("1/J", "J"): "1"}
 _RATIOS = {
@@ -34,7 +66,6 @@ _RATIOS = {
     ("J", "s"): "W",
     ("1", "J"): "1/J",
 }
-
 #: More values of one metric in one step than any job writes.
 _MOST_IN_A_STEP = 1 << 20
 
@@ -163,8 +194,8 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 
 def _statistic_series(series: Series, statistic: str) -> Series:
     """A statistic of a run as a single value; NaN if it does not exist, which no rule passes."""
-    number = number_of_run(series, statistic)
-    unit = statistic_unit(series, statistic)
+    number = measure.number_of_run(series, statistic)
+    unit = measure.statistic_unit(series, statistic)
     return Series(series.key, unit, "value", read_only(np.array([number])), joined=series.joined)
 
 
@@ -174,7 +205,7 @@ def _means(found: SeriesByLabels) -> SeriesByLabels:
 
 
 def _mean_series(series: Series) -> Series:
-    mean = read_only(np.array([number_of_run(series, "mean")]))
+    mean = read_only(np.array([measure.number_of_run(series, "mean")]))
     return Series(series.key, series.unit, "value", mean, joined=series.joined)
 
 
@@ -190,11 +221,11 @@ def _arithmetic(expression: Arithmetic, left: SeriesByLabels, right: SeriesByLab
         right = dict.fromkeys(left, _constant(expression.right.value))
     joined = left.keys() & right.keys()
     if left and right and not joined:
-        raise NotAvailable("the parts of an expression have no labels (such as ranks) in common")
+        raise measure.NotAvailable("the parts of an expression have no labels (such as ranks) in common")
     shared = {Key("", labels).without_members() for labels in joined}
     for labels in sorted(left.keys() ^ right.keys()):
         if Key("", labels).without_members() in shared:
-            raise NotAvailable(f"the series with {show_labels(labels)} lacks a part of an expression")
+            raise measure.NotAvailable(f"the series with {show_labels(labels)} lacks a part of an expression")
     return {labels: _combine(expression.operator, left[labels], right[labels]) for labels in left if labels in right}
 
 
@@ -209,7 +240,7 @@ def _combine(operator: str, left: Series, right: Series) -> Series:
     elif b in (a, "1") or (a, b) in _RATIOS:
         unit = "1" if a == b else _RATIOS.get((a, b), a)
     if unit is None:
-        raise NotAvailable(f"{left.key.metric} in {a} {operator} {right.key.metric} in {b} has no known unit")
+        raise measure.NotAvailable(f"{left.key.metric} in {a} {operator} {right.key.metric} in {b} has no known unit")
     x, y, steps, share = _joined(left, right)
     with np.errstate(all="ignore"):  # a division by zero gives infinity, which no rule passes
         values = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operator](x, y)
@@ -235,12 +266,12 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
     if len(a) == len(b):
         return a, b, right.steps if left.steps is None else left.steps, 1.0
     lengths = f"{left.key} has {len(a)} values and {right.key} {len(b)}"
-    raise NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
+    raise measure.NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
 
 
 def _mean(series: Series) -> float:
     """The number that represents an aggregate, or stored samples with only a summary."""
-    return single_number(series, "mean" if series.summary is not None else default_statistic(series))
+    return measure.single_number(series, "mean" if series.summary is not None else measure.default_statistic(series))
 
 
 def _unique_steps(steps: Steps) -> Steps:

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 POINTS = {"judged": 240, "other": 80}
 #: How many ranks of a new run are drawn beside the one that represents it.
 OTHER_RANKS = 7
-
 #: The most values of a report: about 16 bytes of JSON for a value with its step, 400 for a run without values.
 MOST_VALUES = 220_000
 _RUN_COSTS = 20
-
 #: Statistics that are not a position among the values, so that quantiles do not describe them.
 _NO_PLACE = ("count", "total", "stddev", "cv")
 #: Units of times and of rates, in which a step can stall.

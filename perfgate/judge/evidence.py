@@ -13,22 +13,12 @@ from msgspec.structs import replace
 from perfgate.core import Better, CalibratedPrior, HostDifference, NextStep, RememberedRuns, Series
 from perfgate.core.units import format_number, printed_base
 from perfgate.core.wording import series_name
+from perfgate.judge import measure
 from perfgate.judge.case import Case
-from perfgate.judge.derived import RunView
-from perfgate.judge.measure import (
-    BETTER_BY_UNIT,
-    Member,
-    Members,
-    Method,
-    NotAvailable,
-    choose,
-    default_statistic,
-    statistic_unit,
-)
+from perfgate.judge.derived import WARMUP_METRICS, RunView
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import MeasuredSide, NotJudged
 from perfgate.judge.subjects import JudgedRuns, Subject
-from perfgate.judge.warmup import WARMUP_METRICS
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
@@ -37,7 +27,6 @@ from perfgate.words.steps import error_step
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")
-
 KnownOfSeries = TypeVar("KnownOfSeries", HostDifference, RememberedRuns)
 
 
@@ -75,9 +64,9 @@ class Evidence(Struct, frozen=True, dict=True):
     case: Case
     runs: JudgedRuns
     #: The members (ranks, devices) of each run; with `on each rank`, `member` alone.
-    new: tuple[Members, ...]
-    base: tuple[Members, ...]
-    member: Member = ()
+    new: tuple[measure.Members, ...]
+    base: tuple[measure.Members, ...]
+    member: measure.Member = ()
 
     @classmethod
     def of(cls, rule: Rule, clause: Clause, subject: Subject, case: Case, runs: JudgedRuns) -> Evidence:
@@ -113,7 +102,7 @@ class Evidence(Struct, frozen=True, dict=True):
             return found
         try:
             sides = [self.measured(side).measures for side in (self.base, self.new) if all(side)]
-        except NotAvailable:  # the verdict says why
+        except measure.NotAvailable:  # the verdict says why
             return found
         return None if runs_contradict(sides, (found.s0, found.d0)) else found
 
@@ -135,9 +124,9 @@ class Evidence(Struct, frozen=True, dict=True):
         return next(series for run in (*self.new, *self.base) for series in run.values())
 
     @cached_property
-    def method(self) -> Method:
+    def method(self) -> measure.Method:
         """The method that measures each run: statistic, warm-up and direction. Raises CannotJudge."""
-        statistic = self.rule.sentence.statistic or default_statistic(self.series)
+        statistic = self.rule.sentence.statistic or measure.default_statistic(self.series)
         asks = self.clause.asks
         better: Better = "lower"
         if isinstance(asks, LimitClause):
@@ -145,7 +134,7 @@ class Evidence(Struct, frozen=True, dict=True):
         elif isinstance(asks, ChangeClause):
             is_load = isinstance(self.subject.expression, LargestLoad)
             own = self.rule.better or ("higher" if is_load else None)
-            known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), own)
+            known = direction(self.subject.key.metric, measure.statistic_unit(self.series, statistic), own)
             better = known or ("lower" if asks.side == "both" else "neither")
             if asks.side in ("upper", "lower"):
                 better = "lower" if asks.side == "upper" else "higher"
@@ -153,7 +142,7 @@ class Evidence(Struct, frozen=True, dict=True):
                     text, key = self.clause.text, self.subject.key
                     message = f"`{text}` bounds the improving side of {key}: {known} is better"
                     raise CannotJudge("improving-side", message, "write `within 5% of baseline`, or set `better:`")
-        return Method(statistic, self.rule.settings.warmup, better, self.runs.cache)
+        return measure.Method(statistic, self.rule.settings.warmup, better, self.runs.cache)
 
     @property
     def shown_statistic(self) -> str | None:
@@ -164,7 +153,7 @@ class Evidence(Struct, frozen=True, dict=True):
     @property
     def unit(self) -> str:
         """The base unit of the statistic."""
-        return statistic_unit(self.series, self.method.statistic)
+        return measure.statistic_unit(self.series, self.method.statistic)
 
     @property
     def shown_unit(self) -> str | None:
@@ -176,9 +165,9 @@ class Evidence(Struct, frozen=True, dict=True):
         is_share = self.unit == "1" and direction(self.subject.key.metric, "1", None) == "higher"
         return "%" if symbol == "pp" or (symbol is None and is_share) else symbol
 
-    def measured(self, runs: Sequence[Members], views: Sequence[RunView] = ()) -> MeasuredSide:
+    def measured(self, runs: Sequence[measure.Members], views: Sequence[RunView] = ()) -> MeasuredSide:
         """These runs, each represented by one rank; `views` are the same runs whole. Raises NotAvailable."""
-        chosen = [choose(members, self.rank, self.method) for members in runs]
+        chosen = [measure.choose(members, self.rank, self.method) for members in runs]
         return MeasuredSide(
             views=tuple(views),
             members=tuple(member for member, _ in chosen),
@@ -186,7 +175,7 @@ class Evidence(Struct, frozen=True, dict=True):
             measures=tuple(self.method.measure(series) for _, series in chosen),
         )
 
-    def shown_member(self, side: MeasuredSide) -> Member:
+    def shown_member(self, side: MeasuredSide) -> measure.Member:
         """The rank that the verdict names: the one that represents the worst run."""
         if not any(side.members):
             return ()
@@ -195,7 +184,7 @@ class Evidence(Struct, frozen=True, dict=True):
         worst = next((i for i, value in enumerate(values) if math.isnan(value)), values.index(max(values)))
         return side.members[worst]
 
-    def name(self, member: Member, statistic: str | None = None) -> str:
+    def name(self, member: measure.Member, statistic: str | None = None) -> str:
         """The name of the judged series: `forward p95 on rank 3`."""
         return series_name(self.subject.key.metric, self.subject.key.labels, statistic, member)
 
@@ -228,4 +217,4 @@ def direction(metric: str, unit: str, override: Better | None) -> Better | None:
         return "higher"
     if metric in WARMUP_METRICS:
         return "lower"
-    return BETTER_BY_UNIT.get(unit)
+    return measure.BETTER_BY_UNIT.get(unit)

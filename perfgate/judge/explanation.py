@@ -33,7 +33,6 @@ _LEAST_SHARE = 0.01
 _ADDITIVE = ("s", "B", "FLOP")
 #: Statistics of all values, so that those of the parts nearly add up to that of the whole.
 _OF_ALL_VALUES = ("median", "mean", "trimmed_mean", "total")
-
 #: The inner timers of a timer, by their printed names.
 _FAMILIES = {
     "forward_backward": ("forward", "backward"),

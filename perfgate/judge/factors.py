@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import Report, Verdict
-from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect, Mixed
+from perfgate.core.calculations import MIXED, Attribution, Changed, FactorEffect, Mixed
 from perfgate.core.verdicts import verdict_ids
 from perfgate.stats.two_factors import LogEffect, TwoFactors, two_factors
 
@@ -21,11 +21,8 @@ _LEAST_SHARE = 0.5
 def with_attributions(report: Report, mixed: Mapping[Mixed, Report], most: int) -> Report:
     """Return the report with the effects of code and environment beside each comparison with the base.
 
-    Parameters
-    ----------
-    report : the judged pairs of old and new.
-    mixed : the judged pairs of the same bases with `new-code` and `new-environment`; one that does not run is missing.
-    most : the planned number of repetitions.
+    `report`: the judged pairs of old and new. `mixed`: the judged pairs of the same bases with `new-code` and
+    `new-environment`; one that does not run is missing. `most`: the planned number of repetitions.
     """
     known = {cell: dict(zip(verdict_ids(one.verdicts), one.verdicts, strict=True)) for cell, one in mixed.items()}
     found = []
@@ -43,10 +40,8 @@ def _values(verdict: Verdict, side: str) -> list[float | None]:
 def attribution(verdict: Verdict, values: Mapping[str, Sequence[float | None]], most: int) -> Attribution | None:
     """Return the effects of both factors; None without a judged change, or for too few values.
 
-    Parameters
-    ----------
-    values : the values of the metric, by cell (of `CELLS` in `stats.two_factors`) and repetition.
-    most : the planned number of repetitions.
+    `values`: the values of the metric, by cell (of `CELLS` in `stats.two_factors`) and repetition. `most`: the planned
+    number of repetitions.
     """
     logs = {cell: [math.log(one) for one in row if one is not None and one > 0] for cell, row in values.items()}
     lengths = {*map(len, values.values()), *map(len, logs.values())}

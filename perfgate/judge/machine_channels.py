@@ -20,7 +20,6 @@ from perfgate.core.wording import ELAPSED
 from perfgate.stats.steady import kept_for_drawing
 
 FloatArray = npt.NDArray[np.float64]
-
 #: The most points of a channel, and the most runs of a side: the newest.
 MOST_POINTS, MOST_RUNS = 300, 3
 #: Clocks and power that differ by this share have moved, temperatures that differ by these degrees, and lost time that
@@ -60,9 +59,7 @@ class _Candidate(Struct, frozen=True):
 def machine_channels(base: Sequence[Run], new: Sequence[Run], lost_time: float = _LOST) -> tuple[MachineChannel, ...]:
     """Return the channels of the machine that moved, of each metric the device that moved most.
 
-    Parameters
-    ----------
-    lost_time : the smallest share of lost time that a rule doubts.
+    `lost_time`: the smallest share of lost time that a rule doubts.
     """
     least = min(lost_time, _LOST)
     groups: dict[str, list[_Candidate]] = {}

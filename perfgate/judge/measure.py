@@ -21,7 +21,6 @@ from perfgate.stats.steady import SteadyRun, WarmUpRule, steady_run
 #: A rank, or a device of a rank: the labels that distinguish the members of a metric.
 Member: TypeAlias = tuple[tuple[str, str], ...]
 Members: TypeAlias = Mapping[Member, Series]
-
 #: The better direction of a metric, if its unit says it.
 BETTER_BY_UNIT: dict[str, Better] = {
     **dict.fromkeys(("s", "B", "J", "W", "$", "count"), "lower"),

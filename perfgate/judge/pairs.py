@@ -22,7 +22,6 @@ from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import RunValues
 
 Pairing: TypeAlias = Literal["one-process", "in-turn", "whole-runs"]
-
 #: The priors (s0, d0) of a pair's log ratio beyond the noise inside its runs, with two prior degrees of freedom. One
 #: process: 12 pairs of one training loop showed no more noise. Two processes: 2.2 and 2.5 % on two shared machines.
 #: Whole runs: assumed to be the same.

@@ -20,7 +20,7 @@ from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.largest_load import LOAD, MEASURED
 from perfgate.judge.question import MeasuredSide
-from perfgate.judge.subjects import Subject, members_by_key
+from perfgate.judge.subjects import members_by_key
 from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, Number, StatisticOf
 from perfgate.words.steps import complete_base, find_calls, make_baseline, sources_of
 
@@ -49,11 +49,10 @@ def check_presence(evidence: Evidence) -> None:
             refuse_unread(view, is_alone=not evidence.runs.names)
             if not stored and (unlike := unlike_run(evidence, view)):
                 raise unlike
-            where = f"{'the baseline has' if stored else 'other runs have'} it{_renamed(subject, view)}"
-            why, step = evidence.runs.why_absent(subject.key.metric) or (
-                where,
-                _step_of_absent(subject.key.metric, view),
-            )
+            near = _nearest(subject.key.metric, (view,), subject.base_views)
+            where = f"{'the baseline has' if stored else 'other runs have'} it{near}"
+            otherwise = where, _step_of_absent(subject.key.metric, view)
+            why, step = evidence.runs.why_absent(subject.key.metric) or otherwise
             raise CannotJudge("metric-absent", f"{view.run.name} has no metric {subject.key}; {why}", step)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if gone := sorted((stored | seen) - members.keys()):
@@ -169,10 +168,6 @@ def check_base(evidence: Evidence, asks: ChangeClause) -> None:
     step = case.baseline.next_step if case.baseline.next_step.text else make_baseline(case.accept)
     message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
     raise CannotJudge("no-baseline", message, step, new)
-
-
-def _renamed(subject: Subject, view: RunView) -> str:
-    return _nearest(subject.key.metric, (view,), subject.base_views)
 
 
 def _nearest(metric: str, views: Sequence[RunView], others: Sequence[RunView]) -> str:

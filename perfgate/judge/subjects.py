@@ -13,9 +13,8 @@ from msgspec import Struct, field
 from perfgate.core import Baseline, Key, Problem, Run, Series
 from perfgate.core.conditions import CONDITIONS, by_load, nearest_conditions, other_conditions
 from perfgate.core.wording import is_machine_metric, synonyms
-from perfgate.judge.derived import RunView, component_names, read_by
+from perfgate.judge.derived import WARMUP_METRICS, RunView, component_names, read_by
 from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
-from perfgate.judge.warmup import WARMUP_METRICS
 from perfgate.rules.ruleset import DerivedMetric, Ruleset
 from perfgate.rules.syntax.sentence import Expression, Selector, Sentence, selectors
 

@@ -14,7 +14,6 @@ from perfgate.judge.measure import NotAvailable, default_statistic, number_of_ru
 
 #: The largest number of curves in a report, and the smallest number of loads of a sweep.
 MOST_CURVES, FEWEST_LOADS = 12, 3
-
 #: The values of a metric by its labels, one for each run and rank.
 _Values = Mapping[Labels, Sequence[float]]
 

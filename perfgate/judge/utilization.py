@@ -55,9 +55,7 @@ def with_utilization(runs: Sequence[Run], model: TrainedModel, facts: Mapping[st
     A run that lacks what is needed has neither, and a problem that says why: the peak or the number of GPUs is unknown,
     the run has no time of steps and no rate, or the share is above 1, which only a mistake explains.
 
-    Parameters
-    ----------
-    facts: those of the check, `--env` included: `gpu`, `world_size`, `gpu_count`.
+    `facts`: those of the check, `--env` included: `gpu`, `world_size`, `gpu_count`.
     """
     return tuple(_of_run(run, model, facts) for run in runs)
 

@@ -41,10 +41,8 @@ def verdict_of(
 ) -> Verdict:
     """The verdict of an answer.
 
-    Parameters
-    ----------
-    left_out: the metrics of a glob whose unit does not fit the quantity.
-    worst: the largest worsening of the metric in all verdicts, which an allowance has to allow.
+    `left_out`: the metrics of a glob whose unit does not fit the quantity. `worst`: the largest worsening of the metric
+    in all verdicts, which an allowance has to allow.
     """
     verdict = _numbers(evidence, question, found)
     message, next_step, added = verdict.message, verdict.next_step, list(verdict.notes)
@@ -100,7 +98,8 @@ def _verdict(
     evidence: Evidence, found: Result, message: str, next_step: NextStep, added: Sequence[str] = ()
 ) -> Verdict:
     """Return a verdict with the fields that all answers have in common."""
-    rule, asks = evidence.rule, evidence.clause.asks
+    rule, asks, said = evidence.rule, evidence.clause.asks, found.of_numbers
+    comparisons = found.comparisons
     return Verdict(
         rule=rule.name,
         metric=evidence.subject.key.metric,
@@ -123,14 +122,8 @@ def _verdict(
         why=rule.why,
         owner=rule.settings.owner,
         quarantine=found.quarantine,
-        calculation=_calculation(found),
+        calculation=Calculation(comparisons, said.outcome, said.reason, said.suspect) if comparisons else None,
     )
-
-
-def _calculation(found: Result) -> Calculation | None:
-    """The arithmetic of an answer; None without noise."""
-    said = found.of_numbers
-    return Calculation(found.comparisons, said.outcome, said.reason, said.suspect) if found.comparisons else None
 
 
 def _not_judged(evidence: Evidence, found: NotJudged) -> Verdict:

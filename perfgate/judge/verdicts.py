@@ -34,7 +34,6 @@ from perfgate.words.steps import complete_base, error_step
 if TYPE_CHECKING:
     from perfgate.core.details import VerdictDetails
 
-
 _GIVE_MODEL = "give the rule file a `model` with parameters, tokens_per_step and dtype: perfgate computes it from these"
 _GIVE_TIMES = (
     "give a log of torchtitan or of Megatron-LM with dates, or measure with `perfgate.Recorder(goodput=True)` or a "

@@ -26,7 +26,6 @@ _LINKS, _LINK_ERRORS = 18, 4
 _MOST_POWER = 5e6
 #: A counter that takes more CPU time to ask than this is asked once a second, in s. Waiting costs nothing.
 _LONG = 2e-4
-
 Ask = Callable[[], float]
 
 
@@ -142,9 +141,7 @@ def load_nvml() -> Any:
 def nvml_sensors(nvml: Any = None) -> tuple[list[NvmlDevice], str | None]:
     """Return the sensors of every GPU, and why there are none although the machine may have one.
 
-    Parameters
-    ----------
-    nvml : the module `pynvml`, or a stand-in.
+    `nvml`: the module `pynvml`, or a stand-in.
     """
     nvml = load_nvml() if nvml is None else nvml
     if nvml is None:
@@ -237,9 +234,7 @@ class AmdDevice:
 def amd_sensors(smi: Any = None) -> tuple[list[AmdDevice], str | None]:
     """Return the sensors of every GPU, and why there are none although the machine may have one.
 
-    Parameters
-    ----------
-    smi : the module `amdsmi`, or a stand-in.
+    `smi`: the module `amdsmi`, or a stand-in.
     """
     if smi is None:
         try:

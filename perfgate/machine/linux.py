@@ -21,7 +21,6 @@ _FEW_BYTES, _MOST_BYTES = 1 << 12, 1 << 20
 _LONGEST_NUMBER = 40
 #: A file that takes more CPU time than this is read once a second: /proc/stat of many processors does, in s.
 _LONG_READ = 3e-4
-
 Readings = Mapping[str, float]
 
 
@@ -127,10 +126,8 @@ class KernelFile:
 def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[KernelFile]:
     """Return the sensors of this machine that can be read; none on another system.
 
-    Parameters
-    ----------
-    root : the folder that has /proc and /sys; another one in tests.
-    pid : the process whose control group counts; the default is this process.
+    `root`: the folder that has /proc and /sys; another one in tests. `pid`: the process whose control group counts; the
+    default is this process.
     """
     processors = os.cpu_count() or 1
     ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100

@@ -18,18 +18,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Report
-from perfgate.core.attribution import MIXED
+from perfgate.core.calculations import MIXED
 from perfgate.judge.pairs import Pairing
+from perfgate.measuring import paired_run
 from perfgate.measuring.lockstep import listening
-from perfgate.measuring.paired_run import (
-    NoTurns,
-    PairRequest,
-    SideFailed,
-    read_sides,
-    steps_by_turns,
-    whole_runs,
-    write_pair,
-)
 from perfgate.measuring.programs import ProgramSide
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
@@ -59,7 +51,7 @@ def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
 
 
 def run_attributed(
-    options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell
+    options: MeasuringOptions, pairs: paired_run.PairRequest, judge_runs: JudgeRuns, tell: Tell
 ) -> tuple[Report, Mapping[str, str]]:
     """Repeat until every verdict is final, and its effects are clear; return the report, and why what does not run.
 
@@ -93,7 +85,7 @@ class _RepetitionMaker(Struct):
     """Makes repetitions. A program that took no turns once is not asked again."""
 
     options: MeasuringOptions
-    pairs: PairRequest
+    pairs: paired_run.PairRequest
     folder: Path
     sides: dict[str, ProgramSide]
     listener: socket
@@ -110,16 +102,16 @@ class _RepetitionMaker(Struct):
             self.tell("--results: both environments run the code in one folder, so whole runs alternate")
         while True:
             try:
-                runs = read_sides(self._found(number), self.pairs.format, self.pairs.mappings)
+                runs = paired_run.read_sides(self._found(number), self.pairs.format, self.pairs.mappings)
                 break
-            except SideFailed as error:
+            except paired_run.SideFailed as error:
                 if number > 1 or error.side not in MIXED:
                     raise
                 self._leave_out(error)
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
         for cell in (name for name in runs if name != "base"):
             path = self.folder / f"{_PAIR if cell == 'new' else cell}-{number:03d}.json"
-            for line in write_pair(path, {"base": runs["base"], "new": runs[cell]}, number, pairing):
+            for line in paired_run.write_pair(path, {"base": runs["base"], "new": runs[cell]}, number, pairing):
                 self.tell(line)
         self.made.append(self.folder / f"{_PAIR}-{number:03d}.json")
         return self.made
@@ -130,15 +122,15 @@ class _RepetitionMaker(Struct):
         if self.by_turns:
             times = self.pairs.hook_timeout, self.options.timeout
             try:
-                return steps_by_turns(self.listener, top, self.sides, number, self.options.results, times)
-            except NoTurns as why:
+                return paired_run.steps_by_turns(self.listener, top, self.sides, number, self.options.results, times)
+            except paired_run.NoTurns as why:
                 self.by_turns = False
                 self.tell(f"{why}; whole runs alternate instead")
         order = [name for name in ORDERS[(number - 1) % len(ORDERS)] if name in self.sides]
         whole = top.with_name(f"{top.name}-whole")
-        return whole_runs(whole, {name: self.sides[name] for name in order}, number, self.options, self.tell)
+        return paired_run.whole_runs(whole, {name: self.sides[name] for name in order}, number, self.options, self.tell)
 
-    def _leave_out(self, error: SideFailed) -> None:
+    def _leave_out(self, error: paired_run.SideFailed) -> None:
         """Go on without a combination, and keep what it wrote."""
         del self.sides[error.side]
         self.failed[error.side] = error.why.removeprefix("the command ")

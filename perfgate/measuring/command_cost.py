@@ -35,10 +35,8 @@ Note = Callable[[str, float, str], None]
 def command_cost(note: Note, opened: OpenCounter | None = None) -> Iterator[None]:
     """Note the cost of the commands that a block starts in this thread and waits for; nothing if the block raises.
 
-    Parameters
-    ----------
-    note : gets `command.time` and `command.cpu_time` in s, and `command.instructions` and `command.cycles`.
-    opened : opens a counter; another one in tests.
+    `note`: gets `command.time` and `command.cpu_time` in s, and `command.instructions` and `command.cycles`. `opened`:
+    opens a counter; another one in tests.
     """
     counters = None
     with suppress(NotCounted):
@@ -82,10 +80,8 @@ def sampled_into(scratch: Path, results: Sequence[Path]) -> Iterator[None]:
     Unless the command wrote exactly one result, no file is kept, because its run would be unknown. A file of the
     machine that the command itself wrote stays, such as that of a Recorder on another host.
 
-    Parameters
-    ----------
-    scratch : a path for the file meanwhile.
-    results : the files and folders that the command wrote; the block fills it.
+    `scratch`: a path for the file meanwhile. `results`: the files and folders that the command wrote; the block fills
+    it.
     """
     began = time.time()
     with sampled(scratch) as note, command_cost(note):

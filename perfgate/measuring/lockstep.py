@@ -51,12 +51,11 @@ def play(
 
     Returns whether all sides took turns, and what went wrong, in words. A fault ends the watch, not the programs.
 
-    Parameters
-    ----------
-    programs : the program of each side, in the order of their turns.
-    hook_s : how long to wait for the first messages of all programs, in seconds.
-    silence_s : how long to wait for any message, in seconds.
-    most_steps : how many steps each side takes by turns before all are told to end; None for all.
+    Parameters:
+        programs: the program of each side, in the order of their turns.
+        hook_s: how long to wait for the first messages of all programs, in seconds.
+        silence_s: how long to wait for any message, in seconds.
+        most_steps: how many steps each side takes by turns before all are told to end; None for all.
     """
     sides = {name: _SideState(name, program) for name, program in programs.items()}
     fault, looked = None, time.monotonic()

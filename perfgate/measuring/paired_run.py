@@ -210,15 +210,14 @@ def steps_by_turns(
 ) -> dict[str, Path]:
     """Run all sides at once, by turns; return the results of each. Raises NoTurns and RunFailed.
 
-    Parameters
-    ----------
-    top : the new folder of the pair.
-    number : the number of the pair, which says who goes first.
-    globs : the files that the programs write.
-    times : how long they have for their first step, and for any step, in seconds.
-    most_steps : the number of steps by turns after which the programs are ended; None for all.
-    base_first : whether base goes first in even steps; None lets the number say so.
-    note_start : gets the time of the start of both, in seconds.
+    Parameters:
+        top: the new folder of the pair.
+        number: the number of the pair, which says who goes first.
+        globs: the files that the programs write.
+        times: how long they have for their first step, and for any step, in seconds.
+        most_steps: the number of steps by turns after which the programs are ended; None for all.
+        base_first: whether base goes first in even steps; None lets the number say so.
+        note_start: gets the time of the start of both, in seconds.
     """
     base_first = base_goes_first(str(number)) if base_first is None else base_first
     with ExitStack() as stack:

@@ -31,7 +31,6 @@ _MARK = "PERFGATE_PROCESS"
 _GONE = (ProcessLookupError, PermissionError)
 #: Errors of allocators: torch on CUDA, ROCm and the host; cuBLAS and cuDNN; NumPy and Python; malloc.
 _NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED|MemoryError|Cannot allocate memory|Unable to allocate", re.I)
-
 #: A variable of random length. Where a process keeps its data depends on the lengths of its environment and its paths,
 #: which differ between a worktree and the working tree. This can make the same program some percent slower, by the
 #: same amount in every pair (Mytkowicz et al., "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009).
@@ -264,11 +263,8 @@ def _marked(mark: str) -> Iterator[int]:
 def build(path: Path, side: ProgramSide, timeout: float) -> None:
     """Run the build command of a side; its log is beside `path`. Raises RunFailed, and Stopped after a signal.
 
-    Parameters
-    ----------
-    path : a new folder, for the files of the build.
-    side : the words of the command, and where it runs.
-    timeout : its longest time in seconds.
+    `path`: a new folder, for the files of the build. `side`: the words of the command, and where it runs. `timeout`:
+    its longest time in seconds.
     """
     try:
         with new_run(path, side, 0) as run:

@@ -30,7 +30,6 @@ _FEWEST_STEPS = 8
 _LONGER = 2.0
 #: The order of the processes follows from this and the number of the pair.
 _SEED = 1
-
 #: Makes the processes of one place: its number, whether base goes first, and the turns of each; returns their files.
 MakeProcesses = Callable[[int, bool, int], Mapping[str, Path]]
 
@@ -53,11 +52,8 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
 
     A program can be ended early if it records samples of steps and nothing else: single values come at its end.
 
-    Parameters
-    ----------
-    runs : what both sides of the first pair wrote.
-    start, seconds : how long its start and the whole pair took.
-    most : the most processes a side.
+    `runs`: what both sides of the first pair wrote. `start`, `seconds`: how long its start and the whole pair took.
+    `most`: the most processes a side.
     """
     times = [_step_times(run) for run in runs]
     if not all(map(_is_of_steps, runs)) or not all(len(one) for one in times):

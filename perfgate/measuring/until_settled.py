@@ -110,11 +110,8 @@ def run_again_if_suspect(
     The results stay where the command writes them, and its output is shown. Each file or folder that matches a glob is
     one run. Before the next run they move into the folder of the runs, so that nothing old counts as new.
 
-    Parameters
-    ----------
-    options : `most_runs` counts the first run, too.
-    words : the command. PERFGATE_RUN is the number of the run.
-    measured : the results of the first run, if it was made already.
+    `options`: `most_runs` counts the first run, too. `words`: the command. PERFGATE_RUN is the number of the run.
+    `measured`: the results of the first run, if it was made already.
     """
     from perfgate.measuring.command_cost import move_results, sampled_into
     from perfgate.measuring.pinning import pinned
@@ -158,10 +155,7 @@ def until_settled(
 ) -> Report:
     """Measure and judge until every verdict is final, or runs or time are used up. A failed run is exit 3.
 
-    Parameters
-    ----------
-    measure : makes one `noun`, a run or a pair.
-    judge_runs : judges all of them so far.
+    `measure`: makes one `noun`, a run or a pair. `judge_runs`: judges all of them so far.
     """
     began, longest = time.monotonic(), 0.0
     report, fault = None, None
@@ -251,8 +245,6 @@ _OWN = re.compile(
 )
 _IGNORE = ".gitignore"
 _EARLIER = re.compile(r"earlier-(\d{3,})")
-
-
 #: The folders that this process runs in, by their real path, each with its open descriptor, which has the lock.
 _CLAIMED: dict[str, int] = {}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from perfgate.core import Problem
 from perfgate.core.history_events import EventChange, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
@@ -76,19 +78,14 @@ def _run(run: HistoryRun) -> dict[str, Any]:
 
 
 def _change(one: EventChange) -> dict[str, Any]:
-    key = one.name.key
+    fields = asdict(one)
+    name = fields.pop("name")
     return {
         "suite": one.suite,
         "environment": one.environment,
-        "metric": key.metric,
-        "labels": in_order(dict(key.labels)),
-        "statistic": one.name.statistic,
-        "rank": one.name.rank,
-        "unit": one.unit,
-        "before": one.before,
-        "after": one.after,
-        "change": one.change,
-        "low": one.low,
-        "high": one.high,
-        "worse": one.worse,
+        "metric": name.key.metric,
+        "labels": in_order(dict(name.key.labels)),
+        "statistic": name.statistic,
+        "rank": name.rank,
+        **fields,
     }

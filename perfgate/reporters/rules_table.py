@@ -15,7 +15,6 @@ from perfgate.words.numbers import measured, value_text, what
 
 #: A rule with the metric, its labels and the clause.
 Clause = tuple[str, str, str]
-
 #: For each state of a proof, in the order of the summary: its sign, its words, and its colour.
 _STATES = {
     "unable": ("✗ ", "cannot fail", "bold red"),

@@ -15,7 +15,6 @@ from perfgate.core.wording import plural, without_commands
 from perfgate.reporters.markdown import fenced, mentions
 from perfgate.reporters.untrusted_comment import bare_text, text
 from perfgate.words import event_words
-from perfgate.words import ticket as words
 
 #: A ticket lists so many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
 _METRICS, _LONGEST, _LONGEST_TITLE = 20, 50_000, 250
@@ -28,7 +27,7 @@ def issue(event: HistoryEvent, page: str, line: CommitLine | None = None) -> dic
     body = ""
     for one in _lines(event, page, line):
         body += f"{one}\n" if len(body) + len(one) < _LONGEST else ""
-    body += f"{mentions(event.owners)}\n<sub>{words.FOOT}</sub>\n"
+    body += f"{mentions(event.owners)}\n<sub>{event_words.FOOT}</sub>\n"
     title = without_commands(bare_text(event_words.headline(event)))
     return {"title": title[:_LONGEST_TITLE], "body": without_commands(body)}
 
@@ -62,5 +61,5 @@ def _lines(event: HistoryEvent, page: str, line: CommitLine | None) -> Iterator[
     if good != bad and _COMMIT.fullmatch(good) and _COMMIT.fullmatch(bad):
         yield f"- [the difference]({page}/compare/{good}...{bad})"
     if event.state == "open":
-        step, command = words.next_step(event)
+        step, command = event_words.next_step(event)
         yield f"\n**Next:** {text(step)}" + (f"\n\n{fenced([command])}" if command else "")

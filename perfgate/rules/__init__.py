@@ -3,5 +3,5 @@
 `load` reads strict YAML, `validate` checks it against `rules.schema.json`, `syntax.grammar` (on `syntax.cursor`)
 parses each sentence into the types of `syntax.sentence`, and `ruleset` has the result. `explain` puts a rule into
 words, `difference` compares two rulesets, and `write` writes rules as YAML. `repair` proposes a sentence for a wrong
-one, and finds metrics that no stored run has. `syntax.pattern` is the grammar as a regular expression.
+one, and finds metrics that no stored run has.
 """

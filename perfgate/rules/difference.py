@@ -14,7 +14,6 @@ from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 
 #: One difference between two rules: its effect, and words for it.
 Detail = tuple[ChangeKind, str]
-
 _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
 _PAIRS = ("refuse", None, "accept")
 _UNREAD = ("error", "warn", "ignore")

@@ -210,7 +210,6 @@ class _FileLoader(Struct):
         self.problems.append(problem_at(self.document, message, path, start, end))
 
     # --- derived metrics -----------------------------------------------------------------------------------------
-
     def load_metrics(self, metrics: Mapping[str, Any]) -> None:
         for name, text in metrics.items():
             path: Path = ("metrics", name)
@@ -253,7 +252,6 @@ class _FileLoader(Struct):
             return
 
     # --- rules ---------------------------------------------------------------------------------------------------
-
     def load_rule(self, item: Mapping[str, Any], path: Path, sentence_path: Path, base: Settings) -> None:
         text, sentence = item.get("assert"), None
         if isinstance(text, str) and 0 < len(text) <= MAX_LENGTH:  # otherwise the schema reports it

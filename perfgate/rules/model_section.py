@@ -64,7 +64,6 @@ class TrainedModel(Struct, frozen=True):
 
 
 _SIZES = ("layers", "heads", "head_dim", "sequence_length")
-
 #: Reports a mistake at a path of the file.
 Fail = Callable[[str, Path], None]
 

@@ -74,9 +74,7 @@ _BOUND_FIELDS = {
 def repaired(text: str, metrics: Collection[str] = ()) -> str | None:
     """Return a valid sentence that the author of a wrong one probably meant, or None.
 
-    Parameters:
-        text: a sentence that does not parse.
-        metrics: the names of the stored metrics, if they are known.
+    `text`: a sentence that does not parse. `metrics`: the names of the stored metrics, if they are known.
     """
     words = _split(text)
     if words[:2] == ["no", "more"]:  # a count with a limit of its own, or a misspelt sentence about all work
@@ -105,9 +103,7 @@ def _spelt(word: str) -> str:
 def sentence_of_mapping(mapping: Mapping[str, object], known: Collection[str]) -> str | None:
     """Return the sentence for a rule in the form of another tool, such as `{metric: forward, max: 50 ms}`; or None.
 
-    Parameters:
-        mapping: the rule, without `assert`.
-        known: the fields of a rule, which say nothing about the sentence.
+    `mapping`: the rule, without `assert`. `known`: the fields of a rule, which say nothing about the sentence.
     """
     fields = {str(name).lower(): value for name, value in mapping.items() if name not in known}
     metric = next((value for name in _METRIC_FIELDS if isinstance(value := fields.get(name), str)), None)
@@ -251,13 +247,9 @@ def _read(expression: Expression, ruleset: Ruleset, depth: int = 10) -> Iterator
         elif ruleset.model is not None and selector.pattern in ("mfu", "hfu"):
             continue  # computed by `check`
         elif not selector.pattern.startswith("warmup.") and not (
-            selector.is_glob and _matches_derived(selector, ruleset)
+            selector.is_glob and any(map(selector.matches_metric, ruleset.metrics))
         ):
             yield selector
-
-
-def _matches_derived(selector: Selector, ruleset: Ruleset) -> bool:
-    return any(selector.matches_metric(name) for name in ruleset.metrics)
 
 
 def _absent(rule: Rule, selector: Selector, names: Collection[str], *, is_hinted: bool) -> Problem:

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from perfgate.rules.model_section import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]
-
 DEFAULT_IDENTITY = ("gpu", "gpu_count", "world_size")
-
 _COMPARED = re.compile(r"\s*(<=|>=|==|<|>|!=)\s*(.+?)\s*")
 
 

@@ -20,7 +20,6 @@ _MOST_VIOLATIONS = 200
 Schema: TypeAlias = Mapping[str, Any]
 #: Checks a value by the operand of a keyword; the schema has the other keywords, and the last is the whole document's.
 _Check: TypeAlias = Callable[[Any, Any, Schema, Schema], bool]
-
 _TYPES_OF_PYTHON: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
@@ -67,11 +66,8 @@ _CHECKS: dict[str, _Check] = {
 def fits(value: object, schema: Schema, root: Schema) -> bool:
     """Return True if a value is valid; False means that it is not, or that this check does not know.
 
-    Parameters
-    ----------
-    root: the whole schema, which has the definitions.
-
-    A keyword about one type of values comes after the `type` in its schema: the checks stop at the first that fails.
+    `root`: the whole schema, which has the definitions. A keyword about one type of values comes after the `type` in
+    its schema: the checks stop at the first that fails.
     """
     for keyword, operand in schema.items():
         if keyword not in _NOTES:
@@ -83,7 +79,6 @@ def fits(value: object, schema: Schema, root: Schema) -> bool:
 
 #: A `jsonschema.exceptions.ValidationError`. Its type stubs make every attribute optional.
 Violation = Any
-
 _TYPES = {
     "object": "a mapping",
     "array": "a list",

@@ -17,7 +17,6 @@ from perfgate.rules.syntax.sentence import selectors
 
 #: Sentences that YAML reads as plain text; every other sentence is quoted.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+%-]*(?: [A-Za-z0-9_./%<>=+-]+)*", re.ASCII)
-
 #: The width of comments, in characters.
 _WIDTH = 114
 _ITEM = re.compile(r"( *)- ")
@@ -105,10 +104,7 @@ def with_rules(name: str, data: bytes, added: Sequence[WrittenRule]) -> bytes | 
 
     Nothing else changes. The result is read again: it has the same rules as before, and then the new ones.
 
-    Parameters
-    ----------
-    name: the name of the file.
-    data: a rule file without mistakes.
+    `name`: the name of the file. `data`: a rule file without mistakes.
     """
     before = _rules(name, data)
     try:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("rules", "mappings", "results", "baseline", "report", "bisect")
-
 #: importlib.resources would take longer to import than a schema to read.
 FOLDER = Path(__file__).parent
 

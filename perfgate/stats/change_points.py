@@ -2,7 +2,7 @@
 
 The values are a statistic of each run, in order. This file has the public functions and describes the points. The steps
 of the search, each with its source (1 and 2 are in `change_point_values`, 3 and 4 in `change_point_search`, 5 and 6 in
-`change_point_pruning`, 7 in `newest_level`):
+`change_point_pruning`):
 
 1. Work on logarithms, so that a change is relative, if all values are positive; otherwise on values over their median.
 2. Clip each value to 3 standard deviations around the median of its 9 neighbours (winsorizing, Tukey 1962), so that a
@@ -27,15 +27,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct, field
 
 from perfgate.core import Better
 from perfgate.core.run_history import ChangePoint
-from perfgate.stats.change_point_pruning import REACH, prune, strengths_of
+from perfgate.stats.change_point_pruning import REACH, enough_runs, inflation_of, prune, strengths_of
 from perfgate.stats.change_point_search import candidates_of, partition, place, possible_places, refine
-from perfgate.stats.change_point_values import HistoryValues, levels_of, prepare
-from perfgate.stats.distributions import FloatArray
-from perfgate.stats.newest_level import with_newest
+from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues, levels_of, prepare
+from perfgate.stats.distributions import FloatArray, t_quantile
 
 #: Expected change points per run, for the probability of a point.
 RATE = 0.01
@@ -83,55 +81,6 @@ def find_change_points(
     return tuple(_describe(history, points, better))
 
 
-class HistoryUpdate(Struct, frozen=True):
-    """The points of a history after one more run, and how they differ from those before it.
-
-    `appeared` are indices of points more than 5 runs from any earlier one. `moved` has (old index, new index) of the
-    same point. `withdrawn` are indices of points that are gone.
-    """
-
-    points: tuple[ChangePoint, ...]
-    appeared: tuple[int, ...]
-    moved: tuple[tuple[int, int], ...]
-    withdrawn: tuple[int, ...]
-
-
-class GrowingHistory(Struct):
-    """The same search, fed run by run: after each run the points are those of `find_change_points` of all runs so far.
-
-    More runs can move or withdraw a point; `append` says so. One append costs one search.
-    """
-
-    better: Better = "lower"
-    _values: list[float] = field(default_factory=list)
-    _errors: list[float] = field(default_factory=list)
-    _points: tuple[ChangePoint, ...] = ()
-
-    def append(self, value: float, error: float = math.nan) -> HistoryUpdate:
-        """Add one run, with the standard error of its value if that is known; return what changed."""
-        self._values.append(value)
-        self._errors.append(error)
-        old = [point.index for point in self._points]
-        self._points = find_change_points(self._values, errors=self._errors, better=self.better)
-        return _difference(old, self._points)
-
-
-def _difference(old: list[int], points: tuple[ChangePoint, ...]) -> HistoryUpdate:
-    """Match old and new points in order, the exact ones first."""
-    new = [point.index for point in points]
-    lost = [index for index in old if index not in new]
-    found: list[int] = []
-    moved: list[tuple[int, int]] = []
-    for index in (index for index in new if index not in old):
-        near = min(lost, key=lambda other: abs(other - index), default=None)
-        if near is not None and abs(near - index) <= SAME_POINT:
-            lost.remove(near)
-            moved.append((near, index))
-        else:
-            found.append(index)
-    return HistoryUpdate(points, tuple(found), tuple(moved), tuple(lost))
-
-
 def _describe(history: HistoryValues, points: list[int], better: Better) -> list[ChangePoint]:
     """Return the points with their sizes. The interval includes the wander of both levels."""
     if not points:
@@ -169,3 +118,69 @@ def _probability(t: float, runs: float) -> float:
     """
     log_odds = math.log(RATE / (1 - RATE)) + t * t / 2 - math.log1p(runs) / 2
     return 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
+
+
+#: A newest level with this many runs is tested as older levels are.
+_LONG = 9
+#: The two-sided p-value of a level of five runs, and of a longer one, which was tested before.
+MOST_P, _MOST_P_AGAIN = 1e-4, 1e-5
+#: A point with this t in step 5 needs no other test, so that one fast run among five does not hide it.
+_CLEAR_T = 7.0
+#: The runs of the old level that are compared, and the fewest.
+_REACH, _FEWEST_OLD = 150, 15
+_CLIP = 2.5
+#: The variance of the new runs is pooled with that of the old ones, which counts as this many runs.
+_SHRINK_RUNS = 5.0
+
+
+def with_newest(history: HistoryValues, points: list[int]) -> list[int]:
+    """Step 7: return the points of older levels, and the begin of the newest level if it passes its own test."""
+    n = len(history.x)
+    older = [point for point in points if n - point >= _LONG]
+    if older != points and strengths_of(history, points).t[-1] >= _CLEAR_T:
+        return points
+    newest = _newest_point(history, older[-1] if older else 0)
+    if newest is None:
+        return older
+    found = [*older, refine(history, [*older, newest])[-1]]
+    return found if enough_runs(history, found) else older
+
+
+def _newest_point(history: HistoryValues, start: int) -> int | None:
+    """Return where a newest level of five to eight runs begins; `start` is the first run of the level before."""
+    n = len(history.x)
+    strongest, found = 1.0, None
+    for count in range(FEWEST_RUNS, _LONG):
+        first = max(start, n - count - _REACH)
+        old = n - count - first
+        if old < _FEWEST_OLD:
+            break
+        most_p = MOST_P if count == FEWEST_RUNS else _MOST_P_AGAIN
+        strength = _t(history.x[first:], history.weights[first:], old) / t_quantile(old / 2, 1 - most_p / 2)
+        if strength >= strongest:
+            strongest, found = strength, n - count
+    return found
+
+
+def _t(x: FloatArray, weights: FloatArray, old: int) -> float:
+    """Return the difference between the first `old` runs and the others, in standard errors.
+
+    The degrees of freedom are half the old runs, because clipped and correlated runs tell less about the noise.
+    """
+    centre = float(np.median(x[:old]))
+    low, high = np.quantile(x[:old], (0.1, 0.9))
+    spread = max(1.4826 * float(np.median(np.abs(x[:old] - centre))), float(high - low) / 2.563)
+    if spread == 0:
+        return 0.0
+    clipped = np.clip((x - centre) / spread, -_CLIP, _CLIP)
+    before, usual, runs = _level(clipped[:old], weights[:old])
+    after, own, few = _level(clipped[old:], weights[old:])
+    pooled = (own * few + usual * _SHRINK_RUNS) / (few + _SHRINK_RUNS)
+    inflation = inflation_of(clipped[:old] - before)
+    return abs(after - before) / math.sqrt(inflation * (pooled / few + usual / runs))
+
+
+def _level(values: FloatArray, weights: FloatArray) -> tuple[float, float, float]:
+    """Return the weighted mean, the variance around it, and the sum of the weights."""
+    mean = float(np.average(values, weights=weights))
+    return mean, float(np.average((values - mean) ** 2, weights=weights)), float(weights.sum())

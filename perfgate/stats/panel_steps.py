@@ -65,9 +65,7 @@ class _Panel(Struct, frozen=True):
 def panel_steps(values: FloatArray) -> tuple[PanelStep, ...]:
     """Return the steps of a panel, in the order in which they were found.
 
-    Parameters
-    ----------
-    values : (n, m) the numbers of n runs, oldest first, on a scale where changes add up (logarithms). NaN is missing.
+    `values`: (n, m) the numbers of n runs, oldest first, on a scale where changes add up (logarithms). NaN is missing.
     """
     panel = _prepare(values)
     found: list[PanelStep] = []

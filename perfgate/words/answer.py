@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 SIGNS: dict[Outcome, str]
 SIGNS = {"fail": "✗", "error": "!", "undecided": "?", "skipped": "-", "pass": "✓"}
 ASCII_SIGNS: dict[Outcome, str] = {**SIGNS, "fail": "x", "pass": "+"}
-
 _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
 #: A metric is named in the headline if it excludes a change this many times smaller.
 _MUCH = 1.5

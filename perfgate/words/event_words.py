@@ -1,4 +1,4 @@
-"""The sentences about an event of the history, for the terminal, the page of trends and tickets."""
+"""The sentences about an event of the history, for the terminal, the page of trends and its ticket, as plain text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from perfgate.core.wording import listed, plural
 
 #: So many metrics are named with their sizes.
 _NAMED = 3
+#: The end of every ticket.
+FOOT = (
+    "perfgate keeps this text up to date, and closes the ticket when the change went away, was reverted or was "
+    "approved. If you close it, it stays closed."
+)
 
 
 def is_worse(event: HistoryEvent) -> bool:
@@ -33,12 +38,15 @@ def headline(event: HistoryEvent) -> str:
     first, *others = in_order(event)
     more = f" and {plural(len(others), 'more metric')}" if others else ""
     what = f"{first.name} {format_change(first.change)}{more}"
-    facts = [f"{name} from {old} to {new}" for name, old, new in event.facts]
     if event.kind == "machine":
-        cause = listed(facts) or "two runs of the same commit differ"
+        cause = _facts(event) or "two runs of the same commit differ"
         return f"{what} since {event.likely.time[:10]}: the machine, {cause}"
     count = f" ({plural(event.commits, 'commit')})" if event.commits is not None and event.commits > 1 else ""
     return f"{what} since {event.first_bad.label}{count}"
+
+
+def _facts(event: HistoryEvent) -> str:
+    return listed([f"{name} from {old} to {new}" for name, old, new in event.facts])
 
 
 def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
@@ -57,8 +65,7 @@ def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]
     """Yield the commits of an event, the facts of the machine that changed, too, its causes, and its rules."""
     yield commits(event, line)
     if event.facts and event.kind == "code":
-        facts = listed([f"{name} from {old} to {new}" for name, old, new in event.facts])
-        yield f"the machine changed in these commits, too, and does not explain all of it: {facts}"
+        yield f"the machine changed in these commits, too, and does not explain all of it: {_facts(event)}"
     yield from (f"cause: {cause}" for cause in event.causes)
     yield from (f"rule {rule}" for rule in event.rules)
 
@@ -133,3 +140,20 @@ def conclusion(events: Sequence[HistoryEvent]) -> str:
         return "no change for the worse without an approval"
     metrics = {(one.suite, one.environment, one.name) for event in bad for one in event.changes if one.worse}
     return f"{plural(len(bad), 'change')} ({plural(len(metrics), 'metric')}) for the worse, and nobody approved it"
+
+
+def news(action: str, event: HistoryEvent | None) -> str:
+    """Return what a comment says about what was done to a ticket; empty if the ticket says enough."""
+    if event is None:
+        return "the history does not show this change any more"
+    if action == "reopen":
+        return "the change is back"
+    return "; ".join(end(event)) if action == "close" else ""
+
+
+def next_step(event: HistoryEvent) -> tuple[str, str | None]:
+    """Return what to do about an open event, and its command."""
+    if event.kind == "machine":
+        return "look at the machine, not at the code" + (f": {_facts(event)}" if event.facts else ""), None
+    command = search(event)
+    return ("find the commit" if command else "revert the commit, or approve the new level if it is intended"), command

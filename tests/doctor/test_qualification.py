@@ -14,7 +14,7 @@ import pytest
 from conftest import Done, write_rules, write_run
 from machines import written
 
-from perfgate.commands import doctor_qualify as command
+from perfgate.commands import doctor as command
 from perfgate.core import Fact
 from perfgate.core.runner import Figure
 from perfgate.doctor import qualification as measuring

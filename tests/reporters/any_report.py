@@ -23,7 +23,7 @@ from perfgate.core import (
     SourceFile,
     Verdict,
 )
-from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect
+from perfgate.core.calculations import MIXED, Attribution, Changed, FactorEffect
 from perfgate.core.causes import Cause, CauseKind, CauseReport, PlaceTime, RankTime
 from perfgate.core.details import (
     QUANTILES,

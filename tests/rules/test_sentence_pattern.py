@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,10 @@ from perfgate.core.units import UNITS
 from perfgate.core.wording import STATISTICS
 from perfgate.rules.syntax.cursor import KEYWORDS, SentenceError
 from perfgate.rules.syntax.grammar import parse_sentence
-from perfgate.rules.syntax.pattern import sentence_pattern
 from perfgate.schemas import schema
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sentence_pattern = runpy.run_path(str(ROOT / "docs" / "sentence_pattern.py"))["sentence_pattern"]
 PATTERN = re.compile(sentence_pattern())
 SENTENCE = schema("rules")["definitions"]["sentence"]
 

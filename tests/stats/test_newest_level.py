@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import t as student
 
 from perfgate.stats.change_point_values import HistoryValues
-from perfgate.stats.newest_level import _newest_point, _t, with_newest
+from perfgate.stats.change_points import _newest_point, _t, with_newest
 
 
 def history_of(x: list[float], weights: list[float] | None = None) -> HistoryValues:

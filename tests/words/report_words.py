@@ -25,15 +25,14 @@ from perfgate.core import (
     Share,
     Verdict,
 )
-from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect
-from perfgate.core.calculations import Calculation, Comparison
+from perfgate.core.calculations import MIXED, Attribution, Calculation, Changed, Comparison, FactorEffect
 from perfgate.core.causes import Cause, CauseKind, CauseReport
 from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.details import FactChange
 from perfgate.core.verdicts import UnruledChange
-from perfgate.words import answer, attribution_words, cause_words, coverage_words, in_short, notes, numbers
+from perfgate.words import answer, cause_words, coverage_words, in_short, notes, numbers
 from perfgate.words.calculation import calculation
-from perfgate.words.undo import undo
+from perfgate.words.cause_words import undo
 
 CHANGE = Verdict(
     *("forward within 5% of baseline", "forward", {}, "median", "fail", "interval", "error", 1, "change", "s"),
@@ -191,21 +190,19 @@ UNRULED = UnruledChange("kernel.gemm", {}, "s", 0.012, 0.018, 0.5, 0.031)
 
 
 def of_attributions() -> Iterator[Said]:
-    """Yield the words of words/attribution_words."""
+    """Yield the words of words/numbers."""
     found = Attribution(
         "code", FactorEffect(0.049, 0.04, 0.059), FactorEffect(0.002, -0.007, 0.011), None, 4, 0.99, settled=True
     )
     for changed in get_args(Changed):
-        yield say(attribution_words.attribution, changed, replace(found, changed=changed))
+        yield say(numbers.attribution, changed, replace(found, changed=changed))
     for size in (0.03, -0.03):
-        yield say(
-            attribution_words.attribution, "interaction", replace(found, interaction=FactorEffect(size, size, size))
-        )
+        yield say(numbers.attribution, "interaction", replace(found, interaction=FactorEffect(size, size, size)))
     for cell in MIXED:
-        yield say(attribution_words.attribution, f"without {cell}", replace(found, missing=cell))
+        yield say(numbers.attribution, f"without {cell}", replace(found, missing=cell))
         for alone in (True, False):
-            yield say(attribution_words.does_not_run, "", cell, "ended with exit code 1: WHY", alone=alone)
-    yield say(attribution_words.nothing_to_attribute, "")
+            yield say(numbers.does_not_run, "", cell, "ended with exit code 1: WHY", alone=alone)
+    yield say(numbers.nothing_to_attribute, "")
     for case, verdict in {"": replace(CHANGE, attribution=found), "none": CHANGE}.items():
         yield say(numbers.attributed, case, verdict)
 

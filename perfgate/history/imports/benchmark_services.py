@@ -26,19 +26,7 @@ from typing import Any
 from perfgate.core import Better, Fact, Location, Problem
 from perfgate.core.remembered_runs import HistoryValue
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.history.imports.imported_runs import (
-    AboutRun,
-    Faults,
-    Imported,
-    ImportedRun,
-    ImportFile,
-    finite,
-    numbered,
-    objects,
-    of_results,
-    time_at,
-    values_by_run,
-)
+from perfgate.history.imports import imported_runs
 
 #: The units of Bencher's own measures.
 _UNITS = {"latency": "ns", "throughput": "/s", "file-size": "B", "build-time": "s", "instructions": "1"}
@@ -50,21 +38,25 @@ def claims_bencher(name: str, head: str) -> bool:
     return is_perf or (head.lstrip().startswith("{") and '"value"' in head and '"latency"' in head)
 
 
-def read_bencher(file: ImportFile) -> Imported:
+def read_bencher(file: imported_runs.ImportFile) -> imported_runs.Imported:
     """Return the runs of a file."""
     document = load_json(file.text, file.name, file.limits, finite=False)
-    faults = Faults(file.name)
+    faults = imported_runs.Faults(file.name)
     if not isinstance(document.data, dict):
-        return Imported((), document.problems or (Problem("error", "is not an object", Location(file.name)),))
+        return imported_runs.Imported(
+            (), document.problems or (Problem("error", "is not an object", Location(file.name)),)
+        )
     if "results" not in document.data:
-        return of_results(file, "bencher")
+        return imported_runs.of_results(file, "bencher")
     runs = tuple(_of_perf(document, document.data, faults))
-    return Imported(runs, (*document.problems, *faults.problems))
+    return imported_runs.Imported(runs, (*document.problems, *faults.problems))
 
 
-def _of_perf(document: JsonDocument, data: Mapping[str, Any], faults: Faults) -> Iterator[ImportedRun]:
-    by_testbed: dict[str, list[tuple[AboutRun, HistoryValue]]] = {}
-    for path, line in objects(document, data.get("results"), ("results",), faults):
+def _of_perf(
+    document: JsonDocument, data: Mapping[str, Any], faults: imported_runs.Faults
+) -> Iterator[imported_runs.ImportedRun]:
+    by_testbed: dict[str, list[tuple[imported_runs.AboutRun, HistoryValue]]] = {}
+    for path, line in imported_runs.objects(document, data.get("results"), ("results",), faults):
         names = {part: _field(line.get(part), "name") for part in ("branch", "testbed", "benchmark")}
         measure = line.get("measure") or line.get("metric_kind")
         slug = _field(measure, "slug") or _field(measure, "name")
@@ -72,20 +64,20 @@ def _of_perf(document: JsonDocument, data: Mapping[str, Any], faults: Faults) ->
             faults.say("a result needs a benchmark and a measure; left out", document.locate(path))
             continue
         unit = _field(measure, "units") or _UNITS.get(slug, "")
-        for place, point in objects(document, line.get("metrics"), (*path, "metrics"), faults):
+        for place, point in imported_runs.objects(document, line.get("metrics"), (*path, "metrics"), faults):
             number = _value(point)
-            time = time_at(document, (*place, "start_time"), point.get("start_time"), faults)
+            time = imported_runs.time_at(document, (*place, "start_time"), point.get("start_time"), faults)
             if number is None:
                 faults.say("a metric has no finite value; left out", document.locate(place))
             elif time is not None:
                 based = faults.in_base_unit(number, unit, partial(document.locate, place))
-                value = numbered(f"{names['benchmark']}.{slug}", *based, None)
-                about = AboutRun(time, _field(point.get("version"), "hash"), names["branch"])
+                value = imported_runs.numbered(f"{names['benchmark']}.{slug}", *based, None)
+                about = imported_runs.AboutRun(time, _field(point.get("version"), "hash"), names["branch"])
                 by_testbed.setdefault(names["testbed"] or "", []).append((about, value))
     for testbed, rows in by_testbed.items():
         place_facts: dict[str, Fact] = {"testbed": testbed} if testbed else {}
-        for run in values_by_run(rows):
-            yield ImportedRun(run.time, run.commit, run.values, run.ref, place=place_facts)
+        for run in imported_runs.values_by_run(rows):
+            yield imported_runs.ImportedRun(run.time, run.commit, run.values, run.ref, place=place_facts)
 
 
 def _field(value: object, name: str) -> str | None:
@@ -97,9 +89,9 @@ def _value(point: Mapping[str, Any]) -> float | None:
     """Return the value of a point: that of its metric, or in newer versions of its metrics."""
     metric, metrics = point.get("metric"), point.get("metrics")
     if isinstance(metric, dict) and "value" in metric:
-        return finite(metric["value"])
+        return imported_runs.finite(metric["value"])
     value = metrics.get("value") if isinstance(metrics, dict) else None
-    return finite(value.get("value") if isinstance(value, dict) else value)
+    return imported_runs.finite(value.get("value") if isinstance(value, dict) else value)
 
 
 _PREFIX = "window.BENCHMARK_DATA ="
@@ -111,39 +103,39 @@ def claims_data_js(name: str, head: str) -> bool:
     return head.lstrip().startswith(_PREFIX) or ('"entries"' in head and '"benches"' in head)
 
 
-def read_data_js(file: ImportFile) -> Imported:
+def read_data_js(file: imported_runs.ImportFile) -> imported_runs.Imported:
     """Return the runs of a file."""
     start = file.text.find(_PREFIX)
     # Blanks, so that lines and columns stay.
     text = file.text if start < 0 else " " * (start + len(_PREFIX)) + file.text[start + len(_PREFIX) :]
     text = text.rstrip().removesuffix(";")
     document = load_json(text, file.name, file.limits, finite=False)
-    faults = Faults(file.name)
+    faults = imported_runs.Faults(file.name)
     entries = document.data.get("entries") if isinstance(document.data, dict) else None
     if not isinstance(entries, dict):
         why = () if document.problems else (Problem("error", "has no object 'entries'", Location(file.name)),)
-        return Imported((), (*document.problems, *why))
+        return imported_runs.Imported((), (*document.problems, *why))
     runs = []
     for suite, rows in entries.items():
         labels = {"suite": suite} if len(entries) > 1 else {}
-        for path, row in objects(document, rows, ("entries", suite), faults):
-            time = time_at(document, (*path, "date"), row.get("date"), faults)
+        for path, row in imported_runs.objects(document, rows, ("entries", suite), faults):
+            time = imported_runs.time_at(document, (*path, "date"), row.get("date"), faults)
             if time is not None:
                 commit = row.get("commit")
                 sha = commit.get("id") if isinstance(commit, dict) else None
                 values = tuple(_values(document, path, row, labels, faults))
                 if values:
-                    runs.append(ImportedRun(time, sha if isinstance(sha, str) else None, values))
-    return Imported(tuple(runs), (*document.problems, *faults.problems))
+                    runs.append(imported_runs.ImportedRun(time, sha if isinstance(sha, str) else None, values))
+    return imported_runs.Imported(tuple(runs), (*document.problems, *faults.problems))
 
 
 def _values(
-    document: JsonDocument, path: Path, row: Mapping[str, Any], labels: dict[str, str], faults: Faults
+    document: JsonDocument, path: Path, row: Mapping[str, Any], labels: dict[str, str], faults: imported_runs.Faults
 ) -> Iterator[HistoryValue]:
     better = _BETTER.get(str(row.get("tool")))
     seen: set[str] = set()
-    for place, bench in objects(document, row.get("benches"), (*path, "benches"), faults):
-        name, number, unit = bench.get("name"), finite(bench.get("value")), bench.get("unit")
+    for place, bench in imported_runs.objects(document, row.get("benches"), (*path, "benches"), faults):
+        name, number, unit = bench.get("name"), imported_runs.finite(bench.get("value")), bench.get("unit")
         if not isinstance(name, str) or not name or number is None:
             faults.say("a benchmark needs a name and a finite value; left out", document.locate(place))
         elif name in seen:
@@ -151,4 +143,4 @@ def _values(
         else:
             seen.add(name)
             text, at = unit if isinstance(unit, str) else "", partial(document.locate, (*place, "unit"))
-            yield numbered(name, *faults.in_base_unit(number, text, at), better, labels)
+            yield imported_runs.numbered(name, *faults.in_base_unit(number, text, at), better, labels)

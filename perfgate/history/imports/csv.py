@@ -18,17 +18,7 @@ from msgspec.structs import replace
 from perfgate.core import Better, Key, Location
 from perfgate.core.remembered_runs import HistoryValue, SeriesName
 from perfgate.core.wording import listed
-from perfgate.history.imports.imported_runs import (
-    AboutRun,
-    Faults,
-    Imported,
-    ImportedRun,
-    ImportFile,
-    in_base_unit,
-    numbered,
-    utc_time,
-    values_by_run,
-)
+from perfgate.history.imports import imported_runs
 
 NAME = "csv"
 TITLE = "CSV with the columns time, commit, metric, value and unit"
@@ -76,12 +66,12 @@ def why_not(text: str) -> str:
     return f"the first line is {shown!r}, without {absent}: write the columns {','.join(_HEADER)}, with commas"
 
 
-def read(file: ImportFile) -> Imported:
+def read(file: imported_runs.ImportFile) -> imported_runs.Imported:
     """Return the runs of a file: the lines with the same time, commit, branch and host."""
-    faults = Faults(file.name)
+    faults = imported_runs.Faults(file.name)
     reader = csv.reader(io.StringIO(file.text.lstrip("\ufeff")), strict=True)
-    rows: list[tuple[AboutRun, HistoryValue]] = []
-    ids: dict[str, list[tuple[AboutRun, HistoryValue]]] = {}
+    rows: list[tuple[imported_runs.AboutRun, HistoryValue]] = []
+    ids: dict[str, list[tuple[imported_runs.AboutRun, HistoryValue]]] = {}
     header: list[str] | None = None
     try:
         for cells in reader:
@@ -106,14 +96,14 @@ def read(file: ImportFile) -> Imported:
     known = [
         replace(one, id=run) if len(found) == 1 else one
         for run, own in ids.items()
-        for found in [values_by_run(own)]
+        for found in [imported_runs.values_by_run(own)]
         for one in found
     ]
-    runs: list[ImportedRun] = [*values_by_run(rows), *known]
-    return Imported(tuple(sorted(runs, key=lambda run: run.time)), faults.problems)
+    runs: list[imported_runs.ImportedRun] = [*imported_runs.values_by_run(rows), *known]
+    return imported_runs.Imported(tuple(sorted(runs, key=lambda run: run.time)), faults.problems)
 
 
-def _header(cells: list[str], at: Location, faults: Faults) -> list[str] | None:
+def _header(cells: list[str], at: Location, faults: imported_runs.Faults) -> list[str] | None:
     names = [cell.strip() for cell in cells]
     absent = [name for name in _NEEDED if name not in names]
     unknown = [name for name in names if name not in _KNOWN and name not in _IGNORED]
@@ -128,7 +118,9 @@ def _header(cells: list[str], at: Location, faults: Faults) -> list[str] | None:
     return None
 
 
-def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> tuple[AboutRun, HistoryValue, str]:
+def _row(
+    cells: Mapping[str, str], count: int, faults: imported_runs.Faults, at: Location
+) -> tuple[imported_runs.AboutRun, HistoryValue, str]:
     """Return one number and what it is of. Raises ValueError with the reason."""
     metric = cells["metric"].strip()
     if not metric:
@@ -140,12 +132,12 @@ def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> 
     if better is not None and better not in get_args(Better):
         raise ValueError(f"better is {better!r}: write lower, higher or neither")
     unit = cells.get("unit", "").strip()
-    known = in_base_unit(number, unit)
+    known = imported_runs.in_base_unit(number, unit)
     if known is None:
         faults.unknown_unit(unit, at)
     value, base = known or (number, "1")
-    factor = 1.0 if known is None else in_base_unit(1.0, unit)[0]  # type: ignore[index]
-    one = numbered(metric, value, base, better)  # type: ignore[arg-type]
+    factor = 1.0 if known is None else imported_runs.in_base_unit(1.0, unit)[0]  # type: ignore[index]
+    one = imported_runs.numbered(metric, value, base, better)  # type: ignore[arg-type]
     error, n = _number(cells, "error"), _number(cells, "n")
     name = SeriesName(Key(metric, _labels(cells)), cells.get("statistic") or "mean", cells.get("rank") or "worst")
     one = replace(
@@ -156,7 +148,10 @@ def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> 
         n=None if n is None else int(n),
         n_effective=_number(cells, "n_effective"),
     )
-    about = AboutRun(utc_time(cells["time"]), *(cells.get(name, "").strip() or None for name in AboutRun._fields[1:]))
+    about = imported_runs.AboutRun(
+        imported_runs.utc_time(cells["time"]),
+        *(cells.get(name, "").strip() or None for name in imported_runs.AboutRun._fields[1:]),
+    )
     return about, one, cells.get("run", "").strip()
 
 

@@ -48,10 +48,8 @@ def amount_doubts(
 ) -> Iterator[Doubt]:
     """Yield the doubts about amounts and gains: the new runs measured less than the base, or far better.
 
-    Parameters
-    ----------
-    base: None if there are no stored runs to compare with.
-    is_thinned: the base has fewer values only because its parts were stored thinned.
+    `base`: None if there are no stored runs to compare with. `is_thinned`: the base has fewer values only because its
+    parts were stored thinned.
     """
     yield from _unlike(base, new, method, is_thinned=is_thinned)
     yield from gains(base, new, method.better)

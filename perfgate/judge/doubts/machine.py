@@ -176,9 +176,7 @@ def host_difference(
 ) -> tuple[MachineDifference | None, tuple[Doubt, ...]]:
     """Return the difference of the hosts, with the factor of the base's hosts, or a note that they differ.
 
-    Parameters
-    ----------
-    grows: a faster host makes the values larger.
+    `grows`: a faster host makes the values larger.
     """
     stored, found = hosts_of(evidence.case)
     if not stored or not found or stored & found:

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from perfgate.core import Series
 from perfgate.core.results import Doubt
+from perfgate.judge.derived import WarmUpCost, warmup_cost
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.terms import LimitTerms
-from perfgate.judge.warmup import WarmUpCost, warmup_cost
 from perfgate.stats.distributions import FloatArray
 from perfgate.stats.steady import SteadyRun, median, slow_start
 
@@ -50,9 +50,7 @@ class _Start(Struct, frozen=True):
 def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method, *, hides: bool) -> Iterator[Doubt]:
     """Yield what the start of the new runs hides; `max`, `total` and `count` see the whole run, so they hide nothing.
 
-    Parameters
-    ----------
-    hides: a dropped quarter hides something, if it does not start so in the base runs, too.
+    `hides`: a dropped quarter hides something, if it does not start so in the base runs, too.
     """
     found = [[(series, method.steady(series)) for series in run.values() if len(series.values)] for run in new]
     starts = [one for run in found for one in run]

@@ -113,7 +113,6 @@ class _Parser(SubjectParser):
         return cast(RankChoice, choice)
 
     # --- exact work ----------------------------------------------------------------------------------------------
-
     def begins_work(self) -> bool:
         """Return whether the sentence is one about exact work, or a misspelt one."""
         is_named = any(self.peek(ahead).text.startswith(("work", "device")) for ahead in (1, 2))
@@ -160,7 +159,6 @@ class _Parser(SubjectParser):
         return found
 
     # --- the clauses ---------------------------------------------------------------------------------------------
-
     def clause(self) -> Clause:
         start = self.token.start
         asks: LimitClause | ChangeClause

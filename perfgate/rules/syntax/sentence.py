@@ -21,8 +21,6 @@ Reference = Literal["baseline", "anchor", "median rank", "fastest rank", "slowes
 RankChoice = Literal["worst", "each", "slowest", "fastest", "median", "across"]
 #: The judged side of a change: `worse` depends on the metric, `both` includes improvements.
 ToleratedSide = Literal["worse", "upper", "lower", "both"]
-
-
 #: Kernels and operators are named by many libraries: `SoftMax` in one is `softmax` in another.
 _ANY_CASE = ("kernel.", "op.")
 

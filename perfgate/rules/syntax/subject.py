@@ -51,7 +51,6 @@ class SubjectParser(Cursor):
         return self.take().text if self.token.kind == "word" and is_statistic(self.token.text) else None
 
     # --- the subject ---------------------------------------------------------------------------------------------
-
     def sum(self, depth: int = 0, operators: tuple[str, str] = ("+", "-")) -> Expression:
         """Read a sum of products or, with the operators of a product, a product of operands."""
         is_sum = operators == ("+", "-")
@@ -120,7 +119,6 @@ class SubjectParser(Cursor):
         return tuple(tests)
 
     # --- the largest load of a sweep -----------------------------------------------------------------------------
-
     def largest_load(self) -> LargestLoad:
         """Read `request_rate with p99_ttft under 500 ms` after `the largest`."""
         of = self.name("a condition, such as request_rate, after `the largest`")
