@@ -18,8 +18,8 @@ from PIL import Image
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent.parent / "examples"
-#: In pixels: the head of the page with what changed and its plots, the section on what changed, and the page of trends.
-REPORT, CHANGED, TRENDS = (1200, 1060), (1200, 650), (1200, 1210)
+#: In pixels: the page down to the first verdict with its plots, the section on what changed, and the page of trends.
+REPORT, CHANGED, TRENDS = (1200, 1738), (1200, 650), (1200, 1210)
 MAX_BYTES = 200_000
 _SECTION = re.compile(r'<header.*?(<section class="changed">.*?</section>).*</main>.*</footer>', re.DOTALL)
 

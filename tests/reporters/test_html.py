@@ -238,7 +238,7 @@ def test_an_overview_has_a_row_for_every_rule(largest):
 
 def test_the_verdicts_of_a_glob_are_one_group_with_its_passes_folded(largest):
     [group] = largest.xpath("//details[contains(@class, 'group')]")
-    assert shown(group.find("summary")) == f"{kernel(0).rule} 50 failed, 1950 passed"
+    assert shown(group.find("summary")) == f"✗ {kernel(0).rule} 50 failed, 1950 passed"
     assert len(group.xpath("./details[contains(@class, 'verdict')]")) == sections.MOST_OPEN
     rest = group.xpath("./details[@class='rest']")
     assert [shown(one.find("summary")) for one in rest] == ["40 more that need attention", "1950 that do not"]

@@ -46,7 +46,7 @@ class VerdictSection(Struct, frozen=True):
     machine: MachinePlots | None = None
     #: True if the picture of the runs marks where one level ends and another begins.
     has_breaks: bool = False
-    #: True if the section is unfolded: the worst verdicts that need attention and follow from no cause.
+    #: True if the section is unfolded: the worst verdicts that need attention.
     is_open: bool = False
     #: The number of the cause that the verdict follows from, or 0.
     follows: int = 0
@@ -189,8 +189,8 @@ def machine_alone(report: Report, sections: Iterable[VerdictSection]) -> Machine
 
 
 def _opened(sections: Sequence[VerdictSection]) -> list[VerdictSection]:
-    """The sections, the first of those that need attention and follow from no cause unfolded."""
-    opened = [one.index for one in sections if one.needs_attention and not one.follows][:MOST_OPEN]
+    """The sections, the first of those that need attention unfolded."""
+    opened = [one.index for one in sections if one.needs_attention][:MOST_OPEN]
     return [replace(one, is_open=one.index in opened) for one in sections]
 
 
