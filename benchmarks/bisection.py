@@ -12,13 +12,16 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from perfgate.bisect.measurements import STORED, Measurement, Model
 from perfgate.bisect.search import Measurements, SearchResult, Terms, search
+from perfgate.stats.distributions import FloatArray
 
 COMMITS = 64
 #: One build and run takes three minutes, in hours.
@@ -121,6 +124,41 @@ def git_bisect(program: FakeProgram, runs: int) -> tuple[bool, int]:
     return bad == program.gap, program.runs
 
 
+def ideal(program: FakeProgram) -> tuple[bool, int]:
+    """Return whether an exact search names the right commit, and its runs: what no search without levels can do better.
+
+    It knows the noise, the size of the change, and that there is one change and no drift; only the level and the place
+    are unknown. Each measurement is the one that tells most about the place, until one place has 95 %.
+    """
+    gaps, size = np.arange(1, program.scenario.commits), math.log1p(program.scenario.change) / program.scenario.noise
+    places, values = [0, gaps[-1]], [program.measure(place).log_value for place in (0, int(gaps[-1]))]
+    while True:
+        shift = size * (np.array(places)[:, None] >= gaps)
+        rest = np.array(values)[:, None] / program.scenario.noise - shift
+        log_weight = -((rest - rest.mean(axis=0)) ** 2).sum(axis=0) / 2
+        weight = np.exp(log_weight - log_weight.max())
+        weight /= weight.sum()
+        if weight.max() >= Terms().confidence:
+            return bool(gaps[weight.argmax()] == program.gap), len(values)
+        means = rest.mean(axis=0) + size * (np.arange(program.scenario.commits)[:, None] >= gaps)
+        variance = 1 + 1 / len(values)
+        grid = np.linspace(means.min() - 4, means.max() + 4, 48)
+        density = np.exp(-((grid - means[:, :, None]) ** 2) / (2 * variance))
+        density /= density.sum(axis=2, keepdims=True)
+        mixed = np.einsum("g,pgv->pv", weight, density)
+        bits = _entropy(mixed) - _entropy(density) @ weight
+        places.append(int(bits.argmax()))
+        values.append(program.measure(places[-1]).log_value)
+
+
+def _entropy(density: FloatArray) -> FloatArray:
+    return np.asarray(-(density * np.log2(np.maximum(density, 1e-300))).sum(axis=-1))
+
+
+#: Returns whether a search names the right commit, and its number of runs.
+Method: TypeAlias = Callable[[FakeProgram], tuple[bool, int]]
+
+
 @dataclass(frozen=True)
 class Row:
     """One method on one scenario."""
@@ -152,11 +190,11 @@ def measure_search(scenario: Scenario, histories: int, first: int) -> Row:
     return Row(scenario.name, "perfgate bisect", right, float(np.mean(runs)), max(runs), counts, float(np.mean(sure)))
 
 
-def measure_git(scenario: Scenario, histories: int, first: int, runs: int) -> Row:
-    """Measure `git bisect` with a fixed number of runs for each commit."""
-    found = [git_bisect(FakeProgram(scenario, seed), runs) for seed in range(first, first + histories)]
+def measure_other(scenario: Scenario, histories: int, first: int, method: str, search: Method) -> Row:
+    """Measure another search, which returns whether it is right, and its runs."""
+    found = [search(FakeProgram(scenario, seed)) for seed in range(first, first + histories)]
     right, mean = (float(np.mean([one[i] for one in found])) for i in (0, 1))
-    return Row(scenario.name, f"git bisect, {runs} a commit", right, mean, max(r for _, r in found), "", 1 - right)
+    return Row(scenario.name, method, right, mean, max(r for _, r in found), "", 1 - right)
 
 
 def show(rows: Sequence[Row], *, markdown: bool) -> None:
@@ -180,7 +218,11 @@ def main() -> None:
         if asked.only in scenario.name:
             show([measure_search(scenario, asked.histories, asked.seed)], markdown=asked.markdown)
             if scenario.change and scenario.commits == COMMITS and not (scenario.is_known or scenario.stored):
-                rows = [measure_git(scenario, asked.histories, asked.seed, runs) for runs in (1, 3, 5)]
+                others: dict[str, Method] = {
+                    f"git bisect, {runs} a commit": partial(git_bisect, runs=runs) for runs in (1, 3, 5)
+                }
+                others |= {} if scenario != SCENARIOS[0] else {"exact, all known but level and place": ideal}
+                rows = [measure_other(scenario, asked.histories, asked.seed, *one) for one in others.items()]
                 show(rows, markdown=asked.markdown)
     print(f"{time.monotonic() - began:.0f} s")
 

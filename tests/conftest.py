@@ -187,7 +187,7 @@ def write_run(
 def calibrate(perfgate: Callable[..., Done], folder: Path, **centres: float) -> None:
     """Store the noise between eight runs of `write_run`, which `baseline approve` knows nothing of."""
     runs = [write_run(folder / f"unchanged{seed}.json", seed=seed, **centres) for seed in range(8)]
-    done = perfgate("calibrate", *runs)
+    done = perfgate("rules", "--calibrate", *runs)
     assert done.code == 0, done.said
     for run in runs:
         run.unlink()

@@ -1,4 +1,4 @@
-"""perfgate calibrate: what it measures, what it stores, and what check makes of it."""
+"""`perfgate rules --calibrate`: what it measures, what it stores, and what check makes of it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def verdict(gate: Command, *words: str) -> dict[str, object]:
 
 
 def test_what_is_stored_is_what_the_public_function_says(gate: Command, folder: Path) -> None:
-    done = gate("calibrate", *RUNS)
+    done = gate("rules", "--calibrate", *RUNS)
     assert done.code == 0
     stored = json.loads(prior_file(folder).read_text())
     rows = {row["metric"]: row for row in stored["priors"]}
@@ -58,15 +58,15 @@ def test_what_is_stored_is_what_the_public_function_says(gate: Command, folder: 
 
 
 def test_the_bytes_are_deterministic(gate: Command, folder: Path) -> None:
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     first = prior_file(folder).read_bytes()
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     assert prior_file(folder).read_bytes() == first
 
 
 def test_check_believes_it_and_no_longer_says_that_the_noise_is_assumed(gate: Command) -> None:
     before = verdict(gate, RUNS[7])
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     after = verdict(gate, RUNS[7])
     assert any("not calibrated" in note for note in before["notes"])
     assert not any("not calibrated" in note for note in after["notes"])
@@ -79,7 +79,7 @@ def test_the_policy_hash_covers_the_prior(gate: Command) -> None:
         return json.loads(gate("check", RUNS[7], "--json", "-").out)["policy"]["baselines_sha256"]
 
     before = sha256()
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     assert sha256() != before
 
 
@@ -87,14 +87,14 @@ def test_a_limit_over_several_runs_is_not_moved_by_noise_that_was_calibrated(gat
     """The prior of a change says how runs differ; the interval of a limit weighs the inside of runs only."""
     write_rules(folder, "forward mean under 110 ms", "forward mean within 5% of baseline")
     before = gate("check", *RUNS[5:], "--json", "-")
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     after = gate("check", *RUNS[5:], "--json", "-")
     limits = [json.loads(done.out)["verdicts"][0]["new"] for done in (before, after)]
     assert limits[0] == limits[1]
 
 
 def test_list_and_show_tell_of_it(gate: Command) -> None:
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     assert "prior.json: noise of 2 metrics, measured 2026-01-01" in gate("baseline", "list").out
     shown = gate("baseline", "show", "default").out
     assert "forward median: " in shown
@@ -107,7 +107,7 @@ def test_each_rank_has_one_prior_and_the_worst_rank_another(perfgate: Command, f
         ranks = [{"forward": steady(100 * math.exp(0.02 * rng.standard_normal()), seed=2 * i + r)} for r in (0, 1)]
         write_log(folder / f"run{i}.log", ranks)
     write_rules(folder, "forward on each rank within 5% of baseline", "forward within 5% of baseline")
-    done = perfgate("calibrate", *RUNS[:6])
+    done = perfgate("rules", "--calibrate", *RUNS[:6])
     assert done.code == 0
     rows = json.loads(prior_file(folder).read_text())["priors"]
     assert [(row["metric"], row["rank"]) for row in rows] == [("forward", "each"), ("forward", "worst")]
@@ -125,8 +125,8 @@ def test_without_runs_the_stored_ones_are_taken_level_by_level(gate: Command, fo
             write_log(folder / f"slower-{name}", forward=values, step=values)
         assert gate("baseline", "approve", *(f"slower-{name}" for name in names), "--reason", "slower").code == 0
     (advice,) = [note for note in verdict(gate, RUNS[7])["notes"] if "not calibrated" in note]
-    assert "`perfgate calibrate` measures it from the stored runs" in advice
-    done = gate("calibrate")
+    assert "`perfgate rules --calibrate` measures it from the stored runs" in advice
+    done = gate("rules", "--calibrate")
     assert done.code == 0, done.said
     (row, _) = json.loads(prior_file(folder).read_text())["priors"]
     assert (row["metric"], row["runs"], row["d0"]) == ("forward", 8, 7)  # of 2 + 3 + 3 runs, five differences
@@ -143,24 +143,24 @@ def test_stored_runs_of_every_environment_with_enough_of_them(perfgate: Command,
             series = {"metric": "forward", "unit": "ms", "values": steady(100 + i, seed=i)}
             write_results(folder / name, series, environment={"gpu": gpu})
         assert perfgate("baseline", "approve", *names, "--reason", "first").code == 0
-    done = perfgate("calibrate")
+    done = perfgate("rules", "--calibrate")
     assert (done.code, done.out.count("wrote ")) == (0, 2)
     assert "2 runs stored, but 5 are needed" in done.out
-    alone = perfgate("calibrate", "--env", "gpu=B")
+    alone = perfgate("rules", "--calibrate", "--env", "gpu=B")
     assert (alone.code, alone.out.count("wrote "), "measured on 6 runs" in alone.out) == (0, 1, True)
     priors = sorted(folder.glob("baselines/*/*/prior.json"))
     before = [path.stat().st_mtime_ns for path in priors]
     damaged = next(iter(priors[0].parent.glob("*/*.json")))
     damaged.write_bytes(damaged.read_bytes()[:-40])
-    refused = perfgate("calibrate")
+    refused = perfgate("rules", "--calibrate")
     assert (refused.code, damaged.name in refused.said) == (3, True)
     assert [path.stat().st_mtime_ns for path in priors] == before
 
 
 def test_too_few_stored_runs_and_none_are_said(gate: Command, folder: Path) -> None:
-    done = gate("calibrate")
+    done = gate("rules", "--calibrate")
     assert (done.code, "2 runs stored, but 5 are needed" in done.said) == (3, True)
-    none = gate("calibrate", "--baselines", "elsewhere")
+    none = gate("rules", "--calibrate", "--baselines", "elsewhere")
     assert (none.code, "no stored runs of suite default" in none.said) == (3, True)
     assert not list(folder.glob("baselines/*/*/prior.json"))
 
@@ -169,7 +169,7 @@ def test_a_damaged_stored_run_is_named(gate: Command, folder: Path) -> None:
     gate("baseline", "add", *RUNS[2:7])
     path = next(iter(folder.glob("baselines/*/*/*/*.json")))
     path.write_bytes(path.read_bytes()[:-40])
-    done = gate("calibrate")
+    done = gate("rules", "--calibrate")
     assert (done.code, path.name in done.said) == (3, True)
     assert not list(folder.glob("baselines/*/*/prior.json"))
 
@@ -201,7 +201,7 @@ def test_unchanged_pairs_show_the_noise_between_pairs(perfgate: Command, folder:
     write_rules(folder, "forward within 3% of baseline")
     pairs = write_pairs(folder, 12, 0.04)
     before = verdict(perfgate, *pairs[:3])
-    done = perfgate("calibrate", *pairs)
+    done = perfgate("rules", "--calibrate", *pairs)
     assert done.code == 0, done.said
     assert "from pair to pair (measured on 12 pairs, prior degrees of freedom 8)" in done.out
     (path,) = folder.glob("baselines/*/*/*.json")
@@ -216,13 +216,13 @@ def test_unchanged_pairs_show_the_noise_between_pairs(perfgate: Command, folder:
 
 
 def test_each_way_of_pairing_has_noise_of_its_own_and_runs_have_theirs(gate: Command, folder: Path) -> None:
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     between_runs = prior_file(folder).read_bytes()
     in_turn, one_process = write_pairs(folder, 6, 0.04), write_pairs(folder, 6, 0.01, "one-process")
     before = verdict(gate, *one_process)
-    assert gate("calibrate", *in_turn).code == 0
+    assert gate("rules", "--calibrate", *in_turn).code == 0
     assert verdict(gate, *one_process) == before
-    assert gate("calibrate", *one_process).code == 0
+    assert gate("rules", "--calibrate", *one_process).code == 0
     assert verdict(gate, *one_process)["change"] != before["change"]
     assert prior_file(folder).read_bytes() == between_runs
     assert {path.name for path in folder.glob("baselines/*/*/prior*.json")} == {
@@ -232,7 +232,7 @@ def test_each_way_of_pairing_has_noise_of_its_own_and_runs_have_theirs(gate: Com
 
 
 def test_noise_of_pairs_by_another_name_is_refused(gate: Command, folder: Path) -> None:
-    gate("calibrate", *write_pairs(folder, 6, 0.04))
+    gate("rules", "--calibrate", *write_pairs(folder, 6, 0.04))
     (path,) = folder.glob("baselines/*/*/prior-in-turn.json")
     for name, what in (("prior.json", "check"), ("prior-one-process.json", "verify")):
         path = path.rename(path.with_name(name))
@@ -245,14 +245,14 @@ def test_noise_of_pairs_by_another_name_is_refused(gate: Command, folder: Path) 
 
 def test_too_few_pairs_and_pairs_beside_runs_are_refused(gate: Command, folder: Path) -> None:
     pairs = write_pairs(folder, 5, 0.04)
-    done = gate("calibrate", *pairs[:4])
+    done = gate("rules", "--calibrate", *pairs[:4])
     assert (done.code, "needs 5 or more pairs of the same code, but there are 4" in done.said) == (2, True)
     write_results(folder / "run.json", {"metric": "forward", "unit": "ms", "values": list(steady(100))})
-    mixed = gate("calibrate", *pairs, "run.json")
+    mixed = gate("rules", "--calibrate", *pairs, "run.json")
     assert (mixed.code, "give pairs or runs, not both" in mixed.said) == (2, True)
     document = json.loads((folder / pairs[4]).read_text())
     (folder / pairs[4]).write_text(json.dumps({**document, "series": document["series"][:1]}))
-    lame = gate("calibrate", *pairs)
+    lame = gate("rules", "--calibrate", *pairs)
     assert (lame.code, "has no new side" in lame.said) == (3, True)
     assert not list(folder.glob("baselines/*/*/prior*.json"))
 
@@ -284,7 +284,7 @@ def test_what_is_refused_stores_nothing(
     write_log(folder / "short.log", forward=steady(100), backward=steady(5))
     (folder / "nan.log").write_text("[Rank 0] time (ms) | forward: nan\n" * 9)
     write_rules(folder, rule)
-    done = gate("calibrate", *runs)
+    done = gate("rules", "--calibrate", *runs)
     assert done.code == code
     assert said in " ".join(done.said.split())
     assert not list(folder.glob("baselines/*/*/prior.json"))
@@ -295,7 +295,7 @@ def test_a_metric_in_two_units_is_no_calibration(perfgate: Command, folder: Path
     for i in range(6):
         unit = "ms" if i else "tokens/s"
         write_results(folder / f"{i}.json", {"metric": "speed", "unit": unit, "values": steady(100, seed=i)})
-    done = perfgate("calibrate", *(f"{i}.json" for i in range(6)))
+    done = perfgate("rules", "--calibrate", *(f"{i}.json" for i in range(6)))
     assert (done.code, "it has different units: 1/s and s" in done.err) == (3, True)
 
 
@@ -304,7 +304,7 @@ def test_runs_of_two_machines_are_no_calibration(perfgate: Command, folder: Path
     for i in range(6):
         series = {"metric": "forward", "unit": "ms", "values": steady(100, seed=i)}
         write_results(folder / f"{i}.json", series, environment={"gpu": "A" if i else "B"})
-    done = perfgate("calibrate", *(f"{i}.json" for i in range(6)))
+    done = perfgate("rules", "--calibrate", *(f"{i}.json" for i in range(6)))
     assert (done.code, "different environments" in done.err) == (3, True)
 
 
@@ -323,7 +323,7 @@ def test_runs_of_two_machines_are_no_calibration(perfgate: Command, folder: Path
 def test_a_damaged_prior_is_named_and_never_skipped(
     gate: Command, folder: Path, damage: Callable[[bytes], bytes], said: str
 ) -> None:
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     path = prior_file(folder)
     path.write_bytes(damage(path.read_bytes()))
     for words in (("check", RUNS[7]), ("baseline", "list"), ("baseline", "add", RUNS[7])):
@@ -332,11 +332,11 @@ def test_a_damaged_prior_is_named_and_never_skipped(
         assert done.code == 3, words
         assert "prior.json" in text
         assert said in text
-        assert "perfgate calibrate" in text
+        assert "perfgate rules --calibrate" in text
 
 
 def test_a_prior_of_another_machine_or_suite_is_refused(gate: Command, folder: Path) -> None:
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     stored, _ = PRIOR.decode("prior.json", prior_file(folder).read_bytes())
     assert stored is not None
     for change, said in (({"identity": {"gpu": "H200"}}, "another environment"), ({"suite": "other"}, "was moved")):
@@ -347,7 +347,7 @@ def test_a_prior_of_another_machine_or_suite_is_refused(gate: Command, folder: P
 
 
 def test_a_linked_prior_is_refused(gate: Command, folder: Path) -> None:
-    gate("calibrate", *RUNS)
+    gate("rules", "--calibrate", *RUNS)
     path = prior_file(folder)
     path.rename(folder / "elsewhere.json")
     path.symlink_to(folder / "elsewhere.json")

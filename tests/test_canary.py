@@ -31,7 +31,7 @@ def story(perfgate: Command, folder: Path) -> dict[str, int]:
     (folder / "absent.json").write_text((folder / "same.json").read_text().replace("forward", "forwards"))
     approve_steady(perfgate, base)
     shown = {name: perfgate("check", f"{name}.json").code for name in ("same", "slower", "beyond", "absent")}
-    return {**shown, "selftest": perfgate("selftest", "same.json").code}
+    return {**shown, "selftest": perfgate("rules", "same.json").code}
 
 
 PROMISED = {"same": 0, "slower": 1, "beyond": 1, "absent": 3, "selftest": 0}

@@ -56,7 +56,10 @@ def test_the_end_of_options_is_not_a_file(perfgate: Command, folder: Path, words
 
 
 def test_the_help_lists_every_command_with_what_it_does(perfgate: Command) -> None:
-    _, found, listed = perfgate("--help").out.partition("\nCommands:\n")
+    short = perfgate("--help").out
+    assert "  check " in short
+    assert "  schema " not in short
+    _, found, listed = perfgate("--help-all").out.partition("\nCommands:\n")
     assert found
     assert [line.split()[0] for line in listed.splitlines()] == main.list_commands(click.Context(main))
     assert "  check       Judge new runs by the rules and the stored baseline.\n" in listed
@@ -254,3 +257,25 @@ def test_the_user_card_works_as_it_stands(perfgate: Command, passing: Path) -> N
     )
     write_log(passing / "new.log", backward_allreduce=steady(10, seed=2), forward_backward=steady(300, seed=3))
     assert perfgate("check", "new.log").code == 0
+
+
+@pytest.mark.parametrize("name", ["run", "check"])
+def test_the_help_shows_everyday_options_and_help_all_every_one(perfgate: Command, name: str) -> None:
+    short, long = perfgate(name, "--help").out, perfgate(name, "--help-all").out
+    assert "--json" in short
+    assert "--policy-ref" not in short
+    assert "--policy-ref" in long
+
+
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        (["plan"], "perfgate rules"),
+        (["selftest", "x"], "perfgate rules"),
+        (["calibrate"], "perfgate rules --calibrate"),
+    ],
+)
+def test_an_earlier_name_of_a_command_works_with_a_notice(perfgate: Command, words: list[str], now: str) -> None:
+    done = perfgate(*words)
+    assert done.err.startswith(f"`perfgate {words[0]}` is now `{now}`; the old name will go in the next release\n")
+    assert done.code == perfgate(*now.split()[1:], *words[1:]).code

@@ -43,7 +43,7 @@ def offered(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("perfgate check run", ["file,run"]),
         ("perfgate check --rules ru", ["file,ru"]),
         ("perfgate check x --only s", ["plain,slow-tail", "plain,step.time"]),
-        ("perfgate rules explain ", ["plain,slow-tail"]),
+        ("perfgate rules explain sl", ["plain,slow-tail"]),
         ("perfgate rules explain --rules absent s", []),
         ("perfgate schema re", ["plain,results", "plain,report"]),
         ("perfgate completion ", ["plain,bash", "plain,zsh", "plain,fish"]),
@@ -73,13 +73,13 @@ def test_a_real_bash_completes(folder: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m perfgate "$@"\n')
     program.chmod(0o755)
     script = (
-        'eval "$(perfgate completion bash)"; COMP_WORDS=(perfgate self); COMP_CWORD=1;'
+        'eval "$(perfgate completion bash)"; COMP_WORDS=(perfgate ins); COMP_CWORD=1;'
         ' _perfgate_completion perfgate; echo "${COMPREPLY[@]}"; complete -p perfgate'
     )
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("selftest\ncomplete ")
+    assert done.stdout.startswith("inspect\ncomplete ")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_real_bash_completes(folder: Path) -> None:
     [
         (["forwrd"], 3, "--only forwrd matches no rule and no metric: did you mean 'forward'?"),
         (["slow-tial", "forward"], 0, "--only slow-tial matches no rule and no metric: did you mean 'slow-tail'?"),
-        (["zzz"], 3, "see `perfgate rules explain`"),
+        (["zzz"], 3, "`perfgate rules` shows their names"),
         (["for*"], 0, ""),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from conftest import steady, write_log, write_rules
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXTS = ["check new.log -v", "inspect new.log", "rules check", "plan", "baseline list", "selftest new.log"]
+TEXTS = ["check new.log -v", "inspect new.log", "rules check", "rules", "baseline list", "rules new.log"]
 DOCUMENTS = ["--json", "--junit", "--markdown", "--comment", "--sarif", "--html"]
 
 
@@ -48,7 +48,7 @@ def test_text_is_never_an_error(project: Path, words: str) -> None:
     assert done.stdout or done.stderr
 
 
-@pytest.mark.parametrize("words", ["check new.log", "check new.log -v", "selftest new.log"])
+@pytest.mark.parametrize("words", ["check new.log", "check new.log -v", "rules new.log"])
 def test_tables_fit_into_60_columns(project: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     lines = run(project, "utf-8", *words.split()).stdout.decode().splitlines()

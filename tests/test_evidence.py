@@ -243,15 +243,3 @@ def test_check_and_compare_write_the_page(based: Command, folder: Path) -> None:
         assert page.startswith("<!DOCTYPE html>")
         assert page.count("<figure>") == 3
         assert str(folder) not in page
-
-
-def test_without_its_packages_the_page_is_refused_before_the_work_begins(
-    based: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "jinja2" else name)
-    done = based("check", "new.log", "--html", "page.html", "--json", "report.json")
-    assert done.code == 2
-    assert "--html needs jinja2: pip install 'perfgate[html]'" in done.err
-    assert not (folder / "page.html").exists()
-    refused = json.loads((folder / "report.json").read_text())
-    assert (refused["exit_code"], refused["verdicts"]) == (2, [])

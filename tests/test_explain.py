@@ -69,3 +69,28 @@ def test_the_facts_choose_the_environment(perfgate: Command, folder: Path) -> No
         perfgate("baseline", "approve", f"{gpu}.json", "--reason", "first")
     assert perfgate("rules", "explain").out.count("now, compared with ") == 2
     assert "is 50" in perfgate("rules", "explain", "--env", "gpu=H200").out
+
+
+@pytest.mark.parametrize(
+    "name", ["forward", "forward median", "forward within 5% of baseline", "forward median within 5% of baseline"]
+)
+def test_every_name_that_a_report_prints_is_explained(perfgate: Command, folder: Path, name: str) -> None:
+    approved(perfgate, folder, "forward within 5% of baseline", "samples_per_second over 1")
+    done = perfgate("rules", "explain", name)
+    assert (done.code, done.out.count("(rules/")) == (0, 1)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(perfgate: Command, folder: Path) -> None:
+    approved(perfgate, folder, "forward within 5% of baseline")
+    done = perfgate("rules", "explain", "forwrd")
+    assert (done.code, "did you mean 'forward'?" in done.err) == (2, True)
+
+
+def test_the_table_needs_no_arguments(perfgate: Command, folder: Path) -> None:
+    approved(perfgate, folder, "forward within 5% of baseline")
+    for seed in (1, 2):
+        write_results(folder / f"{seed}.json", {"metric": "forward", "unit": "ms", "values": steady(100, seed=seed)})
+        assert perfgate("baseline", "add", f"{seed}.json").code == 0
+    done = perfgate("rules")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "PASS  1 can fail (exit 0)")
+    assert re.search(r"forward median within 5% of baseline  \+[\d.]+%  ✓ can fail  1 run", done.out), done.out

@@ -109,7 +109,7 @@ def test_the_commands_to_try_next_name_the_facts_that_the_runs_do_not_hold(perfg
     runs = same_code(write_log(folder / "one.log", forward=steady(100)), 3)
     done = perfgate("init", *runs, "--env", "gpu=NVIDIA H200")
     shown = [shlex.split(line)[1:] for line in done.out.splitlines() if line.startswith("    perfgate ")]
-    assert [words[0] for words in shown] == ["check", "selftest"]
+    assert [words[0] for words in shown] == ["check", "rules"]
     new = str(write_log(folder / "new.log", forward=steady(100, seed=2)))
     assert [perfgate(*(new if word == "RUN" else word for word in words)).code for words in shown] == [0, 0]
 

@@ -64,11 +64,10 @@ COMMANDS = [
     ("approve", "'baseline approve'"),
     ("approv", "'baseline approve'"),
     ("add", "'baseline add' or 'history add'"),
-    ("explain", "'rules explain'"),
     ("validate", "'rules check'"),
     ("valdate", "'rules check'"),
     ("chek", "'check'"),
-    ("calibrat", "'calibrate'"),
+    ("calibrat", "'rules --calibrate'"),
     ("baselines", "'baseline'"),
 ]
 

@@ -112,7 +112,7 @@ def test_a_pull_request_cannot_quarantine_its_own_rule(folder: Path, perfgate: C
 
 def test_a_selftest_says_that_a_quarantined_rule_does_not_block(perfgate: Command, folder: Path) -> None:
     write_rule(folder, quarantine("2026-01-01"), "forward under 200 ms")
-    done = perfgate("selftest", write_run(folder / "new.json"))
+    done = perfgate("rules", write_run(folder / "new.json"))
     assert f"quarantined until 2026-01-01 ({REASON})" in " ".join(done.out.split())
 
 

@@ -21,7 +21,15 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
 #: What an installation from a tag needs beside the package.
-NEEDED = ("action.yml", "action/gate.py", "action/install.sh", "pyproject.toml", "README.md", "LICENSE")
+NEEDED = (
+    "action.yml",
+    "action/gate.py",
+    "action/install.sh",
+    "action/cache_key.py",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
 
 
 def steps(job: str) -> list[dict[str, Any]]:
@@ -96,6 +104,52 @@ def test_the_changelog_begins_with_this_version() -> None:
     assert re.fullmatch(rf"{re.escape(perfgate.__version__)} \((unreleased|\d{{4}}-\d\d-\d\d)\)", headings[0])
 
 
+#: Files that a release needs with a real address.
+ADDRESSED = ("pyproject.toml", "conda/recipe.yaml", ".github/ISSUE_TEMPLATE/config.yml")
+
+
+def test_a_release_without_an_address_is_refused(tmp_path: Path) -> None:
+    version = perfgate.__version__
+    for name in ("perfgate/version.py", *ADDRESSED):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "CHANGELOG.md").write_text(f"## {version} (2026-12-01)\n")
+    check = script("build", "Check that the tag")
+    assert bash(check, tmp_path, GITHUB_REF_NAME=f"v{version}").returncode == 1
+    for name in ADDRESSED:
+        text = (tmp_path / name).read_text()
+        assert "OWNER/perfgate" in text
+        (tmp_path / name).write_text(text.replace("OWNER/perfgate", "ada/perfgate"))
+    assert bash(check, tmp_path, GITHUB_REF_NAME=f"v{version}").returncode == 0
+
+
+# --- other packages -----------------------------------------------------------------------------------------------
+
+
+def test_the_recipe_needs_what_the_package_needs() -> None:
+    project = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text())
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text())
+    python, *needed = recipe["requirements"]["run"]
+    assert sorted(word.replace(" ", "") for word in needed) == sorted(project["project"]["dependencies"])
+    assert recipe["context"]["version"] == perfgate.__version__
+    assert project["project"]["requires-python"] == f">={recipe['context']['python_min']}"
+    assert [word.replace(" ", "") for word in recipe["requirements"]["host"][2:]] == project["build-system"]["requires"]
+    [command] = recipe["build"]["python"]["entry_points"]
+    assert command == f"perfgate = {project['project']['scripts']['perfgate']}"
+    assert python == "python >=${{ python_min }}"
+
+
+def test_the_image_has_what_it_needs_and_no_rights() -> None:
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copied = [
+        word for line in lines if line.startswith("COPY ") and "--from" not in line for word in line.split()[1:-1]
+    ]
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert all((ROOT / name).exists() and f"!{name}" in ignored for name in [*copied, "examples/tiny-gpt"])
+    assert re.fullmatch(r"USER [1-9]\d+:[1-9]\d+", next(line for line in lines if line.startswith("USER")))
+    assert {line.split()[1] for line in lines if line.startswith("FROM")} == {"python:3.12-slim"}
+
+
 # --- the pages before the first release ---------------------------------------------------------------------------
 
 
@@ -158,7 +212,7 @@ def test_the_built_package_is_sound_and_works_alone(tag: Path, tmp_path: Path) -
     python(sys.executable, "-m", "venv", clean.parent)
     python(clean / "python", "-m", "pip", "install", "-q", wheel)
     assert python(clean / "perfgate", "--version").strip().endswith(perfgate.__version__)
-    assert "passed" in python(clean / "perfgate", "check", "runs/change.log", folder=tag / "examples" / "tiny-gpt")
+    assert "PASS" in python(clean / "perfgate", "check", "runs/change.log", folder=tag / "examples" / "tiny-gpt")
     # An extra is found though perfgate is not on PyPI, because it is installed.
     python(clean / "python", "-m", "pip", "install", "-q", "perfgate[gpu]")
 

@@ -131,4 +131,4 @@ def test_a_check_ends_with_it_in_every_report(
     assert all("no rule looks" in path.read_text() for name, path in outputs.items() if name != "json")
     again = perfgate("report", str(outputs["json"]))
     assert (again.code, "load +50" in again.out) == (0, True)
-    assert "the rules name 8" in perfgate("selftest", str(new)).out
+    assert "the rules name 8" in perfgate("rules", str(new)).out

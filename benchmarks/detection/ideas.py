@@ -69,12 +69,12 @@ def wander(weight: float, least: float = 1.0) -> Idea:
 
 
 def calibrated(runs: Runs, history: Runs) -> Prior:
-    """Return the prior that `perfgate calibrate` would have stored."""
+    """Return the prior that `perfgate rules --calibrate` would have stored."""
     return prior_from([run.measure for run in history])
 
 
 def stored(*sizes: int) -> Idea:
-    """Return a prior that `perfgate calibrate` learns from levels of these sizes, of code that was not equally fast."""
+    """Return the prior of `perfgate rules --calibrate` for levels of these sizes, of code that was not equally fast."""
 
     def prior(runs: Runs, history: Runs) -> Prior:
         measures, levels = [run.measure for run in history], []

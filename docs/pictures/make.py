@@ -1,4 +1,4 @@
-"""Make the pictures of the pages: `python docs/pictures/make.py`. It needs Chromium and `perfgate[html]`."""
+"""Make the pictures of the pages: `python docs/pictures/make.py`. It needs Chromium."""
 
 from __future__ import annotations
 

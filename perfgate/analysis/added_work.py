@@ -1,4 +1,4 @@
-"""Which rules fail if each step asks the device for a little more: the part of `perfgate selftest` about exact work."""
+"""Which rules fail if each step asks the device for a little more: the part of `perfgate rules` about exact work."""
 
 from __future__ import annotations
 

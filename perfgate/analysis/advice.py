@@ -45,6 +45,8 @@ _MOST_BUDGETS = 5
 #: The least room of a budget beyond the worst run, and its multiple of the tolerance of the same metric.
 _ROOM, _TOLERANCES_OF_ROOM = 1.2, 2
 _UNSTEADY = "stored runs would not show what they will be on another day"
+#: The formats whose metrics are benchmarks that say nothing about each other.
+_BENCHMARKS = ("asv", "go-test", "google-benchmark", "hyperfine", "pyperf", "pytest-benchmark")
 _NOT_WITH_PAIRS = "few rules need few pairs: add one with `perfgate init --paired --add METRIC RUN...`"
 
 
@@ -217,6 +219,8 @@ def _of_pairs(
     order = ranked(known, left_out, better)
     ruled = {proposal.metric: proposal for proposal in found.rules}
     mains = _judged_in_pairs(known, found, order)
+    if all(run.format in _BENCHMARKS for run in runs):  # each is a program of its own, and none is a part
+        mains = [name for name in order if known[name][0].unit in SPEEDS]
     is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not step.is_noisy
     is_calm = is_calm and all(name in ruled and ruled[name].tolerance <= _TOLERANCES_OF_PAIRS[1] for name in mains)
     usual, spreads = _TOLERANCES_OF_PAIRS[not is_calm], {name: spread_of_pairs(made, name) for name in mains}

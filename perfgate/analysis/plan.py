@@ -1,4 +1,4 @@
-"""The changes that each rule can detect with the stored runs, and how to detect smaller ones: `perfgate plan`."""
+"""The changes that each rule can detect with the stored runs, and how to detect smaller ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Better, Key
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE
-from perfgate.core.summaries import Plan, PlanPoint
+from perfgate.core.summaries import Plan
 from perfgate.core.wording import plural
 from perfgate.judge.ask import ANCHOR_WINDOW, change_terms, limit_confidence
 from perfgate.judge.case import Case
@@ -24,15 +24,13 @@ from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, Wo
 from perfgate.stats.bounds import values_to_pass
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
-from perfgate.stats.moderated import MOST_RUNS, RunNoise, has_logarithm, run_noise
+from perfgate.stats.moderated import RunNoise, has_logarithm, run_noise
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 
 #: Advice compares this many times the steps with this many runs, which takes as long.
 TIMES = 3
 #: The largest number of base runs that are compared with.
 RUNS_COMPARED = 10
-#: The lengths of a new run in a plan, as multiples of the steps of the stored runs.
-_STEPS = (2.0, 4.0, 8.0, 16.0)
 #: The power of the formula for a change that fails in 8 of 10 cases: with few base runs, and with enough, or pairs, to
 #: show the noise. The looks share one error rate there, so that the second needs more (by simulation, see the tests).
 _FAILING_POWER = (0.8, 0.9)
@@ -139,7 +137,6 @@ def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Seq
             centre, noise = run_noise(measures, prior_of(OF_RUNS.green_prior, excluded))
             fewest = RUNS_FOR_A_PROMISE
     new_runs = ANCHOR_WINDOW if anchored else 1
-    points = tuple(_points(noise, margin, terms))
     needed = _needed(noise, excluded.room, terms, fewest)
     return replace(
         plan,
@@ -150,12 +147,11 @@ def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Seq
         noise_within=math.sqrt(seen.within),
         calibrated=calibrated is not None,
         noise=None if calibrated is None else calibrated.said(),
-        detectable=points[new_runs - 1].detectable,
+        detectable=margin.detectable(noise.reach(new_runs, terms.confidence, terms.power)),
         fails_from=None if anchored else _fails_from(measures, seen, margin, terms, calibrated is not None),
         runs_needed=needed,
         at_worst=None if anchored else excluded.size,
         advice=_advice(noise, excluded.room, needed, new_runs, terms, fewest),
-        points=points,
     )
 
 
@@ -200,16 +196,6 @@ def pairs_fail_from(tolerance: float, pairs: int, better: Better, spread: float 
     margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")
     levels = (1 - SHARP_RED * 0.05, _FAILING_POWER[1])
     return margin.detectable(sum(t_quantile(pairs - 1, level) for level in levels) * error)
-
-
-def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[PlanPoint]:
-    """Yield the smallest change that 1 to 20 new runs detect, and one longer new run (with base runs as long)."""
-    for runs in range(1, MOST_RUNS + 1):
-        reach = noise.reach(runs, terms.confidence, terms.power)
-        yield PlanPoint(runs, 1.0, margin.detectable(reach))
-    for steps in _STEPS:
-        reach = noise.of_longer_runs(steps).reach(1, terms.confidence, terms.power)
-        yield PlanPoint(1, steps, margin.detectable(reach))
 
 
 def _needed(noise: RunNoise, room: float, terms: ChangeTerms, fewest: int) -> int | None:

@@ -48,7 +48,7 @@ _CLAIM = "a run that claims another `{}` passes: give the true one with --env, a
 def rule_attacks(case: Case) -> tuple[list[Attack], int]:
     """Return the attacks on the rules that would work, and how many were tried.
 
-    `case.new` are runs that should pass. Only rules that fail on worse runs are attacked: `selftest` names the others.
+    `case.new` are runs that should pass. Only rules that fail on worse runs are attacked: `rules` names the others.
     """
     found, count = list[Attack](), 0
     for rule in case.ruleset.rules:

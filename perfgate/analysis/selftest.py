@@ -1,4 +1,4 @@
-"""Test the rules: unchanged runs pass, worse runs fail, and missing metrics are noticed: `perfgate selftest`.
+"""Test the rules: unchanged runs pass, worse runs fail, and missing metrics are noticed.
 
 The judge is the same as in `check`. Only the runs are made worse on purpose.
 """
@@ -17,7 +17,6 @@ from perfgate.analysis.plan import seen_changes
 from perfgate.core import Key, Run, Verdict
 from perfgate.core.results import LOOKS
 from perfgate.core.summaries import Proof
-from perfgate.core.units import format_change, format_number
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule
@@ -60,28 +59,23 @@ class _RuleTest(Struct, frozen=True, dict=True):
         return _by_name(judge(self.case))
 
     @cached_property
-    def edges(self) -> tuple[dict[_Name, Verdict], dict[_Name, Verdict]]:
-        """The verdicts on the smallest change that makes them fail, and on the smallest that ends exit 0."""
-        failing: dict[_Name, Verdict] = {}
-        blocking: dict[_Name, Verdict] = {}
+    def failing(self) -> dict[_Name, Verdict]:
+        """The verdicts on the smallest change that makes them fail."""
+        found: dict[_Name, Verdict] = {}
         for way in self.all_ways():
-            if len(failing) == len(self.unchanged):
+            if len(found) == len(self.unchanged):
                 break
-            if any(_failed(self.worse_of(way, amount)).keys() - failing.keys() for amount in TELLING):
-                self.climb(way, failing, blocking)
-        return failing, blocking
+            if any(_failed(self.worse_of(way, amount)).keys() - found.keys() for amount in TELLING):
+                self.climb(way, found)
+        return found
 
-    def climb(self, way: Way, failing: dict[_Name, Verdict], blocking: dict[_Name, Verdict]) -> None:
-        """Add the verdicts that fail, and those that block, from the smallest amount to the largest."""
+    def climb(self, way: Way, found: dict[_Name, Verdict]) -> None:
+        """Add the verdicts that fail, from the smallest amount to the largest."""
         wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
         for amount in AMOUNTS:
-            worse = self.worse_of(way, amount)
-            for name, verdict in _failed(worse).items():
-                failing.setdefault(name, verdict)
-            for name, verdict in worse.items():
-                if verdict.exit_code and verdict.outcome != "error":
-                    blocking.setdefault(name, verdict)
-            if wanted <= failing.keys():
+            for name, verdict in _failed(self.worse_of(way, amount)).items():
+                found.setdefault(name, verdict)
+            if wanted <= found.keys():
                 return
 
     def worse_of(self, way: Way, amount: float) -> dict[_Name, Verdict]:
@@ -132,18 +126,16 @@ class _RuleTest(Struct, frozen=True, dict=True):
             unit=verdict.unit,
             shown_unit=verdict.shown_unit,
             kind=verdict.kind,
-            tolerance=verdict.tolerance,
         )
         if verdict.outcome == "skipped" and verdict.reason in ("when", "expected-failure"):
             return replace(proof, state="by-choice", reason=verdict.message)
         as_is = "" if verdict.outcome == "pass" else f"unchanged, it is {verdict.outcome}: {verdict.message}"
         if verdict.exit_code:
             return replace(proof, state="blocked", reason=as_is)
-        failing, blocking = (edge.get(name) for edge in self.edges)
+        failing = self.failing.get(name)
         if failing is None:
             return replace(proof, reason=self.why_not(name, verdict))
-        found = replace(proof, reason=as_is, blocks_at=None if blocking is None else _moved(blocking))
-        return self.of_failing(found, failing)
+        return self.of_failing(replace(proof, reason=as_is), failing)
 
     def of_failing(self, proof: Proof, failing: Verdict) -> Proof:
         moved = _moved(failing)
@@ -160,11 +152,6 @@ class _RuleTest(Struct, frozen=True, dict=True):
             on_missing = self.rule.settings.on_missing
             reason = f"on_missing: {on_missing}: a missing {proof.metric} does not block"
             return replace(proof, state="by-choice" if on_missing != "error" else "unable", reason=reason)
-        tolerance, change = proof.tolerance, proof.fails_at
-        if proof.kind == "change" and tolerance and change is not None and abs(change) > 2 * tolerance:
-            between = f"{format_number(100 * tolerance, 3)}% and {format_change(abs(change))}"
-            unsure = f"changes between {between} need more runs than these to fail"
-            return replace(proof, state="proven", reason=f"{unsure}: see `perfgate plan`")
         return replace(proof, state="proven")
 
     def why_not(self, name: _Name, verdict: Verdict) -> str:

@@ -9,10 +9,12 @@ from msgspec import Struct
 from perfgate.baselines.candidates import Candidates, read_candidates
 from perfgate.baselines.files import StoredLevel
 from perfgate.baselines.fill_in import fill_in
+from perfgate.baselines.ledger import has_history, record_check, record_evidence
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
+from perfgate.core.rule_ledger import LedgerEntry
 from perfgate.core.runs import unhealthy
 from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.case import Case
@@ -48,6 +50,9 @@ def open_level(found: Candidates, approval: Approval) -> list[str]:
         found = found.reloaded()
         level = _level(found, approval)
         lines = found.write(level, found.store, keep_all=approval.keep_all, only=level.adopts)
+        if level.parent is not None:
+            shown = LedgerEntry("approved", [], level.adopts, found.environment, level.reason)
+            record_evidence(found.store, found.ruleset.suite, shown)
         return [*lines, *_fewer_runs(found, level)]
 
 
@@ -66,10 +71,8 @@ def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]
 
     The level follows the one of the policy, so the files fit into the base. The runs are read again.
 
-    Parameters
-    ----------
-    folder: the folder to write to.
-    judged: the files that the check judged; nothing is written if one of them has changed.
+    `folder`: the folder to write to. `judged`: the files that the check judged; nothing is written if one of them has
+    changed.
     """
     if "-" in options.runs:
         raise Refused("--propose reads the runs twice, which standard input does not allow: give a file")
@@ -96,12 +99,11 @@ def add(
 
     Runs that are stored already are completed instead: see `fill_in`.
 
-    Parameters
-    ----------
-    by: the user who adds the runs.
-    rotate: remove the oldest runs of a full level.
-    keep_all: store the samples of every metric, not only of those that a rule reads.
-    merged: the head of the pull request whose merge was measured; its allowances open a new level.
+    Parameters:
+        by: the user who adds the runs.
+        rotate: remove the oldest runs of a full level.
+        keep_all: store the samples of every metric, not only of those that a rule reads.
+        merged: the head of the pull request whose merge was measured; its allowances open a new level.
     """
     found = read_candidates(options, head=merged)
     with locked(found.store):
@@ -116,7 +118,7 @@ def add(
         found.refuse_known(history)
         if reasons := unhealthy(found.facts):
             raise Refused(f"not added: the GPU was throttled ({', '.join(reasons)}): measure again when it is cool", 1)
-        verdicts = _judged(found)
+        verdicts = _recorded(found, judge(_case(found, found.loaded.baseline)))
         eased = [verdict for verdict in verdicts if verdict.allowed_by is not None]
         if eased:
             return lines + found.write(_allowed_level(found, eased), found.store, keep_all=keep_all, by=by)
@@ -185,8 +187,14 @@ def _is_beyond(verdict: Verdict) -> bool:
     return verdict.outcome == "fail" or worse > verdict.tolerance
 
 
-def _judged(found: Candidates) -> tuple[Verdict, ...]:
-    verdicts = judge(_case(found, found.loaded.baseline))
+def _recorded(found: Candidates, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """Return the verdicts about a commit of main, which its ledger records. Raises Refused if the runs fail."""
+    if has_history(found.store, found.ruleset.suite):
+        commit, files = (
+            found.options.head or surroundings.head_commit(),
+            [file for run in found.runs for file in run.files],
+        )
+        record_check(found.store, found.ruleset.suite, found.loaded.baseline.place, commit, files, verdicts)
     bad = [verdict for verdict in verdicts if _refuses(verdict)]
     if bad:
         words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)

@@ -100,11 +100,8 @@ class Candidates(Struct, frozen=True):
     ) -> list[str]:
         """Store every run in a level; returns the lines to print. Raises Refused.
 
-        Parameters
-        ----------
-        keep_all: store the samples of every metric, not only of those that a rule reads.
-        by: the user who adds the runs.
-        only: the metrics to store, if a level adopts some only; empty means all.
+        `keep_all`: store the samples of every metric, not only of those that a rule reads. `by`: the user who adds the
+        runs. `only`: the metrics to store, if a level adopts some only; empty means all.
         """
         lines = [*map(str, self.noticed), *unknown_gpu(self.runs, self.facts, self.ruleset.identity)]
         lines += self._absent_metrics()
@@ -187,9 +184,7 @@ class Candidates(Struct, frozen=True):
 def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: bytes | None = None) -> None:
     """Write a stored run, and read it back as `check` does. Raises Refused, and leaves what was there before.
 
-    Parameters
-    ----------
-    replaced: the bytes of the file that this one replaces.
+    `replaced`: the bytes of the file that this one replaces.
     """
     write_file(target, path, data, replace=replaced is not None)
     try:
@@ -234,11 +229,8 @@ def read_candidates(
 ) -> Candidates:
     """Read the runs and the rules, and open the store. Raises Refused for runs that cannot become a baseline.
 
-    Parameters
-    ----------
-    source: the source of the rules and of the baselines that the runs are compared with.
-    head: the commit whose allowances count.
-    pairs: accept pairs, which cannot become a baseline but show noise.
+    `source`: the source of the rules and of the baselines that the runs are compared with. `head`: the commit whose
+    allowances count. `pairs`: accept pairs, which cannot become a baseline but show noise.
     """
     ruleset = read_ruleset(source, options.rules, options.suite)
     runs, facts, noticed = read_measured(options, ruleset, pairs=pairs)

@@ -27,12 +27,9 @@ from perfgate.stats.steady import WarmUpRule
 OUTLINES = ("mean", "median", "p95", "p99", "min", "max")
 #: More ranks than this: only those that can represent a run have every statistic.
 MANY_RANKS = 32
-
 _QUANTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99, "min": 0.0, "max": 1.0}
 _DIRECTIONS: tuple[Better, ...] = ("lower", "higher", "neither")
 _Row: TypeAlias = list[float | None]
-
-
 #: The value of each rank, by statistic, with the digits that are stored.
 Outlines: TypeAlias = Mapping[str, Mapping[Member, float]]
 
@@ -47,14 +44,13 @@ def condensed(
 ) -> StoredSummary | None:
     """Return the statistics of the ranks of a metric; None if one of them has values that are not finite numbers.
 
-    Parameters
-    ----------
-    key : the metric with its labels, without rank and device.
-    members : the samples of each rank.
-    method : the warm-up and the direction to measure with; see `method_of`.
-    speaking : the ranks with every statistic.
-    outlines : what the others have, which represent no run.
-    judged : the statistics of `outlines` that rules judge on each rank; they have their noise.
+    Parameters:
+        key: the metric with its labels, without rank and device.
+        members: the samples of each rank.
+        method: the warm-up and the direction to measure with; see `method_of`.
+        speaking: the ranks with every statistic.
+        outlines: what the others have, which represent no run.
+        judged: the statistics of `outlines` that rules judge on each rank; they have their noise.
     """
     rows: list[tuple[dict[str, str], int, int, bool, list[_Row]]] = []
     for member, series in sorted(members.items()):

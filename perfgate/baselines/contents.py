@@ -244,9 +244,7 @@ def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[st
 def _filled(others: Sequence[_Metric], wanted: Wanted, named: int, tree: int) -> tuple[list[_Rows], tuple[str, ...]]:
     """Return the rows of the metrics that no rule names, as far as there is room, and the names of the others.
 
-    Parameters
-    ----------
-    named, tree : the bytes of the named metrics and of the call tree.
+    `named`, `tree`: the bytes of the named metrics and of the call tree.
     """
     chosen: dict[Key, _Rows] = {}
     used = named + tree

@@ -7,7 +7,7 @@ The smallest and the largest value are always kept. `thinned_from` is the number
 statistics of all other metrics with their noise, so that a rule of tomorrow can be judged against this run. `call_tree`
 has the calls of a trace, so that causes can be found. `contents` decides what fits.
 
-`perfgate.prior/1` is the noise that `perfgate calibrate` measured. It belongs to a machine and not to a level.
+`perfgate.prior/1` is the noise that `perfgate rules --calibrate` measured. It belongs to a machine and not to a level.
 
 `perfgate.allowance/1` says how much worse a commit may be in a metric, and who allowed it. `check --policy-ref` reads
 it from the base, so that a pull request cannot allow itself anything. It names one commit: a later one needs its own.
@@ -298,7 +298,7 @@ class AllowanceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 STORED_RUN = SignedFile(
     "perfgate.baseline/1", BaselineFile, BaselineFile.fault, "remove it and approve again", rows=("series", "summaries")
 )
-PRIOR = SignedFile("perfgate.prior/1", PriorFile, PriorFile.fault, "measure the noise again with perfgate calibrate")
+PRIOR = SignedFile("perfgate.prior/1", PriorFile, PriorFile.fault, "measure it again: perfgate rules --calibrate")
 ALLOWANCE = SignedFile("perfgate.allowance/1", AllowanceFile, AllowanceFile.fault, "remove it and allow again")
 
 

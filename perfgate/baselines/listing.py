@@ -11,7 +11,8 @@ from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.levels import ComparedRun, History, StoredRun
 from perfgate.baselines.places import UnsafeName, environment_name, folder_of, kind_of
 from perfgate.baselines.repository import environments, read_allowances, read_priors, read_stored_runs
-from perfgate.baselines.stores import Store, locked, open_store
+from perfgate.baselines.runners import QUALIFICATION
+from perfgate.baselines.stores import Store, each_file, locked, open_store
 from perfgate.core import Key, Problem, Run
 from perfgate.core.summaries import LevelSummary, PriorSummary, RunSummary, StoredRunSummary
 from perfgate.core.wording import plural
@@ -192,6 +193,8 @@ def verify(path: str) -> tuple[list[str], list[Problem]]:
     problems += [Problem("error", stray, store.location(path)) for path in paths if kind_of(path) is None]
     problems += [problem for suite in _folders(paths) for problem in read_allowances(store, suite)[1]]
     problems += priors(path)[1]
+    machines = list(each_file(store, paths, "machine", problems))
+    problems += [wrong for path, data in machines for wrong in QUALIFICATION.decode(str(store.location(path)), data)[1]]
     problems += [problem for run in runs if (problem := _unsound(store, run)) is not None]
     environments = by_folder(runs)
     for place, held in environments.items():

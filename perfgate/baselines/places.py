@@ -5,8 +5,10 @@
     SUITE/ENVIRONMENT/prior-in-turn.json the measured noise between pairs, one file for each way to make pairs
     SUITE/_allowances/NAME.json          how much worse a commit may be
     _history/SUITE/ENVIRONMENT/...       every run of main, in short; see `perfgate.history`
+    _history/_ledger/SUITE/...           what rules answered on main, and what showed the truth; see `ledger`
+    _machines/HOST/TIME.json             what a runner was when it qualified; see `runners`
 
-The name of a suite, an environment or a level never begins with `_`, so the five kinds cannot be confused.
+The name of a suite, an environment or a level never begins with `_`, so the kinds cannot be confused.
 
 Runs may be compared if their environments have the same identity: a short list of stable facts, equal one by one.
 """
@@ -25,6 +27,9 @@ from perfgate.core import Fact, fact_text
 ALLOWANCES = "_allowances"
 #: The history is outside of the folders of suites, so that no command reads or lists it by the way.
 HISTORY = "_history"
+MACHINES = "_machines"
+#: In the folder of the history, without the form of a suite.
+LEDGER = f"{HISTORY}/_ledger"
 #: A safe name of a suite, an environment, a level or a run: it cannot lead out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 #: The judge learns from this many remembered runs: older ones say little about the machines of today.
@@ -34,7 +39,6 @@ MONTH_FILE = re.compile(r"(?:^|/)(\d{4}-\d\d)-([0-9a-f]+)\.json$")
 #: The number of months in which the newest runs are searched.
 _MONTHS = 3
 _PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")
-
 #: The facts that identify an environment; None for a fact that is not known.
 Identity = Mapping[str, Fact | None]
 
@@ -62,11 +66,13 @@ def _is_safe(folders: tuple[str, ...]) -> bool:
     return all(SAFE_NAME.fullmatch(part) for part in folders)
 
 
-def kind_of(path: str) -> Literal["run", "prior", "allowance", "history"] | None:
+def kind_of(path: str) -> Literal["run", "prior", "allowance", "history", "machine"] | None:
     """Return the kind of file that a path names; None if no command reads it."""
     *folders, name = path.split("/")
     if folders[:1] == [HISTORY]:
         return "history" if len(folders) in (3, 4) and name.endswith(".json") else None
+    if folders[:1] == [MACHINES]:
+        return "machine" if len(folders) == 2 and name.endswith(".json") else None
     if len(folders) == 2 and folders[1] == ALLOWANCES:
         return "allowance" if name.endswith(".json") else None
     if not _is_safe(tuple(folders)):

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 def store_of(source: PolicySource, path: str, history: str | None = None) -> Store:
     """Open the baselines of a policy source: a bucket is the same for every commit. Raises Refused.
 
-    Parameters
-    ----------
-    history: `SUITE/ENVIRONMENT`, to open its newest remembered runs. Of a commit, nothing else reads them.
+    `history`: `SUITE/ENVIRONMENT`, to open its newest remembered runs. Of a commit, nothing else reads them.
     """
     if source.baselines is not None:
         return HeldStore(source.baselines)

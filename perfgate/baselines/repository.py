@@ -85,11 +85,8 @@ class StoredBaselines(Struct, frozen=True):
     ) -> LoadedBaseline:
         """Return the runs that new ones of an environment are compared with, or the reason why there are none.
 
-        Parameters
-        ----------
-        facts: the facts of the environment.
-        accept: how the new runs can be accepted, for messages.
-        head: returns the measured commit, whose allowances are loaded, too; called only if there are any.
+        `facts`: the facts of the environment. `accept`: how the new runs can be accepted, for messages. `head`: returns
+        the measured commit, whose allowances are loaded, too; called only if there are any.
         """
         identity = identity_of(facts, self.ruleset.identity)
         found = self._environment(identity)
@@ -101,7 +98,7 @@ class StoredBaselines(Struct, frozen=True):
         if problems:
             return LoadedBaseline(_UNUSABLE, history, problems, damaged, found.sha256)
         if heads:
-            # `calibrate` compares the runs of each level with each other.
+            # `rules --calibrate` compares the runs of each level with each other.
             spare = sum(len(one) - 1 for one in history.levels.values())
             baseline = Baseline(
                 place=f"{found.place}/{heads[0]}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -25,7 +26,6 @@ from perfgate.workspace.remote import filesystem
 
 if sys.platform != "win32":
     import fcntl
-
 
 _NOT_REGULAR = "it is a link or not a regular file, and links are not followed"
 if sys.platform == "win32":
@@ -193,6 +193,10 @@ class DirectoryStore(Struct, frozen=True):
             os.close(descriptor)
 
 
+#: An address of a bucket with a slash too few; one letter is a drive of Windows.
+_MISPRINT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
 def open_store(path: str) -> WritableStore:
     """Open a directory, which need not exist yet, or a bucket (`s3://...`). Raises Refused."""
     if "://" in path:
@@ -208,6 +212,10 @@ def open_store(path: str) -> WritableStore:
         except (ImportError, ValueError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise Refused(f"{typed_path(path)} cannot be used: {why}") from None
+    if (found := _MISPRINT.match(path)) and not os.path.exists(path):
+        rest = path[found.end() :]
+        written = f"{found[1]}://{rest if found[1] == 'file' else rest.lstrip('/')}"
+        raise Refused(f"{typed_path(path)} is not the address of a bucket: write {written}")
     surroundings.refuse_link_out(path, "--baselines")
     return DirectoryStore(Path(path), shown_path(path), surroundings.limits())
 

@@ -70,10 +70,17 @@ class Posterior(Struct, frozen=True):
     #: The logarithm of the probability density of all measurements.
     log_density: float
 
-    def gap_probabilities(self) -> FloatArray:
-        """Return the probability of the largest change at each gap, (n - 1,); index 0 is the gap before position 1."""
-        widths = np.diff(self.edges)
-        return np.repeat(self.cells / widths, widths)
+    def gap_probabilities(self, cell: int | None = None) -> FloatArray:
+        """Return the probability of each gap, (n - 1,); index 0 is before position 1. `nothing` is the rest to 1.
+
+        It is that of the largest change; with `cell`, of any change there, and elsewhere of the largest without one.
+        """
+        cells, widths = self.cells, np.diff(self.edges)
+        if cell is not None:
+            found = self.hypotheses
+            cells = _largest(found, found.weight * (found.cells != cell).all(axis=1), len(widths))
+            cells[cell] = self.changed[cell]
+        return np.repeat(cells / widths, widths)
 
     def change(self, cell: int, confidence: float = 0.95) -> tuple[float, float, float]:
         """Return the logarithm of the change in a cell, if it is the largest, with its two-sided interval.
@@ -138,26 +145,28 @@ def _weighed(
     weight, mean, covariance = (np.concatenate(values) for values in zip(*(part[:3] for part in parts), strict=True))
     found = Hypotheses(np.concatenate([group.cells for group in groups]), weight, mean, covariance)
     noise = math.sqrt(sum(part[3] for part in parts))
-    cells, changed = np.zeros(len(widths)), np.zeros(len(widths))
-    two, is_larger = found.cells[:, 1] >= 0, _first_is_larger(mean, covariance)
-    for column, share in ((0, is_larger), (1, 1 - is_larger)):
-        there = found.cells[:, column] >= 0
-        np.add.at(cells, found.cells[there, column], (weight * share)[there])
-        if column:
-            there &= found.cells[:, 0] != found.cells[:, 1]  # two changes of one cell are counted once
-        np.add.at(changed, found.cells[there, column], weight[there])
-    another = float(weight[two].sum())
-    drift = design.drift(noise, found)
+    is_apart = found.cells[:, 0] != found.cells[:, 1]  # two changes of one cell are counted once
+    changed = _in_cells(found, weight, weight * is_apart, len(widths))
+    cells = _largest(found, weight, len(widths))
+    another, drift = float(weight[found.cells[:, 1] >= 0].sum()), design.drift(noise, found)
     nothing, prediction = float(weight[0]), design.predict(noise)
-    answer = Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction, log_total)
-    return answer, design
+    return Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction, log_total), design
+
+
+def _in_cells(found: Hypotheses, first: FloatArray, second: FloatArray, count: int) -> FloatArray:
+    """Return the sums of two weights of each hypothesis (h,) in the cells of its first and second change, (count,)."""
+    cells, weights = found.cells.T.ravel(), np.concatenate([first, second])
+    return np.asarray(np.bincount(cells[cells >= 0], weights[cells >= 0], count), dtype=np.float64)
+
+
+def _largest(found: Hypotheses, weight: FloatArray, count: int) -> FloatArray:
+    """Return the weight of the hypotheses whose largest change is in each cell, (count,)."""
+    share = _first_is_larger(found.mean, found.covariance)
+    return _in_cells(found, weight * share, weight * (1 - share), count)
 
 
 def _first_is_larger(mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the probability that the first change of each hypothesis is larger than the second; 1 without a second.
-
-    The signs are those of the means: a change near zero is not the larger one of two.
-    """
+    """Return the probability that the first change is larger than the second, 1 without one; signs are of the means."""
     first, second = np.sign(mean[:, 0]), np.sign(mean[:, 1])
     apart = first * mean[:, 0] - second * mean[:, 1]
     variance = covariance[:, 0, 0] + covariance[:, 1, 1] - 2 * first * second * covariance[:, 0, 1]

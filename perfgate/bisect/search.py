@@ -19,9 +19,9 @@ from perfgate.bisect.posterior import Posterior, agreed_posterior
 from perfgate.core.causes import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 
-#: The ends are measured until a change of them is this probable, at most for `_FIRST` runs. Then the most informative
-#: position is next, which may be inside: two changes with opposite signs show little at the ends.
-_REPRODUCED, _FIRST = 0.6, 8
+#: The ends are measured until a change of them is this probable, or excluded: inside there is nothing to find before.
+#: Then the most informative position is next.
+_REPRODUCED = 0.6
 #: At most this part of the runs goes to ends that show no change.
 _ENDS = 0.5
 #: A change is excluded if a difference of the ends beyond the tolerance is less probable than this, and their interval
@@ -83,7 +83,8 @@ class Suspect(Struct, frozen=True):
 class SearchResult(Struct, frozen=True):
     """The answer of `search`.
 
-    `suspects` are the positions that changed the level with a probability of .1 % or more, the most probable first.
+    `suspects` are the positions that changed the level with a probability of .1 % or more, the most probable first. Of
+    all positions, these and the probability of no change add up to 1; see `Posterior.gap_probabilities`.
     `blamed` are the positions of the answer: one, or several that cannot be told apart because those between them
     cannot be measured. `change` is relative, with its two-sided interval at the confidence of the terms: of the blamed
     positions if they were found, and of the ends otherwise. `more_runs` is about how many more runs would do, if the
@@ -152,7 +153,7 @@ def _posterior(model: Model, evidence: Measurements) -> Posterior | None:
 def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: Measurements) -> int:
     """Return the position to measure next: an end while a change is not probable, then the most informative one."""
     last = model.positions - 1
-    if found is None or (found.nothing > 1 - _REPRODUCED and len(evidence.measurements) < _FIRST):
+    if found is None or found.nothing > 1 - _REPRODUCED:
         ends = sum(one.position in (0, last) for one in evidence.measurements)
         return last if model.paired or ends % 4 in (1, 2) else 0
     positions = [place for place in candidates(found, evidence.skipped) if not (model.paired and place == 0)]
@@ -208,9 +209,7 @@ def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Me
     blamed: tuple[int, ...] = ()
     if outcome == "found":
         blamed = tuple(range(int(found.edges[cell]) + 1, int(found.edges[cell + 1]) + 1))
-    gaps = found.gap_probabilities()
-    if outcome == "found":  # that it changed is certain enough, even if another change may be larger
-        gaps[blamed[0] - 1 : blamed[-1]] = found.changed[cell] / len(blamed)
+    gaps = found.gap_probabilities(cell if outcome == "found" else None)
     order = sorted(range(len(gaps)), key=lambda gap: (-gaps[gap], gap))
     suspects = tuple(Suspect(gap + 1, float(gaps[gap])) for gap in order[:_MOST_SUSPECTS] if gaps[gap] >= 0.001)
     change, more = _ends(found, terms, evidence), None

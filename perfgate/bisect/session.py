@@ -40,6 +40,8 @@ class StoredMeasurement(Struct, frozen=True):
     skipped: str | None = None
     #: Of a pair: the position that takes turns with this one. The search has only those with the first position.
     beside: int = 0
+    #: How often the command was started since the measurement before: of a pair twice, of a failed build not at all.
+    started: int = 1
 
 
 class BisectFolder(Struct):
@@ -76,6 +78,11 @@ class BisectFolder(Struct):
     def searched(self) -> list[StoredMeasurement]:
         """The measurements of the search, without those that only look for the cause."""
         return [one for one in self.stored if not one.beside]
+
+    @property
+    def started(self) -> int:
+        """How often the command was started, failed runs and those for the cause included."""
+        return sum(one.started for one in self.stored)
 
     def evidence(self) -> Measurements:
         """Return everything that the search measured."""

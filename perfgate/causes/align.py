@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, mean_of, merged
+from perfgate.causes.stalls import StallTimes
 from perfgate.core.call_trees import CallNode, CallTree, heads_of, trees_with
 from perfgate.core.causes import CauseKind
 
@@ -62,6 +63,13 @@ class Alignment(Struct, frozen=True):
     is_cut: bool = False
     #: False if a side does not count steps: its times are those of the whole file.
     has_steps: bool = True
+    #: The times of the stalled steps of both sides in s, which the columns lack.
+    stalled: StallTimes = ((), ())
+
+    @property
+    def sides(self) -> tuple[TreeSide, TreeSide]:
+        """The base and the new side."""
+        return self.base, self.new
 
     def path(self, index: int) -> tuple[str, ...]:
         """The names from the step to a node, without the step."""
@@ -166,14 +174,14 @@ def _not_recorded(alignment: Alignment) -> str | None:
 
 def obstacle_to_causes(alignment: Alignment) -> str | None:
     """The reason why the two sides cannot be compared, or None."""
-    if not max(float(side.wall.max(initial=0.0)) for side in (alignment.base, alignment.new)) < _LARGEST_S:
+    if not max(float(side.wall.max(initial=0.0)) for side in alignment.sides) < _LARGEST_S:
         return "no causes: a time is too large to be one"
     if not alignment.steps_agree:
         return "no causes: only one side has several steps (in traces: profiler.step()), so calls cannot be compared"
     if (missing := _not_recorded(alignment)) is not None:
         return missing
     program = np.array([node.kind in ("range", "operator", "loader", "collective") for node in alignment.nodes], bool)
-    calls = [side.counts.sum(axis=1)[program] for side in (alignment.base, alignment.new)]
+    calls = [side.counts.sum(axis=1)[program] for side in alignment.sides]
     shared = (calls[0] > 0) & (calls[1] > 0)
     if all(one.sum() > 0 and one[shared].sum() < _LEAST_SHARED * one.sum() for one in calls):
         return "no causes: the two sides have hardly a call in common: they are not one program"

@@ -46,8 +46,6 @@ _FAMILIES = {
     "op": ("operator", "collective", "loader"),
     "range": ("range", "collective", "loader"),
 }
-
-
 #: Metrics of the host's own times.
 _OF_HOST = ("op.", "range.", "step.runtime", "step.cpu_exec")
 #: Families of metrics of single calls.
@@ -160,7 +158,7 @@ class Explanation(Struct, frozen=True, dict=True):
         """The change of exact work: of the time of devices, or of a number of calls; of all of them without a name."""
         if name == "device_time":
             return self._of_busy(self._kinds(*DEVICE_KINDS))
-        base, new = (side.counts.mean(axis=1) for side in (self.alignment.base, self.alignment.new))
+        base, new = (side.counts.mean(axis=1) for side in self.alignment.sides)
         named = {"syncs": SYNCS, "allocations": ALLOCATIONS, "launches": LAUNCHES}.get(name)
         if named is not None:
             chosen = np.array([named.fullmatch(node.name) is not None for node in self.alignment.nodes])
@@ -173,10 +171,10 @@ class Explanation(Struct, frozen=True, dict=True):
         if name.startswith("idle"):
             return self._of_wall(~self._kinds(*DEVICE_KINDS))
         if name in ("utilization", "sm_efficiency"):
-            base, new = (side.wall.mean(axis=1) for side in (self.alignment.base, self.alignment.new))
+            base, new = (side.wall.mean(axis=1) for side in self.alignment.sides)
             shares = [float(wall[kernels].sum() / max(wall.sum(), 1e-12)) for wall in (base, new)]
             return _MetricChange(self._wall * (kernels - shares[0]), _relative(*shares))
-        base, new = (np.where(kernels, side.busy.mean(axis=1), 0) for side in (self.alignment.base, self.alignment.new))
+        base, new = (np.where(kernels, side.busy.mean(axis=1), 0) for side in self.alignment.sides)
         moved = np.abs(new / max(new.sum(), 1e-12) - base / max(base.sum(), 1e-12))
         return _MetricChange(moved, None, has_sign=False) if moved.any() else None
 
@@ -206,7 +204,7 @@ class Explanation(Struct, frozen=True, dict=True):
         return found
 
     def _of_wall(self, chosen: Masks) -> _MetricChange | None:
-        sums = [float(side.wall[chosen].mean(axis=1).sum()) for side in (self.alignment.base, self.alignment.new)]
+        sums = [float(side.wall[chosen].mean(axis=1).sum()) for side in self.alignment.sides]
         return _MetricChange(np.where(chosen, self._wall, 0), _relative(*sums)) if any(sums) else None
 
     def _of_busy(self, chosen: Masks) -> _MetricChange:
@@ -229,7 +227,7 @@ class Explanation(Struct, frozen=True, dict=True):
         host = ~self._kinds(*DEVICE_KINDS) & (parents >= 0)
         if not self._has_device:
             host = parents >= 0
-        busy = [side.busy.mean(axis=1) for side in (self.alignment.base, self.alignment.new)]
+        busy = [side.busy.mean(axis=1) for side in self.alignment.sides]
         below = [np.bincount(parents[host], one[host], len(one)) for one in busy]
         return busy[0] - below[0], busy[1] - below[1]
 

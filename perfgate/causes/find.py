@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
+from perfgate.causes import kinds
 from perfgate.causes.align import (
     Alignment,
     Finding,
@@ -22,27 +23,15 @@ from perfgate.causes.align import (
     source_of,
 )
 from perfgate.causes.consequences import Explanation
-from perfgate.causes.grouping import grouped
+from perfgate.causes.grouping import grouped, waiting_nodes
 from perfgate.causes.host import find_host, host_speed, note_of, with_host_error
-from perfgate.causes.kinds import (
-    Edit,
-    find_edits,
-    find_machine,
-    find_memory,
-    find_slowdowns,
-    kind_of,
-    many_swaps,
-    subtree,
-    sync_nodes,
-)
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, SeriesNoise, measure_noise
 from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
-from perfgate.causes.precision import types_of
 from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
-from perfgate.causes.recognised import recognised
+from perfgate.causes.recognised import recognised, types_of
 from perfgate.causes.series_findings import find_in_series
-from perfgate.causes.waiting import waiting_nodes
+from perfgate.causes.stalls import StallTimes
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
@@ -67,6 +56,7 @@ def find_causes(
     base: Sequence[RunTrees],
     new: Sequence[RunTrees],
     *,
+    stalled: StallTimes = ((), ()),
     other_device: bool = False,
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
@@ -75,19 +65,20 @@ def find_causes(
 ) -> CauseReport:
     """Return what changed between two sides.
 
-    Parameters
-    ----------
-    base: the call trees of each base run, one for each rank; at least one.
-    new: those of the new runs.
-    other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
-    verdicts: the verdicts on these runs; a cause names those that it explains.
-    components: by the metric of a verdict, what it is computed from, if that is not the metric itself.
-    metrics: other metrics; the report names those that follow from a cause.
-    paired: True if run i of both sides took its steps by turns.
+    Parameters:
+        base: the call trees of each base run, one for each rank; at least one.
+        new: those of the new runs.
+        stalled: the times of the stalled steps of both sides in s, which the trees lack.
+        other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
+        verdicts: the verdicts on these runs; a cause names those that it explains.
+        components: by the metric of a verdict, what it is computed from, if that is not the metric itself.
+        metrics: other metrics; the report names those that follow from a cause.
+        paired: True if run i of both sides took its steps by turns.
     """
     notes = incomparable(base, new)
     base, new = same_ranks(base, new, paired=paired)
-    alignment, noise = _with_noise(align(base, new), of_metrics=is_of_metrics(base, new), paired=paired)
+    alignment = replace(align(base, new), stalled=stalled)
+    alignment, noise = _with_noise(alignment, of_metrics=is_of_metrics(base, new), paired=paired)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
     findings: list[Finding] = []
@@ -134,12 +125,12 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     claimed = set() if slow is None else set(slow.nodes)
     edits = [] if other_device else recognised(alignment, claimed)
     claimed |= {node for edit in edits for node in edit.nodes}
-    for edit in find_edits(alignment, claimed):
-        nodes = subtree(edit.nodes, children) - claimed
+    for edit in kinds.find_edits(alignment, claimed):
+        nodes = kinds.subtree(edit.nodes, children) - claimed
         claimed |= nodes
         edits.append(_of_edit(edit, frozenset(nodes), alignment, children))
     edits = [_priced(edit, alignment, noise, claimed) for edit in edits]
-    swaps, notes = many_swaps(edits, alignment), []
+    swaps, notes = kinds.many_swaps(edits, alignment), []
     if swaps:
         notes.append(f"{len(swaps)} operators run kernels with other names: they are compared by operator")
         edits = [edit for edit in edits if edit not in swaps]
@@ -150,11 +141,11 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
             edits.append(_as_one(swaps, whole, noise))
     if not isinstance(noise, Noise):  # both sides of pairs ran on one machine
         return [*edits, *find_paired_slowdowns(alignment, noise, claimed)], notes
-    machine = find_machine(alignment, noise, claimed, other_device=other_device)
+    machine = kinds.find_machine(alignment, noise, claimed, other_device=other_device)
     claimed |= set() if machine is None else machine.nodes
     findings = [finding for finding in (slow, *edits, machine) if finding is not None]
     speed = host_speed(alignment)
-    for node, kind in find_slowdowns(alignment, noise, speed, claimed):
+    for node, kind in kinds.find_slowdowns(alignment, noise, speed, claimed):
         change, error = noise.change([node])
         parent = max(alignment.nodes[node].parent, 0)
         findings.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
@@ -182,11 +173,11 @@ def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | Pair
     return Finding("replaced", nodes, largest.lead, parents, gone, come, change=change, error=error)
 
 
-def _of_edit(edit: Edit, nodes: frozenset[int], alignment: Alignment, children: dict[int, list[int]]) -> Finding:
-    kind = kind_of(edit, alignment, children)
+def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment, children: dict[int, list[int]]) -> Finding:
+    kind = kinds.kind_of(edit, alignment, children)
     shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
     if kind == "sync":
-        shown = sync_nodes(subtree(edit.come, children), alignment) or shown
+        shown = kinds.sync_nodes(kinds.subtree(edit.come, children), alignment) or shown
     lead = max(shown, key=lambda node: abs(busy_change(alignment, node)))
     return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come)
 
@@ -199,7 +190,7 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
     _, error = noise.change(range(len(alignment.nodes)))
     fewest = min(alignment.base.runs, alignment.new.runs)
     between = abs(host_speed(alignment).effect) + _BETWEEN * before / fewest if isinstance(noise, Noise) else 0.0
-    memory, said = find_memory(alignment)
+    memory, said = kinds.find_memory(alignment)
     return CauseReport(
         (*causes, *memory),
         before,
@@ -213,11 +204,17 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
 
 
 def _step_times(alignment: Alignment) -> tuple[float, float]:
-    """The typical time of a step on both sides: the median of steps with the same calls, otherwise the mean."""
-    sides = (alignment.base, alignment.new)
+    """The typical time of a step on both sides: the median of all steps if their calls are the same, else the mean.
+
+    The median counts stalled steps, as that of a verdict does.
+    """
+    sides = alignment.sides
     pairs = [(side.counts.sum(axis=0), side) for side in sides]
     is_alike = all(np.ptp(one) <= _ALIKE * one.mean() and len(one) > side.runs for one, side in pairs)
-    before, after = (float((np.median if is_alike else np.mean)(side.wall.sum(axis=0))) for side in sides)
+    times = [side.wall.sum(axis=0) for side in sides]
+    if not is_alike:
+        return float(times[0].mean()), float(times[1].mean())
+    before, after = (float(np.median([*kept, *out])) for kept, out in zip(times, alignment.stalled, strict=True))
     return before, after
 
 

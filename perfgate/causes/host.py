@@ -54,9 +54,9 @@ class HostSpeed(Struct, frozen=True):
 
 def host_speed(alignment: Alignment) -> HostSpeed:
     """Measure the speed of the host on both sides."""
-    base, new = (_own_times(side, alignment) for side in (alignment.base, alignment.new))
+    base, new = (_own_times(side, alignment) for side in alignment.sides)
     before, after = (np.median(own, axis=1) for own in (base, new))
-    calls = [side.counts.mean(axis=1) for side in (alignment.base, alignment.new)]
+    calls = [side.counts.mean(axis=1) for side in alignment.sides]
     is_operator = np.array([node.kind == "operator" for node in alignment.nodes])
     chosen = is_operator & (np.abs(calls[0] - calls[1]) < 1e-9) & (np.minimum(before, after) > 0)
     if chosen.sum() < _FEWEST:
@@ -109,7 +109,7 @@ def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
     is_host = classes(alignment)["host"]
     host = sorted(node for node in finding.nodes if is_host[node])
     runs = min(alignment.base.runs, alignment.new.runs)
-    wall = max(float(side.wall[host].mean(axis=1).sum()) for side in (alignment.base, alignment.new))
+    wall = max(float(side.wall[host].mean(axis=1).sum()) for side in alignment.sides)
     return replace(finding, error=math.hypot(finding.error, wall * host_speed(alignment).shift / math.sqrt(runs)))
 
 

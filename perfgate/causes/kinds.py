@@ -223,7 +223,7 @@ def is_swap(finding: Finding, alignment: Alignment) -> bool:
 def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Finding]:
     """The findings of operators with other kernels, if too many of them differ to compare kernel names."""
     swaps = [finding for finding in findings if is_swap(finding, alignment)]
-    busy = [side.busy[classes(alignment)["device"]].mean(axis=1).sum() for side in (alignment.base, alignment.new)]
+    busy = [side.busy[classes(alignment)["device"]].mean(axis=1).sum() for side in alignment.sides]
     gone = sum(float(alignment.base.busy[node].mean()) for finding in swaps for node in finding.gone)
     come = sum(float(alignment.new.busy[node].mean()) for finding in swaps for node in finding.come)
     is_most = gone > _MOST_TIME * busy[0] and come > _MOST_TIME * busy[1]

@@ -157,7 +157,6 @@ OUTSIDE = frozenset(
         "compile_time",  # in the first steps, and inside other timers
     )
 )
-
 _INPUT = re.compile(
     r"(?:\W|_)*(?:(?:get|load|next|fetch|read|prepare|wait)_?)*(?:train_)?(?:data|dataset|batch|batches|input|inputs)"
     r"(?:[_-]?(?:load|loading|time|wait|fetch|next|prep|get|input|generator))*\W*$"

@@ -180,16 +180,13 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     def measured(self, nodes: Iterable[int]) -> tuple[float, float, float]:
         """Return new minus base of some nodes in s per step, its standard error, and the degrees of freedom."""
         chosen = sorted(set(nodes))
-        sides = [side.wall[chosen].sum(axis=0) for side in (self.alignment.base, self.alignment.new)]
+        sides = [side.wall[chosen].sum(axis=0) for side in self.alignment.sides]
         change = float(sides[1].mean() - sides[0].mean())
-        scales = [self._scale(side, chosen) for side in (self.alignment.base, self.alignment.new)]
+        scales = [self._scale(side, chosen) for side in self.alignment.sides]
         relative, freedom = self._relative(sides, scales, chosen)
         runs = (self.alignment.base.runs, self.alignment.new.runs)
         between = sum(relative * scale**2 / count for scale, count in zip(scales, runs, strict=True))
-        within = sum(
-            float(np.square(side.error[chosen]).sum()) / side.runs**2
-            for side in (self.alignment.base, self.alignment.new)
-        )
+        within = sum(float(np.square(side.error[chosen]).sum()) / side.runs**2 for side in self.alignment.sides)
         if not self.freedom:
             between += (_PRIOR_OF_STEP * self.step) ** 2 * 2
             return change, math.sqrt(between + within), freedom
@@ -198,7 +195,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     @cached_property
     def step(self) -> float:
         """The time of the longer step."""
-        return max(float(side.wall.sum(axis=0).mean()) for side in (self.alignment.base, self.alignment.new))
+        return max(float(side.wall.sum(axis=0).mean()) for side in self.alignment.sides)
 
     @cached_property
     def parents(self) -> Masks:
@@ -254,7 +251,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         """The usual relative variance between runs of a node, with a weak prior."""
         if not self._leaves:
             return _WEAK_PRIOR**2
-        sides = (self.alignment.base, self.alignment.new)
+        sides = self.alignment.sides
         own = [
             _variance([side.wall[node] for side in sides], [float(side.wall[node].mean()) for side in sides], freedom)
             for node in self._leaves
@@ -273,7 +270,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     @cached_property
     def _scatter(self) -> float:
         """The robust scatter of the changes of single nodes between the sides, as a share of their time."""
-        before, after = (side.wall[self._leaves].mean(axis=1) for side in (self.alignment.base, self.alignment.new))
+        before, after = (side.wall[self._leaves].mean(axis=1) for side in self.alignment.sides)
         if len(before) < _FEWEST:
             return 0.0
         ratios = np.sort(np.abs(np.log(after / before)))

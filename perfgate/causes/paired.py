@@ -98,7 +98,7 @@ class PairNoise(Struct, frozen=True, dict=True):
     def change(self, nodes: Iterable[int]) -> tuple[float, float]:
         """Return new minus base of some nodes, and its standard error, in s per step."""
         chosen = sorted(set(nodes))
-        before, after = (side.wall[chosen].sum(axis=0) for side in (self.alignment.base, self.alignment.new))
+        before, after = (side.wall[chosen].sum(axis=0) for side in self.alignment.sides)
         pairs, own = len(before), _variance(before, after)
         pooled = self._pooled * max(float(before.mean()), float(after.mean())) ** 2
         moderated = (_MODERATION * pooled + (pairs - 1) * own) / (_MODERATION + pairs - 1)
@@ -106,7 +106,7 @@ class PairNoise(Struct, frozen=True, dict=True):
 
     @cached_property
     def _seen(self) -> list[int]:
-        before, after = (side.wall.mean(axis=1) for side in (self.alignment.base, self.alignment.new))
+        before, after = (side.wall.mean(axis=1) for side in self.alignment.sides)
         least = _SEEN * max(float(before.sum()), float(after.sum()))
         return [int(node) for node in np.flatnonzero(np.minimum(before, after) > least)]
 
@@ -133,7 +133,7 @@ def find_paired_slowdowns(alignment: Alignment, noise: PairNoise, claimed: set[i
     """Return the nodes whose own time changed clearly, the largest change first, without the claimed ones."""
     if alignment.base.runs < FEWEST_PAIRS:
         return []
-    least = _WORTH * max(float(side.wall.sum(axis=0).mean()) for side in (alignment.base, alignment.new))
+    least = _WORTH * max(float(side.wall.sum(axis=0).mean()) for side in alignment.sides)
     found = []
     for node in range(len(alignment.nodes)):
         change, error = noise.change([node])

@@ -42,7 +42,7 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
     others = np.delete(np.arange(len(ranks)), culprits)
     if not len(culprits) or not len(others) or len(culprits) > max(len(ranks) // 2, 1):
         return None
-    step = max(float(side.wall.sum(axis=0).mean()) for side in (alignment.base, alignment.new))
+    step = max(float(side.wall.sum(axis=0).mean()) for side in alignment.sides)
     extra, waited = own[culprits].min(), waiting[others].mean() - waiting[culprits].mean()
     if extra < _WORTH * step or waited < _WAITED * extra:
         return None
@@ -137,7 +137,7 @@ def place_times(
 
 def _with_calls(alignment: Alignment) -> tuple[list[float], list[float]]:
     """The time of each node with all that it calls, on both sides in s per step."""
-    sides = [side.wall.mean(axis=1).tolist() for side in (alignment.base, alignment.new)]
+    sides = [side.wall.mean(axis=1).tolist() for side in alignment.sides]
     for node in range(len(alignment.nodes) - 1, 0, -1):
         for times in sides:
             times[alignment.nodes[node].parent] += times[node]

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding
-from perfgate.causes.kinds import is_sync
+from perfgate.causes.kinds import is_sync, subtree
 from perfgate.causes.noise import SeriesNoise
 from perfgate.causes.series_ranks import find_slow_rank
 from perfgate.core.causes import CauseKind
@@ -55,9 +55,8 @@ class _FindingSearch:
         #: Nodes that are compared with the timer around them.
         self.joined: dict[int, list[int]] = {}
         self.children = alignment.children()
-        self.sides = (alignment.base, alignment.new)
-        self.time = [side.wall.mean(axis=1) for side in self.sides]
-        self.calls_of = [side.counts.mean(axis=1) for side in self.sides]
+        self.time = [side.wall.mean(axis=1) for side in alignment.sides]
+        self.calls_of = [side.counts.mean(axis=1) for side in alignment.sides]
 
     def add(
         self,
@@ -100,7 +99,7 @@ class _FindingSearch:
 
     def _is_sure(self, side: int, node: int, tests: int) -> bool:
         """False for a row that may be below the end of the other side's table."""
-        time = self._sum(side, self._inside([node]))
+        time = self._sum(side, subtree([node], self.children))
         if time < _LEAST_ROW * self.noise.step:
             return False
         if not self.alignment.is_cut:
@@ -120,15 +119,6 @@ class _FindingSearch:
             if parent == 0 or min(side[parent] for side in self.calls_of) > 0
         ]
 
-    def _inside(self, nodes: Collection[int]) -> set[int]:
-        found: set[int] = set()
-        waiting = list(nodes)
-        while waiting:
-            node = waiting.pop()
-            found.add(node)
-            waiting += self.children.get(node, [])
-        return found
-
     def _sum(self, side: int, nodes: Collection[int]) -> float:
         return float(self.time[side][sorted(nodes)].sum()) if nodes else 0.0
 
@@ -140,9 +130,9 @@ class _FindingSearch:
             rest = next(named, -1)
         if rest < 0 or (gone and come):
             return False
-        nodes = self._inside(gone or come)
+        nodes = subtree(gone or come, self.children)
         time = self._sum(0 if gone else 1, nodes)
-        around = self._inside([parent]) if parent else set(range(len(self.alignment.nodes)))
+        around = subtree([parent], self.children) if parent else set(range(len(self.alignment.nodes)))
         change = self._sum(1, around) - self._sum(0, around)
         if abs(change) >= _NEW_TIME * time:
             return False
@@ -155,24 +145,24 @@ class _FindingSearch:
         return True
 
     def _edit(self, gone: tuple[int, ...], come: tuple[int, ...]) -> None:
-        lost, gained = (self._sum(side, self._inside(nodes)) for side, nodes in ((0, gone), (1, come)))
+        lost, gained = (self._sum(side, subtree(nodes, self.children)) for side, nodes in ((0, gone), (1, come)))
         if gone and come and _ALIKE <= lost / max(gained, 1e-15) <= 1 / _ALIKE:
-            lead = max(come, key=lambda node: self._sum(1, self._inside([node])))
-            self.add("replaced", self._inside((*gone, *come)), lead, gone=gone, come=come)
+            lead = max(come, key=lambda node: self._sum(1, subtree([node], self.children)))
+            self.add("replaced", subtree((*gone, *come), self.children), lead, gone=gone, come=come)
             return
         if self.alignment.is_cut:  # the other side may have them below its last row
             for node in (*gone, *come):
-                self.add("faster" if node in gone else "slower", self._inside([node]), node)
+                self.add("faster" if node in gone else "slower", subtree([node], self.children), node)
                 error = math.hypot(self.findings[-1].error, self._last_row(1 if node in gone else 0))
                 self.findings[-1] = replace(self.findings[-1], error=error)
             return
         if gone:
-            lead = max(gone, key=lambda node: self._sum(0, self._inside([node])))
-            self.add("vanished", self._inside(gone), lead, gone=gone)
+            lead = max(gone, key=lambda node: self._sum(0, subtree([node], self.children)))
+            self.add("vanished", subtree(gone, self.children), lead, gone=gone)
         if come:
-            lead = max(come, key=lambda node: self._sum(1, self._inside([node])))
+            lead = max(come, key=lambda node: self._sum(1, subtree([node], self.children)))
             kind: CauseKind = "sync" if is_sync(self.alignment.nodes[lead].name) else "appeared"
-            self.add(kind, self._inside(come), lead, come=come)
+            self.add(kind, subtree(come, self.children), lead, come=come)
 
     def calls(self) -> None:
         """Nodes with another number of calls in a step, which explains their change: one change of the program."""
@@ -195,7 +185,7 @@ class _FindingSearch:
         before, after = (float(side[node]) for side in self.calls_of)
         if min(before, after) <= 0 or abs(after / before - 1) <= _MORE_CALLS:
             return False
-        if self.alignment.is_cut and max(side.error[node].max() for side in self.sides) > 0:
+        if self.alignment.is_cut and max(side.error[node].max() for side in self.alignment.sides) > 0:
             return False  # some of its rows may not be printed
         change = float(self.time[1][node] - self.time[0][node])
         expected = float(self.time[0][node]) * (after / before - 1)

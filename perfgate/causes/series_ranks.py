@@ -43,7 +43,7 @@ class SlowRank(Struct, frozen=True):
 
 def find_slow_rank(alignment: Alignment, noise: SeriesNoise) -> SlowRank | None:
     """Return the ranks that became slow, or None."""
-    sides = (alignment.base, alignment.new)
+    sides = alignment.sides
     ranks = sorted(set(sides[0].rank_runs) & set(sides[1].rank_runs), key=lambda rank: (len(rank), rank))
     work = _work(alignment, noise)
     if len(ranks) < 2 or not work:
@@ -129,9 +129,7 @@ def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, wor
         variance, total = np.maximum(prior / 2, scatter), _PRIOR_FREEDOM
     else:
         variance, total = prior, _PRIOR_FREEDOM
-    within = sum(
-        np.square(side.error[work]).sum(axis=1) * count / side.runs**2 for side in (alignment.base, alignment.new)
-    )
+    within = sum(np.square(side.error[work]).sum(axis=1) * count / side.runs**2 for side in alignment.sides)
     spread = np.sqrt((variance * runs + within) * (1 + 1 / (count - 1)))
     found: Floats = np.broadcast_to(t_quantile(total, 1 - _FALSE / (count * max(nodes, 1))) * spread, beyond.shape)
     return found

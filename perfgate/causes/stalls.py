@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.causes.merged import Floats, RunTrees
@@ -18,6 +19,8 @@ from perfgate.core.units import format_value
 from perfgate.core.wording import listed, plural
 
 _Marks: TypeAlias = npt.NDArray[np.bool_]
+#: The times of the stalled steps of both sides in s.
+StallTimes: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 #: A stalled step is longer than the median of its side by this share, and by this many robust standard deviations.
 _LONGER, _CLEAR = 0.25, 10.0
 #: More calls than the median step, as a share: then it is other work, not a stall.
@@ -26,21 +29,28 @@ _MORE_CALLS = 0.001
 _FEWEST_STEPS = 3
 
 
-def without_stalls(sides: Sequence[Sequence[RunTrees]]) -> tuple[list[list[RunTrees]], list[str]]:
-    """Return the trees of both sides without stalled steps, and a note about those of each side.
+class Settled(Struct, frozen=True):
+    """The trees of both sides without stalled steps, and what was left out."""
 
-    A note is `2 of 12 base steps stalled, and are not counted: 93 ms and 43 ms`.
-    """
-    kept, notes = [], []
+    sides: tuple[Sequence[RunTrees], Sequence[RunTrees]]
+    stalled: StallTimes = ((), ())
+    #: A line for each side with stalls: `2 of 12 base steps stalled: 93 ms and 43 ms`.
+    notes: tuple[str, ...] = ()
+
+
+def without_stalls(sides: tuple[Sequence[RunTrees], Sequence[RunTrees]]) -> Settled:
+    """Return the trees of both sides without stalled steps."""
+    kept, stalled, notes = [], [], []
     for name, runs in zip(("base", "new"), sides, strict=True):
         marks = [_stalled(run, runs) for run in runs]
         times = [float(time) for run, mark in zip(runs, marks, strict=True) for time in _times(run)[mark]]
-        kept.append([_without(run, mark) for run, mark in zip(runs, marks, strict=True)] if times else list(runs))
+        kept.append([_without(run, mark) for run, mark in zip(runs, marks, strict=True)] if times else runs)
+        stalled.append(tuple(times))
         if times:
             steps = plural(sum(len(_times(run)) for run in runs), f"{name} step")
             shown = listed([format_value(time, "s", "ms") for time in sorted(times, reverse=True)])
-            notes.append(f"{len(times)} of {steps} stalled, and are not counted: {shown}")
-    return kept, notes
+            notes.append(f"{len(times)} of {steps} stalled: {shown}")
+    return Settled((kept[0], kept[1]), (stalled[0], stalled[1]), tuple(notes))
 
 
 def _times(run: RunTrees) -> Floats:

@@ -36,32 +36,63 @@ _COMMANDS = {
     "attack": "Attack your rules and workflows, harmlessly.",
     "baseline": "Approve, add, list and compare stored baselines.",
     "bisect": "Find the commit that changed a metric.",
-    "calibrate": "Measure the noise between unchanged runs, for check.",
     "check": "Judge new runs by the rules and the stored baseline.",
     "compare": "Compare two sets of runs, without rules.",
     "completion": "Print the script that completes words in a shell.",
     "doctor": "Measure how noisy this machine is.",
     "env": "Print the facts of this machine as JSON.",
+    "explain": "Show how a verdict was computed, line by line.",
     "history": "Remember every run of main, and show what changed.",
     "init": "Write rules, baselines and a workflow from first runs.",
     "inspect": "Show what was read: every metric, every problem.",
     "lsp": "Check rules while they are typed in an editor.",
-    "plan": "Show which changes the rules can detect.",
     "record": "Run a command and measure its machine.",
     "report": "Show stored reports in any form, or several as one.",
-    "rules": "Check, explain and compare rule files.",
+    "rules": "Show what each rule sees, proves and needs.",
     "run": "Run a command until the rules have their answers.",
     "schema": "Print the JSON Schema of a document.",
-    "selftest": "Prove that worse input fails and unchanged passes.",
 }
+#: The commands of `--help`; `--help-all` shows the others, too.
+_EVERYDAY = ("init", "check", "run", "compare", "inspect", "baseline", "history", "bisect", "doctor", "report")
+#: Earlier names of commands, which work for a release.
+_EARLIER = {"calibrate": ("rules", "show", "--calibrate"), "plan": ("rules", "show"), "selftest": ("rules", "show")}
 #: The commands that have commands of their own.
 _GROUPS = {
     "baseline": ("add", "allow", "approve", "diff", "list", "prune", "show", "verify"),
-    "history": ("add", "backfill", "compact", "export", "import", "quarantine", "report", "show"),
-    "rules": ("check", "diff", "explain"),
+    "history": ("add", "backfill", "compact", "events", "export", "import", "quarantine", "report", "show", "watch"),
+    "rules": ("check", "diff", "explain", "show"),
 }
 #: What other tools call a command.
 _OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
+_OTHER_WORDS |= {"calibrate": "rules --calibrate", "plan": "rules", "selftest": "rules"}
+
+
+#: The options of `run` and `check` in their `--help`.
+_OPTIONS = {*("--results", "--runs", "--time-budget", "--paired", "--base-ref", "--rules", "--env", "--only", "--json")}
+_OPTIONS |= {"--markdown", "--html", "--quiet", "--verbose", "--help-all", "--help"}
+_ALL = "perfgate.help-all"
+
+
+def _help_all(context: click.Context, option: click.Parameter, is_given: bool) -> None:
+    if is_given and not context.resilient_parsing:
+        context.meta[_ALL] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
+help_all_option = click.option(
+    "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=_help_all, help="Show the whole help."
+)
+
+
+class ShortHelp(click.Command):
+    """A command whose `--help` shows its everyday options, and `--help-all` all of them."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options that are asked for."""
+        shown = [one for one in self.get_params(ctx) if ctx.meta.get(_ALL) or not _OPTIONS.isdisjoint(one.opts)]
+        with formatter.section("Options"):
+            formatter.write_dl([record for one in shown if (record := one.get_help_record(ctx)) is not None])
 
 
 class SuggestingGroup(click.Group):
@@ -110,6 +141,16 @@ class _Commands(SuggestingGroup):
         assert isinstance(found, click.Command)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command and its arguments. An earlier name is answered with the one of today, on stderr."""
+        if now := _EARLIER.get(args[0]):
+            words = " ".join(word for word in now if word != "show")
+            tell(f"`perfgate {args[0]}` is now `perfgate {words}`; the old name will go in the next release")
+            args = [*now, *args[1:]]
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return what a shell offers. click itself would import every command."""
         from click.shell_completion import CompletionItem
@@ -130,11 +171,13 @@ class _Commands(SuggestingGroup):
         return meant[near[0]] if near else []
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = _COMMANDS if ctx.meta.get(_ALL) else _EVERYDAY
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl([(name, _COMMANDS[name]) for name in names])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@help_all_option
 @click.version_option(__version__, prog_name="perfgate")
 def main() -> None:
     """A performance gate for people who train models on GPUs.
@@ -209,6 +252,7 @@ def _failed(error: Exception) -> int:
     message, code = f"error: {error}", USAGE
     if isinstance(error, Refused):
         code = error.exit_code
+        message = message if code else str(error)  # nothing is left to do
     elif isinstance(error, click.ClickException):
         shown = StringIO()
         error.show(shown)

@@ -14,7 +14,7 @@ import click
 
 from perfgate.core import Location, Problem, Report
 from perfgate.judge.report import with_outcome
-from perfgate.reporters import EXTRAS, RENDERERS
+from perfgate.reporters import RENDERERS
 from perfgate.workspace.options import Refused
 from perfgate.workspace.output_files import output_faults, write_reports
 
@@ -36,7 +36,7 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
 
     Raises Refused, before the block runs, for a report that cannot be written.
     """
-    faults = output_faults(outputs, inputs, EXTRAS)
+    faults = output_faults(outputs, inputs)
     usable = {name: path for name, path in outputs.items() if name not in faults and path != "-"}
     before = {name: _identity(path) for name, path in usable.items()}
     try:

@@ -12,7 +12,7 @@ from perfgate.analysis.rule_attacks import rule_attacks
 from perfgate.analysis.workflow_attacks import Attack, judges_pull_requests, workflow_attacks
 from perfgate.cli.printing import complain, say
 from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
-from perfgate.commands.selftest import tested_case
+from perfgate.commands.rules_table import tested_case
 from perfgate.core import Location, Problem
 from perfgate.core.wording import plural
 from perfgate.documents.yaml import YamlDocument, load_document

@@ -28,11 +28,13 @@ from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
 from perfgate.commands.bisect_request import (
     BisectRequest,
+    from_event,
     from_history,
     ruleset_of,
     with_remembered_command,
     with_usual_range,
 )
+from perfgate.commands.ledger_check import record_search
 from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
 from perfgate.measuring.items import clock, item_runner
@@ -73,7 +75,8 @@ class OverCommand(click.Command):
     click.option(
         "--change", metavar="N", help="With --from-history: the Nth change of `perfgate history METRIC`, or its commit."
     ),
-    click.option("--environment", metavar="NAME", help="With --from-history: the environment, by its folder."),
+    click.option("--event", metavar="ID", help="Search the commits of an event of `perfgate history events`."),
+    click.option("--environment", metavar="NAME", help="With --from-history or --event: its folder."),
     click.option("--over", multiple=True, metavar="ITEM...", help="Search this list instead of commits, good to bad."),
     click.option("--full", is_flag=True, help="If a merge is found, search the commits that it brought, too."),
     click.option("--rule", metavar="ID", help="Measure what this rule judges; its tolerance is the default."),
@@ -138,8 +141,7 @@ def command(
     outputs = {name: path for name, path in (("json", json), ("markdown", markdown), ("html", html)) if path}
     asked = with_usual_range(with_remembered_command(replace(asked, options=options)), tell)
     asked.check()
-    extras = {"html": ("jinja2",)}
-    for fault in output_faults(outputs, (*options.rules, options.baselines, asked.keep), extras).values():
+    for fault in output_faults(outputs, (*options.rules, options.baselines, asked.keep)).values():
         raise Refused(fault)
     return _publish(bisect(asked, tell), outputs)
 
@@ -175,6 +177,8 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal (3)."""
     if request.from_history is not None:
         request = from_history(request, request.from_history, tell)
+    elif request.event is not None:
+        request = from_event(request, request.event, tell)
     ruleset, tolerance = ruleset_of(request)
     items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad or "HEAD")
     if items.commits and git("status", "--porcelain", "--untracked-files=no", what="the working tree cannot be read"):
@@ -183,6 +187,9 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     try:
         with stopped_by_signals():
             found = _search_list(task, items, Path(request.keep))
+            if items.commits:
+                suite = request.options.suite if request.metric is not None else ruleset.suite
+                record_search(found, items.names, suite, request.options, tell)
             while (
                 request.full and found.outcome == "found" and len(found.blamed) == 1 and found.suspects[0].item.is_merge
             ):

@@ -24,8 +24,8 @@ _CONFIDENCE = 0.95
 _MOST_NAMED = 5
 #: A longer list is shortened where it is shown as an option.
 _MOST_LISTED = 4
-#: A commit with a smaller probability is not listed beside the one that was found.
-_LEAST_NAMED = 0.02
+#: A commit with a smaller probability, which would be shown as 0, is not listed beside the one that was found.
+_LEAST_NAMED = 0.0005
 
 
 class AnswerParts(Struct, frozen=True):
@@ -60,6 +60,7 @@ def answer(parts: AnswerParts) -> BisectReport:
     suspects = tuple(_suspects(parts, measured))
     message, step = _words(parts, suspects)
     is_known = result is not None and posterior is not None
+    paired = any(one.paired for one in parts.folder.stored)
     neighbours = Neighbours.of(parts.folder, result)
     causes = neighbours.causes() if neighbours else None
     metric, unit = (facts.metric, facts.unit) if facts else ("", "1")
@@ -80,12 +81,13 @@ def answer(parts: AnswerParts) -> BisectReport:
         change=result.change if result and is_known else None,
         low=result.low if result and is_known else None,
         high=result.high if result and is_known else None,
-        runs=sum(one.skipped is None for one in parts.folder.searched),
-        paired=any(one.paired for one in parts.folder.stored),
+        runs=parts.folder.started // (2 if paired else 1),
+        paired=paired,
         noise=posterior.noise if posterior else None,
         drift_per_hour=math.expm1(posterior.drift) if posterior else None,
         another=posterior.another if posterior else 0.0,
         suspects=suspects,
+        no_change=posterior.nothing if suspects and posterior else 0.0,
         blamed=result.blamed if result else (),
         measured=measured,
         more_runs=result.more_runs if result else None,

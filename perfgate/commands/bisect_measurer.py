@@ -49,6 +49,8 @@ class ItemMeasurer(Struct):
     facts: MetricValue | None = None
     #: The seconds of all measurements of this start.
     spent: list[float] = field(default_factory=list)
+    #: The starts of the command that are in the folder.
+    kept_starts: int = 0
 
     def begin(self) -> str | None:
         """Measure once if nothing was, to know whether the program takes turns; return why that is not possible."""
@@ -102,9 +104,8 @@ class ItemMeasurer(Struct):
                 number = self.folder.next_number()
                 name = self.items.names[position]
                 own = reason.removeprefix(f"{self._name(position)}: ")
-                self.folder.add(
-                    StoredMeasurement(number, position, name, self.session, clock(), self.paired, skipped=own)
-                )
+                kept = StoredMeasurement(number, position, name, self.session, clock(), self.paired, skipped=own)
+                self._keep(kept)
                 self.task.tell(f"{self._name(position)} is skipped: {own}")
                 raise NotMeasurable(own) from None
             raise NotMeasurable(f"an end cannot be measured: {reason}") from None
@@ -159,9 +160,14 @@ class ItemMeasurer(Struct):
             found.within,
             beside=beside if self.paired else 0,
         )
-        self.folder.add(stored)
+        self._keep(stored)
         self.spent.append(clock() - began)
         return stored
+
+    def _keep(self, measured: StoredMeasurement) -> None:
+        """Write a measurement with the starts of the command since the one before."""
+        self.folder.add(replace(measured, started=self.runner.started - self.kept_starts))
+        self.kept_starts = self.runner.started
 
     def _read(self, path: Path) -> MetricValue:
         """Return the metric of a run or a pair. Raises NoMetric."""

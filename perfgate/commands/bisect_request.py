@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.commands.history import show
-from perfgate.commands.plan import stored_cases
+from perfgate.commands.stored_cases import stored_cases
+from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_command import NO_COMMAND
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
+from perfgate.history.events import events_of
 from perfgate.measuring.items import ItemProgram
 from perfgate.measuring.until_settled import Tell
 from perfgate.rules.model_section import HFU, MFU
@@ -22,12 +24,15 @@ from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_expression
 from perfgate.rules.syntax.sentence import ChangeClause, Selector
+from perfgate.words import event_words
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_mapping_files, read_ruleset
 
 #: The smallest change that is searched for, if neither the user nor the rule says it, and the same as a part of the
 #: change that the history has.
 _TOLERANCE, _PART = 0.02, 0.5
+#: The fewest letters of the id of an event.
+_FEWEST_LETTERS = 4
 
 
 class BisectRequest(Struct, frozen=True):
@@ -61,6 +66,8 @@ class BisectRequest(Struct, frozen=True):
     hook_timeout: float
     #: Further environment variables of a remembered command.
     env: tuple[tuple[str, str], ...] = ()
+    #: The id of an event of the history, whose clearest metric and range are searched.
+    event: str | None = None
     #: The options of other commands, too.
     options: CommandOptions = CommandOptions()
 
@@ -81,9 +88,12 @@ class BisectRequest(Struct, frozen=True):
 
     def _check_range(self) -> None:
         """Raise UsageError unless there is one range and one metric."""
-        if self.from_history is not None:
-            if self.over or self.rule is not None or self.metric is not None:
-                raise click.UsageError("--from-history gives metric and range: leave out --metric, --rule and --over")
+        given = {"--event": self.event, "--from-history": self.from_history}
+        known = [name for name, value in given.items() if value is not None]
+        if known:
+            if self.over or (self.rule, self.metric) != (None, None) or len(known) > 1:
+                others = ", ".join([*known[1:], "--metric, --rule and --over"])
+                raise click.UsageError(f"{known[0]} gives metric and range: leave out {others}")
             return
         if self.change is not None or self.environment is not None:
             raise click.UsageError("--change and --environment need --from-history METRIC")
@@ -108,7 +118,7 @@ def with_usual_range(request: BisectRequest, tell: Tell) -> BisectRequest:
 
     Raises Refused for mistakes in the rules.
     """
-    given = (request.good, request.from_history, request.rule, request.metric)
+    given = (request.good, request.from_history, request.event, request.rule, request.metric)
     if request.over or any(one is not None for one in given) or not request.command:
         return request
     ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
@@ -177,14 +187,44 @@ def _labelled(metric: str) -> Selector | None:
 def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectRequest:
     """Return the request with the metric, the range and the tolerance of a change in the history.
 
-    --good and --bad of the user win. Raises Refused (3) without a change, or if the history names its commit already.
+    --good and --bad of the user win. Raises Refused: 3 without a change, 0 if the history names its commit already.
     """
     options = request.options
     place = HistoryPlace(options.baselines, options.suite, request.environment, None, options.rules)
     found = show(place, metric.partition("{")[0])
     named = [one for one in found.series if "{" not in metric or str(one.name.key) == metric]
     series = _series(metric, named, request.statistic)
-    change = _change(series, request.change)
+    return _of_change(request, series, _change(series, request.change), found.line, tell)
+
+
+def from_event(request: BisectRequest, name: str, tell: Tell) -> BisectRequest:
+    """Return the request with the range of an event and its clearest metric for the worse; see `from_history`."""
+    options = request.options
+    found = show(HistoryPlace(options.baselines, None, None, None, options.rules))
+    known = events_of(found)
+    events = [event for event in known if len(name) >= _FEWEST_LETTERS and event.id.startswith(name)]
+    if len(events) != 1:
+        raise Refused(f"--event {name}: the history has {listed([event.id for event in known]) or 'no event'}", 3)
+    event = events[0]
+    if event.kind == "machine":
+        raise Refused(f"{event_words.headline(event)}: bisect searches commits, and these are not the cause", 3)
+    near = [one for one in event.changes if request.environment in (None, one.environment)]
+    near = [one for one in near if options.suite in (None, one.suite)]
+    if not near:
+        raise Refused(f"--event {event.id} has no metric there; it is {event_words.where(event)}", 3)
+    clearest = max(near, key=lambda one: (bool(one.worse), abs(one.change) / max(one.high - one.low, 1e-9)))
+    same = (clearest.suite, clearest.environment, clearest.name)
+    series = next(one for one in found.series if (one.suite, one.environment, one.name) == same)
+    own = next(one for one in series.changes if one.point.change == clearest.change)
+    change = replace(own, last_good=event.last_good, first_bad=event.first_bad, commits=event.commits)
+    request = replace(request, options=replace(options, suite=clearest.suite))
+    return _of_change(request, series, change, found.line, tell)
+
+
+def _of_change(
+    request: BisectRequest, series: HistorySeries, change: HistoryChange, line: CommitLine | None, tell: Tell
+) -> BisectRequest:
+    """Return the request with the metric, the range and the tolerance of a change. Raises Refused (3)."""
     good, bad = (request.good or change.last_good.commit, request.bad or change.first_bad.commit)
     size = f"{series.name} changed by {format_change(change.point.change)} on {change.likely.time[:10]}"
     if good is None or bad is None:
@@ -193,11 +233,11 @@ def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectReque
         if change.is_one_commit:
             raise Refused(f"{size}, between two runs of commit {change.first_bad.label}: the code is not the cause", 3)
         if change.commits == 1:
-            commit = next(iter(found.line.between(good, bad)), None) if found.line else None
+            commit = next(iter(line.between(good, bad)), None) if line else None
             about = f" ({commit.author}: {commit.subject})" if commit else ""
             step = f"to measure it again, name an earlier commit: --good {good[:10]}~5"
-            raise Refused(f"the history names the commit already: {change.first_bad.label}{about}; {step}", 3)
-    count = len(found.line.between(good, bad)) if found.line else 0
+            raise Refused(f"the history names the commit already: {change.first_bad.label}{about}; {step}", 0)
+    count = len(line.between(good, bad)) if line else 0
     tell(f"{size}: searching {plural(count, 'commit') if count else 'the commits'} after {good[:12]}, up to {bad[:12]}")
     smallest = f"{100 * min(_TOLERANCE, _PART * abs(change.point.change)):.2g}%"
     return replace(
@@ -217,6 +257,8 @@ def _series(metric: str, found: list[HistorySeries], statistic: str | None) -> H
     places = sorted({f"{one.suite}/{one.environment}" for one in found})
     if len(places) > 1:
         raise Refused(f"{metric} has several histories ({listed(places)}): choose with --suite and --environment")
+    if statistic is None and len({one.name.statistic for one in found}) > 1:  # `init` writes rules about both
+        found = [one for one in found if one.name.statistic == "median"] or found
     keys = sorted({str(one.name.key) for one in found})
     if len(keys) > 1:
         raise Refused(f"--from-history {metric} is {plural(len(keys), 'metric')} ({listed(keys)}): name one of them")

@@ -1,10 +1,9 @@
-"""`perfgate calibrate`: measure the noise between unchanged runs or pairs of an environment, and store it."""
+"""`perfgate rules --calibrate`: measure the noise between unchanged runs or pairs of an environment, and store it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import click
 from msgspec import Struct
 
 from perfgate.analysis.stored_runs import calibrate
@@ -14,8 +13,6 @@ from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.places import identity_of, prior_path
 from perfgate.baselines.repository import environments, find_environment, read_stored_runs
 from perfgate.baselines.stores import WritableStore, locked, open_store, write_file
-from perfgate.cli.printing import say
-from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
 from perfgate.commands.preparing import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
 from perfgate.core.wording import plural, utf8_text
@@ -28,19 +25,6 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
-
-
-@click.command("calibrate")
-@command_options(optional_runs_argument, *JUDGING)
-def command(options: CommandOptions) -> int:
-    """Measure the noise between five or more runs of the same code, and store it for check.
-
-    Files of pairs (`run --paired`) show the noise between pairs. Without RUN, the stored runs of each level show it.
-
-    \b
-    Example: perfgate calibrate main-*.log
-    """
-    return say(calibrate_runs(options))
 
 
 class _Measured(Struct, frozen=True):
@@ -68,7 +52,7 @@ def calibrate_runs(options: CommandOptions) -> list[str]:
         raise Refused("\n".join(map(str, wrong)), 3)
     if len(new) < FEWEST_RUNS:
         there = f"there {'is' if len(new) == 1 else 'are'} {len(new)}"
-        raise Refused(f"calibrate needs {FEWEST_RUNS} or more {what}s of the same code, but {there}")
+        raise Refused(f"--calibrate needs {FEWEST_RUNS} or more {what}s of the same code, but {there}")
     files = dict.fromkeys(file for run in candidates.runs for file in run.files)
     measured = _Measured(
         Case(candidates.ruleset, new, baseline, surroundings.today(), candidates.facts),

@@ -13,6 +13,7 @@ from perfgate.analysis.stored_runs import FEWEST_FOR_DRIFT, drifts
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.repository import LoadedBaseline, joined_sha256
 from perfgate.cli.completion import files
+from perfgate.cli.entry import ShortHelp, help_all_option
 from perfgate.cli.printing import progress, publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, optional_runs_argument, report_options
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new, refusal_of_pairs, with_pairs
@@ -52,7 +53,7 @@ from perfgate.workspace.options import CommandOptions, Refused, acceptance, show
 from perfgate.workspace.rule_source import with_commit
 
 
-@click.command("check")
+@click.command("check", cls=ShortHelp)
 @command_options(optional_runs_argument, *JUDGING, *POLICY)
 @click.option(
     "--looks",
@@ -63,6 +64,7 @@ from perfgate.workspace.rule_source import with_commit
 @click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
 @click.option("--causes", is_flag=True, help="Look for what changed, even if everything passes.")
 @report_options
+@help_all_option
 def command(
     options: CommandOptions,
     missing_baseline: MissingBaseline,
@@ -95,6 +97,10 @@ def command(
         with progress():
             report = check(request)
         code = publish(report, publication)
+        if options.is_of_a_job:
+            from perfgate.commands.ledger_check import record_report
+
+            record_report(report, options, tell)
     if propose is not None:
         from perfgate.baselines.approvals import propose as write
 
@@ -211,7 +217,7 @@ def _judged(
     base = case.baseline
     compared = {run.source for run in base.runs}
     times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
-    noticed: list[Problem] = []
+    noticed = prepared.runner_problems()
     if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
         from perfgate.commands.remembered import with_remembered
 
@@ -283,16 +289,14 @@ def _only_problems(only: Sequence[str], rules: str, case: Case, verdicts: tuple[
     if verdicts and not only:
         return []
     at = Location(shown_path(rules))
-    found = []
-    if not verdicts:
-        why = f"--only {' '.join(only)} matches no rule" if only else "no rule gave a verdict"
-        found.append(Problem("error", f"nothing was judged: {why}", at))
+    why = f"--only {' '.join(only)} matches no rule" if only else "no rule gave a verdict"
+    found = [] if verdicts else [Problem("error", f"nothing was judged: {why}", at)]
     known = {name for rule in case.ruleset.rules for name in (rule.name, rule.sentence.subject_text)}
     # A glob in a rule may match any metric of the runs.
     known |= {name for run in case.new for name in run.metrics}
     for glob in dict.fromkeys(only):
         if not any(glob_matches(glob, name) for name in known):
             near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
+            hint = f"did you mean {near[0]!r}?" if near else "`perfgate rules` shows their names"
             found.append(Problem("warning", f"--only {glob} matches no rule and no metric: {hint}", at))
     return found

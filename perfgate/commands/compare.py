@@ -70,7 +70,7 @@ class NewSideCommand(click.Command):
 @click.command("compare", cls=NewSideCommand)
 @workers_option
 @executor_option
-@click.argument("base", nargs=-1, required=True, metavar="BASE...", shell_complete=files)
+@click.argument("base", nargs=-1, required=True, metavar="BASE... [NEW]", shell_complete=files)
 @click.option("--new", multiple=True, metavar="RUN...", shell_complete=files, help="The new runs: every path after it.")
 @click.option("--paired", is_flag=True, help="Every path has pairs, from `run --paired`; without --new.")
 @click.option("--statistic", metavar="NAME", help="median, mean, p95, ... [default: median; of aggregates mean]")
@@ -88,11 +88,14 @@ def command(
 ) -> int:
     """Compare two sets of runs without rules. The exit codes are those of check.
 
-    For traces of torch.profiler, the report names the causes of the change.
+    `perfgate compare BASE NEW` compares one run with another. For traces of torch.profiler, the report names the causes
+    of the change.
 
     \b
     Example: perfgate compare main-1.log main-2.log --new change.log
     """
+    if len(base) == 2 and not new and not paired:
+        base, new = base[:1], base[1:]
     with publication.replaced_if_refused((*base, *new)):
         if paired == bool(new):
             raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")

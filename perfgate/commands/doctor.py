@@ -6,15 +6,15 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
 from msgspec import Struct
 
 from perfgate.analysis.proposals import ranked, shared_metrics
-from perfgate.cli.printing import USAGE, screen, tell, write_document
-from perfgate.cli.shared import command_options, duration, output_option, rules_option, suite_option
+from perfgate.cli.printing import USAGE, complain, screen, tell, write_document
+from perfgate.cli.shared import baselines_option, command_options, duration, output_option, rules_option, suite_option
 from perfgate.core.summaries import Examination, MeasuredLoad, RuleNeed
 from perfgate.core.wording import one_line, shell_text
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command, needs_of_command, needs_of_loads
@@ -39,7 +39,9 @@ Tell = Callable[[str], None]
 
 @click.command("doctor", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
-@command_options(rules_option, suite_option)
+@command_options(rules_option, suite_option, baselines_option)
+@click.option("--qualify", is_flag=True, help="Measure what this machine is, and compare it with what it was.")
+@click.option("--renew", is_flag=True, help="With --qualify: the machine was changed on purpose.")
 @click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
 @click.option(
     "--time",
@@ -51,7 +53,13 @@ Tell = Callable[[str], None]
 )
 @output_option("--json", help="Write JSON (perfgate.doctor/1); - is stdout.")
 def command(
-    command: tuple[str, ...], options: CommandOptions, results: tuple[str, ...], seconds: float, json: str | None
+    command: tuple[str, ...],
+    options: CommandOptions,
+    qualify: bool,
+    renew: bool,
+    results: tuple[str, ...],
+    seconds: float,
+    json: str | None,
 ) -> int:
     """Measure how noisy this machine is, find what disturbs it, and what helps.
 
@@ -59,23 +67,45 @@ def command(
     that rules/perfgate.yaml remembers, if there is one. The exit code is 0 if the machine is quiet enough for the
     rules, and 3 if a rule asks for more than the machine can see.
 
+    With --qualify, it measures for 30 seconds what the machine itself is (bandwidths, a matrix product, clocks), keeps
+    that beside the baselines, and ends with 3 if it is not what it was.
+
     \b
     Example: perfgate doctor -- python train.py
     """
     outputs = {"json": json} if json else {}
-    for fault in output_faults(outputs, options.rules, {}).values():
+    for fault in output_faults(outputs, options.rules).values():
         raise Refused(fault)
+    if (renew and not qualify) or (qualify and command):
+        raise Refused("--renew needs --qualify" if renew and not qualify else "--qualify takes no COMMAND")
+    if qualify:
+        return _qualify(options, outputs, renew=renew)
     plan = remembered_plan(command, results, seconds, options)
-    found = doctor(DoctorRequest(options, plan), tell)
-    if json == "-":
-        write_document(render_json(found))
-        return found.exit_code
-    failures = write_reports(outputs, lambda name: render_json(found))
-    seen = screen()
-    click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+    found, seen = doctor(DoctorRequest(options, plan), tell), screen()
+    text = render_text(found, width=seen.width, ascii_only=seen.ascii_only)
+    return _publish(render_json(found), text, outputs, found.exit_code)
+
+
+def _qualify(options: CommandOptions, outputs: Mapping[str, str], *, renew: bool) -> int:
+    from perfgate.commands.doctor_qualify import qualify
+    from perfgate.reporters.doctor_qualification import qualification_json, qualification_text
+
+    found = qualify(options.baselines, tell, renew=renew)
+    complain(found.problems)
+    text = qualification_text(found, ascii_only=screen().ascii_only)
+    return _publish(qualification_json(found), text, outputs, found.exit_code)
+
+
+def _publish(document: str, text: str, outputs: Mapping[str, str], code: int) -> int:
+    """Write or print the answer; return the exit code: 2 if a file cannot be written."""
+    if outputs.get("json") == "-":
+        write_document(document)
+        return code
+    failures = write_reports(outputs, lambda name: document)
+    click.echo(text, nl=False)
     for failure in failures:
         tell(f"error: {failure}")
-    return USAGE if failures else found.exit_code
+    return USAGE if failures else code
 
 
 def remembered_plan(

@@ -12,7 +12,7 @@ import click
 from perfgate.baselines.stores import open_store
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen, write_document
-from perfgate.cli.shared import JUDGING, baselines_option, command_options, output_option, rules_option, runs_argument
+from perfgate.cli.shared import JUDGING, baselines_option, command_options, rules_option, runs_argument
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
@@ -23,11 +23,10 @@ from perfgate.history.writing import compact
 from perfgate.reporters.history_table import render_json, render_text
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
-from perfgate.workspace.output_files import output_faults, replace_file
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
 #: The commands in files of their own, `history_NAME.py`, which are only imported if they run.
-_PARTS = ("backfill", "export", "import", "quarantine")
+_PARTS = ("backfill", "events", "export", "import", "quarantine", "report", "watch")
 
 
 class _History(SuggestingGroup):
@@ -97,13 +96,6 @@ def utc(time: str | None) -> str | None:
         raise click.BadParameter(str(error), param_hint="--time") from None
 
 
-def _address(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """Return an address of a command line. Raises BadParameter."""
-    if value is not None and not value.startswith(("https://", "http://")):
-        raise click.BadParameter(f"{value!r} is not an address: it begins with https://")
-    return value
-
-
 @command.command("show")
 @click.argument("metric", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.history-series/1), with every number.")
@@ -125,38 +117,6 @@ def history_show(metric: str | None, as_json: bool, place: HistoryPlace) -> int:
             found, in_full=metric is not None, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only
         )
         click.echo(text, nl=False, color=True)
-    return complain(found.problems)
-
-
-@command.command()
-@output_option("--html", "path", default="history.html", help="The page; `-` is stdout. [default: history.html]")
-@click.option("--metric", metavar="NAME", help="Only the metrics with this name, which may be a glob.")
-@click.option(
-    "--commit-url",
-    metavar="URL",
-    callback=_address,
-    help="Link commits: their hash is added to this address, such as https://github.com/OWNER/REPO/commit/.",
-)
-@command_options(*PLACE, name="place", build=HistoryPlace)
-def report(path: str, metric: str | None, commit_url: str | None, place: HistoryPlace) -> int:
-    """Write a page with the trend of every metric, the newest changes first: levels, commits, approvals, releases.
-
-    The page is one file. It works offline, with search and zoom.
-
-    \b
-    Example: perfgate history report --html history.html
-    """
-    from perfgate.reporters.trends.trend_page import conclusion, render
-
-    for fault in output_faults({"html": path}, (place.baselines, *place.rules), {}).values():
-        raise Refused(fault)
-    found = show(place, metric)
-    text = render(found, commit_address=commit_url)
-    if path == "-":
-        write_document(text)
-    else:
-        replace_file(path, text.encode("utf-8", "backslashreplace"))
-        say([f"wrote {path} ({len(text) / 1024:.0f} KiB): {conclusion(found)}"])
     return complain(found.problems)
 
 
@@ -211,11 +171,16 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     return found
 
 
-def _renames(rules: Sequence[str]) -> dict[str, str]:
-    """Return the renamed metrics of the rules. Files without any are not checked: a history needs no rules."""
+def rule_files(rules: Sequence[str]) -> list[tuple[str, bytes]]:
+    """Return the rule files; none if the usual folder has none, because a history needs no rules. Raises Refused."""
     if rules == ("rules",) and not (Path("rules").exists() and WORKING_TREE.has_rules(rules)):
-        return {}
-    files = [file for file in WORKING_TREE.rule_files(rules) if b"renames" in file[1]]
+        return []
+    return list(WORKING_TREE.rule_files(rules))
+
+
+def _renames(rules: Sequence[str]) -> dict[str, str]:
+    """Return the renamed metrics of the rules. Files without any are not checked."""
+    files = [file for file in rule_files(rules) if b"renames" in file[1]]
     return {old: new for file in files for old, new in sound_rules([file], None).renames.items()}
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from perfgate.cli.printing import complain, say
 from perfgate.cli.shared import command_options, output_option
 from perfgate.commands.history import PLACE, show
+from perfgate.commands.history_events import told_events
+from perfgate.core.history_events import HistoryEvent
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.export_services import SERVICES
 from perfgate.history.exports import FILES, OPENMETRICS, render_openmetrics
@@ -35,13 +39,13 @@ def command(metric: str | None, tool: str, target: str | None, newest: bool, pla
     """
     is_service = tool in ("mlflow", "wandb")
     outputs = {"to": target} if target is not None and not is_service else {}
-    for fault in output_faults(outputs, (place.baselines, *place.rules), {}).values():
+    for fault in output_faults(outputs, (place.baselines, *place.rules)).values():
         raise Refused(fault)
     found = show(place, metric)
     if is_service:
         say(send(found, tool, target))
         return complain(found.problems)
-    data = export(found, tool, newest_alone=newest)
+    data = export(found, tool, told_events(place)[0] if tool == OPENMETRICS else (), newest_alone=newest)
     if target in (None, "-"):
         click.echo(data, nl=False)
     else:
@@ -50,10 +54,12 @@ def command(metric: str | None, tool: str, target: str | None, newest: bool, pla
     return complain(found.problems)
 
 
-def export(found: LoadedHistory, format: str, *, newest_alone: bool = False) -> bytes:
+def export(
+    found: LoadedHistory, format: str, events: Sequence[HistoryEvent] = (), *, newest_alone: bool = False
+) -> bytes:
     """Return a history in the format of a file. Raises Refused if its package is not installed."""
-    if newest_alone and format == OPENMETRICS:
-        return render_openmetrics(found, newest_alone=True)
+    if format == OPENMETRICS:
+        return render_openmetrics(found, events, newest_alone=newest_alone)
     if newest_alone:
         raise Refused(f"--newest is for {OPENMETRICS}; {format} has every number")
     try:

@@ -13,13 +13,13 @@ from perfgate.cli.shared import command_options
 from perfgate.commands.history import PLACE
 from perfgate.core import Problem
 from perfgate.core.remembered_runs import FalseAlarms
-from perfgate.history.false_alarms import MOST_FALSE, false_alarms, interval
+from perfgate.history.false_alarms import MOST_FALSE, false_alarms
 from perfgate.history.store import HistoryColumn, StoredHistory, branch_of, places, read
-from perfgate.judge.subjects import name_of
+from perfgate.judge.subjects import is_named
 from perfgate.reporters.history_table import false_alarms_text
 from perfgate.rules.load import readable_rulesets
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import Selector
+from perfgate.stats.distributions import rate_bounds
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
@@ -90,7 +90,7 @@ def _of_history(history: StoredHistory, rules: Sequence[Rule], ref: str | None) 
             rows = [i for i, at in enumerate(column.at.tolist()) if history.runs[at].ref == (branch or None)]
             alarms, runs = false_alarms(rule, column, rows[-_RUNS:])
             if runs:
-                low, high = interval(alarms, runs)
+                low, high = rate_bounds(alarms, runs)
                 names = (rule.name, str(column.name), f"{history.suite}/{history.environment}", branch)
                 yield FalseAlarms(*names, alarms, runs, low, high, until if low > MOST_FALSE else None)
 
@@ -100,7 +100,5 @@ def _is_about(rule: Rule, column: HistoryColumn) -> bool:
     sentence, name = rule.sentence, column.name
     statistic = sentence.statistic or ("median" if column.kind in ("samples", "summary") else "mean")
     rank = "worst" if sentence.rank in (None, "each") else str(sentence.rank)
-    subject = sentence.subject
-    names = isinstance(subject, Selector) and subject.matches(name.key)
-    names = names or name.key.metric == name_of(subject, sentence.subject_text)
+    names = is_named(sentence.subject, sentence.subject_text, name.key)
     return names and (name.statistic, name.rank) == (statistic, rank)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import click
+from msgspec.structs import replace
 
 from perfgate.cli.printing import screen
 from perfgate.cli.shared import (
@@ -15,7 +16,7 @@ from perfgate.cli.shared import (
     optional_runs_argument,
     trace_mode_option,
 )
-from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, written
+from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, usual_suite, written
 from perfgate.commands.init_from_runs import gate_from_runs, read_first_runs
 from perfgate.core.advice import FirstGate
 from perfgate.reporters.init import render
@@ -106,6 +107,7 @@ def command(words: tuple[str, ...], options: CommandOptions, choices: InitChoice
     elif words:
         from perfgate.commands.init_from_command import init_from_command
 
+        options = replace(options, suite=options.suite or usual_suite(words))
         gate = init_from_command(options, choices, words)
     else:
         gate = init(options, choices)

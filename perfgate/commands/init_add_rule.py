@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from perfgate.analysis.advice import PAIRS, proposed_for
 from perfgate.baselines.candidates import read_measured
-from perfgate.commands.plan import stored_cases
+from perfgate.commands.stored_cases import stored_cases
 from perfgate.core import Run
 from perfgate.core.advice import Advice, FirstGate, ProposedRule, StepTime
 from perfgate.core.results import LOOKS

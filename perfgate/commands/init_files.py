@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from perfgate.commands.init_from_runs import BASELINES, Files
 from perfgate.core.advice import FirstGate
 from perfgate.core.wording import MAPPING_FILE
-from perfgate.workspace.ci_files import ci_file
+from perfgate.workspace.ci_files import TICKETS, ci_file
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.output_files import create_files
 from perfgate.workspace.rule_source import is_mapping_file
@@ -33,6 +34,11 @@ class InitChoices(Struct, frozen=True):
     ci: Literal["github", "gitlab", "buildkite", "jenkins", "slurm"] = "github"
 
 
+def usual_suite(words: Sequence[str]) -> str:
+    """Return the name of the suite of a command, if the user does not name it."""
+    return "benchmarks" if any(Path(word).name in ("pytest", "py.test") for word in words) else SUITE
+
+
 def empty_gate(options: CommandOptions, choices: InitChoices) -> FirstGate:
     """Return the gate before anything is measured or read."""
     rules, place = f"{RULES}/{options.suite or SUITE}.yaml", ci_file(choices.ci).place
@@ -43,6 +49,8 @@ def written(gate: FirstGate, files: Files, choices: InitChoices, existing: str =
     """Write the files and the job of the CI system; return the gate with their names. Raises Refused."""
     job = ci_file(choices.ci, is_paired=gate.is_paired, command=gate.command, is_remembered=gate.measured is not None)
     files[job.place], gate = job.text.encode(), replace(gate, found_by=job.step)
+    if choices.ci == "github" and not gate.is_paired:  # pairs have no history
+        files[TICKETS.place] = TICKETS.text.encode()
     if choices.dry_run:
         texts = ((name, data.decode() if not name.startswith(BASELINES) else None) for name, data in files.items())
         noticed = (*gate.noticed, f"warning: without --dry-run nothing would be written, because {existing}")

@@ -19,7 +19,8 @@ from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggler, TraceView
 from perfgate.judge.series_summary import summary
 from perfgate.judge.warmup import warmup_cost
-from perfgate.reporters.inspection import render_json, render_text
+from perfgate.reporters.inspection import render_text
+from perfgate.reporters.inspection_json import render_json
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import nearest_file, opened
 from perfgate.workspace.inputs import read_runs

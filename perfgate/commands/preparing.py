@@ -76,6 +76,14 @@ class Prepared(Struct, frozen=True):
     #: Returns the rules and baselines of the working tree; only called if a ref gives the rules.
     own_policy: Callable[[], OwnPolicy]
 
+    def runner_problems(self) -> list[Problem]:
+        """Return a warning if the measuring machine, as far as it is known, is not what it was when it qualified."""
+        if "host" not in self.facts():
+            return []
+        from perfgate.baselines.runners import runner_problems
+
+        return runner_problems(self.baselines.store, self.facts())
+
 
 def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
     """Read the rules, and open the baselines. Returns a report if the rules have mistakes. Raises Refused.

@@ -1,4 +1,4 @@
-"""`perfgate rules check`, `explain` and `diff`."""
+"""`perfgate rules`: the table of the rules, and `check`, `explain` and `diff`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,31 @@ from perfgate.analysis.tolerances import impossible_shares
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import each_file, open_store
-from perfgate.cli.completion import files, rule_names
+from perfgate.cli.completion import files, rules_and_metrics
 from perfgate.cli.entry import SuggestingGroup
-from perfgate.cli.printing import USAGE, complain, say
-from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
+from perfgate.cli.printing import NOT_JUDGED, USAGE, complain, say, screen, write_document
+from perfgate.cli.shared import (
+    JUDGING,
+    baselines_option,
+    command_options,
+    env_option,
+    optional_runs_argument,
+    rules_option,
+    suite_option,
+)
+from perfgate.commands.ledger_check import records_of
 from perfgate.core import PolicyChange, Problem, Verdict
-from perfgate.core.wording import plural
-from perfgate.reporters.init import render_difference, render_next_run
+from perfgate.core.summaries import Plan
+from perfgate.core.verdicts import verdict_ids
+from perfgate.core.wording import plural, series_name
 from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
 from perfgate.rules.repair import absent_metrics
-from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.syntax.sentence import selectors
+from perfgate.words.ledger_words import rule_record
+from perfgate.words.numbers import what
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import full_names
 from perfgate.workspace.options import CommandOptions, Refused
@@ -34,9 +47,59 @@ from perfgate.workspace.rule_source import WORKING_TREE, check_mappings, policy_
 _NEWEST = 10
 
 
-@click.group("rules", cls=SuggestingGroup)
+class _Rules(SuggestingGroup):
+    """The commands about rules; without the name of one, it is `show`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `show` before options and before runs."""
+        first = args[0] if args else "--"
+        is_run = os.path.exists(first) or "://" in first or any(mark in first for mark in "*?[")
+        is_show = first not in self.commands and (first.startswith("-") or is_run)
+        if is_show and first not in ctx.help_option_names and not ctx.resilient_parsing:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("rules", cls=_Rules)
 def command() -> None:
-    """Check, explain and compare rule files."""
+    """Show what each rule sees, proves and needs; check, explain and compare rule files.
+
+    \b
+    `perfgate rules` alone is `perfgate rules show`.
+    """
+
+
+@command.command("show")
+@command_options(optional_runs_argument, *JUDGING)
+@click.option("--calibrate", is_flag=True, help="Measure the noise between five or more unchanged RUNs; store it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.rules/1).")
+def rules_show(options: CommandOptions, calibrate: bool, as_json: bool) -> int:
+    """Show what each rule sees, whether it can fail, and what it needs. The exit code is 1 if one cannot fail.
+
+    Unchanged runs must pass, and the same runs, made worse on purpose, must fail. Without RUN, they are the newest
+    stored run of each environment, or the runs that `perfgate run` kept. With --calibrate, they are all stored runs,
+    each level by itself; files of pairs show the noise between pairs.
+
+    \b
+    Example: perfgate rules show
+    """
+    if calibrate:
+        from perfgate.commands.calibrate import calibrate_runs
+
+        return say(calibrate_runs(options))
+    from perfgate.commands.rules_table import rules_tables
+    from perfgate.reporters.rules_table import rules_json, rules_text
+
+    tables, problems, code = rules_tables(options)
+    code = code or (NOT_JUDGED if any(one.severity == "error" for one in problems) else 0)
+    if as_json:
+        write_document(rules_json(tables, problems, code))
+    else:
+        seen = screen()
+        text = rules_text(tables, code, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only)
+        click.echo(text, nl=False, color=True)
+    complain(problems)
+    return code
 
 
 @command.command("check")
@@ -55,15 +118,17 @@ def rules_check(paths: tuple[str, ...], baselines: str) -> int:
 
 
 @command.command("explain")
-@click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=rule_names)
+@click.argument("names", nargs=-1, metavar="[NAME|METRIC...]", shell_complete=rules_and_metrics)
 @command_options(rules_option, baselines_option, suite_option, env_option)
-def rules_explain(ids: tuple[str, ...], options: CommandOptions) -> int:
+def rules_explain(names: tuple[str, ...], options: CommandOptions) -> int:
     """Explain rules in words: what they mean, what they need, and what would fail with the stored runs.
+
+    A name is a rule or a metric, as a report prints it. `perfgate explain` shows how one verdict was computed.
 
     \b
     Example: perfgate rules explain allreduce-tail
     """
-    found, problems = explain_rules(options, ids)
+    found, problems = explain_rules(options, names)
     say(["\n\n".join(found)])
     return complain(problems)
 
@@ -80,6 +145,8 @@ def rules_diff(old: str, new: str | None, options: CommandOptions) -> int:
     \b
     Example: perfgate rules diff refs/remotes/origin/main
     """
+    from perfgate.reporters.rules_table import render_difference
+
     changes, sides = rules_difference(old, new, options)
     return say([render_difference(changes, sides)])
 
@@ -124,43 +191,58 @@ def _side(name: str | None, options: CommandOptions) -> Ruleset:
     return read_ruleset(WORKING_TREE, (name,), options.suite)
 
 
-def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """Return the rules with these ids, or all, in words, with their results on the stored runs; and the problems.
+def explain_rules(options: CommandOptions, names: Sequence[str]) -> tuple[list[str], list[Problem]]:
+    """Return the rules with these names, or all, in words, with their results on the stored runs; and the problems.
 
-    The problems are those of the stored runs. Raises Refused for an unknown id or a file with mistakes.
+    The problems are those of the stored runs. Raises Refused for an unknown name or a file with mistakes.
     """
+    from perfgate.reporters.rules_table import render_next_run
+
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
-    known = {rule.name: rule for rule in ruleset.rules}
-    for unknown in (name for name in ids if name not in known):
-        near = get_close_matches(unknown, known, n=1) or [name for name in known if name.startswith(unknown)]
-        step = f"did you mean {near[0]!r}?" if near else "`perfgate rules explain` shows all of them"
-        raise Refused(f"no rule is called {unknown!r}; {step}")
-    chosen = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not ids or rule.name in ids))
-    found, seen, problems = _on_newest_runs(options, chosen)
+    found, planned, problems = _on_newest_runs(options, ruleset)
+    verdicts = [verdict for some in found.values() for verdict in some]
+    known = {rule.at: rule_names_of(rule, [one for one in verdicts if one.at == rule.at]) for rule in ruleset.rules}
+    for unknown in (name for name in names if not any(name in own for own in known.values())):
+        every = sorted(set.union(set(), *known.values()))
+        near = get_close_matches(unknown, every, n=1) or [name for name in every if name.startswith(unknown)]
+        step = f"did you mean {near[0]!r}?" if near else "`perfgate rules` shows all of them"
+        raise Refused(f"no rule and no metric of a rule is called {unknown!r}; {step}")
+    records, wrong = records_of(options.baselines, ruleset.suite)
     texts = []
-    for rule in chosen.rules:
-        own = {place: [verdict for verdict in verdicts if verdict.at == rule.at] for place, verdicts in found.items()}
-        texts.append("\n".join([explain(rule, ruleset), *render_next_run(own, seen)]))
-    return texts, problems
+    for rule in ruleset.rules:
+        if not names or not known[rule.at].isdisjoint(names):
+            own = {place: [verdict for verdict in some if verdict.at == rule.at] for place, some in found.items()}
+            record = [f"On main: {rule_record(records[rule.name])}."] if rule.name in records else []
+            texts.append("\n".join([explain(rule, ruleset), *render_next_run(own, planned), *record]))
+    return texts, [*problems, *wrong]
+
+
+def rule_names_of(rule: Rule, verdicts: Sequence[Verdict]) -> set[str]:
+    """Return every name that a report prints for a rule with these verdicts."""
+    own = {rule.name, rule.sentence.text, rule.sentence.subject_text}
+    own |= {selector.pattern for selector in selectors(rule.sentence.subject)}
+    of_metrics = {name for one in verdicts for name in (one.metric, series_name(one.metric, one.labels), what(one))}
+    return own | of_metrics | {f"{what(one)} {one.asks}" for one in verdicts} | set(verdict_ids(verdicts))
 
 
 def _on_newest_runs(
     options: CommandOptions, ruleset: Ruleset
-) -> tuple[dict[str, tuple[Verdict, ...]], dict[tuple[str, str, str], float], list[Problem]]:
-    """Return the verdicts on the newest stored run of each current level, as if it were new, and what rules see."""
-    from perfgate.analysis.plan import seen_changes
-    from perfgate.commands.plan import stored_cases
+) -> tuple[dict[str, tuple[Verdict, ...]], dict[tuple[str, str, str], Plan], list[Problem]]:
+    """Return the verdicts on the newest stored run of each current level, as if it were new, and the plans."""
+    from perfgate.analysis.plan import plans
+    from perfgate.commands.stored_cases import stored_cases
     from perfgate.judge.verdicts import judge
+    from perfgate.reporters.rules_table import clause_of
 
     found: dict[str, tuple[Verdict, ...]] = {}
-    seen: dict[tuple[str, str, str], float] = {}
+    planned: dict[tuple[str, str, str], Plan] = {}
     problems: list[Problem] = []
     for case, wrong in stored_cases(options, ruleset):
         problems += wrong
         if case.baseline.runs:
-            seen |= seen_changes(case)
+            planned |= {clause_of(plan): plan for plan in plans(case)}
             found[case.baseline.place or ""] = judge(replace(case, new=case.baseline.runs[-1:]))
-    return found, seen, list(dict.fromkeys(problems))
+    return found, planned, list(dict.fromkeys(problems))
 
 
 def stored_metrics(baselines: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:

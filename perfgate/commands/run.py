@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perfgate.cli.entry import ShortHelp, help_all_option
 from perfgate.cli.printing import is_watched, publish, tell
 from perfgate.cli.progress import shown
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
@@ -29,7 +30,7 @@ from perfgate.workspace.options import CommandOptions, Refused, typed_path
 from perfgate.workspace.surroundings import PACKAGE_FACTS
 
 
-@click.command("run", context_settings={"allow_interspersed_args": False})
+@click.command("run", cls=ShortHelp, context_settings={"allow_interspersed_args": False})
 @command_options(
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
@@ -105,6 +106,7 @@ from perfgate.workspace.surroundings import PACKAGE_FACTS
 )
 @command_options(*JUDGING, *POLICY)
 @report_options
+@help_all_option
 def command(
     asked: RunOptions,
     options: CommandOptions,
@@ -134,6 +136,10 @@ def command(
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
         report, code = run(request, tell)
         published = publish(report, publication)
+        if options.is_of_a_job:
+            from perfgate.commands.ledger_check import record_report
+
+            record_report(report, options, tell)
         return published if code == report.exit_code else code
 
 

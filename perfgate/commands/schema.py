@@ -7,9 +7,12 @@ import click
 from perfgate.cli.printing import write_document
 from perfgate.schemas import FOLDER
 
+#: The documents with a schema.
+NAMES = ("rules", "mappings", "results", "baseline", "report", "bisect", "history-events")
+
 
 @click.command("schema")
-@click.argument("name", type=click.Choice(["rules", "mappings", "results", "baseline", "report", "bisect"]))
+@click.argument("name", type=click.Choice(NAMES))
 def command(name: str) -> int:
     """Print the JSON Schema of a document that perfgate reads or writes.
 

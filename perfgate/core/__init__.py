@@ -9,7 +9,7 @@
 | `call_trees`, `causes` | the calls of a trace, and what changed between two sides of traces |
 | `remembered_runs`, `run_history` | the remembered runs of main, and where levels and facts changed |
 | `details` | the runs behind the verdicts, as reports draw them |
-| `summaries` | what `inspect`, `baseline`, `plan`, `selftest` and `doctor` show |
+| `summaries` | what `inspect`, `baseline`, `rules` and `doctor` show |
 | `units`, `wording`, `resource_limits` | quantities, names and words, limits on input |
 
 Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). The types of the
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     )
     from perfgate.core.summaries import (
         Plan,
-        PlanPoint,
         Portion,
         Proof,
         RankSpread,
@@ -89,7 +88,7 @@ _NAMES = {
     "baseline": "Allowance Baseline CalibratedPrior HostDifference HostLevel KnownNoise PooledRuns RememberedRuns",
     "next_steps": "NO_STEP Acceptance Action NextStep",
     "runs": "Fact Key Kind Location TimeAndPlace Problem Run Series Severity SourceFile Summary fact_text read_only",
-    "summaries": "Plan PlanPoint Portion Proof RankSpread RunSummary SeriesSummary Straggler TraceView",
+    "summaries": "Plan Portion Proof RankSpread RunSummary SeriesSummary Straggler TraceView",
     "verdicts": (
         "BROKEN_PROMISES OUTCOMES QUARANTINED Better ChangeKind Comparator Estimate MeanChange MissingBaseline Outcome "
         "Policy PolicyChange Quarantine RelativeChange Report RunEstimate Share UnruledChange Verdict"

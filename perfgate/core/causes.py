@@ -187,7 +187,10 @@ class BisectReport(Struct, frozen=True):
     drift_per_hour: float | None
     #: The probability of another change in the list.
     another: float
+    #: The most probable items. With the others and no change, their probabilities add up to 1.
     suspects: tuple[ItemSuspect, ...] = ()
+    #: The probability that nothing changed; 0 without suspects.
+    no_change: float = 0.0
     #: The positions of the answer: one, or several that cannot be told apart.
     blamed: tuple[int, ...] = ()
     measured: tuple[ItemEstimate, ...] = ()
@@ -196,6 +199,12 @@ class BisectReport(Struct, frozen=True):
     inside: SearchedItem | None = None
     notes: tuple[str, ...] = ()
     causes: CauseReport | None = None
+
+    @property
+    def others(self) -> float:
+        """The probability that one of the items that are not named changed it; 0 without suspects."""
+        named = sum(one.probability for one in self.suspects)
+        return max(1 - self.no_change - named, 0.0) if self.suspects else 0.0
 
     @property
     def exit_code(self) -> int:

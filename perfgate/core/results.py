@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from perfgate.core.baseline import Allowance, HostDifference, PooledRuns
+from perfgate.core.calculations import Comparison
 from perfgate.core.details import WorkDifference
 from perfgate.core.verdicts import Outcome, Quarantine
 
@@ -80,6 +81,8 @@ class Result(Struct, frozen=True, kw_only=True):
     suspect: bool = False
     #: The answer of the statistics, if a doubt, an allowance or the rule's author outranks it.
     outranked: Judgement | None = None
+    #: The bounds that the statistics compared.
+    comparisons: tuple[Comparison, ...] = ()
     #: Doubts about the measurements. A reason that is one of a doubt says that it gave the outcome.
     doubts: tuple[Doubt, ...] = ()
     #: The outcome without `expect_fail`, for a rule that is known to fail.

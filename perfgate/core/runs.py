@@ -27,6 +27,8 @@ Kind = Literal["samples", "aggregate", "value", "summary"]
 Fact = str | int | float | bool
 #: The name of the fact that lists why a GPU ran slower than it could.
 THROTTLE = "throttle_reasons"
+#: The name of the fact that counts the programs on a GPU. Before a run, they are others.
+TENANTS = "gpu_programs"
 #: The throttle reasons (NVML's clocks event reasons) that make a measurement worthless, and those that are normal.
 _UNHEALTHY = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake", "sw_thermal_slowdown")
 _HARMLESS = ("", "none", "gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost")

@@ -1,4 +1,4 @@
-"""The results that `inspect`, `baseline`, `plan`, `selftest` and `doctor` show."""
+"""The results that `inspect`, `baseline`, `rules` and `doctor` show."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from perfgate.core.baseline import CalibratedPrior, KnownNoise
 from perfgate.core.coverage import Coverage
+from perfgate.core.details import AddedWork
 from perfgate.core.runs import Fact, Key, Kind, Location, Problem, SourceFile
 
 
@@ -135,14 +136,6 @@ class PriorSummary(Struct, frozen=True):
     priors: tuple[CalibratedPrior, ...]
 
 
-class PlanPoint(Struct, frozen=True):
-    """The smallest relative regression that `new_runs` with `steps` times as many steps would detect."""
-
-    new_runs: int
-    steps: float
-    detectable: float | None
-
-
 class Plan(Struct, frozen=True):
     """The change that one clause of a rule can detect with the stored runs, and the runs that would detect less.
 
@@ -178,16 +171,15 @@ class Plan(Struct, frozen=True):
     advice: str = ""
     #: Why there is no plan.
     trouble: str | None = None
-    points: tuple[PlanPoint, ...] = ()
     #: The noise between runs that was known before; None if only the stored runs show it.
     noise: KnownNoise | None = None
 
 
 class Proof(Struct, frozen=True):
-    """The result of `perfgate selftest` for one clause of a rule: the change of the user's own runs that makes it fail.
+    """The proof of one clause of a rule: the change of the user's own runs that makes it fail.
 
     `proven`: it fails at `fails_at`. `by-choice`: the rule says that it does not block. `unable`: no change makes it
-    fail. `blocked`: it does not pass even without a change.
+    fail. `blocked`: it does not pass even without a change. `misses`: it reports a missing metric.
     """
 
     rule: str
@@ -204,12 +196,20 @@ class Proof(Struct, frozen=True):
     shown_unit: str | None = None
     #: The smallest tested change that failed, relative to the base; for a limit, the value.
     fails_at: float | None = None
-    #: The smallest tested change that ended with another exit code than 0: a doubt, a suspicion or a failure.
-    blocks_at: float | None = None
     kind: Literal["limit", "change"] = "limit"
-    tolerance: float | None = None
-    #: True if the rule reports a missing metric.
     misses: bool = True
+
+
+class RulesTable(Struct, frozen=True):
+    """What rules see, prove and need with some runs, compared with `against`; pairs cannot be planned."""
+
+    against: str
+    plans: tuple[Plan, ...]
+    proofs: tuple[Proof, ...]
+    #: The share of the time of all time metrics of the runs that a rule names; None without times.
+    time_seen: float | None = None
+    #: Which rules fail if each step does more work; empty for runs without exact work.
+    added: tuple[AddedWork, ...] = ()
 
 
 #: A way to measure a change: one new run against five base runs, the same pinned to a processor, its CPU time instead

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from perfgate.core.attribution import Attribution
 from perfgate.core.baseline import KnownNoise, PooledRuns
+from perfgate.core.calculations import Calculation
 from perfgate.core.causes import CauseReport
 from perfgate.core.coverage import Coverage
 from perfgate.core.details import FactChange, ReportDetails, WorkDifference
@@ -161,6 +162,8 @@ class Verdict(Struct, frozen=True):
     pooled: PooledRuns | None = None
     #: The effects of code and environment, if both were measured with old and new.
     attribution: Attribution | None = None
+    #: The arithmetic of the outcome; None for exact values and for what was not judged.
+    calculation: Calculation | None = None
 
     @property
     def is_quarantined(self) -> bool:

@@ -81,6 +81,20 @@ def shortened(name: str, longest: int) -> str:
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
+#: The innermost template arguments or parameters of a C++ function.
+_ARGUMENTS = re.compile(r"<[^<>()]*>|\([^<>()]*\)")
+
+
+def short_call(name: str) -> str:
+    """Return the name of a kernel without its template arguments and parameters: `kernel.softmax_warp_backward`."""
+    if not name.startswith("kernel."):
+        return name
+    name, before = name.replace("(anonymous namespace)::", "").replace("kernel.void ", "kernel."), ""
+    while name != before:
+        name, before = _ARGUMENTS.sub("", name), name
+    return name
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: `1 problem`, `2 problems`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -87,11 +87,18 @@ def disturbances(
     return sorted(found, key=lambda one: (not one.does_disturb, one.is_unknown))
 
 
+def used_processors(before: Snapshot, after: Snapshot) -> float | None:
+    """Return how many processors were busy between two snapshots, on average; None if the system does not show it."""
+    if -1 not in before.busy or -1 not in after.busy:
+        return None
+    return max(after.busy[-1] - before.busy[-1], 0.0) / max(after.seconds - before.seconds, 1e-9)
+
+
 def _others(before: Snapshot, after: Snapshot, cpus: int) -> Disturbance:
     seconds, name = max(after.seconds - before.seconds, 1e-9), "other programs"
-    if -1 not in before.busy or -1 not in after.busy:
+    used = used_processors(before, after)
+    if used is None:
         return Disturbance(name, "not shown here", is_unknown=True)
-    used = max(after.busy[-1] - before.busy[-1], 0.0) / seconds
     shares = {
         pid: ((cpu_time - before.processes.get(pid, (0.0, ""))[0]) / seconds, command)
         for pid, (cpu_time, command) in after.processes.items()
@@ -252,11 +259,11 @@ def examine_cards(nvml: Any = None) -> list[Disturbance]:
 
 def _card(nvml: Any, number: int) -> list[Disturbance]:
     device, name = nvml.nvmlDeviceGetHandleByIndex(number), f"GPU {number}"
-    most = _ask(nvml, "nvmlDeviceGetMaxClockInfo", device, _SM)
-    usual = _ask(nvml, "nvmlDeviceGetDefaultApplicationsClock", device, _SM) or most
+    most = nvml_answer(nvml, "nvmlDeviceGetMaxClockInfo", device, _SM)
+    usual = nvml_answer(nvml, "nvmlDeviceGetDefaultApplicationsClock", device, _SM) or most
     lock = None if usual is None else f"sudo nvidia-smi -i {number} --lock-gpu-clocks={usual},{usual}"
     found = [Disturbance(name, "NVML does not show whether its clocks are locked; this locks them", command=lock)]
-    processes = _ask(nvml, "nvmlDeviceGetComputeRunningProcesses", device)
+    processes = nvml_answer(nvml, "nvmlDeviceGetComputeRunningProcesses", device)
     if processes is None:
         found.append(Disturbance(name, "does not show the programs that use it", is_unknown=True))
     elif processes:
@@ -264,17 +271,17 @@ def _card(nvml: Any, number: int) -> list[Disturbance]:
         text = f"{len(processes)} programs use it" if len(processes) > 1 else "another program uses it"
         text += f": process {others}"
         found.append(Disturbance(name, text, does_disturb=True))
-    bits = _ask(nvml, "nvmlDeviceGetCurrentClocksEventReasons", device)
+    bits = nvml_answer(nvml, "nvmlDeviceGetCurrentClocksEventReasons", device)
     if bits is None:
-        bits = _ask(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", device)
+        bits = nvml_answer(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", device)
     if reasons := sorted({words for bit, words in _HELD.items() if (bits or 0) & bit}):
         found.append(Disturbance(name, f"its clocks are held down by {' and '.join(reasons)}", does_disturb=True))
     return found
 
 
-def _ask(nvml: Any, function: str, *given: Any) -> Any:
+def nvml_answer(nvml: Any, function: str, *given: Any) -> Any:
     """Return the answer of a function of NVML; None if the library or the board does not have it."""
     try:
-        return getattr(nvml, function)(*given)
+        return getattr(nvml, function)(*given) if nvml is not None else None
     except (nvml.NVMLError, AttributeError, TypeError):
         return None

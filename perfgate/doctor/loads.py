@@ -64,7 +64,7 @@ def floors_of(
 
 
 def needed_floor(at_worst: float, confidence: float, power: float) -> float:
-    """Return the floor with which one new run of an unchanged program passes with this power, as `plan` computes it.
+    """Return the floor with which one new run of an unchanged program passes with this power, as `rules` computes it.
 
     Parameters
     ----------

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 #: The column of a field or of a list item, from 1, and the field's name; `-` for an item.
 _Start: TypeAlias = tuple[int, str]
-
 _ITEM = re.compile(r" *(-)(?: +|$)")
 _FIELD = re.compile(r""" *([^\s#'"{\[][^:#]*):(?:\s|$)""")
 

@@ -23,17 +23,12 @@ from perfgate.documents.json_tokens import STRUCTURE, TOKEN
 
 #: The path of a value: keys and indices from the top, as in ("series", 0, "values", 3).
 Path = tuple[str | int, ...]
-
 _MAX_FAULTS = 20
-
 _TWICE = "the key {} occurs twice; the last one counts"
 _NOT_FINITE = "{} is not a finite number"
-
 #: A number beyond float64 has 200 digits or an exponent of three; in a hash other text follows these.
 HUGE = re.compile(r"[0-9]{200}|[eE]\+?[0-9]{3,}(?:[\s,\]}]|$)")
-
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
 _BLANKS = re.compile(r"[ \t\n\r]*")
 #: The number of list items that are skipped at once, if they are numbers or words.
 _STRIDE = 1024
@@ -91,11 +86,8 @@ class JsonDocument(Struct, frozen=True):
 def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = True) -> JsonDocument:
     """Parse a whole JSON text (RFC 8259); anything wrong becomes a fault with its place, and nothing is raised.
 
-    Parameters
-    ----------
-    name: the name of the document in messages.
-    limits: the largest depth, and the largest number of lists and objects.
-    finite: report NaN and infinity as faults.
+    `name`: the name of the document in messages. `limits`: the largest depth, and the largest number of lists and
+    objects. `finite`: report NaN and infinity as faults.
     """
     doubled: list[tuple[dict[str, Any], list[str]]] = []
     has_infinite = False

@@ -26,7 +26,6 @@ _FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `
 _VALUE = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
 _TYPE = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<found>[^`]+)`")
 _BOUND = re.compile(r"Expected `\w+` (?P<length>of length )?(?P<sign>>=|<=) (?P<number>\S+)")
-
 _WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -93,7 +92,6 @@ def _of_value(text: str, name: str) -> str:
 
 Content = TypeVar("Content", bound=msgspec.Struct)
 Outline = TypeVar("Outline", bound=msgspec.Struct)
-
 #: The hash at the end of a file. It is that of the bytes before and after it, if nobody changed their layout.
 _LAST_FIELD = re.compile(rb'"content_sha256": "([0-9a-f]{64})"\n}\n\Z')
 _LONGEST_END = 128

@@ -28,7 +28,6 @@ MOST_GROUPS = 10
 NANOSECOND = 1e-9
 #: The reader nests host calls 250 deep; below them are kernels and the root of a thread.
 _DEEPEST = 300
-
 Times = list[int | list[int]]
 
 

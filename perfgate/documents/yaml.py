@@ -19,7 +19,6 @@ from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 
 Path = tuple[str | int, ...]
-
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: The part of a word that is underlined.
 _WORD = re.compile(r"[^\s:,\]}]+")
@@ -28,7 +27,6 @@ _TAB_INDENT = re.compile(r" *\t")
 _SHOWN, _MOST_REFUSED = 160, 200
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
-
 #: How YAML reads the first character of a sentence that is not in single quotes.
 _MISREAD_STARTS = {
     "*": "an alias",

@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from math import isnan
 from typing import TypeAlias
 
+from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
 from perfgate.core.run_history import COLUMNS, Cell, HistorySeries, LoadedHistory
 from perfgate.core.units import display_unit, format_value
@@ -125,14 +126,17 @@ _FAMILIES = {
 }
 
 
-def render_openmetrics(found: LoadedHistory, *, newest_alone: bool = False) -> bytes:
+def render_openmetrics(
+    found: LoadedHistory, events: Sequence[HistoryEvent] = (), *, newest_alone: bool = False
+) -> bytes:
     """Return OpenMetrics text 1.0.0, for Prometheus and Grafana (prometheus.io/docs/specs/om/open_metrics_spec).
 
         perfgate_seconds{suite="gpt",environment="h200",metric="forward",statistic="median",rank="worst"} 0.1 1767225600
 
     Every number has the time of its run, so the text is for `promtool tsdb create-blocks-from openmetrics`. With
     `newest_alone`, for the textfile collector or a push gateway, it has the newest number of each series, timeless.
-    The newest lasting change of each series is `perfgate_change_ratio`, with the time when it began.
+    The newest lasting change of each series is `perfgate_change_ratio`, with the time when it began. An event is
+    `perfgate_event_seconds`, the time when it began, with its id, kind, state and number of metrics.
     """
     lines: list[str] = []
     by_family: dict[tuple[str, str], list[HistorySeries]] = {}
@@ -148,6 +152,9 @@ def render_openmetrics(found: LoadedHistory, *, newest_alone: bool = False) -> b
         lines += _head("perfgate_change_seconds", "When the newest lasting change began, since 1970.", "seconds")
         times = ((one, milliseconds(one.changes[-1].likely.time) // 1000) for one in changed)
         lines += (_sample("perfgate_change_seconds", one, time) for one, time in times)
+    if events:
+        lines += _head("perfgate_event_seconds", "When a change of one or more metrics began, since 1970.", "seconds")
+        lines += map(_event, events)
     return "".join(f"{line}\n" for line in [*lines, "# EOF"]).encode("utf-8", "backslashreplace")
 
 
@@ -166,6 +173,12 @@ def _samples(family: str, one: HistorySeries, newest_alone: bool) -> Iterator[st
         return
     for time in sorted(by_time):
         yield f"{_sample(family, one, by_time[time])} {milliseconds(time) // 1000}"
+
+
+def _event(event: HistoryEvent) -> str:
+    about = {"event": event.id, "kind": event.kind, "state": event.state, "metrics": str(len(event.changes))}
+    labels = ",".join(f"{name}={_quoted(text)}" for name, text in about.items())
+    return f"perfgate_event_seconds{{{labels}}} {milliseconds(event.likely.time) // 1000}"
 
 
 def _sample(family: str, one: HistorySeries, value: float) -> str:

@@ -22,7 +22,7 @@ from perfgate.judge.terms import ChangeTerms
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, WorkClause
 from perfgate.stats.change_points import find_change_points
-from perfgate.stats.distributions import beta_quantile, normal_quantile
+from perfgate.stats.distributions import normal_quantile
 from perfgate.stats.statistics import RunMeasure
 
 #: A quarantine is proposed if the rate of false alarms is above this share at 95 % confidence. Exit 1 promises less.
@@ -93,10 +93,3 @@ def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[f
         exact=is_exact(column),
         min_samples=1,
     )
-
-
-def interval(alarms: int, runs: int) -> tuple[float, float]:
-    """Return the one-sided 95 % bounds of a rate (Clopper and Pearson 1934)."""
-    low = beta_quantile(alarms, runs - alarms + 1, 0.05) if alarms else 0.0
-    high = beta_quantile(alarms + 1, runs - alarms, 0.95) if alarms < runs else 1.0
-    return low, high

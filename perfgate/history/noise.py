@@ -8,7 +8,7 @@ Remembered runs differ by changes of the code, by slow creep, by single stalls, 
 3. The residuals are clipped at three robust standard deviations (winsorized variance, Tukey 1962), so that a stall
    counts little, and two modes count in full.
 4. The level of each host is taken out first, if the runs that are compared are of hosts that the history knows.
-5. The usual variance within a run is subtracted, as `perfgate calibrate` does.
+5. The usual variance within a run is subtracted, as `perfgate rules --calibrate` does.
 6. The blocks may differ by more than this noise: the level wanders. That counts if the base is older than a block.
    Single changes and creep are not part of it, because a gate has to see them.
 
@@ -34,7 +34,7 @@ from perfgate.stats.distributions import FloatArray
 from perfgate.stats.history import DEFAULT, Prior, learned_prior
 
 #: Nobody promised that these runs are of the same code, so a change among them has to be visible: a change point needs
-#: five runs on both sides. `perfgate calibrate` needs only five, because its user promised it.
+#: five runs on both sides. `perfgate rules --calibrate` needs only five, because its user promised it.
 FEWEST_RUNS = 10
 #: The shortest level that is used, and the usual length of a block.
 _SHORTEST, _BLOCK = 5, 20

@@ -142,7 +142,7 @@ def _changes(
             len(between) or None,
             None if back is None else runs[back.index],
             _approval(decided, runs, point.first, min(point.last + _LATE, until)),
-            tuple(_differences(runs[point.index - 1], likely, often)),
+            tuple(differences(runs[point.index - 1], likely, often)),
         )
 
 
@@ -161,7 +161,7 @@ def _approval(
     return found[-1] if found else None
 
 
-def _differences(before: HistoryRun, after: HistoryRun, often: Collection[str]) -> Iterator[tuple[str, str, str]]:
+def differences(before: HistoryRun, after: HistoryRun, often: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Yield the facts that differ between two runs, without those that change often: these explain nothing."""
     for name in sorted({*before.context, *after.context}.difference(often)):
         old, new = before.context.get(name), after.context.get(name)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct, field
 
+from perfgate.baselines.ledger import read_ledger, suites_of_ledger
 from perfgate.baselines.places import HISTORY, MONTH_FILE, UnsafeName, environment_name, newest_history
 from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
@@ -97,6 +98,7 @@ def places(store: Store, suite: str | None = None) -> tuple[list[tuple[str, str]
     """Return the suites and environments that have a history, sorted, and the problems of the folders."""
     paths, problems = listed(store, f"{HISTORY}/{suite}" if suite else HISTORY)
     found = {(parts[1], parts[2]) for parts in (path.split("/") for path in paths) if len(parts) > 3}
+    found = {place for place in found if not place[0].startswith("_")}  # the ledger
     return sorted(found), problems
 
 
@@ -108,6 +110,15 @@ def add(store: WritableStore, record: HistoryRecord, left_out: int = 0) -> str |
     name = f"{stamp}-{(run.commit or 'none')[:12]}-{run.id}.json"
     path = f"{HISTORY}/{record.suite}/{environment}/{run.time[:7]}/{name}"
     return path if write_new(store, path, run_file(record, tool(), left_out)) else None
+
+
+def commit_of_same_files(store: Store, record: HistoryRecord) -> str | None:
+    """Return the commit of a remembered run of the same files, 12 digits, if it is another one than the record's."""
+    own = (record.run.commit or "none")[:12]
+    folder = f"{HISTORY}/{record.suite}/{environment_name(record.identity)}"
+    names = (path.removesuffix(".json").split("-") for path in store.paths(folder)[0])
+    found = [name[-2] for name in names if name[-1] == record.run.id]
+    return next((commit for commit in found if commit not in (own, "none")), None) if own != "none" else None
 
 
 def write_new(store: WritableStore, path: str, data: bytes) -> bool:
@@ -213,7 +224,7 @@ def verify(store: Store) -> tuple[int, list[Problem]]:
         history = read(store, suite, environment)
         count += len(history.runs)
         problems += history.problems
-    return count, problems
+    return count, [*problems, *(wrong for suite in suites_of_ledger(store) for wrong in read_ledger(store, suite)[1])]
 
 
 def _files(

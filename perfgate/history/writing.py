@@ -15,6 +15,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from perfgate.baselines.candidates import read_measured
+from perfgate.baselines.ledger import compact_ledger
 from perfgate.baselines.places import HISTORY, MONTH_FILE, environment_name, identity_of
 from perfgate.baselines.stores import Store, WritableStore, open_store
 from perfgate.core import Fact, Location, Problem, Run
@@ -22,7 +23,7 @@ from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.core.wording import plural, utf8_text
 from perfgate.history.files import month_file, records_of
 from perfgate.history.records import id_of_files, refuse_line_breaks, values_of
-from perfgate.history.store import add, listed, read_file, tool, write_new
+from perfgate.history.store import add, commit_of_same_files, listed, read_file, tool, write_new
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import opened
@@ -62,14 +63,15 @@ def compact(store: WritableStore, before: str | None = None) -> tuple[list[str],
     months: dict[Month, list[str]] = {}
     for path in paths:
         _, suite, environment, name, *_ = (*path.split("/"), "", "")
-        if name:
+        if name and not suite.startswith("_"):
             months.setdefault((suite, environment, name[:7]), []).append(path)
     for month, own in sorted(months.items()):
         if before is None or month[2] < before:
             done, wrong = _compact(store, month, own)
             lines += done
             problems += wrong
-    return lines, problems
+    done, wrong = compact_ledger(store, before)
+    return [*lines, *done], [*problems, *wrong]
 
 
 def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
@@ -189,6 +191,9 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         if not record.values:
             raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
         refuse_line_breaks(record, run.name)
+        if other := commit_of_same_files(store, record):
+            step = "name the commit that it measured: --head SHA"
+            raise Refused(f"{run.name} is in the history already, as a run of commit {other}; {step}", 3)
         path = add(store, record, left_out)
         if path is None:
             lines.append(f"{run.name} is in the history already")

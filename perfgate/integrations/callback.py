@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 DATA_TIME = "data_time"
 CHECKPOINT_TIME = "checkpoint_time"
 EVALUATION_TIME = "evaluation_time"
-
 #: The fields that pickling leaves out: a copy in another process has no recording.
 _OF_THIS_PROCESS = ("_open_recorder", "_idle", "_process", "_begun", "_on_gpu", "_with_loading", "_compiled")
 

@@ -8,16 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from perfgate.recorder.process import Turns
 from perfgate.recorder.profiled_work import LoopWork
-from perfgate.recorder.recorded_series import Entry, RecordedSeries, SeriesTable
+from perfgate.recorder.recorded_series import Entry, SeriesTable
 from perfgate.recorder.recorder import Recorder
-from perfgate.recorder.turns import Turns
 from perfgate.recorder.writer import Writer
 
 #: The time that torch.compile took in a step.
 COMPILE_TIME = "compile_time"
 SAMPLES_PER_SECOND, TOKENS_PER_SECOND = "samples_per_second", "tokens_per_second"
-
 _COMPILED = ("compile_inner", "_backward_impl")
 #: Deeper batches are not searched.
 _DEEPEST = 4
@@ -108,30 +107,10 @@ class _IdleWriter(Writer):
         self.pending = _Nothing()
         self.due = sys.maxsize
 
-    def add(self, series: RecordedSeries, number: float, step: int | None = None) -> None:
-        """Drop a value."""
+    def _drop(self, *_: object, **__: object) -> None:
+        """Drop a value, a span, a reason, or whatever would be written."""
 
-    def cuda_event(self) -> object:
-        """Return nothing: no time is measured."""
-        return None
-
-    def add_cuda(self, series: RecordedSeries, began: object) -> None:
-        """Drop a span."""
-
-    def mark_incomplete(self, reason: str) -> None:
-        """Drop a reason."""
-
-    def write(self, now: int) -> None:
-        """Do nothing."""
-
-    def finish(self, facts: Mapping[str, object]) -> None:
-        """Do nothing."""
-
-    def abort(self) -> None:
-        """Do nothing."""
-
-    def check_open(self) -> None:
-        """Accept everything."""
+    add = add_cuda = cuda_event = mark_incomplete = write = finish = abort = check_open = _drop
 
 
 class _Nothing(list[Entry]):

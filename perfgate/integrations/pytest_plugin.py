@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
 #: The least time of a round; reading the clock takes a thousandth of it.
 _ROUND_NS = 100_000
-
 #: The name of the recording in pytest's plugin manager.
 _NAME = "perfgate-recording"
 

@@ -22,7 +22,6 @@ from perfgate.recorder.writer import warn_safely
 
 #: The metric: the time of each profiled step on the host, which includes the profiler's own work.
 PROFILED_STEP = "profiled_step"
-
 #: The names that `torch.profiler.profile.step` gives to its steps.
 _STEP = re.compile(r"ProfilerStep#(\d+)")
 
@@ -37,7 +36,6 @@ def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callabl
     The function never raises: if a trace cannot be written, that is a RecorderWarning, and the recording says so.
     """
     labels = () if recorder.rank is None or recorder.world_size == 1 else (f"rank{recorder.rank}",)
-
     said: set[str] = set()
 
     def export(profiler: Any) -> None:

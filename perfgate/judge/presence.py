@@ -6,6 +6,8 @@ Whatever keeps a clause from being judged is raised here as `CannotJudge`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from difflib import get_close_matches
 from statistics import median
 
 import numpy as np
@@ -18,7 +20,7 @@ from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.largest_load import LOAD, MEASURED
 from perfgate.judge.question import MeasuredSide
-from perfgate.judge.subjects import members_by_key
+from perfgate.judge.subjects import Subject, members_by_key
 from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, Number, StatisticOf
 from perfgate.words.steps import complete_base, find_calls, make_baseline, sources_of
 
@@ -47,7 +49,7 @@ def check_presence(evidence: Evidence) -> None:
             refuse_unread(view, is_alone=not evidence.runs.names)
             if not stored and (unlike := unlike_run(evidence, view)):
                 raise unlike
-            where = "the baseline has it" if stored else "other runs have it"
+            where = f"{'the baseline has' if stored else 'other runs have'} it{_renamed(subject, view)}"
             why, step = evidence.runs.why_absent(subject.key.metric) or (
                 where,
                 _step_of_absent(subject.key.metric, view),
@@ -162,10 +164,22 @@ def check_base(evidence: Evidence, asks: ChangeClause) -> None:
     new = evidence.measured(evidence.new, evidence.subject.new_views)
     if asks.reference == "baseline" and case.baseline.runs:
         message = f"the baseline {case.baseline.place} has no metric {key}"
+        message += _nearest(key.metric, views, subject.new_views)
         raise CannotJudge("no-baseline", message, complete_base(case.accept, sources_of(case.baseline.runs)), new)
     step = case.baseline.next_step if case.baseline.next_step.text else make_baseline(case.accept)
     message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
     raise CannotJudge("no-baseline", message, step, new)
+
+
+def _renamed(subject: Subject, view: RunView) -> str:
+    return _nearest(subject.key.metric, (view,), subject.base_views)
+
+
+def _nearest(metric: str, views: Sequence[RunView], others: Sequence[RunView]) -> str:
+    """Return the nearest name of a metric that some runs have and the others do not; it may have been renamed."""
+    names = {name for view in views for name in view.names} - {name for view in others for name in view.names}
+    near = get_close_matches(metric, sorted(names), n=1)
+    return f" (its nearest name is {near[0]}: was it renamed?)" if near else ""
 
 
 def _is_call(metric: str, view: RunView) -> bool:

@@ -234,6 +234,11 @@ def name_of(expression: Expression, text: str = "") -> str:
     return expression.pattern if isinstance(expression, Selector) else text
 
 
+def is_named(expression: Expression, text: str, key: Key) -> bool:
+    """Return whether the subject of a rule is a metric with these labels."""
+    return (isinstance(expression, Selector) and expression.matches(key)) or key.metric == name_of(expression, text)
+
+
 def members_by_key(name: str, view: RunView, expression: Expression) -> Mapping[Key, Members]:
     """The series of an expression in one run, by labels and then by rank and device. Raises NotAvailable."""
     if isinstance(expression, Selector) and expression.quoted and not view.may_hold(expression.pattern):

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from perfgate.core import QUARANTINED, Estimate, NextStep, RelativeChange, RunEstimate, Verdict
+from perfgate.core.calculations import Calculation
 from perfgate.core.results import ChangeResult, Judgement, LimitResult, Result, WorkResult
 from perfgate.core.runs import machine_notes
 from perfgate.judge.evidence import Evidence
@@ -122,7 +123,14 @@ def _verdict(
         why=rule.why,
         owner=rule.settings.owner,
         quarantine=found.quarantine,
+        calculation=_calculation(found),
     )
+
+
+def _calculation(found: Result) -> Calculation | None:
+    """The arithmetic of an answer; None without noise."""
+    said = found.of_numbers
+    return Calculation(found.comparisons, said.outcome, said.reason, said.suspect) if found.comparisons else None
 
 
 def _not_judged(evidence: Evidence, found: NotJudged) -> Verdict:

@@ -39,7 +39,6 @@ class ScratchFile(Protocol):
 OpenScratch: TypeAlias = Callable[[], ScratchFile]
 #: By their start and stop: the ascending values of ranges.
 Ordered: TypeAlias = dict[tuple[int, int], AnyArray]
-
 #: The values that are read at once.
 BLOCK = 1 << 18
 

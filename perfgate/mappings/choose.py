@@ -30,9 +30,7 @@ _HEAD = 1 << 20
 def read_with_mappings(source: Source, mappings: Sequence[FileMapping], format: str | None = None) -> tuple[Run, ...]:
     """Return the runs of a file, read through the mapping that fits it, or else by a reader of perfgate.
 
-    Parameters
-    ----------
-    format: the name of a mapping or of a format, if the user gave one.
+    `format`: the name of a mapping or of a format, if the user gave one.
     """
     if format is not None:
         chosen = [mapping for mapping in mappings if mapping.name == format]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from msgspec import Struct, field
-
-from perfgate.core import Location, Problem
+from perfgate.core import Location, Problem, fact_text
 from perfgate.core.file_mappings import FileMapping, MappingFiles
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.core.run_command import RunCommand
-from perfgate.documents.yaml import YamlDocument, load_document
+from perfgate.core.run_command import RunCommand, is_for_a_shell
+from perfgate.documents.yaml import Path, YamlDocument, load_document
 from perfgate.mappings.mapping_item import MappingItem
-from perfgate.mappings.run_section import load_run
-from perfgate.rules.validate import violation_problems
+from perfgate.rules.validate import problem_at, violation_problems
 from perfgate.schemas import FOLDER
 
 
@@ -32,47 +31,71 @@ def load_mapping_files(files: Iterable[tuple[str, bytes]], limits: Limits = DEFA
     found: dict[str, FileMapping] = {}
     command: RunCommand | None = None
     for name, data in files:
-        loader = _MappingLoader(load_document(name, data, limits))
-        loader.load()
-        problems += sorted(loader.problems, key=lambda one: (one.at.line or 0, one.at.column or 0))
-        for mapping in loader.mappings:
+        mappings, own, mistakes = _loaded(load_document(name, data, limits))
+        problems += sorted(mistakes, key=lambda one: (one.at.line or 0, one.at.column or 0))
+        for mapping in mappings:
             first = found.setdefault(mapping.name, mapping)
             if first is not mapping:
                 message = f"the name {mapping.name!r} is used at {first.at} already: give one of them another `name`"
                 problems.append(Problem("error", message, mapping.at))
-        if command and loader.command:
+        if command and own:
             message = f"there is a command at {command.at} already: keep one section `run`"
-            problems.append(Problem("error", message, loader.command.at))
-        command = command or loader.command
+            problems.append(Problem("error", message, own.at))
+        command = command or own
     return MappingFiles(tuple(found.values()), command, tuple(problems))
 
 
-class _MappingLoader(Struct):
-    """Validates one file and turns it into mappings."""
-
-    document: YamlDocument
-    mappings: list[FileMapping] = field(default_factory=list)
-    command: RunCommand | None = None
-    problems: list[Problem] = field(default_factory=list)
-
-    def load(self) -> None:
-        self.problems += self.document.problems
-        data = self.document.data
-        if self.problems:
-            return
-        if not data:
-            at = Location(self.document.name, 1, 1)
-            step = "write `mappings:` (`perfgate inspect --suggest FILE` proposes one) or `run:` with the command"
-            self.problems.append(Problem("error", f"the file is empty: {step}", at))
-            return
+def _loaded(document: YamlDocument) -> tuple[list[FileMapping], RunCommand | None, list[Problem]]:
+    """Return the mappings of one file, its command, and every mistake in it."""
+    problems, data = [*document.problems], document.data
+    if not problems and not data:
+        step = "write `mappings:` (`perfgate inspect --suggest FILE` proposes one) or `run:` with the command"
+        problems.append(Problem("error", f"the file is empty: {step}", Location(document.name, 1, 1)))
+    elif not problems:
         schema = json.loads((FOLDER / "mappings.schema.json").read_bytes())
-        self.problems += violation_problems(self.document, schema)
-        if self.problems:
-            return
-        if "run" in data:
-            self.command = load_run(self.document, data["run"], self.problems)
-        for number, item in enumerate(data.get("mappings", ())):
-            before = len(self.problems)
-            mapping = MappingItem(self.document, self.problems, item, ("mappings", number)).load()
-            if len(self.problems) == before and mapping is not None:
-                self.mappings.append(mapping)
+        problems += violation_problems(document, schema)
+    if problems:
+        return [], None, problems
+    command, mappings = load_run(document, data["run"], problems) if "run" in data else None, list[FileMapping]()
+    for number, item in enumerate(data.get("mappings", ())):
+        before = len(problems)
+        mapping = MappingItem(document, problems, item, ("mappings", number)).load()
+        if len(problems) == before and mapping is not None:
+            mappings.append(mapping)
+    return mappings, command, problems
+
+
+def load_run(document: YamlDocument, data: Mapping[str, Any], problems: list[Problem]) -> RunCommand | None:
+    """Return the remembered command; None, and problems, if it has mistakes."""
+    before = len(problems)
+
+    def words(name: str) -> tuple[str, ...]:
+        path: Path = ("run", name)
+        try:
+            return _words(data.get(name, ()))
+        except ValueError as error:
+            problems.append(problem_at(document, f"`{name}` {error}", path))
+            return ()
+
+    command, build = words("command"), words("build")
+    if len(problems) > before:
+        return None
+    results = data.get("results", ())
+    env = tuple((name, fact_text(value)) for name, value in data.get("env", {}).items())
+    at = document.location(("run",), key=True)
+    return RunCommand(at, command, (results,) if isinstance(results, str) else tuple(results), build, env)
+
+
+def _words(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command. Raises ValueError with the reason for a text that only a shell could run."""
+    if not isinstance(given, str):
+        return tuple(given)
+    try:
+        found = tuple(shlex.split(given))
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {error}") from None
+    if not found:
+        raise ValueError("is empty")
+    if is_for_a_shell(found):
+        raise ValueError("runs without a shell: write sh -c '...'")
+    return found

@@ -98,9 +98,7 @@ def _step(found: re.Match[str]) -> PathStep:
 def parse_text(text: str, *, is_flat: bool) -> FieldText:
     """Return a text with fields in braces. Raises PathError.
 
-    Parameters
-    ----------
-    is_flat: fields are columns or groups, whose names are taken as they are.
+    `is_flat`: fields are columns or groups, whose names are taken as they are.
     """
     parts: list[str | FieldPath] = []
     at = 0

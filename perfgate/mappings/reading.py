@@ -151,8 +151,7 @@ class _MappedFile:
             labels = tuple(sorted(self.labels(record)))
             step = self.step(record)
         except MissingField as missing:
-            self.whole.json = record.json
-            self.whole.say("error", missing.message, record.place(missing.path))
+            record.report(self.whole, missing.message, missing.path)
             return
         own: dict[Hashable, RunBuilder] = {}
         for metric in self.mapping.metrics:
@@ -169,10 +168,8 @@ class _MappedFile:
 
     def run_of(self, identity: Hashable, record: Record, step: int | None) -> RunBuilder:
         """Return the run that a record belongs to."""
-        place = record.place(record.path)
         if difference := self.fingerprints.difference(identity, record):
-            self.whole.json = record.json
-            self.whole.say("error", difference, place)
+            record.report(self.whole, difference, record.path)
         if self.samples is None:
             run = self.records.run_of(identity, record.json)
         else:
@@ -264,8 +261,7 @@ class _MappedFile:
                 if one.missing or value is None:
                     continue
                 if not isinstance(value, str | int | float):
-                    self.whole.json = record.json
-                    self.whole.say("error", f"the fact {name} is not a text or number", record.place(one.path))
+                    record.report(self.whole, f"the fact {name} is not a text or number", one.path)
                     continue
                 self.found[f"fact {name}"] += 1
                 known = self.facts.setdefault(name, value if not isinstance(value, str) else value[:LONGEST])
@@ -273,8 +269,7 @@ class _MappedFile:
                 if fact_text(known) != fact_text(value)[:LONGEST]:
                     self.contradicts = True
                     message = f"the fact {name} is {shown(value)} here and {shown(known)} before: is it a label?"
-                    self.whole.json = record.json
-                    self.whole.say("error", message, record.place(one.path))
+                    record.report(self.whole, message, one.path)
         if self.mapping.commit:
             for one in record.find(self.mapping.commit):
                 run.commit = one.value if isinstance(one.value, str) and one.value else run.commit

@@ -57,8 +57,7 @@ class RecordMetrics(Struct):
             try:
                 known = known or self.key_and_unit(record, metric, {**record.kept, **dict(kept)}, labels, values)
             except MissingField as missing:
-                self.whole.json = record.json
-                self.whole.say("error", missing.message, record.place(missing.path))
+                record.report(self.whole, missing.message, missing.path)
                 continue
             if place and len(self.known) < _MOST_KNOWN:
                 self.known[place] = known

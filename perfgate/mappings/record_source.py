@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NoReturn
 
 from msgspec import Struct
@@ -49,8 +50,6 @@ def _not_finite(word: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_finite)
-
-
 #: The most names that a message lists.
 _NAMES_SHOWN = 8
 _NOTHING: Mapping[str, str] = {}
@@ -73,6 +72,11 @@ class Record(Struct):
     fields: frozenset[str] | None = None
     #: The line on which its document begins.
     line: int = 1
+
+    def report(self, run: RunBuilder, message: str, path: Path) -> None:
+        """Report an error at a path of the record."""
+        run.json = self.json
+        run.say("error", message, self.place(path))
 
     def is_elsewhere(self, path: FieldPath) -> bool:
         """Return whether only other patterns of lines have this field."""
@@ -149,7 +153,7 @@ class FileRecords(Struct):
                 message = f"{self.mapping.title}: `{records.text if records else ''}` needs {one.missing} here; {here}"
                 self.whole.say("error", message, one.path)
             elif not (one.path and type(one.path[-1]) is int and self._takes(one.value, line)):
-                yield Record(one.value, loaded.data, one.path, one.kept, _same, json, line=line)
+                yield Record(one.value, loaded.data, one.path, one.kept, lambda path: path, json, line=line)
         json.report_waiting()
 
     def _rows(self) -> Iterator[Record]:
@@ -176,7 +180,7 @@ class FileRecords(Struct):
                 twice = {name for name in header if header.count(name) > 1}
                 self.whole.say("error", f"the column {sorted(twice)[0]!r} occurs twice in the header", number)
             if not self._takes(row, number):
-                place = _cell_place(self.file.name, number, row, delimiter)
+                place = partial(_cell_place, self.file.name, number, row, delimiter)
                 yield Record(row, row, (), {}, place, fields=fields, line=number)
         if not header:
             missing = sorted(needed - {*seen})
@@ -201,14 +205,10 @@ class FileRecords(Struct):
                             self.note(self.file.alike, found)
                     else:
                         self.file.is_odd = True
-                        place = _field_place(self.file.name, number, found.column)
+                        place = partial(_field_place, self.file.name, number, found.column)
                         yield Record(found.fields, found.fields, (), {}, place, fields=fields, line=number)
             if self.file.alike:
                 self.file.alike.plain()
-
-
-def _same(path: Path) -> Place:
-    return path
 
 
 def _paths(mapping: FileMapping) -> Iterator[FieldPath]:
@@ -242,15 +242,12 @@ def _columns(row: Mapping[str, str], delimiter: str) -> dict[str, int]:
     return columns
 
 
-def _field_place(name: str, line: int, column: Callable[[str], int | None]) -> Callable[[Path], Place]:
-    return lambda path: Location(name, line, column(str(path[0])) if path else None)
+def _field_place(name: str, line: int, column: Callable[[str], int | None], path: Path) -> Place:
+    return Location(name, line, column(str(path[0])) if path else None)
 
 
-def _cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str) -> Callable[[Path], Place]:
-    def place(path: Path) -> Place:
-        return _field_place(name, line, _columns(row, delimiter).get)(path)
-
-    return place
+def _cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str, path: Path) -> Place:
+    return _field_place(name, line, _columns(row, delimiter).get, path)
 
 
 def _names(data: Any, path: Path) -> str:

@@ -18,9 +18,8 @@ from perfgate.mappings.document import load_mappings
 from perfgate.mappings.mapping_draft import DraftMetric, MappingDraft
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.printed_tables import PRINTED, printed_cells
-from perfgate.mappings.suggested_fields import better_of, is_load
+from perfgate.mappings.suggested_fields import FIRST_MARK, VariedLines, better_of, is_load, varied_lines
 from perfgate.mappings.suggested_tables import of_document, of_records
-from perfgate.mappings.suggested_words import FIRST_MARK, VariedLines, varied_lines
 from perfgate.mappings.units import NO_UNIT, written_unit
 from perfgate.readers.text import InputFile, Source, clean, is_json
 from perfgate.readers.values import cells_of, unit_of_text
@@ -173,11 +172,8 @@ _MOSTLY = 0.7
 def suggest(name: str, data: bytes, limits: Limits = DEFAULT, files: str | None = None) -> MappingSuggestion | None:
     """Return a mapping for a file; None if it has no numbers that a mapping could name.
 
-    Parameters
-    ----------
-    name: the file; the mapping is for files with similar names.
-    data: its bytes.
-    files: the glob of the mapping; None makes one of the name.
+    `name`: the file; the mapping is for files with similar names. `data`: its bytes. `files`: the glob of the mapping;
+    None makes one of the name.
     """
     file = InputFile(Source(name, [data], limits))
     text = file.whole()

@@ -10,7 +10,6 @@ from perfgate.readers.values import Known, unit_of_name, unit_of_text
 
 #: Words of `unit:` that are not units: the unit is in the name, it is in each value, there is none.
 FROM_NAME, IN_VALUE, NO_UNIT = "from-name", "in-value", "none"
-
 _IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{1,20})[)\]]\s*")
 #: The name of a statistic behind the unit: latency_ms_p99.
 _STATISTIC = re.compile(

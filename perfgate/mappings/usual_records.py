@@ -94,10 +94,8 @@ _LARGEST = sys.float_info.max
 _DIGITS = 15
 #: The most examples that are kept.
 _MOST = 10_000
-
 #: The types of values that are equal only if their texts are.
 _PLAIN = (str, int, type(None))
-
 #: The values of the labels of a record, and of the fields that choose records.
 _Labels = tuple[object, ...]
 
@@ -148,11 +146,8 @@ class UsualRecords:
     def add(self, data: Any, line: int, last_step: int) -> int | None:
         """Add a record that is like an example; return its step, or None if it must be read in full.
 
-        Parameters
-        ----------
-        data : the record.
-        line : the line on which it is.
-        last_step : the step of the record before, which a line without a step belongs to.
+        `data`: the record. `line`: the line on which it is. `last_step`: the step of the record before, which a line
+        without a step belongs to.
         """
         example = self._examples.get(labels) if (labels := self._labels(data)) is not None else None
         if example is None or not self._is_like(data, example):

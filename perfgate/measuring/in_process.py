@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from perfgate.recorder.process import wait_for_gpu
 from perfgate.recorder.recorder import STEP_TIME, Recorder
-from perfgate.recorder.turns import wait_for_gpu
 
 
 class Pair(Struct, frozen=True):

@@ -60,11 +60,14 @@ class ItemRunner(Struct):
     #: The seconds of each build and run, to tell what the next one costs.
     build_times: list[float] = field(default_factory=list)
     run_times: list[float] = field(default_factory=list)
+    #: How often the command was started.
+    started: int = 0
 
     def run(self, item: int, number: int) -> Path:
         """Run an item; return what it wrote. Raises RunFailed."""
         side, began = self._side(item), time.monotonic()
         with new_run(self.folder / "runs" / f"{number:03d}", side, number, self.program.results) as run:
+            self.started += 1
             finish(run.start(), self.program.timeout)
             found = run.collect()
         self.run_times.append(time.monotonic() - began)
@@ -76,6 +79,7 @@ class ItemRunner(Struct):
         sides = {name: self._side_of_pair(position) for name, position in positions.items()}
         top, program = self.folder / "runs" / f"{number:03d}", self.program
         times = program.hook_timeout, program.timeout
+        self.started += len(sides)
         try:
             found = steps_by_turns(self.listener, top, sides, number, program.results, times)
             path = top / "pair.json"

@@ -1,8 +1,8 @@
 """The referee of interleaved runs: two or more programs take steps by turns, in the order base, new, new, base.
 
-This is the other end of `perfgate.recorder.turns`. A side is ready when all its processes wait at a step boundary. The
-first step of each side is free, so that all may set up at the same time. From the first boundary on, one side runs at
-a time. When a side has ended, the others go on.
+This is the other end of `perfgate.recorder.process`. A side is ready when all its processes wait at a step boundary.
+The first step of each side is free, so that all may set up at the same time. From the first boundary on, one side runs
+at a time. When a side has ended, the others go on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from perfgate.measuring.programs import GRACE_S, Program, ending
-from perfgate.recorder.turns import DONE, END, GO, LEAVE
+from perfgate.recorder.process import DONE, END, GO, LEAVE
 
 SIDES = ("base", "new")
 #: The fault of programs that take no turns.

@@ -36,7 +36,7 @@ from perfgate.measuring.programs import (
 from perfgate.measuring.short_processes import Split, short_processes, split_of
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
-from perfgate.recorder.turns import SIDE, TURN
+from perfgate.recorder.process import SIDE, TURN
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.output_files import replace_file
 

@@ -21,6 +21,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from perfgate.core import Fact, Location, Problem, Report, Verdict
+from perfgate.core.runs import TENANTS
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
@@ -234,10 +235,10 @@ def _next(verdict: Verdict) -> str:
 
 def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, Fact]]:
     """Write the facts of the machine to a file; return them by its name."""
-    facts, _ = machine_facts()
-    text = json.dumps(facts, indent=1, sort_keys=True) + "\n"
+    ended = TENANTS if when == "after" else ""  # a program that just ended may still be listed
+    facts = {name: fact for name, fact in machine_facts()[0].items() if name != ended}
     name = f"{options.keep}/machine-{when}.json"
-    replace_file(name, text.encode())
+    replace_file(name, (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode())
     return {name: facts}
 
 

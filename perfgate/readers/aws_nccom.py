@@ -18,14 +18,9 @@ import re
 from collections.abc import Mapping
 
 from perfgate.core import Key, Run
-from perfgate.readers.builder import Place, RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, load, rows, statistic_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import number
+from perfgate.readers.kit import Format, InputFile, Place, RunBuilder, Target, load, number, rows, statistic_of
 
 NAME = "nccom-test"
-TITLE = "nccom-test of AWS Neuron: the printed table, or its JSON"
 METRICS = "`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `size` and `type`"
 CHECKED = "the guide of AWS Neuron 2.29: its examples; public tables"
 FORMAT = Format(
@@ -34,7 +29,6 @@ FORMAT = Format(
     markers={"busbw(GB/s)": r"^[ \t]*size\(B\) .{0,300}\bbusbw\(GB/s\)"},
     json=("of nccom-test", "results.*.size(B)"),
 )
-
 _COMMAND = re.compile(r"\bnccom-test\b.*? (all\w+|redsct\w*|reduce\w*|sendrecv|permute|bcast|broadcast)\b")
 _NAMES = {"allr": "all_reduce", "allg": "all_gather", "redsct": "reduce_scatter"}
 _AVERAGE = re.compile(r"\s*Avg bus bandwidth:\s*(\S{1,40}?) ?GB/s\s*")

@@ -15,6 +15,7 @@ from typing import Protocol
 from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.runs import Location, Run, Series
 from perfgate.documents.json import JsonDocument, Path
+from perfgate.readers.unread_fields import UnreadFields
 from perfgate.readers.unread_lines import UnreadLines, digits
 
 #: The most paths of a document that are marked; more are known by their fields.
@@ -79,18 +80,13 @@ class FileCoverage:
     def found(self, file: str, runs: Sequence[Run], beside: str) -> Coverage:
         """Return what was read.
 
-        Parameters
-        ----------
-        file: its name.
-        runs: what the reader made of it.
-        beside: a pattern of names that are no measurements in this format.
+        `file`: its name. `runs`: what the reader made of it. `beside`: a pattern of names that are no measurements in
+        this format.
         """
         series = [one for run in runs for one in run.series]
         spoken = [one.lines for one in self._documents]
         counts = self._left + self.lines.found(lambda: set(_known(series, runs)), beside, spoken)
         is_estimate = self.lines.is_estimate
-        if self._documents:
-            from perfgate.readers.unread_fields import UnreadFields
         for document in self._documents:
             fields = UnreadFields(document.read, beside, MOST_MARKS)
             fields.walk(document.loaded.data)

@@ -42,14 +42,12 @@ _WINDOWS = (1 << 16, 1 << 20, 8 << 20)
 _SIGNATURE_LENGTH = 1 << 16
 #: No marker is longer.
 _MARKER_LENGTH = 4096
-
 #: How much of the end of a log is examined, and words of a job that did not end by itself.
 _TAIL = 1 << 14
 _UNUSUAL_END = re.compile(
     rb"Killed|Killing|Terminated|Aborted|Segmentation|slurmstepd|srun: error|return code =|closing signal|death signal"
     rb"|exitcode:|on signal|iteration +\d+/"
 )
-
 _PICKLE = (
     "a Python pickle, which is never loaded, unless it is a memory snapshot of torch: write the numbers as text or JSON"
 )
@@ -62,7 +60,6 @@ _BINARY = {
     b"\x89HDF": "an HDF5 file, which perfgate does not read: write the numbers as text or JSON",
     **{b"\x80" + bytes([protocol]): _PICKLE for protocol in range(2, 6)},
 }
-
 #: Binary reports of tools, and the command that writes them in a form that is read.
 _REPORTS = {
     (".nsys-rep", ".qdrep", ".qdstrm"): (
@@ -100,7 +97,6 @@ class Recognition(Struct, frozen=True):
         tail = b"".join(self.file.last_blocks) if self.found.markers or self.found.hints else b""
         if b"Train Epoch: " not in tail and not _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):
             return runs
-
         return with_ending(runs, tail.decode("utf-8", "replace"), (*self.found.markers, *self.found.hints))
 
 
@@ -109,12 +105,8 @@ def read_within_limits(
 ) -> tuple[Run, ...]:
     """Return the runs of a file, at least one; input beyond a limit is a run with an error.
 
-    Parameters
-    ----------
-    name: the format of the runs.
-    why: how it was recognised.
-    reader: reads the file.
-    beside: a pattern of names of numbers that are no measurements in this format.
+    `name`: the format of the runs. `why`: how it was recognised. `reader`: reads the file. `beside`: a pattern of names
+    of numbers that are no measurements in this format.
     """
     known = file.problems
     try:
@@ -262,10 +254,7 @@ _NEAR = 1 << 14
 def with_ending(runs: tuple[Run, ...], tail: str, markers: Collection[str]) -> tuple[Run, ...]:
     """Return the runs of a log, the last of them with a warning if its end shows that the job did not end.
 
-    Parameters
-    ----------
-    tail: the end of the log.
-    markers: words of the format's records; a failure before one of them was not the end.
+    `tail`: the end of the log. `markers`: words of the format's records; a failure before one of them was not the end.
     """
     *others, last = runs
     if any(words in problem.message for problem in last.problems for words in _SAID):

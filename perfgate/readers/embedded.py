@@ -21,7 +21,6 @@ _JSON = re.compile(r'(?:^|[:=>]\s)\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
 #: JSON behind another document on the same line.
 _NEXT_JSON = re.compile(r'\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
 _CALL = re.compile(r"\b(?=[A-Z]\w*\((?:\s*$|\s*\w+=))")
-
 _JSON_WORD = r'\s*(?:"(?:[^"\\]|\\.)*"|[:,]|-?(?:\d[\d.eE+-]*|Infinity|inf)\b|NaN\b|nan\b|true\b|false\b|null\b)'
 _CALL_WORD = (
     r"""\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[:,]|[-+]?(?:\d[\d.eE+-]*|nan\b|inf\b)"""
@@ -38,7 +37,6 @@ _PRINTED_TIMES = re.compile(r"\btimes=\[\s*[-+.\d]")
 #: A document begins with one of these.
 _MARKS = re.compile(r"[\[{(]")
 _BLANKS = re.compile(r"\s*")
-
 _CUT = "the document that begins here is cut off at the end of the file"
 _UNREADABLE = "the printed result that begins here cannot be read"
 BROKEN = "the document that begins here is broken off by another line"
@@ -168,13 +166,7 @@ class _Line:
 def embedded(
     lines: Iterable[tuple[int, str]], limits: Limits, also: re.Pattern[str] | None = None
 ) -> Iterator[Embedded | tuple[int, re.Match[str]]]:
-    """Yield the documents in numbered lines, in order, and between them the matches of `also`.
-
-    Parameters:
-        lines: the number of each line, from 1, and its text.
-        limits: the limits of size and depth of a document.
-        also: a pattern to find outside of documents.
-    """
+    """Yield the documents in numbered lines, in order, and between them the matches of `also`."""
     document: _Open | None = None
     broken: list[_Open] = []
     for number, text in lines:

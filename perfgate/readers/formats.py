@@ -1,16 +1,18 @@
 r"""The type of a format, and the modules that read formats.
 
 **A new format** is a module in this package, in the folder of its tool if there is one, and its name in `MODULES`. The
-module has a docstring that quotes the format and cites its source, and
+module has a docstring, which begins with what the format is (for the pages), quotes it and cites its source, and
 
     NAME = "mytool"                                      the name for `--format`
-    TITLE = "a log of mytool"                            what the format is, for the pages
     METRICS = "`step_time`, and losses as printed"       which metrics rules can name, for the pages, in Markdown
     CHECKED = "mytool 1.2: files that it wrote"          which version the reader was checked against, and how
+    BESIDE = "lr|grad_norm"                              a pattern: names of numbers that the reader leaves out, if any
 
     FORMAT = Format(NAME, __name__, markers={"mytool step": r"mytool step \d+: "})
 
     def read(file: InputFile) -> tuple[Run, ...]: ...    one Run for each run in the file, at least one
+
+`perfgate.readers.kit` has what readers are made of, for one import.
 
 Detection needs the marks of all formats, but to import every reader would add 0.1 s to each start. So
 `python docs/make_reference.py` copies each `FORMAT` to `registry.py`, and a test holds that they are equal.
@@ -103,7 +105,6 @@ MODULES = (
     "recorded.results",
     "recorded.recording",
 )
-
 _DEPTH, _LONGEST = 3, 1 << 20
 _EVENTS = ("traceEvents",)
 
@@ -203,8 +204,8 @@ class Format(Struct, frozen=True, repr_omit_defaults=True):
 
     @property
     def title(self) -> str:
-        """The name of the format, for people."""
-        return str(import_module(self.module).TITLE)
+        """What the format is: how the docstring of its module begins."""
+        return " ".join((import_module(self.module).__doc__ or "").partition("\n\n")[0].split()).rstrip(".")
 
     @property
     def metrics(self) -> str:

@@ -42,19 +42,13 @@ from typing import Any
 
 import numpy as np
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import load_json
 from perfgate.readers.alike_lines import AlikeLines
-from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.digit_runs import Floats
-from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.hf_trainer_times import TrainerTimes
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, mapping, number
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Run, RunBuilder, Runs, load_json
+from perfgate.readers.values import checked, items, mapping, number
 
 NAME = "hf-trainer"
-TITLE = "Hugging Face Trainer: trainer_state.json, all_results.json, or the rows that it prints"
 METRICS = (
     "every number by its printed name: `train_runtime`, `train_samples_per_second`, `eval_loss`, ...; "
     "`time.evaluation` and `time.total` of a training"
@@ -81,7 +75,6 @@ FORMAT = Format(
     keys="log_history|.*_runtime",
     outline=_outline,
 )
-
 _NO_METRICS = ("epoch", "step", "learning_rate")
 _SUMMARY = re.compile(r"(?:train|predict|test)_|total_flos$")
 _LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process"
@@ -91,7 +84,6 @@ _PAIR = re.compile(r"'([^'\s]{1,200})':\s*(?:'([^']*)'|([^\s,'{}\[\]()]+))\s*(?=
 #: Epochs have up to 6 decimals.
 _EPOCH_PARTS, _MOST_EPOCHS = 1_000_000, 1 << 40
 _ROW = re.compile(r"'epoch':|'\w{1,200}_runtime':")
-
 _TITLE_WORD, _TABLE_WORD = " metrics *****", " = "
 _TITLE = re.compile(r"\*{5} \w{1,40} metrics \*{5}\s*$")
 _TABLE_ROW = re.compile(r"(?:.*[\s:\]>])?(\w{1,200}) *= +(\S[^=]{0,40}?)\s*")
@@ -120,8 +112,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run = RunBuilder(file, NAME, JsonSource(loaded))
     data = mapping(loaded.data)
     history = data.get("log_history")
-    members = enumerate(history if isinstance(history, list) else ())
-    rows = [(index, row) for index, row in members if isinstance(row, dict)]
+    rows = [(index, row) for index, row in enumerate(items(history)) if isinstance(row, dict)]
     stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
     times = TrainerTimes()
     for index, row in rows:

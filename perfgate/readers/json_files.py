@@ -86,13 +86,7 @@ def load_rows(file: InputFile, format_name: str) -> tuple[RunBuilder, list[tuple
 
 
 def rows(run: RunBuilder, data: Mapping[str, Any], *path: str | int) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the objects in a list of the document and their paths; anything else in it is an error.
-
-    Parameters:
-        run: the run that gets the errors.
-        data: the object that contains the list.
-        path: the path of the list in the document.
-    """
+    """Yield the objects in a list of the document and their paths; anything else in it is an error."""
     items = data.get(str(path[-1]))
     if not isinstance(items, list):
         if run.json and run.json.loaded.data is not None:

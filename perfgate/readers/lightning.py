@@ -38,18 +38,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs
 from perfgate.readers.time_split import ProfilerTimes, add_times
 from perfgate.readers.torch_text.op_columns import Amount, add_amounts
 from perfgate.readers.torch_text.op_table import Labels, OpTable
 from perfgate.readers.values import number as number_of
 
 NAME = "lightning"
-TITLE = "a report of Lightning's SimpleProfiler, AdvancedProfiler or PyTorchProfiler"
 METRICS = (
     "the action as printed (quote names that begin with `[`), labelled with its stage; `ACTION.function`; operators as "
     "in torch-table; `time.PART` and `goodput` of SimpleProfiler"
@@ -58,18 +53,15 @@ CHECKED = "Lightning 1.9.5 and 2.6: reports that they wrote; public reports of 0
 FORMAT = Format(
     NAME, __name__, markers={"Mean duration (s)": r"Action[ \t]*\|[ \t]*Mean duration \(s\)", "Profile stats for: ": ""}
 )
-
 _TITLE_WORDS, _SECTION_WORDS = "Profiler Report", "Profile stats for: "
 _TITLE = re.compile(r"(?:\b(FIT|VALIDATE|TEST|PREDICT|TUNE) )?\bProfiler Report(?:: rank (\d{1,9}))?\s*$")
 _RANK = re.compile(r" rank: (\d{1,9})$")
-
 _MEAN = "Mean duration (s)"
 _STATISTICS = {_MEAN: "mean", "Num calls": "count", "Total time (s)": "total"}
 #: Documentation and people print calls with thousands commas.
 _COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+", re.ASCII)
 _DIGIT = re.compile(r"\d")
 _SHORTEST_RULE = "-" * 20
-
 _TOTAL = re.compile(r"\d+ function calls (?:\(\d+ primitive calls\) )?in (\S+) (?:CPU )?seconds", re.ASCII)
 _CALLS = re.compile(r"\d+(?:/\d+)?", re.ASCII)
 _FUNCTIONS = "ncalls  tottime"

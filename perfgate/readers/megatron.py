@@ -39,20 +39,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import Path, load_json
 from perfgate.readers.alike_lines import AlikeLines
-from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.deepspeed import lines
 from perfgate.readers.deepspeed.blocks import MEMORY_WORD, MESSAGE_WORD, MemoryUsage
 from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of, plain_fields
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, Runs, load_json
 from perfgate.readers.training_logs.megatron_times import DATE_WORD, HAPPENED_WORDS, INITIALIZE_WORD, MegatronTimes
 
 NAME = "megatron"
-TITLE = "a Megatron-LM log: iteration lines and timers, or its golden values (JSON)"
 METRICS = (
     "`iteration_time`, `throughput_per_gpu`, `tokens_per_second`, `memory.peak_allocated`, losses, timers as printed; "
     "`time.PART` and `goodput` of a log with dates"
@@ -78,7 +72,6 @@ FORMAT = Format(
     keys="step_interval",
     outline=_outline,
 )
-
 _BLOCK = re.compile(r"(\(min, max\) time|max time|times) across ranks \(ms\):")
 _PAIR = re.compile(r"\(([^\s,()]{1,40}), ([^\s,()]{1,40})\)")
 _OF_RANK = re.compile(r"\s{3,12}rank\s{1,20}(\d{1,9}): (\S{1,40})")
@@ -95,7 +88,6 @@ _LAUNCHER = "using world size: "
 #: Lines with these mean more than their numbers.
 _ODD_WORDS = (MESSAGE_WORD, "memory (MB)", "using world size: ", DATE_WORD, INITIALIZE_WORD, *HAPPENED_WORDS)
 _RECORD_WORDS = (lines.ITERATION_WORD, "time (ms)", "memory (MB)")
-
 #: Golden values with known names and units; all others are counts and losses.
 _GOLDEN = {
     "iteration-time": ("iteration_time", "s"),

@@ -32,17 +32,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perfgate.core import Key, Run
 from perfgate.core.conditions import TABLE, conditions_of
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.unmeasured import is_unmeasured
-from perfgate.readers.values import checked, mapping, unit_of_name
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, checked, mapping, unit_of_name
+from perfgate.readers.unread_fields import is_unmeasured
 
 NAME = "mlperf"
-TITLE = "an MLPerf training log (:::MLLOG)"
 METRICS = (
     "`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `eval_accuracy`,"
     " `tracked_stats.train_step_time`, ...;"
@@ -50,7 +44,6 @@ METRICS = (
 )
 CHECKED = "mlperf_logging 0.7 to 5, from its sources; two published logs"
 FORMAT = Format(NAME, __name__, markers={":::MLLOG": ""})
-
 WORD = ":::MLLOG"
 _RUN_TIME, _INIT_TIME = Key("run_time"), Key("init_time")
 #: The events that begin a new run after one has stopped.

@@ -99,7 +99,6 @@ def _fault(what: str, error: BaseException) -> str:
 
 #: A file is binary if more than one in this many characters cannot be text.
 _BINARY_SHARE = 20
-
 #: Console output of tools that also write JSON: a word that must occur, the pattern around it, the tool, and how it
 #: writes JSON. The console output is rounded, so it is refused.
 _CONSOLE = (
@@ -115,7 +114,6 @@ _CONSOLE = (
     ("CPU Time ", r"^\|.{0,400}\| +Samples +\| +CPU Time +\| +Noise +\|", "nvbench", "--json FILE"),
     ("·· ", r"^\[ *\d+\.\d+%\] ·+ ", "asv", "the files that asv run writes below its results_dir"),
 )
-
 #: Texts about a tool (a tutorial, a script, a configuration): the tool, words by which people set it up, what to give.
 _TOOLS = {
     "torch.profiler": (
@@ -147,7 +145,6 @@ _TOOLS = {
     "hyperfine": (r"\bhyperfine -", "run it with --export-json FILE, and give that file"),
     "nccl-tests": (r"\b(?:all_reduce|all_gather|reduce_scatter|alltoall)_perf\b", "run it, and give what it prints"),
 }
-
 #: Keys of each JSON format. A file that has two of them, and more than of any other format, may be of that format.
 _KEYS: dict[str, str] = {
     "pytest-benchmark": "machine_info commit_info benchmarks fullname fullfunc stats rounds iqr_outliers extra_info",

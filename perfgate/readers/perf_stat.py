@@ -32,15 +32,9 @@ import json
 import re
 from collections.abc import Mapping
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, number
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, mapping, number
 
 NAME = "perf-stat"
-TITLE = "`perf stat` of Linux: what it prints, CSV (`-x`) or JSON (`-j`)"
 METRICS = (
     "the event: `task-clock`, `cycles`, `instructions`, `cache-misses`, ...; `time_elapsed`, `time_user`, `time_sys`"
 )
@@ -60,7 +54,6 @@ FORMAT = Format(
 )
 #: Numbers of JSON that follow from the counts, or say how long they were counted.
 BESIDE = "event-runtime|pcnt-running|metric-value|variance"
-
 _TITLE = re.compile(r"Performance counter stats for (.{0,4000}?)(?: \(\d+ runs\))?:\s*$")
 #: The longest command that is a label.
 _LONGEST_COMMAND = 200

@@ -19,7 +19,6 @@ from typing import TypeAlias
 from perfgate.core.resource_limits import Limits
 
 Plain: TypeAlias = "dict[Plain, Plain] | list[Plain] | tuple[Plain, ...] | str | int | float | bool | None"
-
 #: Opcodes that are refused, by the names that people know.
 _REFUSED = {
     b"c": "GLOBAL",

@@ -30,15 +30,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, checked
 
 NAME = "pstats"
-TITLE = "a profile of Python: a file of cProfile (`-o FILE`), or what pstats prints"
 METRICS = "`FILE:LINE(FUNCTION)` (`total`, `count`), `FILE:LINE(FUNCTION).self`, `profile.time`, `profile.calls`"
 CHECKED = "Python 3.11: profiles that it wrote and printed; generated files in marshal versions 0 to 4"
 FORMAT = Format(
@@ -47,7 +41,6 @@ FORMAT = Format(
     markers={"ncalls  tottime  percall  cumtime": ""},
     signature=(rb"[{\xfb](?:[)\xa9]\x03|[(\xa8]\x03\0\0\0)", "as a profile of Python does"),
 )
-
 _TOTAL = re.compile(
     r"(\d{1,18}) function calls (?:\(\d{1,18} primitive calls\) )?in (\S{1,40}) (?:CPU )?seconds", re.ASCII
 )

@@ -23,7 +23,6 @@ from perfgate.readers.unlabelled import as_sweep
 
 #: How many starts of runs a message names.
 _STARTS_NAMED = 20
-
 AnyBuilder = TypeVar("AnyBuilder", bound=RunBuilder)
 
 
@@ -101,10 +100,6 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     Series that occur in several files get the label rank from the file names. If a name has no rank, the first series
     counts and the others are errors. A folder of several whole runs is one error, and has no series. A file with
     several runs is an error, too: none of them belongs to the others.
-
-    Parameters:
-        name: the name of the directory.
-        runs: the runs of its files, in order.
     """
     problems = [problem for run in runs for problem in run.problems]
     parts = {run.source for run in runs if run.part is not None}

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MAX_BYTES = 4 << 30
-
 #: Steps of SQLite's virtual machine. A scan takes less than one step for each byte of a table.
 _STEPS_PER_BYTE, _LEAST_STEPS, _STEPS_AT_ONCE = 16, 1 << 24, 1 << 16
 _SCHEMA, _COLUMNS = "sqlite_master", "table_xinfo"

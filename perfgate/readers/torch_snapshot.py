@@ -44,15 +44,12 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.core import Key, Run
 from perfgate.core.call_trees import CallNode, CallTree
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, items
 from perfgate.readers.plain_pickle import PickleFault, Plain, PlainPickle
-from perfgate.readers.text import InputFile, rank_in_name
+from perfgate.readers.text import rank_in_name
 
 NAME = "torch-snapshot"
-TITLE = "a snapshot of torch's CUDA allocator (`torch.cuda.memory._dump_snapshot`)"
 METRICS = "`memory.peak_allocated`, `memory.allocated`, `memory.reserved`"
 CHECKED = "torch 2.13: files made by hand as its source writes them, by Python's pickler and by torch's own"
 #: A pickle of protocols 2 to 5 of a dict whose first key is one of a snapshot, however the pickler writes text.
@@ -60,9 +57,7 @@ _SNAPSHOT = (
     rb"\x80[\x02-\x05](?:\x95.{8})?\}(?:\x94|q\0)?\(?(?:\x8c.|X.\0\0\0)"
     rb"(?:segments|device_traces|allocator_settings|external_annotations|host_segments)"
 )
-
 FORMAT = Format(NAME, __name__, signature=(_SNAPSHOT, "as a memory snapshot of torch does"))
-
 #: Frames inside every call of a module; they do not identify a place.
 _PLUMBING = frozenset(("_call_impl", "_wrapped_call_impl"))
 #: An operator or a node of autograd in a stack of C++; all other frames are the same for every allocation.
@@ -71,7 +66,6 @@ _NO_FRAMES = ("(no Python frames)", "")
 _BEFORE = ("(allocated before the history)", "")
 #: Functions of a stack; deeper ones are pooled.
 _DEEPEST = 60
-
 Stack = tuple[tuple[str, str], ...]
 
 
@@ -146,8 +140,7 @@ class Snapshot:
                     address = _whole(block, "address", at)
                     live[number][address] = (_whole(block, "requested_size", size), self._stack(block))
                 at += size
-        traces = self._data.get("device_traces", [])
-        for number, trace in enumerate(traces if isinstance(traces, list) else []):
+        for number, trace in enumerate(items(self._data.get("device_traces"))):
             events = list(self._items(trace))
             if number in found or events:
                 self._replay(found[number], live[number], events)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from perfgate.readers.unmeasured import is_unmeasured
+from perfgate.readers.unread_fields import is_unmeasured
 from perfgate.readers.values import cells_of, number
 
 #: The number of lines of each kind that are kept.
@@ -26,7 +26,6 @@ _KINDS = 2000
 _WHOLE, _EVERY = 4, 16
 _LONGEST_LINE, _LONGEST_NAME = 4000, 60
 _DIGITS = b"0123456789. \t\r"
-
 _NUMBER = re.compile(
     r"(?<![\w.\-:/])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d.:]*\d)"
     r"(?:[ \t]?(?P<unit>[A-Za-zµμ%°][\w/%²µ]{0,20}))?"
@@ -48,8 +47,6 @@ _MEASURES = re.compile(
     r"|/s\b|per.?sec|it/s|qps|rps|tok(?:ens?)?/|flop|(?:^|[_\W])[kmgt]i?b(?:$|[_\W])|bytes|memory|percentile|\bp\d\d\b|%|loss|util",
     re.IGNORECASE,
 )
-
-
 #: The unit of a number whose column has a name: it measures, whatever the name is.
 _IN_COLUMN = "%"
 
@@ -103,11 +100,8 @@ class UnreadLines:
     def found(self, known: Callable[[], Collection[str]], beside: str, spoken: Collection[range]) -> Counter[str]:
         """Return the names of the numbers that were not read, with how many there are.
 
-        Parameters
-        ----------
-        known: returns the numbers of the runs without a line, by `digits`; asked only if needed.
-        beside: a pattern of names that are no measurements.
-        spoken: lines that are examined elsewhere.
+        `known`: returns the numbers of the runs without a line, by `digits`; asked only if needed. `beside`: a pattern
+        of names that are no measurements. `spoken`: lines that are examined elsewhere.
         """
         counts: Counter[str] = Counter()
         of_runs: Collection[str] | None = None

@@ -117,9 +117,13 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def items(value: object) -> list[Any]:
+    """Return a JSON list; an empty one instead of anything else."""
+    return value if isinstance(value, list) else []
+
+
 #: A base unit, and how many of the printed units are one base unit.
 Known = tuple[str, float]
-
 _PER_PIECE = re.compile(r"/(?:iter|iteration|op|call|step|run|round|loop)s?$")
 _WORDS = {
     **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),

@@ -1,4 +1,4 @@
-"""Results of vLLM's benchmarks: `vllm bench serve` (once `benchmark_serving.py`), `latency` and `throughput`.
+"""JSON of vLLM's benchmarks: `vllm bench serve` (once `benchmark_serving.py`), `latency` and `throughput`.
 
     {"duration": 51.2, "completed": 100, "request_throughput": 1.95, "mean_ttft_ms": 90.1, "p99_itl_ms": 40.2,
      "ttfts": [0.09, 0.08], "itls": [[0.02, 0.03], [0.02]], "errors": ["", ""], ...}
@@ -33,24 +33,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels
 from perfgate.core.wording import show_labels
-from perfgate.documents.json import Path
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.json_files import documents
-from perfgate.readers.records import RecordRuns, labels_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, number_of
+from perfgate.readers.kit import InputFile, Labels, Path, RecordRuns, documents, items, labels_of, mapping, number_of
 
 NAME = "vllm"
-TITLE = "vLLM benchmark results (JSON)"
 METRICS = (
     "`mean_ttft`, `p99_itl`, `request_throughput`, ...; each request's `ttft`, `itl`, `latency`;"
     " labelled with the conditions: `model`, `request_rate`, `concurrency`, ..."
 )
 CHECKED = "vLLM's sources of 2024 to 2026; generated files"
-
 #: What each benchmark of vLLM always writes.
 _ALWAYS = (
     ("completed", "duration", "request_throughput"),
@@ -76,7 +69,6 @@ FORMAT = Format(
 )
 #: The size of the load, and the counts behind the acceptance rate.
 BESIDE = r"total_\w*tokens\w*|spec_decode_\w+_tokens|spec_decode_per_position\w+"
-
 _IN_MS = re.compile(r"([\w.]+)_ms")
 _IN_S = re.compile(r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)")
 _RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)")
@@ -101,8 +93,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
     data = source.loaded.data
     several: list[tuple[dict[str, Any], Path]] = [(data, ())] if isinstance(data, dict) else []
-    if isinstance(data, list):
-        several = [(member, (index,)) for index, member in enumerate(data) if isinstance(member, dict)]
+    several += [(member, (index,)) for index, member in enumerate(items(data)) if isinstance(member, dict)]
     if not several:
         runs.run_of(None, source).report_json_faults()
     for number, (member, path) in enumerate(several):
@@ -152,18 +143,17 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
     if result.get("completed") == 0:
         run.say("error", "no request was completed", detail=load)
     # A request failed if it has an error, or no token.
-    errors, ttfts = result.get("errors"), result.get("ttfts")
-    failed = {index for index, error in enumerate(errors if isinstance(errors, list) else ()) if error}
-    failed |= {index for index, time in enumerate(ttfts if isinstance(ttfts, list) else ()) if time == 0}
+    ttfts = items(result.get("ttfts"))
+    failed = {index for index, error in enumerate(items(result.get("errors"))) if error}
+    failed |= {index for index, time in enumerate(ttfts) if time == 0}
     if failed:
         run.say("warning", f"{len(failed)} requests failed; left out of ttft and itl", detail=load)
     completed = result.get("completed")
-    if isinstance(ttfts, list) and ttfts and isinstance(completed, int) and len(ttfts) < completed:
+    if ttfts and isinstance(completed, int) and len(ttfts) < completed:
         count = f"{len(ttfts)} requests have a time to the first token, but {completed} were completed"
         run.say("warning", count, detail=load)
     for name, metric in _LISTS:
-        members = result.get(name)
-        for index, member in enumerate(members if isinstance(members, list) else ()):
+        for index, member in enumerate(items(result.get(name))):
             times = [((at,), time) for at, time in enumerate(member)] if isinstance(member, list) else [((), member)]
             for end, time in times if index not in failed or metric == "latency" else ():
                 run.sample(Key(metric, labels), "s", time, (*path, name, index, *end))

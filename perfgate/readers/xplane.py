@@ -36,17 +36,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run
 from perfgate.core.resource_limits import OverLimit
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
 from perfgate.readers.trackers.logged_values import DamagedError, fields, message_of, signed, text_of
-from perfgate.readers.xplane_events import Event, Steps
-from perfgate.readers.xplane_work import add_work
+from perfgate.readers.xplane_work import Event, Steps, add_work
 
 NAME = "xplane"
-TITLE = "a profile of JAX or XLA (`*.xplane.pb`)"
 METRICS = (
     "`step.time`, `step.device_compute`, `op.NAME`, `kernel.NAME`, `module.NAME`, `range.NAME`; with `device`; "
     "of GPUs the exact work of a step: `work.kernels`, `.blocks`, `.launches`, `.graph_launches`, `.copies` and "
@@ -58,14 +53,12 @@ CHECKED = (
 )
 #: The first plane of a profile of XLA, with its id and the beginning of its name.
 _XPLANE = rb"\x0a[\x80-\xff]{0,4}[\0-\x7f](?:\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12.(?:/[a-z]|Task Env)"
-
 FORMAT = Format(
     NAME,
     __name__,
     signature=(_XPLANE, "as a profile of JAX or XLA does"),
     json=("for trace viewers from a profile of JAX or XLA", "metadata.highres-ticks", "traceEvents=["),
 )
-
 _PS = 1e12
 _DEVICE = re.compile(r"/device:(?:CUSTOM:)?([A-Za-z_ ]+):(\d+)")
 #: `%fusion.3 = f32[8]{0} fusion(...)`, and `jit_step(1234567890)`.

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from perfgate.core import Key
+from msgspec import Struct, field
+
 from perfgate.core.runtime_calls import GRAPH_LAUNCHES
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.xplane_events import Event, Steps
+from perfgate.readers.kit import Key, RunBuilder
 
 _COPY = re.compile(r"Memcpy(?:([A-Z])2([A-Z]))?")
 _GRID = re.compile(r"\bgrid:(\d{1,10}),(\d{1,10}),(\d{1,10})\b")
@@ -33,6 +34,33 @@ _SIZE = re.compile(r"\bsize:(\d{1,18})\b")
 _PS = 1e12
 #: The kinds of copies that are 0, not absent, where no step makes one; as in traces of torch.
 _USUAL_COPIES = ("HtoD", "DtoH", "DtoD")
+
+
+class Event(Struct):
+    """One event, in ps since 1970."""
+
+    name: str
+    start: int
+    duration: int
+    step: int | None = None
+    is_op: bool = False
+    #: The number that a call of the host and what it launched share, and what XLA says of a kernel or a copy.
+    correlation: int | None = None
+    details: str = ""
+
+
+class Steps(Struct):
+    """The steps of the host: where each begins, and its number."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+
+    def of(self, start: int) -> int | None:
+        """Return the index of the step in which an event begins; the time until the next step belongs to a step."""
+        index = bisect_right(self.starts, start) - 1
+        is_last = index == len(self.starts) - 1
+        return None if index < 0 or (is_last and start >= self.ends[index]) else index
 
 
 def add_work(

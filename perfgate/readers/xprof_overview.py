@@ -26,24 +26,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, load_rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, number
+from perfgate.readers.kit import Format, InputFile, Path, RunBuilder, Target, items, load_rows, mapping, number
 
 NAME = "xprof"
-TITLE = "the overview page of XProf (JAX, TensorFlow, PyTorch/XLA) as JSON"
 METRICS = (
     "`step.time` and its parts (`step.device_compute`, `step.infeed`, ...), `mxu_utilization`, `device_duty_cycle`, ..."
 )
 CHECKED = "XProf 2.24.2: a page that it made of a profile of JAX 0.10.2 on a CPU; generated files"
 #: The overview page of XProf.
 FORMAT = Format(NAME, __name__, json=("with the 'steptime_ms_average' of XProf", "*.p.steptime_ms_average"))
-#: Numbers that measure nothing, or that follow from others.
 BESIDE = r"steptime_ms_\w+"
-
 _TIME = re.compile(r"(\w{1,60}?)(?:Time)?Ms")
 _STEP = re.compile(r"(?:.*\D)?(\d{1,15})")
 _PERCENT = re.compile(r"(\w{1,80})_percent(?:_relative_to_\w+)?|(\w{1,60}_utilization)_relative_to_\w+")
@@ -67,8 +59,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, Any], path: Path) -> None:
     """Add the times of the steps, or their statistics."""
     columns = [str(mapping(column).get("id")) for column in table.get("cols") or ()]
-    rows = [mapping(row).get("c") for row in table.get("rows") or ()]
-    cells = [[mapping(cell).get("v") for cell in row] if isinstance(row, list) else [] for row in rows]
+    rows = [items(mapping(row).get("c")) for row in table.get("rows") or ()]
+    cells = [[mapping(cell).get("v") for cell in row] for row in rows]
     steps = [_step(row, index) for index, row in enumerate(cells)]
     for at, column in enumerate(columns):
         found = _TIME.fullmatch(column)

@@ -42,16 +42,13 @@ except ImportError:  # Windows, where two recorders can write to one file
 
 RECORDING = "perfgate.recording/1"
 RESULTS = "perfgate.results/1"
-
 #: A longer recording stays in lines: the values of a results document above 64 MiB are read from temporary files.
 MAX_DOCUMENT = 56 << 20
 #: Readers split a longer line, and it would use much memory.
 _VALUES_IN_A_LINE = 10_000
-
 #: The beginning of a document, and of its reasons, as `_document` writes them.
 _DOCUMENT = b'{"schema": "%s"' % RESULTS.encode()
 _REASONS = b', "incomplete": ['
-
 _OURS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"perfgate\.(?:recording|results)/')
 
 

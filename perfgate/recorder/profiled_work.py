@@ -23,8 +23,7 @@ from typing import Any
 
 from perfgate.core.wording import show_labels
 from perfgate.recorder import RecorderError
-from perfgate.recorder.process import perfgate_module
-from perfgate.recorder.turns import wait_for_gpu
+from perfgate.recorder.process import perfgate_module, wait_for_gpu
 from perfgate.recorder.writer import Writer, warn_safely
 
 #: The steps of a loop before the profiler starts, and those that are kept; the first profiled step is slow and dropped.
@@ -37,7 +36,6 @@ _LAST = LEAST_STEPS + 2
 _WARM_UP_CALLS = 2
 #: The longest time that reading a trace may take, in s.
 _PATIENCE_S = 600.0
-
 _TRACE = "/trace.json"
 _MEANWHILE = "the program has begun to profile meanwhile"
 

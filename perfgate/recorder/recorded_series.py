@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from perfgate.core.runs import Fact
 
 Labels = Mapping[str, str]
-
 #: The unit of spans. Whole nanoseconds are exact, and are written twice as fast as seconds.
 SPAN_UNIT = "ns"
-
 _LARGEST_STEP = 2**63 - 1
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, SupportsFloat
 from perfgate.core.wording import ELAPSED, PROFILE_MEMORY, PROFILE_TIME, START_TIME, WHOLE_TIME
 from perfgate.recorder.counters import COUNTED, ProcessCounters
 from perfgate.recorder.journal import RECORDING
-from perfgate.recorder.process import known_facts, path_of_rank, place_in_job
+from perfgate.recorder.process import Turns, known_facts, path_of_rank, place_in_job
 from perfgate.recorder.profiled_work import LoopWork, StepWork
 from perfgate.recorder.recorded_series import (
     SPAN_UNIT,
@@ -24,7 +24,6 @@ from perfgate.recorder.recorded_series import (
     check_step,
 )
 from perfgate.recorder.spans import Arguments, CountedSpan, CudaSpan, Result, StepSpan, TimedSpan, timed
-from perfgate.recorder.turns import Turns
 from perfgate.recorder.watch import watch
 from perfgate.recorder.writer import Writer, warn
 

@@ -9,8 +9,8 @@ from time import perf_counter_ns
 from typing import ParamSpec, TypeVar
 
 from perfgate.recorder.counters import ProcessCounters, Reading, grown
+from perfgate.recorder.process import Turns, wait_for_gpu
 from perfgate.recorder.recorded_series import RecordedSeries
-from perfgate.recorder.turns import Turns, wait_for_gpu
 from perfgate.recorder.writer import Writer
 
 Arguments = ParamSpec("Arguments")
@@ -18,7 +18,6 @@ Result = TypeVar("Result")
 Timed = TypeVar("Timed", bound="TimedSpan")
 Counted = TypeVar("Counted", bound="CountedSpan")
 Step = TypeVar("Step", bound="StepSpan")
-
 _RUN_LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 

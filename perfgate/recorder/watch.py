@@ -117,7 +117,6 @@ _PLACES = (
     ("SLURM_LOCALID", "SLURM_PROCID"),
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK"),
 )
-
 #: Records a time in s and the number of a step.
 AddMark = Callable[[float, int], None]
 
@@ -169,13 +168,8 @@ def watch(
 ) -> MachineWatch | None:
     """Return the watch of a recording; None for other ranks of the host, and if nothing watches.
 
-    Parameters
-    ----------
-    path : the file of the recording. That of the machine lies beside it.
-    rank : of this process.
-    add : records a mark.
-    warn : tells a problem; a training goes on without a sampler.
-    starts : start a sampler if none is running.
+    `path`: the file of the recording. That of the machine lies beside it. `rank`: of this process. `add`: records a
+    mark. `warn`: tells a problem; a training goes on without a sampler. `starts`: start a sampler if none is running.
     """
     began = watched_since()
     if not (starts or began) or not is_first_of_host(rank):

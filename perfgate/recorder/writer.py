@@ -22,7 +22,6 @@ from perfgate.recorder.recorded_series import Entry, RecordedSeries
 _WRITE_EVERY, _TRY_AGAIN_AFTER = 1_000_000_000, 10_000_000_000
 #: The greatest number of values that wait for room on the disk.
 _MOST_WAITING = 200_000
-
 #: The writers of this process with an open file.
 _open: set[Writer] = set()
 #: Every file that this process has recorded.

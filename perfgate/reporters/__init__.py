@@ -13,7 +13,7 @@ table is not in the registry because it also takes a width and colours, and GitH
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import TypeAlias, cast
@@ -38,6 +38,3 @@ RENDERERS: Mapping[str, Renderer] = {
     "sarif": partial(_render, "sarif", "render"),
     "html": partial(_render, "html.page", "render"),
 }
-
-#: The packages that a format needs in addition; the extra of the same name installs them.
-EXTRAS: Mapping[str, Sequence[str]] = {"html": ("jinja2",)}

@@ -63,6 +63,8 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
         page.paragraph(f"{percent(one.probability):>7}  {short(item.name)}  {_about(one)}", indent=2)
         if one.position in report.blamed and item.diffstat:
             page.paragraph(item.diffstat, "dim", indent=11)
+    for probability, words in unnamed(report):
+        page.paragraph(f"{percent(probability):>7}  {words}", "dim", indent=2)
     if report.measured:
         page.blank()
         page.paragraph(f"{report.metric}, {summary(report)}", "bold")
@@ -92,6 +94,13 @@ def summary(report: BisectReport) -> str:
         if report.noise is None
         else f"{text}, noise of one {'pair' if report.paired else 'run'} {_noise(report.noise)}"
     )
+
+
+def unnamed(report: BisectReport) -> list[tuple[float, str]]:
+    """Return the probability of all other items and that of no change, each if it is not shown as 0."""
+    count = report.positions - 1 - len(report.suspects)
+    rows = [(report.others, plural(count, f"other {report.noun}")), (report.no_change, "no change")]
+    return [row for row in rows if row[0] >= 0.0005]
 
 
 def notes(report: BisectReport) -> tuple[str, ...]:
@@ -145,6 +154,7 @@ def markdown(report: BisectReport) -> str:
             name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
             cells = [percent(one.probability), name, prose(item.author), prose(item.subject), prose(measured)]
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        lines += [f"| {percent(probability)} | {words} | | | |" for probability, words in unnamed(report)]
         lines.append("")
     lines += [f"- {prose(summary(report))}", f"- {_between(report)}"]
     diffstat = next((one.item.diffstat for one in report.suspects if one.position in report.blamed), "")
@@ -188,6 +198,8 @@ def json(report: BisectReport) -> str:
         "noise": report.noise,
         "drift_per_hour": report.drift_per_hour,
         "another": report.another,
+        "others": report.others,
+        "no_change": report.no_change,
         "more_runs": report.more_runs,
         "commits": [_suspect(report, one) for one in report.suspects],
         "measured": [_estimate(one) for one in report.measured],

@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from perfgate.core import run_history
 from perfgate.core.remembered_runs import CommitLine, FalseAlarms
-from perfgate.core.run_history import (
-    BackfillCommit,
-    BackfillPlan,
-    EnvironmentHistory,
-    HistoryChange,
-    HistorySeries,
-    LoadedHistory,
-)
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.reporters.plain_json import encode, problem
@@ -24,7 +17,6 @@ from perfgate.words import history_words
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values
-
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.,-~=+#"
 _HEADS = ("metric", "runs", "now", "newest change", "")
@@ -35,7 +27,7 @@ _EDGES = (0.02, 0.98)
 
 
 def render_text(
-    found: LoadedHistory, *, in_full: bool, width: int = 100, colour: bool = False, ascii_only: bool = False
+    found: run_history.LoadedHistory, *, in_full: bool, width: int = 100, colour: bool = False, ascii_only: bool = False
 ) -> str:
     """Return one line for each metric, or with `in_full` a paragraph with every change."""
     page = Page(width, colour=colour, ascii_only=ascii_only)
@@ -53,7 +45,7 @@ def render_text(
     return page.finished()
 
 
-def _list(page: Page, place: EnvironmentHistory) -> None:
+def _list(page: Page, place: run_history.EnvironmentHistory) -> None:
     """Write a line for each metric, the newest changes first."""
     ordered = sorted(place.series, key=lambda one: str(one.name))
     ordered.sort(key=lambda one: one.changes[-1].likely.time if one.changes else "", reverse=True)
@@ -67,7 +59,7 @@ def _list(page: Page, place: EnvironmentHistory) -> None:
     page.blank()
 
 
-def _cells(one: HistorySeries, page: Page) -> list[str]:
+def _cells(one: run_history.HistorySeries, page: Page) -> list[str]:
     newest = "none"
     if one.changes:
         change = one.changes[-1]
@@ -81,7 +73,7 @@ def _cells(one: HistorySeries, page: Page) -> list[str]:
     ]
 
 
-def _paragraphs(page: Page, place: EnvironmentHistory, line: CommitLine | None) -> None:
+def _paragraphs(page: Page, place: run_history.EnvironmentHistory, line: CommitLine | None) -> None:
     for one in place.series:
         page.paragraph(str(one.name), "bold")
         drawn = _line(one.values, page.width - 4, page.ascii_only)
@@ -138,7 +130,7 @@ def _medians(values: Values, width: int) -> list[float]:
     return found
 
 
-def _marks(one: HistorySeries, width: int, ascii_only: bool) -> str:
+def _marks(one: run_history.HistorySeries, width: int, ascii_only: bool) -> str:
     """Return a line with a mark below the first run of each new level."""
     marks = [" "] * width
     for change in one.changes:
@@ -146,7 +138,7 @@ def _marks(one: HistorySeries, width: int, ascii_only: bool) -> str:
     return "".join(marks).rstrip()
 
 
-def render_json(found: LoadedHistory) -> str:
+def render_json(found: run_history.LoadedHistory) -> str:
     """Return every series with its numbers and changes."""
     return encode(
         {
@@ -158,7 +150,7 @@ def render_json(found: LoadedHistory) -> str:
     )
 
 
-def _series(one: HistorySeries) -> dict[str, Any]:
+def _series(one: run_history.HistorySeries) -> dict[str, Any]:
     columns = {"values": one.values, "errors": one.errors, "n": one.n, "n_effective": one.n_effective}
     return {
         "suite": one.suite,
@@ -180,7 +172,7 @@ def _series(one: HistorySeries) -> dict[str, Any]:
     }
 
 
-def _change(change: HistoryChange) -> dict[str, Any]:
+def _change(change: run_history.HistoryChange) -> dict[str, Any]:
     point, level = change.point, change.approval
     approval = None if level is None else {"by": level.by, "reason": level.reason, "pr": level.pr, "time": level.time}
     return {
@@ -205,7 +197,7 @@ def _change(change: HistoryChange) -> dict[str, Any]:
 _BACKFILL_HEADS = ("measure", "commit", "change in it", "in it or before", "tells", "runs", "subject")
 
 
-def backfill_text(plan: BackfillPlan, *, width: int = 100, ascii_only: bool = False) -> str:
+def backfill_text(plan: run_history.BackfillPlan, *, width: int = 100, ascii_only: bool = False) -> str:
     """Return the range, the most likely commit, and the suspects in the order of their commits."""
     page = Page(width, ascii_only=ascii_only)
     change, likely = plan.change, plan.most_likely
@@ -230,17 +222,17 @@ def backfill_text(plan: BackfillPlan, *, width: int = 100, ascii_only: bool = Fa
     return page.finished()
 
 
-def _named(one: BackfillCommit) -> str:
+def _named(one: run_history.BackfillCommit) -> str:
     return f"{one.commit.sha[:10]} ({one.commit.author}: {one.commit.subject})"
 
 
-def _backfill_cells(one: BackfillCommit, order: int | None) -> list[str]:
+def _backfill_cells(one: run_history.BackfillCommit, order: int | None) -> list[str]:
     shares = (f"{100 * one.here:.0f}%", f"{100 * one.before:.0f}%")
     bits = f"{one.bits:.2f} bits" if order is not None else ""
     return ["" if order is None else str(order), one.commit.sha[:10], *shares, bits, str(one.runs), one.commit.subject]
 
 
-def backfill_json(plan: BackfillPlan) -> str:
+def backfill_json(plan: run_history.BackfillPlan) -> str:
     """Return the suspects in the order of their commits, and the commits to measure, the most telling first."""
     return encode(
         {

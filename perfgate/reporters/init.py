@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator
 
-from perfgate.core import Key, PolicyChange, Verdict
 from perfgate.core.advice import Advice, FirstGate, ProposedRule
 from perfgate.core.units import format_change
-from perfgate.core.wording import listed, one_line, plural, without_commands
+from perfgate.core.wording import listed, plural
 from perfgate.reporters.init_command import proved, seen, steps_of_command, write_measured
 from perfgate.reporters.terminal_page import GAP, Page
-from perfgate.words.answer import difference
-from perfgate.words.numbers import measured, value_text, what
 
 _HEADS = ("rule", "tolerance", "sees", "noise", "")
 _PURPOSES = {
@@ -24,8 +20,6 @@ _PURPOSES = {
     "work": "exact",
     "input": "",
 }
-#: No rule compares with stored runs.
-NOTHING_SEEN: Mapping[tuple[str, str, str], float] = MappingProxyType({})
 #: Beyond this change, stored runs are a poor gate for the time of a step: pairs see less.
 _POOR = 0.25
 #: The least width of the first column.
@@ -160,7 +154,7 @@ def _added(page: Page, gate: FirstGate) -> None:
 
 def _steps(gate: FirstGate) -> Iterator[str]:
     """Yield what to do next; commands are indented."""
-    runs, facts = " ".join([*gate.runs, *gate.env]), " ".join(gate.env)
+    facts = " ".join(gate.env)
     commit = f"fill in the TODO lines of {gate.workflow}, and commit all files to the main branch"
     if gate.is_paired:
         yield from _steps_of_pairs(gate)
@@ -175,7 +169,7 @@ def _steps(gate: FirstGate) -> Iterator[str]:
             yield f"    perfgate baseline add {' '.join(['RUN'] * gate.missing_runs)} {facts}".rstrip()
         yield f"read {gate.rules}, then try the gate on a new run:"
         yield f"    perfgate check RUN {facts}".rstrip()
-        yield f"    perfgate selftest {runs}"
+        yield "    perfgate rules"
         yield from _poor(gate)
     yield commit
 
@@ -208,7 +202,7 @@ def _steps_of_pairs(gate: FirstGate) -> Iterator[str]:
         " last commit (HEAD):"
     )
     yield f"    perfgate run --paired --base-ref HEAD -- {gate.command or _COMMAND}"
-    yield "    perfgate selftest perfgate-runs/pair-*.json"
+    yield "    perfgate rules"
     if gate.command is None:
         where = f", for example `python train.py {{results}}/{_name(gate)}`" if gate.runs else ""
         yield f"{_COMMAND} is your command: it writes its file to the folder {{results}}{where}, or prints its results."
@@ -241,47 +235,3 @@ def _uncovered(page: Page, gate: FirstGate) -> None:
         page.paragraph(
             f"not covered: {gap[0].lower()}{gap[1:]} This gate stays green if steps become slower.", "bold red"
         )
-
-
-def render_difference(changes: Sequence[PolicyChange], sides: str) -> str:
-    """Return the output of `rules diff`; `sides` names the two versions of the rules."""
-    if not changes:
-        return one_line(f"the rules have the same meaning: {sides}")
-    return without_commands("\n".join([one_line(f"rules, {sides}:"), *(f"  {difference(one)}" for one in changes)]))
-
-
-def render_next_run(
-    found: Mapping[str, Sequence[Verdict]], seen: Mapping[tuple[str, str, str], float] = NOTHING_SEEN
-) -> list[str]:
-    """Return a line per verdict on the newest stored run, below the place of the level that it was compared with.
-
-    `seen` is the change that a rule sees, by the rule, the metric with its labels, and the clause.
-    """
-    lines = []
-    for place, verdicts in found.items():
-        lines += [f"  now, compared with {place}:"] if verdicts else []
-        lines += [f"    {one_line(_now(verdict, seen))}" for verdict in verdicts]
-    return lines
-
-
-def _now(verdict: Verdict, seen_by: Mapping[tuple[str, str, str], float]) -> str:
-    if verdict.kind == "limit" and verdict.new is not None and verdict.new.estimate is not None:
-        bound = value_text(verdict.bound, verdict)
-        return f"{what(verdict)} of the newest run is {' '.join(measured(verdict))}, the bound is {bound}"
-    base = verdict.base.estimate if verdict.base else None
-    if verdict.kind == "limit" or base is None or verdict.base is None or verdict.tolerance is None:
-        return f"{what(verdict)}: {verdict.outcome}: {verdict.message}"
-    ends = _ends(verdict, base, verdict.tolerance)
-    runs = plural(verdict.base.runs, "run")
-    seen = seen_by.get((verdict.rule, str(Key.of(verdict.metric, **verdict.labels)), verdict.asks))
-    text = f"{what(verdict)} is {value_text(base, verdict)} ({runs}); {ends} is beyond the tolerance"
-    return text if seen is None else f"{text}; it sees {format_change(seen)}: {_ends(verdict, base, seen)}"
-
-
-def _ends(verdict: Verdict, base: float, change: float) -> str:
-    """The values beyond a change of this size in the worse direction."""
-    above = f"above {value_text(base * (1 + change), verdict)}"
-    below = f"below {value_text(max(base * (1 - change), 0.0), verdict)}"
-    if verdict.two_sided:
-        return f"{below} or {above}"
-    return below if verdict.better == "higher" else above

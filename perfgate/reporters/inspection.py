@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -21,10 +21,11 @@ from perfgate.core.wording import (
     one_line,
     plural,
     series_name,
+    short_call,
+    shortened,
     synonyms,
     without_commands,
 )
-from perfgate.reporters.plain_json import encode, problem
 from perfgate.words.coverage_words import coverage_line
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -60,50 +61,11 @@ _MANY = 60
 _COLUMNS = ("value", "median", "mean", "p95", "p99", "min", "max", "total")
 
 
-def render_json(runs: Sequence[RunSummary]) -> str:
-    """Return every run with its series in base units, and with the values if the summaries have them."""
-    return encode({"schema": "perfgate.inspect/1", "runs": [_run(run) for run in runs]})
-
-
-def _run(run: RunSummary) -> dict[str, Any]:
-    part = {} if run.part is None else {"part": run.part}
-    return {
-        "source": run.source,
-        **part,
-        "format": run.format,
-        "recognised_by": run.recognised_by,
-        "environment": dict(run.environment),
-        "series": [_series(summary) for summary in run.series],
-        "problems": [problem(found) for found in run.problems],
-        **({"coverage": run.coverage} if run.coverage else {}),
-    }
-
-
-def _series(summary: SeriesSummary) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "metric": summary.key.metric,
-        "labels": dict(summary.key.labels),
-        "unit": summary.unit,
-        "kind": summary.kind,
-        "n": summary.n,
-        "statistics": dict(summary.statistics),
-    }
-    if summary.printed_as:
-        row["printed_as"] = summary.printed_as
-    if other := synonyms(summary.key.metric):
-        row["also_called"] = list(other)
-    if summary.warmup_steps is not None:
-        row["warmup"] = {"steps": summary.warmup_steps, "time": summary.warmup_time}
-    if summary.values is not None:
-        row["values"] = list(summary.values)
-    return row
-
-
 def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False, verbose: bool = False) -> str:
     """Return a table per run: each series with its statistics in a readable unit, and a small histogram.
 
-    With `verbose`, a file of an unknown format is followed by what was searched for in it, and a file of Nsight Compute
-    has all of its metrics.
+    With `verbose`, a file of an unknown format is followed by what was searched for in it, and all kernels are shown
+    with their whole names.
     """
     texts = [_table(run, said, ascii_only, verbose=verbose) for run, said in zip(runs, _problems(runs), strict=True)]
     details = dict.fromkeys(problem.details for run in runs for problem in run.problems if problem.details)
@@ -145,8 +107,10 @@ def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool, *, verbos
     kernels = {} if verbose or run.format != "ncu" else _main_of_kernels(series)
     for kernel, main in kernels.items():
         lines += ["", one_line(clip(kernel, _LONGEST_KERNEL)), *_rows(main, ascii_only)]
-    lines += ["", f"--verbose shows all {len(series)} metrics, with the whole names of kernels"] if kernels else []
-    lines += ["", *_rows(series, ascii_only)] if series and not kernels else []
+    shown = series if verbose else _largest(series)
+    lines += ["", *_rows(shown, ascii_only)] if series and not kernels else []
+    if kernels or shown != series:
+        lines += ["", f"--verbose shows all {len(series)} metrics, with the whole names of kernels"]
     lines += _spread_lines(run)
     if run.trace:
         lines += _trace_lines(run.trace, ascii_only=ascii_only)
@@ -183,6 +147,20 @@ def _main_of_kernels(series: Sequence[SeriesSummary]) -> dict[str, list[SeriesSu
         kernel: [replace(rows[name], key=Key.of(name)) for name in _OF_NCU if name in rows]
         for kernel, rows in found.items()
     }
+
+
+def _largest(series: Sequence[SeriesSummary]) -> list[SeriesSummary]:
+    """The series without the kernels and calls of less total time, if there are many; long names are clipped."""
+    calls = [one for one in series if one.key.metric.startswith(_FAMILIES)]
+    if len(calls) > _MANY_CALLS:
+        calls.sort(key=lambda one: -one.statistics.get("total", 0.0))
+        series = [one for one in series if one not in calls[_MOST_CALLS:]]
+    return [
+        replace(one, key=replace(one.key, metric=shortened(short_call(one.key.metric), _LONGEST_NAME)))
+        if one in calls
+        else one
+        for one in series
+    ]
 
 
 Listed = TypeVar("Listed", SeriesSummary, RankSpread)
@@ -238,6 +216,8 @@ def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
 _LONGEST_BAR = 30
 _LONGEST_NAME = 70
 _LONGEST_KERNEL = 120
+#: With more kernels and calls than this, only those with the most time are shown.
+_MANY_CALLS, _MOST_CALLS = 40, 20
 _TITLES = {
     "kernel": "kernels by share of all kernel time",
     "op": "operators with their children by share of all step time",

@@ -72,7 +72,6 @@ def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None
 
 
 SCHEMA = "perfgate.report/1"
-
 #: The first fields of a verdict; the others follow in the order of the class.
 _FIRST = (
     *("rule", "metric", "labels", "statistic", "outcome", "severity", "kind", "unit", "against", "new", "bound"),
@@ -90,7 +89,7 @@ _FIRST = (
     ),
 )
 #: Fields that are absent if there is nothing to say, as in older reports.
-_OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled", "attribution")
+_OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled", "attribution", "calculation")
 #: Details that are absent if there are none, as in older reports.
 _RARE = ("sweeps", "machine")
 _VERDICT_FIELDS = (*_FIRST, *(name for name in Verdict.__struct_fields__ if name not in _FIRST))

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, plural, without_commands
-from perfgate.reporters import mermaid
+from perfgate.reporters.github import chart
 from perfgate.words import answer, cause_words, coverage_words, numbers
 from perfgate.words.cause_words import CauseGroup
 
@@ -25,20 +25,17 @@ COMMENT_LIMIT = 60_000
 _LONGEST_SUITE = 100
 #: In characters: one name, path or message.
 _LONGEST_TEXT = 2_000
-
 _TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
 #: The largest number of findings that are unfolded.
 _MOST_OPEN = 10
 #: The largest number of verdicts that are named below their cause.
 _MOST_NAMED = 8
 _LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
-
 #: A user or a team, as GitHub mentions them, and how many are mentioned at most.
 _MENTION = re.compile(r"@[A-Za-z0-9](?:-?[A-Za-z0-9])*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
 _MOST_MENTIONED = 10
-
 #: A command without backticks: its words, then at least one option, path or quoted text.
-_COMMAND = r"perfgate(?: [a-z]+){1,2}(?: (?:-\S+|\"[^\"`]*\"|[^\s`\"]*[/._=][^\s`\"]*[^\s`\".,;:]))+"
+_COMMAND = r"perfgate(?: [a-z]+){1,2}(?: (?:-\S+|\"[^\"`]*\"|[^\s`\"']*'[^'`]*'|[^\s`\"]*[/._=][^\s`\"]*[^\s`\".,;:]))+"
 _TOKEN = re.compile(rf"(?:`([^`]+)`|\b({_COMMAND}))|(\s+)|([^\s`]+|`)")
 _WORD = r"/?[A-Za-zµ]+(?:[-'/][A-Za-z]+)*"
 _NUMBER = r"[-+±]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
@@ -74,11 +71,15 @@ def _mentions(report: Report) -> str:
 
     Who opens a pull request must not choose who gets a message.
     """
-    blocking = (verdict.owner or "" for verdict in report.verdicts if verdict.exit_code)
-    owners = dict.fromkeys(owner for owner in blocking if _MENTION.fullmatch(owner))
-    if not owners or report.policy.ref is None:
+    if report.policy.ref is None:
         return ""
-    return f"\ncc {' '.join([*owners][:_MOST_MENTIONED])}\n"
+    return mentions(verdict.owner or "" for verdict in report.verdicts if verdict.exit_code)
+
+
+def mentions(owners: Iterable[str]) -> str:
+    """Return a line that mentions users and teams; empty if these owners are none."""
+    known = dict.fromkeys(owner for owner in owners if _MENTION.fullmatch(owner))
+    return f"\ncc {' '.join([*known][:_MOST_MENTIONED])}\n" if known else ""
 
 
 def marker(report: Report) -> str:
@@ -118,7 +119,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield from _causes(report)
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
-    yield _folded("Findings and next steps", (), [_item(verdict) for verdict in news], is_open=len(news) <= _MOST_OPEN)
+    yield _folded("Findings and next steps", (), list(_items(news)), is_open=len(news) <= _MOST_OPEN)
     yield _Section(("**Problems**", ""), [] if unread else [_problem(problem) for problem in report.problems])
     head, *differences = answer.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
@@ -126,8 +127,8 @@ def _sections(report: Report) -> Iterator[_Section]:
         yield _Section((prose(answer.approval_intro(report)), ""), [fenced([report.accept.command])])
     head, *changes = answer.unruled(report) or [""]
     yield _Section((f"**{prose(head)}**", ""), [f"- {prose(line)}" for line in changes])
-    chart = mermaid.chart(report)
-    yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
+    drawn = chart(report)
+    yield _folded("Run by run", (), ["\n".join(drawn)] if drawn else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
     yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
     facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]
@@ -191,6 +192,17 @@ def _row(verdict: Verdict) -> str:
         prose(numbers.allowed(verdict)),
     )
     return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _items(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield an item for each verdict; verdicts that say the same are one, with all their rules."""
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
+    for one in verdicts:
+        says = (one.outcome, one.message, one.next_step, one.why, one.owner, one.notes, bool(one.explained_by))
+        groups.setdefault(says, []).append(one)
+    for first, *others in groups.values():
+        rules = [f"  - rule: {code(str(one.at))} {code(one.rule)}{answer.effect(one)}" for one in others]
+        yield "\n".join([_item(first), *dict.fromkeys(rules)])
 
 
 def _item(verdict: Verdict) -> str:

@@ -25,7 +25,6 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 MOST_RESULTS = 5_000
 #: The longest identifier and the longest text, in characters.
 _LONGEST_ID, _LONGEST_TEXT = 255, 4_000
-
 #: The rule of all problems, because they belong to no rule of the user.
 _PROBLEM = "perfgate.problem"
 

@@ -130,13 +130,12 @@ def ends(
 ) -> tuple[float, float] | None:
     """Return the ends of an axis for values, or None if no axis can show them.
 
-    Parameters
-    ----------
-    values : the values. They may be beyond the ends if they are far from the others.
-    also : values that the axis includes in any case.
-    outside : the share of the values on each side that may be beyond the ends, so that a stall does not flatten all.
-    room : the room on both sides, as a share of the length.
-    is_log : the ends of a logarithmic axis; all values are positive.
+    Parameters:
+        values: the values. They may be beyond the ends if they are far from the others.
+        also: values that the axis includes in any case.
+        outside: the share of the values on each side that may be beyond the ends, so that a stall does not flatten all.
+        room: the room on both sides, as a share of the length.
+        is_log: the ends of a logarithmic axis; all values are positive.
     """
     known = sorted(value for value in (*values, *also) if math.isfinite(value))
     if not known or max(abs(known[0]), abs(known[-1])) > _LARGEST:
@@ -249,10 +248,7 @@ def grid(ticks: Iterable[AxisTick], scale: PictureScale, width: str | float = "1
 def labels_below(places: Sequence[tuple[float, str]], y: float) -> SafeText:
     """Return labels at places of the x axis, in % of the width. Those at the ends stay within the picture.
 
-    Parameters
-    ----------
-    places : the place of each label, and its text.
-    y : the baseline of the text.
+    `places`: the place of each label, and its text. `y`: the baseline of the text.
     """
     found = []
     for x, label in places:

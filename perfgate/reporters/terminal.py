@@ -1,13 +1,27 @@
-"""The report for a terminal: short, or with everything that is known."""
+"""The report for a terminal: short, or with everything that is known (`terminal_table`, which `--verbose` shows).
+
+The short report is the answer, a line for each cause and each metric, one next step, and the answer again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from perfgate.core import Problem, Report
-from perfgate.reporters.terminal_page import Page
-from perfgate.reporters.terminal_parts import INDENT, write_answer, write_policy, write_problems
-from perfgate.words import answer
+from perfgate.core.wording import plural
+from perfgate.reporters.terminal_page import (
+    GAP,
+    INDENT,
+    Page,
+    bar,
+    style_of,
+    write_answer,
+    write_policy,
+    write_problems,
+)
+from perfgate.words import answer, cause_words, coverage_words, in_short
+from perfgate.words.in_short import ShortLine
+from perfgate.words.undo import undo
 
 #: The narrowest page that has room for outcomes and numbers.
 _NARROWEST = 60
@@ -24,13 +38,9 @@ def render(
 ) -> str:
     """Return the report in lines of at most `width` terminal cells (of 60 on narrower terminals).
 
-    Parameters:
-        report: the report to show.
-        width: the width of the terminal, in cells.
-        colour: write ANSI colours.
-        ascii_only: write ASCII characters only.
-        verbose: write every verdict with all details, run by run.
-        quiet: write only the last line.
+    `report`: the report to show. `width`: the width of the terminal, in cells. `colour`: write ANSI colours.
+    `ascii_only`: write ASCII characters only. `verbose`: write every verdict with all details, run by run. `quiet`:
+    write only the last line.
     """
     page = Page(max(width, _NARROWEST), colour=colour, ascii_only=ascii_only)
     if report.exit_code == 3 and not quiet and (unread := answer.unread_runs(report)):
@@ -42,9 +52,7 @@ def render(
 
         terminal_table.write(page, report, verbose=verbose)
     else:
-        from perfgate.reporters import terminal_short
-
-        terminal_short.write(page, report)
+        _write_short(page, report)
     return page.finished()
 
 
@@ -68,3 +76,74 @@ def _without_measurements(page: Page, report: Report, unread: Sequence[Problem],
     page.blank()
     write_answer(page, report)
     return page.finished()
+
+
+#: The most causes and the most lines of metrics.
+_CAUSES, _LINES = 5, 10
+#: The narrowest page with bars.
+_WIDTH_OF_BARS = 90
+
+
+def _write_short(page: Page, report: Report) -> None:
+    """Write the short report. A pass with nothing to say is one line."""
+    if report.verdicts:
+        write_answer(page, report)
+    below = page.mark()
+    if report.causes is not None and report.exit_code:
+        _write_causes(page, report)
+    _write_lines(page, in_short.lines(report))
+    write_problems(page, report.problems, verbose=False)
+    page.blank()
+    write_policy(page, report)
+    for note in in_short.doubts(report):
+        page.paragraph(f"note: {note}", "dim")
+    page.paragraph(in_short.unruled(report), "dim")
+    page.paragraph(answer.what_else(report))
+    for line in coverage_words.unread(report):
+        page.paragraph(line, "dim")
+    step = in_short.next_step(report)
+    if step.text:
+        page.blank()
+        page.paragraph(f"→ {answer.next_step(step)}", "bold")
+    if page.mark() > below or not report.verdicts:
+        page.blank()
+        write_answer(page, report)
+
+
+def _write_causes(page: Page, report: Report) -> None:
+    found, groups = report.causes, cause_words.groups(report)
+    assert found is not None
+    page.blank()
+    page.paragraph(cause_words.step(found), "bold")
+    for group in groups[:_CAUSES]:
+        places = [text for label, text in cause_words.details(group.cause) if label == "at"]
+        at = f" ({places[0]})" if places else ""
+        page.paragraph(f"{group.number}  {cause_words.title(group.cause)}  {cause_words.cost(group.cause)}{at}")
+        if sentence := undo(group.cause):
+            page.paragraph(sentence, indent=INDENT)
+    if len(groups) > _CAUSES:
+        page.paragraph(f"{plural(len(groups) - _CAUSES, 'smaller cause')} more", "dim", indent=INDENT)
+    if not groups:
+        page.paragraph(cause_words.without_cause(found), "dim")
+
+
+def _write_lines(page: Page, found: Sequence[ShortLine]) -> None:
+    page.blank()
+    signs = answer.ASCII_SIGNS if page.ascii_only else answer.SIGNS
+    rows = []
+    for one in found[:_LINES]:
+        drawn = bar(one.worst, ascii_only=page.ascii_only) if page.width >= _WIDTH_OF_BARS else ""
+        rows.append((f"{signs[one.worst.outcome]} {one.name}", one.measured, drawn, one.allowed))
+    columns = [row for row in rows if row[1]] or [("",) * 4]
+    name, *others = (max(map(page.cells, column)) for column in zip(*columns, strict=True))
+    widths = [min(name, page.width - sum(others) - 3 * GAP), *others]
+    for one, row in zip(found, rows, strict=False):
+        style = style_of(one.worst)
+        if row[1] and page.cells(row[0]) <= widths[0]:
+            page.row([[cell] for cell in row], widths, [style, "", style, ""])
+        else:
+            page.paragraph("  ".join(filter(None, (row[0], row[1], row[3]))), style)
+        if one.message:
+            page.paragraph(one.message, indent=INDENT)
+    if len(found) > _LINES:
+        page.paragraph(f"{len(found) - _LINES} more: --verbose shows them", "dim")

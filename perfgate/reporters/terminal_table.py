@@ -1,4 +1,4 @@
-"""The whole report for a terminal: a table with the worst verdict first, its details, and the answer at the end."""
+"""The whole report for a terminal: the causes, a table with the worst verdict first, its details, and the answer."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from msgspec import Struct
 from perfgate.core import Outcome, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural, shell_lines
-from perfgate.reporters.terminal_page import GAP, Cell, Page
-from perfgate.reporters.terminal_parts import (
+from perfgate.reporters.terminal_page import (
+    GAP,
     INDENT,
     LEFT_OUT,
     MOST_SHOWN,
+    Cell,
+    Page,
     bar,
     style_of,
     write_answer,
     write_policy,
     write_problems,
 )
-from perfgate.words import answer, coverage_words, numbers
+from perfgate.words import answer, cause_words, coverage_words, in_short, numbers
+from perfgate.words.cause_words import CauseGroup
 
 #: Up to this many passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
 #: A comparison with at most this many verdicts that no cause explains shows them all.
 _FEW_VERDICTS = 20
-
 #: The width at which allowed values wrap, on wide and on narrow pages.
 _WIDE_TERMS, _NARROW_TERMS = 26, 16
 
@@ -39,16 +41,15 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
         page.paragraph("no difference: the files of both sides have the same content", "bold")
     verdicts = report.verdicts
     if report.causes is not None:
-        from perfgate.reporters import terminal_causes
-        from perfgate.words import cause_words
-
-        terminal_causes.write(page, report, verbose=verbose)
+        _write_causes(page, report, verbose=verbose)
         verdicts = verdicts if verbose else cause_words.unexplained(report)
     shows_all = verbose or report.causes is None or len(verdicts) <= _FEW_VERDICTS
     asked = [verdict for verdict in verdicts if shows_all or _is_asked(verdict)]
     if asked:
         _write_verdicts(page, asked, verbose=verbose)
     if len(asked) < len(verdicts):
+        if report.causes is None or not report.causes.causes:
+            page.paragraph(in_short.largest_changes(verdict for verdict in verdicts if verdict not in asked))
         page.paragraph(f"{plural(len(verdicts) - len(asked), 'more verdict')}: --verbose shows them", "dim")
     for mean in report.geometric_means:
         unit = "" if mean.unit == "1" else f" in {mean.unit}"
@@ -227,3 +228,48 @@ def _cells(page: Page, verdict: Verdict, form: _Form) -> list[Cell]:
 
 def _outcome(page: Page, outcome: Outcome) -> str:
     return f"{(answer.ASCII_SIGNS if page.ascii_only else answer.SIGNS)[outcome]} {outcome}"
+
+
+#: The most causes on a screen, the most with their details, and the most verdicts of one cause.
+_MOST_SHOWN, _MOST_DETAILED, _MOST_VERDICTS = 10, 5, 8
+
+
+def _write_causes(page: Page, report: Report, *, verbose: bool) -> None:
+    """Write the change of the step, the causes, and what they leave."""
+    found, groups = report.causes, cause_words.groups(report)
+    if found is None:
+        return
+    page.blank()
+    page.paragraph(f"What changed: {cause_words.step(found)}", "bold")
+    page.blank()
+    shown = groups if verbose else groups[:_MOST_SHOWN]
+    for group in shown:
+        _write_cause(page, group, verbose=verbose, detailed=verbose or group.number <= _MOST_DETAILED)
+    if len(shown) < len(groups):
+        page.paragraph(f"{plural(len(groups) - len(shown), 'smaller cause')} more: --verbose shows them", "dim")
+    page.paragraph(cause_words.rest(found) if groups else cause_words.without_cause(found), "dim")
+    for note in found.notes:
+        page.paragraph(note, "dim")
+
+
+def _write_cause(page: Page, group: CauseGroup, *, verbose: bool, detailed: bool) -> None:
+    cause = group.cause
+    page.paragraph(f"{group.number}  {cause_words.title(cause)}", "bold red" if group.verdicts else "bold")
+    page.paragraph(cause_words.cost(cause), indent=INDENT)
+    for label, text in cause_words.details(cause) if detailed else ():
+        page.paragraph(f"{label}: {text}", "dim", indent=INDENT)
+    shown = group.verdicts if verbose else group.verdicts[:_MOST_VERDICTS]
+    signs = answer.ASCII_SIGNS if page.ascii_only else answer.SIGNS
+    for verdict in shown:
+        style = "yellow" if answer.is_warning(verdict) else "red"
+        place = f" ({verdict.at})" if verdict.at.line is not None else ""
+        words = f"{verdict.outcome}: {cause_words.brief(verdict)}, {numbers.allowed(verdict)}{place}"
+        page.paragraph(f"{signs[verdict.outcome]} {words}", style, indent=INDENT)
+        if verdict.why:
+            page.paragraph(f"why: {verdict.why}", "dim", indent=INDENT + 2)
+    if len(shown) < len(group.verdicts):
+        more = plural(len(group.verdicts) - len(shown), "more verdict")
+        page.paragraph(f"{more} that follow from it: --verbose shows them", "dim", indent=INDENT)
+    for step in cause_words.steps(group)[:3]:
+        page.paragraph(f"→ {step}", "bold", indent=INDENT)
+    page.blank()

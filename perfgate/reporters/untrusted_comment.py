@@ -21,9 +21,10 @@ from perfgate.words.cause_words import CauseGroup
 
 #: In characters: one name, place or problem.
 _LONGEST_TEXT = 300
-#: A word or number that Markdown shows as it is. GitHub makes a link of `www`.
+#: A word or number that Markdown shows as it is. GitHub makes a link of `www` and of `GH-12`.
 _PLAIN = re.compile(
-    r"(?!.*www)[A-Za-zµ0-9]+(?:[-_'./:][A-Za-zµ0-9]+)*[.,;:!?)]*|[-+±]?\d+(?:\.\d+)?%?,?|→", re.IGNORECASE
+    r"(?!.*(?:www|gh-\d))\(?(?:[A-Za-zµ0-9]+(?:[-_'./:][A-Za-zµ0-9]+)*[.,;:!?)]*|[-+±]?\d+(?:\.\d+)?%?[,)]*|→)",
+    re.IGNORECASE,
 )
 _PUNCTUATION = frozenset(string.punctuation)
 _COMPARATORS = ("under", "at most", "over", "at least")
@@ -134,9 +135,18 @@ def text(untrusted: str) -> str:
     Plain words and numbers stay. Other punctuation is escaped, and followed by a space without width: GitHub looks for
     `@name`, `#12` and addresses in the text that it shows.
     """
+    return _quoted(untrusted, "\\{}&#8203;")
+
+
+def bare_text(untrusted: str) -> str:
+    """Return text for a place without Markdown, such as a title: no link, mention or reference."""
+    return _quoted(untrusted, "{}\u200b")
+
+
+def _quoted(untrusted: str, form: str) -> str:
     words = clip(one_line(untrusted), _LONGEST_TEXT).split(" ")
-    return " ".join(word if _PLAIN.fullmatch(word) else _escaped(word) for word in words)
+    return " ".join(word if _PLAIN.fullmatch(word) else _escaped(word, form) for word in words)
 
 
-def _escaped(word: str) -> str:
-    return "".join(f"\\{char}&#8203;" if char in _PUNCTUATION else char for char in word)
+def _escaped(word: str, form: str) -> str:
+    return "".join(form.format(char) if char in _PUNCTUATION else char for char in word)

@@ -52,6 +52,9 @@ _REFERENCES = {
     "anchor": "anchor",
 }
 _AFTER = _CHANGE | _words("of off from than the to compared with over above below more less higher lower")
+#: The words of clauses that are recognised if they are misspelt, and misspellings that look like other words.
+_MISSPELT = sorted(word for word in _CLAUSE_WORDS if len(word) > 3 and word.isalpha() and word not in _VERBS)
+_OFTEN = {"then": "than", "slow": "slower", "high": "higher", "low": "lower", "within:": "within"}
 _AVERAGES = {"average": "mean", "avg": "mean", "maximum": "max", "minimum": "min", "sum": "total"}
 #: Fields of a mapping in the words of other tools, and how the sentence goes on.
 _METRIC_FIELDS = ("metric", "name", "key", "series", "measure")
@@ -82,12 +85,21 @@ def repaired(text: str, metrics: Collection[str] = ()) -> str | None:
     if at is None or len(text) > _LONGEST or any(mark in text for mark in '{}()"`'):
         return None
     quantity, after = _quantity(words, at)
-    head = words[:at]
+    head = [*words[:1], *map(_spelt, words[1:at])]
+    words = [*head, *words[at:]]
     while head and head[-1].lower() in _CLAUSE_WORDS and len(head) > 1:
         head.pop()
     subject = _subject(head, metrics)
     clause = _clause([word.lower() for word in words[len(head) : at]], quantity, [word.lower() for word in after])
     return _valid(f"{subject} {clause}") if subject and clause else None
+
+
+def _spelt(word: str) -> str:
+    """Return the word of a clause that a misspelt word means: `slower` for `slowr`, `than` for `then`."""
+    if word.lower() in _CLAUSE_WORDS:
+        return word
+    near = get_close_matches(_OFTEN.get(word.lower(), word.lower()), _MISSPELT, n=1, cutoff=0.75)
+    return near[0] if near else word
 
 
 def sentence_of_mapping(mapping: Mapping[str, object], known: Collection[str]) -> str | None:

@@ -14,15 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core.runs import is_large
-from perfgate.stats.distributions import (
-    BoolArray,
-    FloatArray,
-    beta_below,
-    beta_quantile,
-    sample_quantile,
-    t_quantile,
-    time_constant,
-)
+from perfgate.stats import distributions
 from perfgate.stats.statistics import StatisticEstimate
 
 #: The relative error of a probability: a bound that is exactly what is allowed is not beyond it.
@@ -69,11 +61,13 @@ class ValueLimit(Struct, frozen=True):
     high: float
     n_effective: float | None
     exact: bool
+    standard_error: float = 0.0
+    degrees_of_freedom: float | None = None
 
 
 @np.errstate(all="ignore")
 def quantile_limit(
-    runs: Sequence[FloatArray], q: float, bound: float, *, upper: bool, inclusive: bool, confidence: float
+    runs: Sequence[distributions.FloatArray], q: float, bound: float, *, upper: bool, inclusive: bool, confidence: float
 ) -> QuantileLimit:
     """Compare the quantile `q` of m >= 1 runs, in order of time, with a bound from above (`upper`) or from below.
 
@@ -98,26 +92,28 @@ def quantile_limit(
     low = float(ordered[n - fails]) if fails <= n else None
     high = float(ordered[n - unsure]) if unsure > 0 else None
     shares = _share_bounds(count, n, n_effective, confidence)
-    return QuantileLimit(sample_quantile(ordered, q), low, high, n, n_effective, count / n, *shares, allowed)
+    return QuantileLimit(
+        distributions.sample_quantile(ordered, q), low, high, n, n_effective, count / n, *shares, allowed
+    )
 
 
 def _share_bounds(bad: float, n: float, n_effective: float, confidence: float) -> tuple[float, float]:
     """Return the exact binomial bounds of the share `bad` / `n`, as if it were that of `n_effective` values."""
     k = bad * n_effective / n
-    low = beta_quantile(k, n_effective - k + 1, 1 - confidence) if bad > 0 else 0.0
-    return low, beta_quantile(k + 1, n_effective - k, confidence) if bad < n else 1.0
+    low = distributions.beta_quantile(k, n_effective - k + 1, 1 - confidence) if bad > 0 else 0.0
+    return low, distributions.beta_quantile(k + 1, n_effective - k, confidence) if bad < n else 1.0
 
 
 def _is_more(bad: float, n: float, n_effective: float, allowed: float, confidence: float) -> bool:
     """Return whether the lower one of the binomial bounds is above `allowed`, without computing the bound."""
     k = bad * n_effective / n
-    return bad > 0 and beta_below(k, n_effective - k + 1, allowed) < (1 - confidence) * (1 - _ROUNDING)
+    return bad > 0 and distributions.beta_below(k, n_effective - k + 1, allowed) < (1 - confidence) * (1 - _ROUNDING)
 
 
 def _is_less(bad: float, n: float, n_effective: float, allowed: float, confidence: float) -> bool:
     """Return whether the upper one of the binomial bounds is at most `allowed`, without computing the bound."""
     k = bad * n_effective / n
-    return bad < n and beta_below(k + 1, n_effective - k, allowed) >= confidence * (1 - _ROUNDING)
+    return bad < n and distributions.beta_below(k + 1, n_effective - k, allowed) >= confidence * (1 - _ROUNDING)
 
 
 @np.errstate(all="ignore")
@@ -148,19 +144,20 @@ def numbers_limit(numbers: Sequence[float], confidence: float) -> ValueLimit:
     return _around_mean(values, _squares(values) / (m - 1) / m, m - 1, None, confidence)
 
 
-def _squares(values: FloatArray) -> float:
+def _squares(values: distributions.FloatArray) -> float:
     return float(np.square(values - values.mean()).sum())
 
 
 def _around_mean(
-    values: FloatArray, variance: float, df: float, n_effective: float | None, confidence: float
+    values: distributions.FloatArray, variance: float, df: float, n_effective: float | None, confidence: float
 ) -> ValueLimit:
     """Return the mean of the values with its t interval; `variance` is the variance of the mean."""
-    centre, margin = float(values.mean()), t_quantile(df, confidence) * math.sqrt(variance)
-    return ValueLimit(centre, centre - margin, centre + margin, n_effective, exact=False)
+    centre, error = float(values.mean()), math.sqrt(variance)
+    margin = distributions.t_quantile(df, confidence) * error
+    return ValueLimit(centre, centre - margin, centre + margin, n_effective, False, error, df)
 
 
-def _effective_size(runs: Sequence[FloatArray], bad: Sequence[BoolArray]) -> float:
+def _effective_size(runs: Sequence[distributions.FloatArray], bad: Sequence[distributions.BoolArray]) -> float:
     """Return the effective sample size of all runs; it is smaller if the runs differ in their share of bad values."""
     taus = []
     for x, b in zip(runs, bad, strict=True):
@@ -172,7 +169,7 @@ def _effective_size(runs: Sequence[FloatArray], bad: Sequence[BoolArray]) -> flo
             _, position, count = np.unique(x, return_inverse=True, return_counts=True)
             ranks = (np.cumsum(count) - (count - 1) / 2)[position]  # equal values have the mean of their ranks
         # If few values are bad, their autocorrelation is uncertain: that of the ranks counts, too.
-        taus.append(max(time_constant(b.astype(np.float64)), time_constant(ranks)))
+        taus.append(max(distributions.time_constant(b.astype(np.float64)), distributions.time_constant(ranks)))
     sizes = np.array([len(x) / tau for x, tau in zip(runs, taus, strict=True)])
     counts = np.array([b.sum() / tau for b, tau in zip(bad, taus, strict=True)])
     p = counts.sum() / sizes.sum()

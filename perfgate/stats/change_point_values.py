@@ -13,7 +13,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from perfgate.stats.distributions import FloatArray
 
 IntArray = npt.NDArray[np.int64]
-
 #: The fewest runs of a level; those of the newest are the fewest that may belong to it.
 FEWEST_RUNS = 5
 _CLIP = 3.0

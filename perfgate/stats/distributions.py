@@ -19,7 +19,6 @@ from perfgate.stats.special import beta_power, incomplete_beta, incomplete_gamma
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
-
 _NORMAL = NormalDist()
 #: The degrees of freedom from which Student's t is computed by its expansion around the normal distribution.
 _ALMOST_NORMAL = 3e4
@@ -205,3 +204,10 @@ def discoveries(p_values: Sequence[float], rate: float) -> list[bool]:
     kept = (p for rank, p in enumerate(sorted(p_values), 1) if p <= rate * rank / n)
     largest = max(kept, default=-1.0)
     return [p <= largest for p in p_values]
+
+
+def rate_bounds(count: int, total: int) -> tuple[float, float]:
+    """Return the one-sided 95 % bounds of a rate (Clopper and Pearson 1934): `count` of `total`."""
+    low = beta_quantile(count, total - count + 1, 0.05) if count else 0.0
+    high = beta_quantile(count + 1, total - count, 0.95) if count < total else 1.0
+    return low, high

@@ -11,7 +11,6 @@ from perfgate.large_values.array import LargeArray, Spool, elementwise
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Places: TypeAlias = npt.NDArray[np.int64]
-
 #: The length of a Fourier transform: some times as long as the longest lag.
 _TRANSFORM = 1 << 16
 #: The values that ranks are counted in: a rank is right to one part in _KNOTS.

@@ -146,7 +146,6 @@ def moderated_t(
     new_centre = math.fsum(new_logs) / m
     run_df = d0 + k + m - 2
     run_variance = (prior_squares + (base_squares + math.fsum((log - new_centre) ** 2 for log in new_logs))) / run_df
-
     between = run_variance * (1 / k + 1 / m)
     excess = max(sum(run.within_variance or 0.0 for run in new) / m - within, 0.0) / m
     excess_df = max(sum(run.n for run in new) / m - 1, 1.0)

@@ -32,12 +32,11 @@ def nominal_levels(
 ) -> tuple[float, ...]:
     """Return the one-sided level of each look, so that all looks together are wrong at a rate of `total`.
 
-    Parameters
-    ----------
-    information : the information at each look, increasing and positive: 1 / variance of the estimate, in any unit.
-    total : the error rate of all looks, in (0, 0.5].
-    power : how late it is spent: 0.5 spends much at the first look, 8 almost all at the last one.
-    looks : the number of levels to return, from the first look on; None for all. Later levels take no time then.
+    Parameters:
+        information: the information at each look, increasing and positive: 1 / variance of the estimate, in any unit.
+        total: the error rate of all looks, in (0, 0.5].
+        power: how late it is spent: 0.5 spends much at the first look, 8 almost all at the last one.
+        looks: the number of levels to return, from the first look on; None for all. Later levels take no time then.
     """
     times = np.array(information) / information[-1]
     spent = total * times**power

@@ -116,7 +116,6 @@ class Count(Struct, frozen=True):
 
 
 Statistic: TypeAlias = Smooth | Quantile | Extreme | Count
-
 #: The statistics of a whole run: what `auto` drops as warm-up counts for them.
 _OF_WHOLE_RUN = ("max", "p100", "total", "count")
 
@@ -208,8 +207,6 @@ ESTIMATORS: dict[str, Statistic] = {
     "cv": Smooth("cv", _cv, _cv_influence),
     "trimmed_mean": Smooth("trimmed_mean", _trimmed_mean, _trimmed_mean_influence),
 }
-
-
 #: With a variance beyond this the logarithm is not usable, and the square of the variance would overflow.
 _LARGEST_LOG_VARIANCE = 1e100
 

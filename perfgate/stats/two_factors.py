@@ -57,12 +57,10 @@ class TwoFactors(Struct, frozen=True):
 def two_factors(logs: Mapping[str, Sequence[float]], most: int, error_rate: float = 0.01) -> TwoFactors | None:
     """Return the effects of both factors, or None for too few repetitions or cells.
 
-    Parameters
-    ----------
-    logs : the logarithm of the metric by cell (of `CELLS`) and repetition, in equal lengths. One of the two mixed cells
-        may be missing; its factor then has the effect that was measured beside one level of the other.
-    most : the planned number of repetitions. The effects may be looked at after each from the second on, and the
-        intervals of all looks together miss a true effect with the probability `error_rate`, per effect.
+    `logs`: the logarithm of the metric by cell (of `CELLS`) and repetition, in equal lengths. One of the two mixed
+    cells may be missing; its factor then has the effect that was measured beside one level of the other. `most`: the
+    planned number of repetitions. The effects may be looked at after each from the second on, and the intervals of all
+    looks together miss a true effect with the probability `error_rate`, per effect.
     """
     missing = [cell for cell in CELLS if cell not in logs]
     count = len(logs.get("base", ()))

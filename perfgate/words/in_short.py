@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import NO_STEP, NextStep, Report, Verdict
 from perfgate.core.units import format_change
-from perfgate.core.wording import listed, member_name, series_name
+from perfgate.core.wording import listed, member_name, series_name, short_call, shortened
 from perfgate.words import answer, numbers
 from perfgate.words.notes import NOT_CALIBRATED, ONE_BASE_RUN, ONE_RUN, PAIRED_BASE
 from perfgate.words.work import first_difference
 
 #: The most labels, statistics or ranks that one line names.
 _NAMED = 4
-#: The longest name of a metric that no rule names, in characters.
+#: The longest name of a metric that no rule names, in characters, and the most of such changes.
 _LONGEST_NAME = 40
+_LARGEST = 3
 
 
 class ShortLine(Struct, frozen=True):
@@ -36,13 +38,20 @@ class ShortLine(Struct, frozen=True):
 def lines(report: Report) -> list[ShortLine]:
     """Return what needs attention, and the passes with another change than expected; the worst first."""
     groups: dict[object, list[Verdict]] = {}
-    for verdict in answer.worst_first(one for one in report.verdicts if _is_shown(one)):
+    for verdict in map(_with_short_name, answer.worst_first(one for one in report.verdicts if _is_shown(one))):
         # Verdicts without numbers are on one line if they say the same.
         about = verdict.metric if _has_numbers(verdict) else verdict.message.replace(verdict.metric, "")
         groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
     # The medians of both sides of pairs are not what was judged: their ratios are.
     is_paired = (report.baseline or "").startswith(PAIRED_BASE)
     return [_line(group, is_paired=is_paired) for group in groups.values()]
+
+
+def _with_short_name(verdict: Verdict) -> Verdict:
+    name = short_call(verdict.metric)
+    if name == verdict.metric:
+        return verdict
+    return replace(verdict, metric=name, message=verdict.message.replace(verdict.metric, name))
 
 
 def _is_shown(verdict: Verdict) -> bool:
@@ -70,9 +79,21 @@ def unruled(report: Report) -> str:
     if not report.unruled:
         return ""
     first = report.unruled[:2]
-    names = [f"{series_name(one.metric, one.labels)[:_LONGEST_NAME]} {format_change(one.change)}" for one in first]
+    names = [_changed(series_name(one.metric, one.labels), one.change) for one in first]
     rest = report.unruled_count - len(names)
     return f"changed by more than 10%, without a rule: {', '.join(names)}{f' and {rest} more' if rest else ''}"
+
+
+def largest_changes(verdicts: Iterable[Verdict]) -> str:
+    """Return the largest changes of some verdicts in one line; empty if none has a change."""
+    sized = [(verdict.change.estimate, verdict) for verdict in verdicts if verdict.change and verdict.change.estimate]
+    largest = sorted(sized, key=lambda one: -abs(one[0]))[:_LARGEST]
+    names = [_changed(numbers.what(verdict), change) for change, verdict in largest]
+    return f"largest changes: {', '.join(names)}" if names else ""
+
+
+def _changed(name: str, change: float) -> str:
+    return f"{shortened(short_call(name), _LONGEST_NAME)} {format_change(change)}"
 
 
 def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
@@ -81,7 +102,7 @@ def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
     if worst.work:
         return ShortLine(worst, first_difference(worst) + effect, "", "")
     if not _has_numbers(worst):
-        return ShortLine(worst, _name(group) + effect, "", "", worst.message)
+        return ShortLine(worst, _name(group) + effect, "", "", worst.message.removesuffix(f": {worst.metric}"))
     allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
     message = "; ".join(worst.notes) if worst.outcome == "pass" else numbers.attributed(worst)
     return ShortLine(worst, _name(group) + effect, _measured(group, is_paired=is_paired), allowed, message)

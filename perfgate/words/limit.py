@@ -67,9 +67,7 @@ def limit_next_step(
 ) -> NextStep:
     """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
     if result.of_numbers.outcome == "fail":
-        return NextStep(
-            "find-cause", f"bring it {_to(asks)}, or change the rule at {place}" + (f" on {ref}" if ref else "")
-        )
+        return NextStep("find-cause", f"{_to(asks)}, or change the rule at {place}" + (f" on {ref}" if ref else ""))
     enough = f": about {needed} independent values are needed" if needed else ""
     if result.of_numbers.outcome == "undecided" and result.of_numbers.suspect:
         again = (
@@ -85,5 +83,5 @@ def limit_next_step(
 
 
 def _to(asks: str) -> str:
-    """Return a clause of a limit after "bring it": `under 5 ms`, `to at least 95%`."""
-    return f"to {asks}" if asks.startswith(("at ", "exactly ")) else asks
+    """Return what to do about a broken limit: `reduce it to under 5 ms`, `raise it to at least 95%`."""
+    return f"{'raise' if asks.startswith(('over', 'at least')) else 'reduce'} it to {asks}"

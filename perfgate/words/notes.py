@@ -35,7 +35,7 @@ def unstored_parts(parts: Sequence[str]) -> str:
 
 def uncalibrated(*, has_looks: bool, can_calibrate: bool, history: float | None) -> str:
     """Return where the noise between runs comes from; `history` is the noise that the runs contradict."""
-    advice = ": `perfgate calibrate` measures it from the stored runs" if can_calibrate else ""
+    advice = ": `perfgate rules --calibrate` measures it from the stored runs" if can_calibrate else ""
     if history is not None:
         advice = f": these runs differ by more than the {format_number(100 * history, 2)}% of the history"
     source = "estimated from these few runs" if has_looks else "assumed to be 1%"

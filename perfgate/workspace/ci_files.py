@@ -18,12 +18,8 @@ class CiFile(Struct, frozen=True):
 def ci_file(system: str, *, is_paired: bool = False, command: str | None = None, is_remembered: bool = False) -> CiFile:
     """Return the job for a system.
 
-    Parameters
-    ----------
-    system: one of `SYSTEMS`.
-    is_paired: measure pairs.
-    command: the command of pairs, with the placeholders `{results}` and `{run}`.
-    is_remembered: the command is in rules/perfgate.yaml.
+    `system`: one of `SYSTEMS`. `is_paired`: measure pairs. `command`: the command of pairs, with the placeholders
+    `{results}` and `{run}`. `is_remembered`: the command is in rules/perfgate.yaml.
     """
     if system == "github":
         return CiFile(".github/workflows/perf.yml", _workflow(is_paired, is_remembered, command))
@@ -90,7 +86,6 @@ _PAIRED_TODO = (
     "run: python train.py > train.log",
     "results: train.log",
 )
-
 _WORKFLOW = """\
 {what}name: perf
 
@@ -127,6 +122,50 @@ jobs:
       # TODO: the repository of perfgate that you use, and the commit of a release. Upgrade in a separate pull request.
       - uses: OWNER/perfgate@COMMIT
 {gate}"""
+
+
+#: The second workflow of GitHub. It starts when the first run joins the history.
+TICKETS = CiFile(
+    ".github/workflows/perf-history.yml",
+    """\
+# Keeps an issue for each change of main, whenever a run joins the history. Add the workflow baseline-add of
+# docs/github-actions.md, which measures each merge.
+name: perf-history
+
+on:
+  push:
+    branches: [main]
+    paths: ["baselines/_history/**"]
+  workflow_dispatch:
+
+permissions: {}
+
+concurrency:
+  group: perf-history
+  cancel-in-progress: false
+
+jobs:
+  tickets:
+    runs-on: ubuntu-latest
+    timeout-minutes: 30
+    permissions:
+      contents: read
+      issues: write # to open, update and close tickets
+    steps:
+      - uses: actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0
+        with:
+          fetch-depth: 0 # git orders the runs
+          persist-credentials: false
+      - uses: actions/setup-python@e797f83bcb11b83ae66e0230d6156d7c80228e7c # v6.0.0
+        with:
+          python-version: "3.12"
+      # TODO: the repository of perfgate that you use, and the commit of a release.
+      - run: python -m pip install "perfgate @ git+https://github.com/OWNER/perfgate@COMMIT"
+      - run: perfgate history watch
+        env:
+          GITHUB_TOKEN: ${{ github.token }}
+""",
+)
 
 
 class _OtherSystem(Struct, frozen=True):

@@ -28,9 +28,7 @@ _CONTRADICTED = (
 def read_facts(parts: Iterable[str | Mapping[str, Fact]]) -> dict[str, Fact]:
     """Return all facts, the last one of each name; reasons for throttling add up. Raises Refused.
 
-    Parameters
-    ----------
-    parts: the values of `--env`, each a JSON file of facts or KEY=VALUE, or facts that are known.
+    `parts`: the values of `--env`, each a JSON file of facts or KEY=VALUE, or facts that are known.
     """
     facts: dict[str, Fact] = {}
     for part in parts:
@@ -86,9 +84,7 @@ def merge_facts(
 
     A conflict with `--env` is a warning; runs of different environments are an error.
 
-    Parameters
-    ----------
-    identity: the names of the facts that identify an environment.
+    `identity`: the names of the facts that identify an environment.
     """
     facts: dict[str, Fact] = {}
     problems: dict[tuple[str, str], Problem] = {}

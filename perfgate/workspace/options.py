@@ -40,6 +40,11 @@ class CommandOptions(Struct, frozen=True):
     #: The commit of `policy_ref`, once it is known: a ref can move while runs are measured.
     policy_commit: str | None = None
 
+    @property
+    def is_of_a_job(self) -> bool:
+        """True for a check in CI by its own rules, which may be one of main. A pull request names a `policy_ref`."""
+        return bool(os.environ.get("CI")) and self.policy_ref is None
+
 
 class HistoryPlace(Struct, frozen=True):
     """The part of a history that a command is about, as the user gave it; None means all."""

@@ -20,30 +20,22 @@ PATIENCE_S = 4
 _LEAST_SUMMARY = 2_000
 
 
-def output_faults(
-    outputs: Mapping[str, str], inputs: Sequence[str], extras: Mapping[str, Sequence[str]]
-) -> dict[str, str]:
+def output_faults(outputs: Mapping[str, str], inputs: Sequence[str]) -> dict[str, str]:
     """Return what is wrong with each report that cannot be written, or would replace another report or an input.
 
     Parameters
     ----------
     outputs: the files to write, by the name of their format; `-` is standard output.
     inputs: all files and folders that are read: runs, rules, baselines, facts.
-    extras: the packages that a format needs.
     """
-    from importlib.util import find_spec
-
     faults: dict[str, str] = {}
     real = [os.path.realpath(path) for path in inputs if path != "-"]
     used = dict.fromkeys(real, "an input")
     folders = [path for path in real if os.path.isdir(path)]
     for name, path in outputs.items():
-        missing = [package for package in extras.get(name, ()) if find_spec(package) is None]
         place = path if path == "-" else os.path.realpath(path)
         fault = None
-        if missing:
-            fault = f"--{name} needs {' and '.join(missing)}: pip install 'perfgate[{name}]'"
-        elif place in used:
+        if place in used:
             fault = f"--{name} {path}: that file is {used[place]}"
         elif path != "-" and any(_is_read_from(folder, place) for folder in folders):
             fault = f"--{name} {path}: is in a folder that is read; write reports elsewhere"

@@ -16,22 +16,22 @@ from perfgate.rules.write import WrittenRule, comments, render, scalar
 _RUNS_THAT_SHOW_NOISE = 3
 
 
-def _head(judges: str, proves: str) -> tuple[str, ...]:
+def _head(judges: str) -> tuple[str, ...]:
     return (
         f"Each rule is one sentence. `perfgate {judges}` judges them, and its exit code is the result. `perfgate rules"
-        f" check` validates this file, `perfgate rules explain` explains it in words, and `perfgate selftest {proves}`"
-        " proves that each rule can fail. For completion in an editor, run `perfgate schema rules > rules.schema.json`"
+        f" check` validates this file, `perfgate rules explain` explains it in words, and `perfgate rules` proves that"
+        " each rule can fail. For completion in an editor, run `perfgate schema rules > rules.schema.json`"
         " and begin this file with `# yaml-language-server: $schema=../rules.schema.json`.",
         "",
         "`version` is the version of the rule language. Each suite has its own baselines.",
     )
 
 
-_HEAD = _head("check RUN...", "RUN...")
-_HEAD_OF_PAIRS = _head("run --paired", "perfgate-runs/pair-*.json")
+_HEAD = _head("check RUN...")
+_HEAD_OF_PAIRS = _head("run --paired")
 _CHOSEN = (
     "A tolerance is the smallest round value with which one new run of an unchanged program most likely passes. When"
-    " more runs are stored, you can use smaller ones: see `perfgate plan`. Limits in comments are only proposals:"
+    " more runs are stored, you can use smaller ones: see `perfgate rules`. Limits in comments are only proposals:"
     " decide yourself which values must never be exceeded.",
     "",
     "Exit code 0 promises that a change of `at_worst` or more is excluded. Without this setting it is twice the"
@@ -119,7 +119,7 @@ def _noise(rule: ProposedRule, advice: Advice) -> str:
     if advice.runs < _RUNS_THAT_SHOW_NOISE and not rule.is_calibrated:
         return (
             f"{runs}: one run probably differs from the next by {noise}, which is a guess until"
-            f" {_RUNS_THAT_SHOW_NOISE} runs are stored (then see `perfgate plan`)."
+            f" {_RUNS_THAT_SHOW_NOISE} runs are stored (then see `perfgate rules`)."
         )
     return f"{runs}: one run differs from the next by {noise}{' (calibrated)' if rule.is_calibrated else ''}.{fails}"
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from perfgate.core import Fact
 from perfgate.core.resource_limits import DEFAULT, VARIABLE, Limits, parse_limits
 from perfgate.core.runs import THROTTLE
 from perfgate.workspace.options import Refused
+from perfgate.workspace.runner_facts import CARD_FACTS, host_facts
 
 #: No object is replaced by another, no path is a pattern, and git never asks for a password.
 _GIT_VARIABLES = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -185,6 +187,7 @@ def machine_facts() -> tuple[dict[str, Fact], list[str]]:
         "host": platform.node(),
         "os": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        **host_facts(),
         **_versions(),
     }
     world = os.environ.get("WORLD_SIZE", "")
@@ -242,9 +245,9 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     def each(ask: Callable[[Any], Any]) -> list[Any]:
         answers = []
         for device in devices:
-            with suppress(nvml.NVMLError):  # not every board supports every query
+            with suppress(nvml.NVMLError, AttributeError):  # not every board or binding has every query
                 answers.append(ask(device))
-        return answers
+        return [answer for answer in answers if answer is not None]
 
     def mode(ask: Callable[[Any], Any]) -> list[str]:
         return ["on" if answer else "off" for answer in each(ask)]
@@ -259,6 +262,7 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
         "persistence": mode(nvml.nvmlDeviceGetPersistenceMode),
         "mig": mode(lambda d: nvml.nvmlDeviceGetMigMode(d)[0]),
         "ecc": mode(lambda d: nvml.nvmlDeviceGetEccMode(d)[0]),
+        **{name: each(partial(ask, nvml)) for name, ask in CARD_FACTS.items()},
     }
     facts: dict[str, Fact] = {}
     for name, values in names.items():

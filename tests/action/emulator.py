@@ -3,7 +3,7 @@
 Ported from actions/runner: inputs and their defaults (`ActionManifestManager`), expressions as far as the actions here
 use them, `if` and `continue-on-error` of steps, bash as the runner starts it (`ScriptHandlerHelpers`), the files that
 steps write (`FileCommandManager`), and both parsers of commands in the log (`ActionCommandManager`). Not ported:
-other shells, containers, nested actions, and steps with `uses`.
+other shells, containers, and nested actions: a step with `uses` does nothing, unless `done` has its outputs.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def run_action(
         if done and name in done:
             step = Step("success", "success", dict(done[name]))
         elif evaluate(condition(spec.get("if")), {**context, "status": status}):
-            step = run_step(spec, context, workspace, dict(environment))
+            step = (
+                Step("success", "success") if "uses" in spec else run_step(spec, context, workspace, dict(environment))
+            )
         steps[name] = step
         context["steps"][name] = {"outputs": step.outputs, "outcome": step.outcome, "conclusion": step.conclusion}
         if step.conclusion == "failure":
@@ -334,6 +336,11 @@ def clean_environment(temp: Path, **more: str) -> dict[str, str]:
     temp.mkdir(parents=True, exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return {**kept, "CI": "true", "GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(temp), **more}
+
+
+def installed_by(python: str) -> dict[str, dict[str, str]]:
+    """The steps of an installation as done, for `run_action`."""
+    return {"key": {}, "install": {"python": python}}
 
 
 def make_python(folder: Path) -> str:

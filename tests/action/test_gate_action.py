@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import Done, Repository, steady, write_log, write_results, write_rules, write_run
-from emulator import ROOT, Commands, Result, Step, clean_environment, make_python, parse_file, run_action
+from emulator import ROOT, Commands, Result, Step, clean_environment, installed_by, make_python, parse_file, run_action
 
 from perfgate.cli import entry
 
@@ -49,7 +49,7 @@ def action(folder: Path, installed: str) -> Action:
     def run(github: dict[str, Any] = PUSH, **inputs: str) -> Result:
         environment = clean_environment(folder / ".runner", SOURCE_DATE_EPOCH="1767225600", GITHUB_ACTOR="ada")
         given = {name.replace("_", "-"): value for name, value in inputs.items()}
-        return run_action(ROOT, given, folder, environment, github, {"install": {"python": installed}})
+        return run_action(ROOT, given, folder, environment, github, installed_by(installed))
 
     return run
 
@@ -190,9 +190,7 @@ def test_a_perfgate_that_does_not_start_is_no_failed_rule(action: Action, limit:
     environment = clean_environment(limit / ".runner")
     bare = str(limit / "bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    result = run_action(
-        ROOT, {"results": "train.log"}, limit, environment, PUSH, {"install": {"python": f"{bare}/bin/python"}}
-    )
+    result = run_action(ROOT, {"results": "train.log"}, limit, environment, PUSH, installed_by(f"{bare}/bin/python"))
     assert result.conclusion == "failure"
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("error", "4")
     assert "perfgate check could not start, or broke, and judged nothing" in result.log

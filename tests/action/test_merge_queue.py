@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Done, Repository, write_run
-from emulator import ROOT, clean_environment, make_python, run_action
+from emulator import ROOT, clean_environment, installed_by, make_python, run_action
 
 Command = Callable[..., Done]
 Git = Callable[..., str]
@@ -109,7 +109,7 @@ def test_what_a_head_was_allowed_holds_in_its_merge_group(
     event = {"merge_group": group, "repository": {"default_branch": "main"}}
     github = {"base_ref": "", "sha": sha, "event": event}
     environment = clean_environment(repository.folder / ".runner", SOURCE_DATE_EPOCH="1767225600")
-    done = {"install": {"python": make_python(tmp_path_factory.mktemp("installed"))}}
+    done = installed_by(make_python(tmp_path_factory.mktemp("installed")))
     result = run_action(ROOT, {"results": "new.json"}, repository.folder, environment, github, done)
     assert result.outputs["exit-code"] == "0", result.log
     assert "allowed by ada: sharper loss" in result.log

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Repository, write_rules
-from emulator import ROOT, Result, clean_environment, make_python, run_action
+from emulator import ROOT, Result, clean_environment, installed_by, make_python, run_action
 
 Action = Callable[..., Result]
 
@@ -67,7 +67,7 @@ def action(folder: Path, installed: str) -> Action:
         given = {"paired": "true", "run": f"{installed} train.py", "pairs": "4", "timeout": "30s", **inputs}
         given = {name.replace("_", "-"): value for name, value in given.items()}
         environment = clean_environment(folder / ".runner", SOURCE_DATE_EPOCH="1767225600")
-        return run_action(ROOT, given, folder, environment, github, {"install": {"python": installed}})
+        return run_action(ROOT, given, folder, environment, github, installed_by(installed))
 
     return run
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Repository, write_rules
-from emulator import ROOT, Result, clean_environment, make_python, run_action
+from emulator import ROOT, Result, clean_environment, installed_by, make_python, run_action
 
 Action = Callable[..., Result]
 SCRIPT = "import sys\nprint(f'step 1 took {sys.argv[1]} ms')\n"
@@ -45,7 +45,7 @@ def action(folder: Path, installed: str, clone: Repository) -> Action:
         event: dict[str, Any] = {"pull_request": {"head": head}, "repository": {"default_branch": "main"}}
         github = {"base_ref": "main", "repository": "o/r", "sha": head["sha"], "event": event}
         environment = clean_environment(folder / ".runner", SOURCE_DATE_EPOCH="1767225600")
-        return run_action(ROOT, inputs, folder, environment, github, {"install": {"python": installed}})
+        return run_action(ROOT, inputs, folder, environment, github, installed_by(installed))
 
     return run
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from emulator import ROOT
 
-from perfgate.workspace.ci_files import ci_file
+from perfgate.workspace.ci_files import TICKETS, ci_file
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
@@ -48,9 +48,14 @@ GENERATED = [
     ci_file("github", is_paired=True, command="python train.py {results}/r.json").text,
     ci_file("github", is_remembered=True).text,
     ci_file("github", is_paired=True, is_remembered=True).text,
+    TICKETS.text,
 ]
 EXAMPLES = [text for _, text in blocks(PAGE) if "\njobs:" in text]
-ALL = [*((path.name, path.read_text()) for path in WORKFLOWS), *((f"example {i}", t) for i, t in enumerate(EXAMPLES))]
+ALL = [
+    ("tickets", TICKETS.text),
+    *((path.name, path.read_text()) for path in WORKFLOWS),
+    *((f"example {i}", t) for i, t in enumerate(EXAMPLES)),
+]
 every_workflow = pytest.mark.parametrize("text", [text for _, text in ALL], ids=[name for name, _ in ALL])
 
 
@@ -99,9 +104,10 @@ def test_inputs_reach_scripts_as_variables(path: Path) -> None:
     action = load(path.read_text())
     environments = [value for step in action["runs"]["steps"] for value in step.get("env", {}).values()]
     handed = " ".join([*environments, *(step.get("working-directory", "") for step in action["runs"]["steps"])])
+    conditions = " ".join(step.get("if", "") for step in action["runs"]["steps"])
     for name in action["inputs"]:
-        assert f"${{{{ inputs.{name} }}}}" in handed
-    assert not any("${{" in step["run"] for step in action["runs"]["steps"])
+        assert f"${{{{ inputs.{name} }}}}" in handed or f"inputs.{name} == 'true'" in conditions
+    assert not any("${{" in step.get("run", "") for step in action["runs"]["steps"])
 
 
 def test_scripts_need_nothing_but_python() -> None:
@@ -126,6 +132,15 @@ def test_the_examples_are_what_this_repository_runs(name: str, text: str) -> Non
 
 def test_the_first_example_is_what_init_writes() -> None:
     assert load(EXAMPLES[0]) == load(ci_file("github").text)
+
+
+@pytest.mark.parametrize("text", [TICKETS.text, (ROOT / ".github/workflows/perf-history.yml").read_text()])
+def test_one_job_alone_may_write_issues_and_one_step_has_the_token(text: str) -> None:
+    jobs = load(text)["jobs"]
+    assert [name for name, job in jobs.items() if "issues" in job["permissions"]] == ["tickets"]
+    assert jobs["tickets"]["permissions"] == {"contents": "read", "issues": "write"}
+    [step] = [step for step in jobs["tickets"]["steps"] if "github.token" in str(step)]
+    assert step["run"] == "perfgate history watch"
 
 
 def test_the_gate_of_gpus_starts_by_hand_only_and_its_example_does_not() -> None:
@@ -178,6 +193,9 @@ def test_schemas_hold(tmp_path: Path) -> None:
     (tmp_path / "gitlab").write_text(gitlab)
     lint(program, "--builtin-schema", "vendor.github-workflows", *WORKFLOWS, *tmp_path.glob("*.yml"))
     lint(program, "--builtin-schema", "vendor.github-actions", *ACTIONS)
+    forms = ROOT / ".github" / "ISSUE_TEMPLATE"
+    lint(program, "--builtin-schema", "vendor.github-issue-config", forms / "config.yml")
+    lint(program, "--builtin-schema", "vendor.github-issue-forms", *set(forms.glob("*.yml")) - {forms / "config.yml"})
     lint(program, "--builtin-schema", "vendor.gitlab-ci", "--default-filetype", "yaml", tmp_path / "gitlab")
 
 
@@ -218,7 +236,9 @@ def test_the_hook_checks_rule_files(tmp_path: Path) -> None:
     assert not re.search(hook["files"], "my-rules/a.yaml")
     assert not re.search(hook["files"], "rules.yaml")
     (tmp_path / "bad.yaml").write_text("version: 1\nrules: [forward undr 1 s]\n")
-    words = [sys.executable, "-m", *hook["entry"].split(), str(tmp_path / "bad.yaml")]
+    python, *words = hook["entry"].split()
+    assert python == "python", "another program may have the name perfgate"
+    words = [sys.executable, *words, str(tmp_path / "bad.yaml")]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "bad.yaml:2" in done.stdout + done.stderr

@@ -30,7 +30,7 @@ def test_a_given_fact_that_hides_another_machine_is_said(
 
 @pytest.mark.parametrize(
     "words",
-    [("baseline", "add"), ("baseline", "approve", "--reason", "x"), ("selftest",), ("check", "--propose", "proposal")],
+    [("baseline", "add"), ("baseline", "approve", "--reason", "x"), ("rules",), ("check", "--propose", "proposal")],
     ids=" ".join,
 )
 def test_whoever_decides_sees_the_contradiction(
@@ -45,7 +45,7 @@ def test_init_and_calibrate_say_it_too(perfgate: Command, folder: Path) -> None:
     runs = [write_run(folder / f"run{seed}.json", gpu="B200", seed=seed) for seed in range(5)]
     done = perfgate("init", *runs, "--env", "gpu=H200")
     assert (done.code, done.out.count("gpu is H200 and B200")) == (0, 1), done.said
-    done = perfgate("calibrate", *runs, "--env", "gpu=H200")
+    done = perfgate("rules", "--calibrate", *runs, "--env", "gpu=H200")
     assert (done.code, done.out.count("gpu is H200 and B200")) == (0, 1), done.said
 
 

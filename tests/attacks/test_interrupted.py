@@ -34,7 +34,7 @@ WRITERS: dict[str, tuple[list[str], int]] = {
         2,
     ),
     "prune": (["baseline", "prune"], 0),
-    "calibrate": (["calibrate", *(f"noise{i}.json" for i in range(5))], 0),
+    "calibrate": (["rules", "--calibrate", *(f"noise{i}.json" for i in range(5))], 0),
     "propose": (["check", "same.json", "--propose", "proposal", "--quiet"], 2),
     "reports": (
         ["check", "same.json", "--quiet", "--json", "r.json", "--junit", "j.xml", "--sarif", "s", "--markdown", "m.md"],

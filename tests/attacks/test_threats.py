@@ -96,7 +96,7 @@ def test_noise_that_a_pull_request_brings_along_hides_nothing(
     slow = write_run(folder / "slow.json", 110, seed=9)
     wild = [write_run(folder / f"wild{i}.json", 100 * 1.5**i, seed=30 + i) for i in range(5)]
     assert perfgate("check", slow).code == 1
-    assert perfgate("calibrate", *wild).code == 0
+    assert perfgate("rules", "--calibrate", *wild).code == 0
     assert perfgate("check", slow).code != 1
     done = perfgate("check", slow, "--policy-ref", "main")
     assert (done.code, "alters baselines/default/" in done.out, "not used" in done.out) == (1, True, True)

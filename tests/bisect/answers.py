@@ -33,8 +33,11 @@ class Versions:
         skipped = why if position in self.broken else None
         value = None if skipped else math.exp(log_value)
         self.folder.stored.append(
-            StoredMeasurement(number, position, name, 0, 60.0 * number, self.paired, "", value, log_value, 0.0, skipped)
-        )
+            StoredMeasurement(
+                number, position, name, 0, 60.0 * number, self.paired, "", value, log_value, 0.0, skipped,
+                started=0 if skipped else 1 + self.paired,
+            )
+        )  # fmt: skip
         if skipped:
             raise NotMeasurable(skipped)
         return self.folder.measurement(self.folder.stored[-1])

@@ -58,6 +58,9 @@ def test_the_json_is_what_its_schema_says(made: tuple[str, BisectReport]) -> Non
         "shared-blame": "found",
         "broken-end": "undecided",
     }.get(name, name)
+    if document["commits"]:
+        total = sum(one["probability"] for one in document["commits"]) + document["others"] + document["no_change"]
+        assert total == pytest.approx(1)
     changed = {**document, "outcome": "maybe", "runs": -1}
     assert len(list(Draft7Validator(schema("bisect")).iter_errors(changed))) == 2
 

@@ -81,6 +81,24 @@ def test_commits_that_do_not_build_share_the_blame(perfgate: Command, folder: Pa
     assert "was skipped: does not build: the command ended with exit code 1" in said(done)
 
 
+def test_runs_are_counted_as_the_command_counts_them(perfgate: Command, folder: Path) -> None:
+    """The trial by turns starts this program twice; one commit fails, and its neighbour shares the blame."""
+    repository, commits = history(folder, [0.1] * 3)
+    (folder / "bench.py").write_text("raise SystemExit(1)")
+    repository.git("commit", "-q", "-am", "Broken")
+    after = commit(repository, 0.2, "Change 4")
+    commit(repository, 0.2, "Change 5")
+    counted = f"open({str(folder.parent / 'started')!r}, 'a').write('x'); exec(open('bench.py').read())"
+    words = ("--json", "o.json", *RUN[: RUN.index("--")], "--", sys.executable, "-c", counted)
+    done = perfgate("bisect", "--good", commits[0], *(word for word in words if word != "--whole-runs"))
+    assert done.code == 0, done.said
+    found = json.loads((folder / "o.json").read_text())
+    assert found["runs"] == len((folder.parent / "started").read_text())
+    blamed = [one for one in found["commits"] if one["blamed"]]
+    assert [one["subject"] for one in sorted(blamed, key=lambda one: one["position"])] == ["Broken", "Change 4"]
+    assert f"or {after[:12]} changed step_time" in said(done)
+
+
 def test_a_change_that_is_not_there_is_not_reproduced(perfgate: Command, folder: Path) -> None:
     _, commits = history(folder, [0.1] * 3)
     done = perfgate("bisect", "--good", commits[0], "--tolerance", "5%", *RUN)

@@ -7,6 +7,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 
 from perfgate.bisect import measurements
@@ -121,6 +123,21 @@ def test_the_larger_of_two_changes_is_named_not_the_more_usual_one(first: float,
     cells = [int(edge) for edge in found.edges[1:]]
     assert found.cells[cells.index(3 if abs(first) > abs(second) else 6)] > 0.99
     assert min(found.changed[cells.index(3)], found.changed[cells.index(6)]) > 0.99
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.floats(-0.2, 0.2)), max_size=12), st.booleans(), st.floats(0.001, 0.1))
+@settings(max_examples=60, deadline=None)
+def test_the_probabilities_of_all_places_and_of_no_change_add_up_to_one(
+    measured: list[tuple[int, float]], paired: bool, tolerance: float
+) -> None:
+    values = [Measurement(p, v, 0.1 * i) for i, (p, v) in enumerate([(0, 0.0), (12, 0.05), *measured])]
+    found = posterior(Model(13, tolerance, paired=paired), [one for one in values if one.position or not paired])
+    for cell in (None, *range(len(found.cells))):
+        gaps = found.gap_probabilities(cell)
+        assert gaps.sum() + found.nothing == pytest.approx(1)
+        assert (gaps >= -1e-12).all()
+        if cell is not None:
+            assert gaps[found.edges[cell] : found.edges[cell + 1]].sum() == pytest.approx(found.changed[cell])
 
 
 def test_drift_is_told_from_a_change() -> None:

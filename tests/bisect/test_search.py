@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perfgate.bisect.choose import candidates, entropy, information, nearest_to_middle
 from perfgate.bisect.measurements import STORED, Measurement, Model
@@ -77,6 +79,35 @@ def test_positions_that_cannot_be_measured_share_the_blame() -> None:
     assert (found.outcome, found.blamed) == ("found", (8, 9, 10))
     assert [round(one.probability, 1) for one in found.suspects[:3]] == [0.3, 0.3, 0.3]
     assert fake.asked.count(8) <= 1
+
+
+@given(st.integers(1, 15), st.sets(st.integers(1, 14), max_size=6), st.sampled_from([0.85, 1.2]))
+@settings(max_examples=25, deadline=None)
+def test_a_position_that_cannot_be_measured_shares_the_blame_with_the_next(
+    gap: int, broken: set[int], factor: float
+) -> None:
+    found = run(Fake(16, {gap: factor}, noise=0.002, broken=tuple(broken)))
+    first, last = gap - 1, gap
+    while first in broken:
+        first -= 1
+    while last in broken:
+        last += 1
+    assert (found.outcome, found.blamed) == ("found", tuple(range(first + 1, last + 1)))
+    shares = {round(one.probability, 6) for one in found.suspects if one.position in found.blamed}
+    assert len(shares) == 1
+
+
+def test_the_probabilities_of_the_suspects_and_of_no_change_add_up_to_one() -> None:
+    for changes in ({40: 1.06}, {11: 1.06, 40: 1.06}, {}):
+        found = run(Fake(64, changes, noise=0.02))
+        assert found.posterior is not None
+        total = sum(one.probability for one in found.suspects) + found.posterior.nothing
+        assert 1 - 63 * 0.001 < total <= 1 + 1e-9  # positions below .1 % are left out
+
+
+def test_nothing_is_measured_inside_before_the_ends_differ() -> None:
+    fake = Fake(64, {20: 1.1, 40: 1 / 1.1}, noise=0.01)  # the changes cancel: the ends do not differ
+    assert (run(fake).outcome, set(fake.asked)) == ("not-reproduced", {0, 63})
 
 
 def test_a_broken_end_is_said() -> None:

@@ -271,6 +271,14 @@ def test_pre_commit_runs_the_hook_for_rules_at_any_depth(client: Client, tmp_pat
     assert (done.returncode, "Passed" in done.stdout) == (0, True), done.stdout
 
 
+def test_a_job_of_kubernetes_follows_the_schema(client: Client, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "kubernetes.md").read_text(encoding="utf-8")
+    [job] = re.findall(r"<!-- perf-gate\.yaml -->\n```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "job.yaml").write_text(job)
+    done = client("kubernetes-validate", "--strict", "-k", "1.32", "job.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_linters_of_workflows_run(client: Client) -> None:
     """Tests of the usual stage skip a linter that is absent; here all of them run."""
     done = client(

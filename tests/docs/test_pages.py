@@ -167,6 +167,8 @@ def options_of(words: list[str]) -> set[str]:
     command: click.Command = main
     context = click.Context(main)
     while isinstance(command, click.Group) and words:
+        if command.name == "rules" and words[0] not in command.list_commands(context):
+            words.insert(0, "show")
         found = command.get_command(context, words.pop(0))
         assert found is not None
         command = found

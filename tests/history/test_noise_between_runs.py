@@ -205,7 +205,7 @@ def test_a_history_confirms_a_change_that_one_run_shows(gate: Command, folder: P
 
 def test_the_plan_uses_it_too(gate: Command, folder: Path) -> None:
     remember(folder)
-    assert LINE in gate("plan").out
+    assert LINE in gate("rules").out
 
 
 def test_under_a_policy_the_history_of_its_commit_counts(gate: Command, folder: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_run_that_is_judged_does_not_say_how_noisy_it_is(
 def test_a_calibration_comes_before_the_history(gate: Command, folder: Path) -> None:
     remember(folder)
     runs = [results(folder, f"same{i}.json", level, i) for i, level in enumerate((97, 103, 99, 98, 102.5))]
-    assert gate("calibrate", *runs).code == 0
+    assert gate("rules", "--calibrate", *runs).code == 0
     noise = verdict(gate, "new.json")["noise"]
     assert isinstance(noise, dict)
     assert (noise["source"], noise["runs"]) == ("calibration", 5)

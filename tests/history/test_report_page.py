@@ -16,7 +16,7 @@ def test_the_page_is_written_and_its_conclusion_is_said(perfgate: Command, folde
     done = perfgate("history", "report")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("wrote history.html (")
-    assert done.out.endswith("KiB): 1 metric became worse, and nobody approved it\n")
+    assert done.out.endswith("KiB): 1 change (1 metric) for the worse, and nobody approved it\n")
     assert (folder / "history.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert perfgate("history", "report", "--html", "-", "--metric", "for*").out.startswith("<!doctype html>")
 

@@ -71,8 +71,8 @@ def test_the_interval_of_a_failure_is_not_wider_than_its_bound(new: float, name:
     runs = ComparedRuns(asked.base.measures, asked.new.measures)
     found = judge_runs(asked.base.measures, asked.new.measures, asked.terms)
     bounds = bounds_of(runs, (asked.terms.tolerated(1.0), asked.terms.doubted(1.0)), asked.terms)
-    reach = bounds.interval if name == "interval" else min(bounds.interval, bounds.red)
-    assert bounds.red != bounds.interval
+    reach = min([bounds.interval.distance, *([] if name == "interval" else [bounds.red.distance])])
+    assert bounds.red.distance != bounds.interval.distance
     assert found.high == pytest.approx(math.expm1(bounds.change.log_change + reach), rel=1e-6)
 
 

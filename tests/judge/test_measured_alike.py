@@ -28,6 +28,11 @@ def exactly(value: float, unit: str) -> Run:
     return run_of(series("x", unit, [value] * 9))
 
 
+def traced(n: int) -> Run:
+    """A trace, whose steps are as many as its schedule says."""
+    return replace(x(n), format="torch-trace")
+
+
 def printed(**aggregate: float) -> Run:
     return run_of(Series(Key("x"), "s", "aggregate", read_only(np.empty(0)), aggregate={"mean": 1.0, **aggregate}))
 
@@ -69,6 +74,7 @@ ALIKE: list[tuple[str, list[Run], list[Run], str, str]] = [
     (CHANGE, [x(90)], FIVE, PASS, "fewer values than in the baseline: 90 instead"),
     (CHANGE, [x(51)], FIVE, PASS, "fewer values than in the baseline: 51 instead"),
     (CHANGE, [x(50)], FIVE, LESS, "fewer values than in the baseline: 50 instead"),
+    (CHANGE, [traced(50)], [traced(100)] * 5, PASS, "fewer values than in the baseline: 50 instead"),
     (CHANGE, [x(100), x(30)], FIVE, LESS, "fewer values than in the baseline: 30 instead"),
     (CHANGE, [x(300)], FIVE, PASS, "more values than in the baseline: 300 instead"),
     (CHANGE, [x(50, value=2.0)], FIVE, LESS, "fewer values than in the baseline: 50 instead"),

@@ -82,7 +82,7 @@ def test_plan() -> None:
     calibrated = replace(calibrated, baseline=replace(calibrated.baseline, priors=CALIBRATED[1:]))
     for name, asked in {"plan": calibrated, "plan-one": case(SHORT, runs=1)}.items():
         shown = [as_dict(plan) for plan in plans(asked)]
-        few = [{**plan, "advice": "", "points": plan["points"][:3] + plan["points"][-2:]} for plan in shown]
+        few = [{**plan, "advice": ""} for plan in shown]
         check_golden(name, *few)
 
 
@@ -123,7 +123,6 @@ X = run_of(series("x", "s", [1.0] * 20))
 HALVES = run_of(series("a", "s", [0.5] * 20), series("b", "s", [0.5] * 20))
 SMALL = run_of(series("a", "s", [0.001] * 20), series("b", "s", [1.0] * 20))
 PRINTED = run_of(Series(Key("x"), "s", "aggregate", read_only(np.array([])), aggregate={"mean": 1.0, "count": 40.0}))
-UNSURE = "changes between {} and {} need more runs than these to fail: see `perfgate plan`"
 
 QUIET, LOUD, WILD = ((CalibratedPrior(Key("x"), "median", "worst", s0, 20.0, 9),) for s0 in (0.003, 0.031, 4.0))
 EXACTLY: list[tuple[str, dict[str, Any], str, float | None, str]] = [
@@ -152,13 +151,7 @@ EXACTLY: list[tuple[str, dict[str, Any], str, float | None, str]] = [
         "",
     ),
     # The stored runs drift along: without them, the last five would not have gone so far.
-    (
-        "a + b within 20% of anchor",
-        {"new": [SMALL] * 4, "base": [SMALL], "anchor": (SMALL,) * 20},
-        "proven",
-        0.998,
-        UNSURE.format("20%", "+99.8%"),
-    ),
+    ("a + b within 20% of anchor", {"new": [SMALL] * 4, "base": [SMALL], "anchor": (SMALL,) * 20}, "proven", 0.998, ""),
     (
         "{assert: x within 5% of baseline, at_worst: 400000%}",
         {"new": [X], "base": [X] * 5, "priors": WILD},

@@ -16,7 +16,7 @@ from sample_verdicts import (
 )
 
 from perfgate.core import Estimate, RelativeChange
-from perfgate.reporters.terminal_parts import BAR_WIDTH, bar
+from perfgate.reporters.terminal_page import BAR_WIDTH, bar
 
 BARS = [
     # beyond the tolerance, within it, around it

@@ -11,7 +11,7 @@ from sample_verdicts import FAILED_CHANGE
 from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY
 
 from perfgate.core import RunEstimate
-from perfgate.reporters import markdown, mermaid, untrusted_comment
+from perfgate.reporters import github, markdown, untrusted_comment
 from perfgate.reporters.markdown import COMMENT_LIMIT, marker
 from perfgate.reporters.markdown import render_comment as render
 
@@ -64,12 +64,12 @@ xychart-beta
 @briefly
 @given(reports)
 def test_a_chart_holds_nothing_that_is_not_its_own(report):
-    lines = mermaid.chart(report)
+    lines = github.chart(report)
     assert not lines or CHART.fullmatch("\n".join(lines))
 
 
 def test_a_chart_shows_every_run_and_the_tolerance():
-    lines = mermaid.chart(EVERY_OUTCOME)
+    lines = github.chart(EVERY_OUTCOME)
     assert CHART.fullmatch("\n".join(lines))
     assert '  x-axis ["base 1", "base 2", "base 3", "new 1", "new 2"]' in lines
     assert "  line [360, 361, 362, 397.1, 395.7]" in lines
@@ -83,5 +83,5 @@ HUGE = tuple(RunEstimate("new", "x", 1e300, 1, 0) for _ in range(3))
 @pytest.mark.parametrize("runs", [(), FEW, HUGE])
 def test_no_chart_where_it_would_say_nothing_or_could_not_be_drawn(runs):
     report = replace(EVERY_OUTCOME, verdicts=(replace(FAILED_CHANGE, runs=runs),))
-    assert mermaid.chart(report) == []
-    assert mermaid.chart(ALL_PASS) == []
+    assert github.chart(report) == []
+    assert github.chart(ALL_PASS) == []

@@ -71,4 +71,4 @@ def test_what_init_prints(name: str) -> None:
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_commands_stay_on_one_line_whatever_the_width_is(width: int) -> None:
-    assert "    perfgate selftest main-1.json 'a b.json'\n" in render(GATE, width=width)
+    assert "    perfgate check RUN\n" in render(GATE, width=width)

@@ -13,7 +13,7 @@ from sample_verdicts import FAILED_LIMIT, change
 from samples import EVERY_OUTCOME, WITH_MANY
 
 from perfgate.core import OUTCOMES
-from perfgate.reporters import mermaid, untrusted_comment
+from perfgate.reporters import github, untrusted_comment
 from perfgate.reporters.markdown import code, prose, render
 from perfgate.words import answer, cause_words
 
@@ -69,7 +69,7 @@ def test_no_text_adds_a_row_a_link_or_html(report):
     assert found.count("tr_open") == len(report.verdicts) - skipped + tables
     assert found.count("td_open") == 4 * (len(report.verdicts) - skipped)
     folded = (news > 0) + (explained > 0) + (skipped > 0) + (passed > 0) + bool(report.environment)
-    assert found.count("html_block") == 2 * (folded + bool(mermaid.chart(report)))
+    assert found.count("html_block") == 2 * (folded + bool(github.chart(report)))
 
 
 @given(text)
@@ -126,7 +126,7 @@ def test_few_findings_are_unfolded(count, opened):
 
 
 def test_no_bar_begins_anywhere_but_at_0():
-    chart = mermaid.chart(EVERY_OUTCOME)
+    chart = github.chart(EVERY_OUTCOME)
     assert [line.split()[0] for line in chart[5:-1]] == ["line", "line"]
 
 

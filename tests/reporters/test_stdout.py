@@ -9,7 +9,8 @@ from samples import EVERY_OUTCOME
 from perfgate.core import Key
 from perfgate.core.summaries import RunSummary, SeriesSummary
 from perfgate.reporters import RENDERERS
-from perfgate.reporters.inspection import render_json, render_text
+from perfgate.reporters.inspection import render_text
+from perfgate.reporters.inspection_json import render_json
 
 
 @briefly

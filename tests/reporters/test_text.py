@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.core.wording import clip, one_line, plural, shell_lines, without_commands
+from perfgate.core.wording import clip, one_line, plural, shell_lines, short_call, without_commands
 
 VISIBLE = [
     # text                what is shown          in ASCII
@@ -56,6 +56,22 @@ def test_commands_of_github_are_broken_without_a_change_in_width(text, harmless)
 def test_clip_says_how_much_is_missing():
     assert clip("abc", 3) == "abc"
     assert clip("abcdef", 3) == "abc… (3 more characters)"
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("kernel.void at::native::(anonymous namespace)::reduce<4, f<int>>(f<int>*)", "kernel.at::native::reduce"),
+        (
+            "kernel.ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>) median",
+            "kernel.ncclDevKernel_Generic_1 median",
+        ),
+        ("kernel.void f<(lambda()#1)", "kernel.f<"),
+        ("time (train)", "time (train)"),
+    ],
+)
+def test_the_short_name_of_a_kernel_has_no_arguments(name, short):
+    assert short_call(name) == short
 
 
 def test_plural():

@@ -26,11 +26,13 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.attribution import MIXED, Attribution, Changed, FactorEffect
+from perfgate.core.calculations import Calculation, Comparison
 from perfgate.core.causes import Cause, CauseKind, CauseReport
 from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.details import FactChange
 from perfgate.core.verdicts import UnruledChange
 from perfgate.words import answer, attribution_words, cause_words, coverage_words, in_short, notes, numbers
+from perfgate.words.calculation import calculation
 from perfgate.words.undo import undo
 
 CHANGE = Verdict(
@@ -86,6 +88,24 @@ FULL = replace(
         Share("all_reduce", {}, 0.06, 0.0991, 1.105, 1.01, 1.2, within="backward"),
     ),
 )
+
+
+def of_calculations() -> Iterator[Said]:
+    """Yield the words of words/calculation."""
+    compared = Comparison("excluded", 0.031, 0.004, 6.5, 0.05, 1.91, 0.0953, is_above=False, holds=True)
+    asked = ("within", "a-change", "beyond", "beyond-at-worst")
+    several = (compared, *(replace(compared, asks=one, is_above=one != "within") for one in asked))
+    cases = {
+        "change": replace(CHANGE, calculation=Calculation(several, CHANGE.outcome, CHANGE.reason)),
+        "a gain": replace(CHANGE, calculation=Calculation((replace(compared, estimate=-0.001),), "pass", "x")),
+        "open": replace(CHANGE, calculation=Calculation((compared,), "undecided", CHANGE.reason)),
+        "mean": replace(LIMIT, calculation=Calculation((replace(compared, asks="kept"),), LIMIT.outcome, LIMIT.reason)),
+        "percentile": replace(LIMIT, share=Estimate(0.02, 0.01, 0.04, 200, 150.0, 2), allowed_share=0.05),
+        "without noise": CHANGE,
+    }
+    for case, verdict in cases.items():
+        for line in calculation(verdict):
+            yield "calculation", "calculation", f"calculation/{case}: {line}"
 
 
 def of_numbers() -> Iterator[Said]:
@@ -304,6 +324,7 @@ def of_the_short_answer() -> Iterator[Said]:
     yield say(in_short.next_step, "", REPORT)
     yield say(in_short.unruled, "none", REPORT)
     yield say(in_short.unruled, "", replace(REPORT, unruled=(UNRULED, UNRULED, UNRULED), unruled_count=9))
+    yield say(in_short.largest_changes, "", (CHANGE, PASSED))
 
 
 def of_causes() -> Iterator[Said]:

@@ -13,9 +13,12 @@ from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 
-from report_words import of_attributions, of_causes, of_numbers, of_the_answer, of_the_short_answer
+from ledger_and_runner import of_runners, of_the_ledger
+from report_words import of_attributions, of_calculations, of_causes, of_numbers, of_the_answer, of_the_short_answer
 from said import Said, constant
+from told_events import of_events
 from told_history import of_the_history
+from told_ticket import of_tickets
 from verdict_words import of_changes, of_doubts, of_limits, of_notes, of_steps, of_work
 
 import perfgate.words
@@ -32,12 +35,17 @@ CALLS = (
     of_notes,
     of_steps,
     of_numbers,
+    of_calculations,
     of_the_answer,
     of_the_short_answer,
     of_causes,
     of_attributions,
     of_the_history,
+    of_events,
+    of_tickets,
     of_work,
+    of_the_ledger,
+    of_runners,
 )
 
 

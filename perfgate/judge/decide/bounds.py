@@ -8,6 +8,7 @@ bound that nearly believes the runs alone, for a share of the error rate: quiet 
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
-from perfgate.stats.moderated import CLIPPED_AT, LogChange, WorseSide, moderated_t
+from perfgate.stats.moderated import CLIPPED_AT, LogChange, moderated_t
 from perfgate.stats.paired_t import paired_t
 from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
@@ -64,6 +65,9 @@ _CLIPPED_AT = 8.0
 _LEAST_NOISE = 0.001
 
 
+_DISTANCE = attrgetter("distance")
+
+
 class ComparedRuns(Struct, frozen=True):
     """The measured runs of both sides; `ratios` are new / base of each pair, if they were made in pairs."""
 
@@ -97,35 +101,52 @@ class ComparedRuns(Struct, frozen=True):
         return moderated_t(self.base, self.new, prior, clipped_at)
 
 
-class Bounds(Struct, frozen=True):
-    """The distance of each bound from the estimate, in logarithms.
+class Reach(Struct, frozen=True):
+    """A one-sided bound of a change: its error rate, and its distance from the estimate, in logarithms."""
 
-    `change` has the noise that green assumes, `alarm` the noise that red assumes. `interval` is half of the shown
-    interval, from the runs alone. `sharp_red` is the bound of red that nearly believes the runs; None if they are too
-    few. It proves changes beyond the tolerance, or from one run only `gross` ones. `noise_known`: the prior is not a
-    guess.
+    change: LogChange
+    error_rate: float
+    distance: float
+
+    @classmethod
+    def of(cls, change: LogChange, error_rate: float) -> Reach:
+        """The bound of the t test: t(1 - error rate, degrees of freedom) standard errors."""
+        quantile = t_quantile(change.degrees_of_freedom or 1.0, 1 - error_rate)
+        return cls(change, error_rate, quantile * change.standard_error)
+
+
+class Bounds(Struct, frozen=True):
+    """The bounds of one look.
+
+    `change` has the noise that green assumes, and `red` that of red. `interval` is half of the shown interval, from the
+    runs alone. `no_change` is the bound with which red excludes "no change", once it does. `sharp` is the bound of red
+    that nearly believes the runs; None if they are too few. It proves changes beyond the tolerance, or from one run
+    only `gross` ones. `noise_known`: the prior is not a guess.
     """
 
     change: LogChange
-    alarm: LogChange
-    green: float
-    interval: float
-    red: float
+    green: Reach
+    interval: Reach
+    red: Reach
+    no_change: float
     excludes_no_change: bool
-    sharp: LogChange | None = None
-    sharp_red: float | None = None
+    sharp: Reach | None = None
     gross: float | None = None
     noise_known: bool = False
 
+    def sharp_edge(self, tolerated: Margin) -> Margin:
+        """Return the margin that the sharp bound has to exceed."""
+        if self.gross is None:
+            return tolerated
+        size = min(self.gross, _LARGEST_FALL) if tolerated.worse == "down" else self.gross
+        return Margin.of_ratio(size, tolerated.worse)
+
     def is_sharp(self, tolerated: Margin) -> bool:
         """Return whether the runs alone, nearly, exclude all that is tolerated."""
-        if self.sharp is None or self.sharp_red is None:
+        if self.sharp is None:
             return False
-        if self.gross is not None:
-            size = min(self.gross, _LARGEST_FALL) if tolerated.worse == "down" else self.gross
-            tolerated = Margin.of_ratio(size, tolerated.worse)
-        d = self.sharp.log_change
-        return tolerated.compare(d - self.sharp_red, d + self.sharp_red) == "fail"
+        d, reach = self.sharp.change.log_change, self.sharp.distance
+        return self.sharp_edge(tolerated).compare(d - reach, d + reach) == "fail"
 
     def not_excluded(self, doubted: Margin) -> tuple[float, float]:
         """The changes, in logarithms, that green does not exclude.
@@ -133,11 +154,12 @@ class Bounds(Struct, frozen=True):
         A lucky estimate must not make an answer green: if an estimate of no change would not be green, this one is not.
         A gain beyond the noise is enough by itself.
         """
-        least, most = self.change.log_change - self.green, self.change.log_change + self.green
+        green = self.green.distance
+        least, most = self.change.log_change - green, self.change.log_change + green
         gained = (doubted.worse == "up" and most < 0) or (doubted.worse == "down" and least > 0)
-        if gained or self.green < doubted.room:
+        if gained or green < doubted.room:
             return least, most
-        return min(least, -self.green), max(most, self.green)
+        return min(least, -green), max(most, green)
 
 
 class _Look(Struct, frozen=True):
@@ -156,10 +178,9 @@ class _Look(Struct, frozen=True):
         """The error rate of this look, of `total` over all looks."""
         return nominal_levels(self.information, total, power, self.number + 1)[-1]
 
-    def reach(self, change: LogChange, total: float, power: float) -> float:
-        """The distance of a one-sided bound from the estimate."""
-        level = self.level(total, power)
-        return t_quantile(change.degrees_of_freedom or 1.0, 1 - level) * change.standard_error
+    def reach(self, change: LogChange, total: float, power: float) -> Reach:
+        """The one-sided bound of a change at this look."""
+        return Reach.of(change, self.level(total, power))
 
 
 def bounds_of(runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeTerms) -> Bounds:
@@ -176,8 +197,8 @@ def bounds_of(runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeT
 def _of_one_comparison(runs: ComparedRuns, terms: ChangeTerms) -> Bounds:
     """Return the interval of the t test as each bound: a single comparison has one error rate."""
     change = moderated_t(runs.base, runs.new, terms.noise)
-    reach = t_quantile(change.degrees_of_freedom or 1.0, terms.confidence) * change.standard_error
-    return Bounds(change, change, reach, reach, reach, excludes_no_change=True, noise_known=True)
+    reach = Reach.of(change, 1 - terms.confidence)
+    return Bounds(change, reach, reach, reach, 1.0, excludes_no_change=True, noise_known=True)
 
 
 def _of_known_noise(
@@ -189,8 +210,8 @@ def _of_known_noise(
     if terms.wander:
         change = change.of_levels(terms.wander)
     green = look.reach(change, rate, design.green_spending)
-    excludes = _excludes_no_change(change, terms.worse, look, rate, noise[1] + runs.freedom_of(counts[-1]))
-    return Bounds(change, change, green, green, green, excludes, noise_known=True)
+    level = _level_of_no_change(look, rate, noise[1] + runs.freedom_of(counts[-1]))
+    return Bounds(change, green, green, green, level, change.p_no_change(terms.worse) <= level, noise_known=True)
 
 
 def _of_unknown_noise(
@@ -209,20 +230,20 @@ def _of_unknown_noise(
         # If base runs agree by luck, the noise within the new runs is left, whose many values do not show the rest.
         plain = replace(plain, degrees_of_freedom=runs.freedom)
         if plain.standard_error > 0:  # equal values do not show that there is no noise
-            green = min(green, look.reach(plain, _SHARP_GREEN * rate, early))
-            interval = min(green, look.reach(plain, rate, early))  # it never reaches beyond what green excludes
+            green = min(green, look.reach(plain, _SHARP_GREEN * rate, early), key=_DISTANCE)
+            # It never reaches beyond what green excludes.
+            interval = min(green, look.reach(plain, rate, early), key=_DISTANCE)
     alarm = _cautious(runs, prior_of(RED_PRIOR, tolerated))
-    excludes = _excludes_no_change(alarm, terms.worse, look, rate, runs.freedom_of(counts[-1]))
-    bounds = Bounds(change, alarm, green, interval, look.reach(alarm, rate, early), excludes)
+    level = _level_of_no_change(look, rate, runs.freedom_of(counts[-1]))
+    is_change = alarm.p_no_change(terms.worse) <= level
+    bounds = Bounds(change, green, interval, look.reach(alarm, rate, early), level, is_change)
     if runs.freedom < _SHARP_FREEDOM:
         return bounds
     sharp, rate = _cautious(runs, prior_of(SHARP_PRIOR, tolerated)), SHARP_RED * rate
     if not runs.may_fail(len(runs.new)):
-        reach = t_quantile(sharp.degrees_of_freedom or 1.0, 1 - _GROSS_SHARE * rate) * sharp.standard_error
-        return replace(bounds, sharp=sharp, sharp_red=reach, gross=max(_GROSS, tolerated.size))
+        return replace(bounds, sharp=Reach.of(sharp, _GROSS_SHARE * rate), gross=max(_GROSS, tolerated.size))
     counts = tuple(count for count in counts if runs.may_fail(count) and runs.freedom_of(count) >= _SHARP_FREEDOM)
-    reach = _Look.of(runs, counts).reach(sharp, rate, design.sharp_spending)
-    return replace(bounds, sharp=sharp, sharp_red=reach)
+    return replace(bounds, sharp=_Look.of(runs, counts).reach(sharp, rate, design.sharp_spending))
 
 
 def _cautious(runs: ComparedRuns, prior: tuple[float, float]) -> LogChange:
@@ -239,10 +260,9 @@ def prior_of(prior: tuple[float, float], margin: Margin) -> tuple[float, float]:
     return max(prior[0] * min(margin.room, 1.0), _LEAST_NOISE), prior[1]
 
 
-def _excludes_no_change(alarm: LogChange, worse: WorseSide, look: _Look, rate: float, df: float) -> bool:
-    """Return whether red excludes "no change" at this look; `df` are the degrees of freedom of the last look."""
-    total = rate * min(_MOST_RED, _RED_RATE / max(df - 1, 1))
-    return alarm.p_no_change(worse) <= look.level(total, _RED_SPENDING)
+def _level_of_no_change(look: _Look, rate: float, df: float) -> float:
+    """Return the p-value with which red excludes "no change"; `df` are the degrees of freedom of the last look."""
+    return look.level(rate * min(_MOST_RED, _RED_RATE / max(df - 1, 1)), _RED_SPENDING)
 
 
 def _plan(looks: tuple[int, ...], new_runs: int) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from perfgate.core import PooledRuns, RememberedRuns
 from perfgate.core.results import ChangeResult, Doubt
 from perfgate.judge.decide.bounds import Bounds, ComparedRuns, bounds_of
+from perfgate.judge.decide.comparisons import of_change
 from perfgate.judge.decide.without_noise import decided_without_noise
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.judge.terms import ChangeTerms
@@ -76,13 +77,14 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
     found = _outcome(runs, bounds, margins, terms)
     # A failure shows the bound that proved it, if that is narrower.
     is_red = found.outcome == "fail" and not found.suspect
-    reach = min(bounds.interval, bounds.red, bounds.sharp_red or math.inf) if is_red else bounds.interval
+    reds = (bounds.red, *([bounds.sharp] if bounds.sharp else []))
+    reach = min(bound.distance for bound in (bounds.interval, *(reds if is_red else ())))
     low, high = d - reach, d + reach
     promises = terms.looks is not None
     least, most = bounds.not_excluded(doubted)
     farthest = most if terms.worse == "up" or (terms.worse == "either" and most > -least) else least
     shows_noise = bounds.noise_known or runs.freedom > 0 or not promises
-    alarm = bounds.sharp if bounds.sharp and bounds.is_sharp(tolerated) else bounds.alarm
+    alarm = (bounds.sharp if bounds.sharp and bounds.is_sharp(tolerated) else bounds.red).change
     return replace(
         found,
         improved=tolerated.is_improved(low, high) and found.reason != "thin-tail" and shows_noise,
@@ -100,6 +102,7 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
         runs_needed=change.runs_needed((doubted if promises else tolerated).room, terms.confidence, terms.power),
         at_worst=finite(doubted.size) if promises else None,
         not_excluded=as_ratio(farthest) if promises else None,
+        comparisons=tuple(of_change(found, bounds, margins, promises=promises)),
     )
 
 
@@ -125,7 +128,7 @@ def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin],
         return replace(found, outcome="fail", excluded=excluded)
     if tolerated.exceeds(d) and (alarm or change.p_no_change(terms.worse) < SUSPICIOUS):
         return replace(found, outcome="fail" if terms.strict else "undecided", suspect=True)
-    is_within = tolerated.compare(d - bounds.interval, d + bounds.interval) == "pass"
+    is_within = tolerated.compare(d - bounds.interval.distance, d + bounds.interval.distance) == "pass"
     if is_within and (excluded or not promises):
         return replace(found, outcome="pass", excluded=excluded)
     if promises and not excluded:
@@ -150,7 +153,7 @@ def _is_alarm(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin]
     (tolerated, doubted), d = margins, bounds.change.log_change
     if bounds.is_sharp(tolerated):
         return True
-    clearly = tolerated.compare(d - bounds.red, d + bounds.red) == "fail"
+    clearly = tolerated.compare(d - bounds.red.distance, d + bounds.red.distance) == "fail"
     is_last = terms.looks is not None and len(runs.new) >= terms.looks[-1]
     return bounds.excludes_no_change and (clearly or (is_last and doubted.exceeds(d)))
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Outcome
 from perfgate.core.results import LimitResult
+from perfgate.judge.decide.comparisons import of_limit
 from perfgate.judge.decide.without_noise import missing_data
 from perfgate.judge.terms import LimitTerms
 from perfgate.stats.bounds import ValueLimit, mean_limit, numbers_limit, quantile_limit
@@ -47,8 +48,9 @@ def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
         return LimitResult(outcome="error", reason="not-a-number", runs=len(runs))
     limit = replace(limit, low=_not_below_values(limit.low, runs))
     samples = [len(run.values) for run in runs if not run.single]
+    outcome = _compare(limit.low, limit.high, terms)
     result = LimitResult(
-        outcome=_compare(limit.low, limit.high, terms),
+        outcome=outcome,
         reason="exact" if limit.exact else "interval",
         estimate=limit.estimate,
         low=finite(limit.low),
@@ -56,6 +58,7 @@ def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
         n=sum(samples) if samples else None,
         n_effective=limit.n_effective,
         runs=len(runs),
+        comparisons=of_limit(limit, terms, is_broken=outcome == "fail"),
     )
     return result if result.outcome != "undecided" and terms.at_worst is None else _settled(result, runs, terms)
 

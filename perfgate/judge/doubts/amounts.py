@@ -31,10 +31,11 @@ NOTED, LESS = 0.9, 0.5
 IMPLAUSIBLE = 10.0
 #: The formats of tools that print on rank 0 alone by default, with its number.
 _ONE_RANK_PRINTS = ("deepspeed",)
-#: The formats of tools that measure for a time, so that a slower program has fewer values.
-_TIMED = (
+#: The formats of tools that measure for a time, so that a slower program has fewer values, and of traces, whose steps
+#: the user's schedule counts and whose calls the program makes: `work.*` says exactly which.
+_NOT_A_LOSS = (
     *("pytest-benchmark", "google-benchmark", "hyperfine", "nvbench", "torch-benchmark", "tritonbench", "torchbench"),
-    *("benchmark-action", "asv", "pyperf"),
+    *("benchmark-action", "asv", "pyperf", "torch-trace"),
 )
 #: A series with fewer steps has too few gaps to tell a lost line from a rare one.
 _FEWEST_STEPS = 8
@@ -111,7 +112,7 @@ def _amounts(base: MeasuredSide, new: MeasuredSide, *, is_thinned: bool) -> Iter
     sizes = [size for series in new.series if (size := values_of(series)) is not None]
     if not usual or not sizes:
         return
-    decides = not all(view.run.format in _TIMED for view in (*base.views, *new.views))
+    decides = not all(view.run.format in _NOT_A_LOSS for view in (*base.views, *new.views))
     what: Literal["calls", "values"] = "calls" if new.series[0].kind == "aggregate" else "values"
     least, most = min(sizes), max(sizes)
     if min(least / usual, usual / max(most, 1)) > NOTED or is_thinned:

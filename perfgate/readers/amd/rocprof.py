@@ -36,19 +36,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.amd.calls import Calls
-from perfgate.readers.amd.rocpd import MAGIC, read_database
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import load
-from perfgate.readers.records import csv_rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, mapping, number, number_of
+from perfgate.readers.amd.rocpd import MAGIC, Calls, read_database
+from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, csv_rows, load
+from perfgate.readers.values import checked, items, mapping, number, number_of
 
 NAME = "rocprof"
-TITLE = "rocprofv3, rocpd, rocprof and rocprof-compute: statistics, traces and counters as CSV, JSON or SQLite"
 METRICS = (
     "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `range.NAME`: aggregates of statistics, one sample a call of traces; "
     "`kernel.NAME.COUNTER`"
@@ -74,7 +66,6 @@ FORMAT = Format(
 )
 #: What JSON says about the machine and the program.
 BESIDE = "agents|code_objects|kernel_symbols|host_functions|operation|correlation_id|strings|thread_id"
-
 _API = re.compile(r"(?:__)?hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
 _STATISTICS = (
     ("AverageNs", "mean"),
@@ -196,8 +187,7 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
 def _json(file: InputFile) -> Run:
     data, run = load(file, NAME)
     calls = Calls(run)
-    tools = data.get("rocprofiler-sdk-tool")
-    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+    for index, tool in enumerate(items(data.get("rocprofiler-sdk-tool"))):
         _tool(calls, mapping(tool), ("rocprofiler-sdk-tool", index))
     calls.finish()
     return run.run()
@@ -266,7 +256,7 @@ def _kernel_name(symbol: Mapping[str, Any]) -> str:
 
 
 def _objects(value: object) -> Sequence[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [one for one in items(value) if isinstance(one, dict)]
 
 
 def _operation(kinds: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> str | None:
@@ -274,5 +264,5 @@ def _operation(kinds: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) ->
     kind, operation = record.get("kind"), record.get("operation")
     if type(kind) is not int or type(operation) is not int or not 0 <= kind < len(kinds):
         return None
-    names = kinds[kind].get("operations")
-    return str(names[operation]) if isinstance(names, list) and 0 <= operation < len(names) else None
+    names = items(kinds[kind].get("operations"))
+    return str(names[operation]) if 0 <= operation < len(names) else None

@@ -10,18 +10,12 @@ labelled with its `shape`, one value in s (printed in ms). The solution is not a
 
 from __future__ import annotations
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import cells_of
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, cells_of
 
 NAME = "tunable-op"
-TITLE = "results of PyTorch's TunableOp (`tunableop_results*.csv`)"
 METRICS = "the operator, labelled with its `shape`"
 CHECKED = "PyTorch's documentation of 2.2 to 2.10: generated files; public files"
 FORMAT = Format(NAME, __name__, markers={"Validator,PT_VERSION,": r"^Validator,PT_VERSION,"})
-
 _FACTS = {"PT_VERSION": "torch", "ROCM_VERSION": "rocm", "HIP_VERSION": "hip", "GCN_ARCH_NAME": "gpu_arch"}
 
 

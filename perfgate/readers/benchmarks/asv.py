@@ -19,23 +19,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Fact, Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.builder import MAX_FAULTS, RunBuilder
-from perfgate.readers.formats import Format
+from perfgate.core import Fact
 from perfgate.readers.json_files import Target, commit_of, fact, keep_time_and_place, load
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, shown
+from perfgate.readers.kit import MAX_FAULTS, Format, InputFile, Key, Path, Run, RunBuilder, items, mapping, shown
 
 NAME = "asv"
-TITLE = "a results file of asv, version 1 or 2"
 METRICS = "the benchmark with its parameters: `bench.time_a(8, 'x')`"
 CHECKED = "asv's sources, versions 1 and 2 of its files; public files"
 #: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
 FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={"))
-#: Numbers that measure nothing, or that follow from others.
 BESIDE = "python|requirements|durations"
-
 #: The units of asv's kinds of benchmarks, which are in the name of a function or class.
 _UNITS = (
     ("s", re.compile(r"(?:time|timeraw)_|Time(?:raw)?[A-Z_]")),
@@ -52,9 +45,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
     names = {"machine": mapping(data.get("params")).get("machine"), "asv_environment": data.get("env_name")}
     place: dict[str, Fact] = {name: value for name, value in names.items() if isinstance(value, str) and value}
     keep_time_and_place(run, data, "date", place)
-    columns = data.get("result_columns")
+    columns = items(data.get("result_columns"))
     for name, row in mapping(data.get("results")).items():
-        _add(run, name, *_cells(row, columns if isinstance(columns, list) else [], ("results", name)))
+        _add(run, name, *_cells(row, columns, ("results", name)))
     return (run.run(),)
 
 
@@ -70,9 +63,7 @@ def _cells(row: object, columns: list[Any], path: Path) -> tuple[dict[str, Any],
 
 def _add(run: RunBuilder, name: str, cells: Mapping[str, Any], paths: Mapping[str, Path]) -> None:
     result, place = cells.get("result"), paths.get("result", ("results", name))
-    params = cells.get("params")
-    lists = [values for values in params if isinstance(values, list)] if isinstance(params, list) else []
-    keys = _keys(name, lists)
+    keys = _keys(name, [values for values in items(cells.get("params")) if isinstance(values, list)])
     if result is None:
         failed = [*itertools.islice(keys, MAX_FAULTS + 1)]
         for one in failed[:MAX_FAULTS]:

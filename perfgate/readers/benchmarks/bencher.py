@@ -11,17 +11,11 @@ of other measures are only on its server: they are 1, or what the end of the nam
 
 from __future__ import annotations
 
-from perfgate.core import Key, Run
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.json_files import Target, load
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import shown, unit_of_name
+from perfgate.readers.kit import Format, InputFile, JsonOutline, Key, Run, Target, load, shown, unit_of_name
 
 NAME = "bencher"
-TITLE = "Bencher Metric Format (BMF), the JSON of bencher.dev"
 METRICS = "`NAME.latency`, `NAME.throughput`, and every other `NAME.MEASURE`"
 CHECKED = "Bencher's sources of 2026-08: generated files; the example of its documentation"
-
 #: Measures that Bencher knows.
 _MEASURES = ("latency", "throughput", "build-time", "file-size", "instructions", "estimated-cycles", "allocated")
 _VALUES = ("value", "lower_value", "upper_value")
@@ -38,9 +32,7 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="|".join((*_MEASURES, "lower_value")), outline=_outline)
-#: Numbers that measure nothing, or that follow from others.
 BESIDE = "lower_value|upper_value"
-
 _UNITS = {
     "latency": ("s", 1e9),
     "throughput": ("1/s", 1.0),

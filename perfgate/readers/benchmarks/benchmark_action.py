@@ -9,14 +9,9 @@ and not in the file: it follows from the unit, or the rule says it. `range` and 
 
 from __future__ import annotations
 
-from perfgate.core import Key, Run
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, load_rows, name_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import number, unit_of_text
+from perfgate.readers.kit import Format, InputFile, Key, Run, Target, load_rows, name_of, number, unit_of_text
 
 NAME = "benchmark-action"
-TITLE = "the array of github-action-benchmark (customSmallerIsBetter, customBiggerIsBetter)"
 METRICS = "the benchmark's name"
 CHECKED = "github-action-benchmark's sources of 2026-03: generated files"
 #: `[{"name": ..., "unit": ..., "value": ...}]`.

@@ -22,20 +22,14 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import unit_of_name, unit_of_text
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, unit_of_name, unit_of_text
 
 NAME = "go-test"
-TITLE = "the output of `go test -bench`"
 METRICS = "`NAME`, `NAME.throughput`, `.allocated`, `.allocations` and own metrics, labelled with `procs`"
 CHECKED = "Go 1.25's `testing/benchmark.go`: generated output; public outputs"
 FORMAT = Format(
     NAME, __name__, markers={"Benchmark": r"^Benchmark\S{1,300}[ \t]+\d{1,18}[ \t]+[\d.e+-]{1,30} [^\s\"]{1,60}"}
 )
-
 _LINE = re.compile(r"Benchmark(\S{1,300}?)(?:-(\d{1,6}))?[ \t]+\d{1,18}((?:[ \t]+\S{1,40} \S{1,60})+)\s*")
 _VALUE = re.compile(r"[ \t]+(\S{1,40}) (\S{1,60})")
 _FACT = re.compile(r"(goos|goarch|pkg|cpu): (\S.{0,199}?)\s*")

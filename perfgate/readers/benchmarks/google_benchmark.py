@@ -18,16 +18,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, load, name_of, rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import shown
+from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, Target, load, name_of, rows, shown
 
 NAME = "google-benchmark"
-TITLE = "JSON of Google Benchmark (--benchmark_out_format=json)"
 METRICS = "the benchmark's full name, and `NAME.cpu_time`, `NAME.COUNTER`"
 CHECKED = "Google Benchmark 1.7.1: a file that it wrote; sources of 1.0 to 1.9"
 #: `{"context": {...}, "benchmarks": [{"real_time": ...}]}`; before 1.5 a row that failed has no time.
@@ -42,7 +35,6 @@ FORMAT = Format(
 )
 #: The complexity that was fitted to several sizes.
 BESIDE = "rms|(?:cpu|real)_coefficient"
-
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")
 _FITS = ("BigO", "RMS")
@@ -54,7 +46,6 @@ _OTHER = {
 }
 _UNITS = dict.fromkeys(("max_bytes_used", "total_allocated_bytes", "net_heap_growth"), "B")
 _UNITS |= {"bytes_per_second": "B/s", "items_per_second": "1/s"}
-
 Rows = list[tuple[Path, dict[str, Any]]]
 
 

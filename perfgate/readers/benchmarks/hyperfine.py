@@ -14,22 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, load, name_of, rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.kit import Format, InputFile, Key, Path, Run, Target, items, load, mapping, name_of, rows
 
 NAME = "hyperfine"
-TITLE = "JSON of hyperfine (--export-json)"
 METRICS = "the command, and `COMMAND.user`, `.system` and `.memory_usage`, labelled with its parameters"
 CHECKED = "hyperfine 1.15.0: a file that it wrote"
 #: `{"results": [{"command": ..., "mean": ...}]}`.
 FORMAT = Format(
     NAME, __name__, json=("with the 'command' of hyperfine", 'results.*.command="', "results.*.mean|results.*.times")
 )
-#: Numbers that measure nothing, or that follow from others.
 BESIDE = "mean|stddev|median|min|max"
 
 
@@ -44,7 +37,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
             labels = tuple(sorted((name, str(value)) for name, value in parameters.items()))
             to = Target(run, run.unique(Key(command, labels), path))
             _add(to, row, path)
-            _failures(to, row.get("exit_codes"), path)
+            _failures(to, items(row.get("exit_codes")), path)
     return (run.run(),)
 
 
@@ -63,9 +56,9 @@ def _add(to: Target, row: Mapping[str, Any], path: Path) -> None:
         to.part("memory_usage", "B").samples(memory, (*path, "memory_usage_byte"))
 
 
-def _failures(to: Target, codes: object, path: Path) -> None:
-    failed = [index for index, code in enumerate(codes) if code != 0] if isinstance(codes, list) else []
-    if isinstance(codes, list) and failed:
+def _failures(to: Target, codes: list[Any], path: Path) -> None:
+    failed = [index for index, code in enumerate(codes) if code != 0]
+    if failed:
         code = codes[failed[0]]
         how = "was ended by a signal" if code is None else f"exited with {code}"
         why = f"{len(failed)} of {len(codes)} runs of the command failed; the first {how}"

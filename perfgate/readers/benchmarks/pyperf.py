@@ -22,20 +22,13 @@ from typing import Any
 from msgspec import Struct
 
 from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, fact, load, name_of, rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, shown
+from perfgate.readers.kit import Format, InputFile, Path, RunBuilder, Target, fact, load, mapping, name_of, rows, shown
 
 NAME = "pyperf"
-TITLE = "JSON of pyperf: each process run is a run"
 METRICS = "the benchmark's name"
 CHECKED = "pyperf 2.10.0: a file that it wrote"
 #: `{"benchmarks": [{"runs": [...]}], "version": "1.0"}`.
 FORMAT = Format(NAME, __name__, json=("with the 'runs' of pyperf", "benchmarks.*.runs=["))
-
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
 
 

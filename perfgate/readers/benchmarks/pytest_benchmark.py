@@ -14,15 +14,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, commit_of, fact, keep_time_and_place, load, name_of, rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.kit import Format, InputFile, Key, Path, Run, mapping
 
 NAME = "pytest-benchmark"
-TITLE = "JSON of pytest-benchmark (pytest --benchmark-json)"
 METRICS = "the benchmark's full name"
 CHECKED = "pytest-benchmark 5.3.1: files that it wrote"
 #: `{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order.
@@ -31,9 +26,7 @@ FORMAT = Format(
     __name__,
     json=("with the 'stats' of pytest-benchmark", "machine_info|benchmarks.*.fullname", "benchmarks.*.stats={"),
 )
-#: Numbers that measure nothing, or that follow from others.
 BESIDE = r"min|max|mean|stddev|median|total|ops|iqr|q[13]|[lh]d15iqr|\w*outliers|rounds|iterations"
-
 #: SYSTEM-IMPLEMENTATION-VERSION-BITS, such as `Linux-CPython-3.12-64bit`.
 _MACHINE = re.compile(r"[^/\-]+-[^/\-]+-[\d.]+[^/\-]*-\d+bit")
 _STATISTICS = ("mean", "median", "min", "max", "stddev", "total")

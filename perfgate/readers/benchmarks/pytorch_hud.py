@@ -18,19 +18,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.builder import JsonSource
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.json_files import Target, documents
-from perfgate.readers.records import RecordRuns
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Path, RecordRuns, Target, documents, items
 from perfgate.readers.values import mapping, shown, unit_of_name, unit_of_text
 
 NAME = "pytorch-hud"
-TITLE = "records of PyTorch's benchmark database (HUD, schema v3)"
 METRICS = "the metric's name, labelled with `benchmark`, `model`, `backend`, `mode`, `dtype`, `device`, `arch`"
 CHECKED = "the writers of pytorch/ao (2026): generated files"
-
 #: The metrics of vLLM's serving benchmark.
 _VLLM_METRIC = re.compile(r"(?:mean|median|std|p[\d.]+)_(?:ttft|tpot|itl|e2el)_ms")
 
@@ -46,7 +39,6 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="benchmark_values", outline=_outline)
-
 _LONGEST_LABEL = 200
 
 
@@ -75,8 +67,7 @@ def _record(runs: RecordRuns, source: JsonSource, path: Path, record: Mapping[st
         return
     key = Key.of(name, **_labels(record))
     run = runs.run_of(key, source)
-    runners = record.get("runners")
-    for runner in runners if isinstance(runners, list) else ():
+    for runner in items(record.get("runners")):
         if isinstance(gpu := mapping(runner).get("gpu_name") or mapping(runner).get("gpu_info"), str):
             run.facts.setdefault("gpu", gpu[:_LONGEST_LABEL])
     unit, per = unit_of_text(str(metric.get("unit") or "")) or unit_of_name(name)

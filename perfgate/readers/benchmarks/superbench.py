@@ -28,17 +28,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.documents.json import Path, load_json
-from perfgate.readers.builder import JsonSource, RunBuilder
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Path, RunBuilder, load_json, mapping
 
 NAME = "superbench"
-TITLE = "SuperBench: `results-summary.jsonl`, or the `results.json` of a rank"
 METRICS = "the names as printed: `nccl-bw/allreduce_8589934592_busbw`, ..., with the labels `rank` and `node`"
 CHECKED = "SuperBench 0.12's sources: generated files; the files of its own tests"
-
 #: Names of SuperBench: a benchmark and a metric, with the rank.
 _RESULT = re.compile(r"[\w.-]{1,99}(?:/[^/\s]{1,200}){1,3}$")
 
@@ -56,9 +50,7 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="reduce_op|.*/return_code.*|node", outline=_outline)
-#: Numbers that measure nothing, or that follow from others.
 BESIDE = r".*return_code.*"
-
 _RANK = re.compile(r"(.{1,400}):(\d{1,6})")
 _CODE = re.compile(r"(.{1,400})/return_code")
 #: Which names have which unit, and how many printed units are one base unit; the first that matches counts.

@@ -20,16 +20,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from perfgate.core import Key, Run
-from perfgate.documents.json import Path, load_json
 from perfgate.documents.json_tokens import cut_back
-from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.embedded import BROKEN, Embedded, embedded
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Path, RunBuilder, load_json, mapping
 
 NAME = "timeit"
-TITLE = "timing results: lists of seconds under `times`, as JSON or as printed Python objects"
 METRICS = "the `computation`, labelled with its configuration's name"
 CHECKED = "files of one project; generated files"
 
@@ -41,7 +36,6 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, markers={'"times"': r'"times"\s*:\s*\[', "times=[": ""}, keys="times", outline=_outline)
-
 #: Between documents: the name of the next result, or times that belong to a document that was broken off.
 _BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')
 

@@ -18,16 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, commit_of, fact, load
-from perfgate.readers.records import csv_rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, number, unit_of_name
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, csv_rows, mapping, number, unit_of_name
 
 NAME = "torchbench"
-TITLE = "TorchBench: the CSV of `benchmarks/dynamo`, or the JSON of a userbenchmark"
 METRICS = "`MODEL.abs_latency`, `.speedup`, `.compilation_latency`, `.dynamo_peak_mem`, ...; names of a userbenchmark"
 CHECKED = "the sources of pytorch and TorchBench (2026-08): generated files; a line of a public log"
 #: `{"name": ..., "environ": {...}, "metrics": {...}}`.
@@ -37,7 +31,6 @@ FORMAT = Format(
     markers={"dev,name,batch_size,": r"^dev,name,batch_size,"},
     json=("with the 'metrics' of TorchBench", "environ.pytorch_git_version", "metrics={"),
 )
-
 _UNITS = {
     "abs_latency": ("s", 1e3),
     "compilation_latency": ("s", 1.0),

@@ -14,15 +14,9 @@ read. A cell that is a text is the error of a backend that failed.
 
 from __future__ import annotations
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.records import csv_rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import number, unit_of_name
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, csv_rows, number, unit_of_name
 
 NAME = "tritonbench"
-TITLE = "TritonBench: the CSV of an operator"
 METRICS = "`BACKEND.latency`, `.tflops`, `.speedup`, `.gbps`, ..., labelled with the input `x`"
 CHECKED = "TritonBench's sources of 2025-08: generated files"
 FORMAT = Format(
@@ -33,7 +27,6 @@ FORMAT = Format(
         for metric in ("latency", "tflops", "walltime", "gbps")
     },
 )
-
 _UNITS = {
     "latency": ("s", 1e3),
     "walltime": ("s", 1e3),

@@ -22,12 +22,9 @@ import re
 
 from msgspec import Struct, field
 
-from perfgate.core import Key
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.values import fault_of
+from perfgate.readers.kit import Key, RunBuilder, fault_of
 
 BENCH_WORDS = (" duration: ", "algo throughput: ", "busbw: ", " data size: ", ":")
-
 _BENCH_RANK = re.compile(r"\s*(\d{1,6}):\s*")
 _BENCH_SIZE = re.compile(r"\s*(\d{1,6}) data size: (\S{1,20} [KMGT]?B)\s*")
 _BENCH_FIELDS = (

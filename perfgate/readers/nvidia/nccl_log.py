@@ -7,16 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels
-from perfgate.readers.builder import MAX_FAULTS, RunBuilder
-from perfgate.readers.launchers import without_prefix, without_tags
-from perfgate.readers.nvidia import nccl_whole as whole
+from perfgate.readers.kit import MAX_FAULTS, InputFile, Key, Labels, RecordRuns, Run, RunBuilder, number
+from perfgate.readers.nvidia import nccl_rows as rows
 from perfgate.readers.nvidia.all_reduce_bench import BENCH_WORDS, AllReduceBench
-from perfgate.readers.nvidia.nccl_values import NcclValue, add_values, varying_details
-from perfgate.readers.records import RecordRuns
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import number
+from perfgate.readers.nvidia.nccl_rows import NcclValue, add_values, varying_details, without_prefix, without_tags
 
 NAME = "nccl-tests"
 _WORDS = (
@@ -40,7 +34,6 @@ _SETTINGS = {
     "graph": re.compile(r"\bgraph: *(\d+)"),
 }
 _VARIABLE = re.compile(r"\b(NCCL_[A-Z0-9_]{1,60})=(\S{1,60})")
-
 #: The number of printed units in one s, or in one B/s.
 _PER_SECOND = {"(ns)": 1e9, "(us)": 1e6, "(ms)": 1e3, "(s)": 1.0}
 _PER_BYTE = {"(GB/s)": 1e-9, "(MB/s)": 1e-6}
@@ -59,10 +52,10 @@ class _Section(Struct, eq=False):
     average: tuple[str, int] | None = None
     is_over: bool = False
     #: What was announced: the sizes, and the line of the test.
-    sizes: whole.Announced | None = None
+    sizes: rows.Announced | None = None
     rows: int = 0
     announced: int = 0
-    #: The beginning of a row that a message of NCCL whole.interrupted, and its line.
+    #: The beginning of a row that a message of NCCL interrupted, and its line.
     open_row: tuple[str, int] | None = None
     ranks: int = 0
     gpus: list[tuple[str, int]] = field(default_factory=list)
@@ -158,13 +151,13 @@ class NcclLog:
 
     def _row(self, section: _Section, number: int, text: str) -> bool:
         """Read a row, or a part of one; return whether the line is one."""
-        if section.open_row and whole.is_rest(text) and len(text.split()) < len(section.header):
+        if section.open_row and rows.is_rest(text) and len(text.split()) < len(section.header):
             begun, number = section.open_row
             section.open_row, text = None, f"{begun} {text}"
         if not _ROW.match(text):
             return False
         _end_row(section)
-        if (before := whole.interrupted(text)) is not None:
+        if (before := rows.interrupted(text)) is not None:
             section.open_row = (before, number)
             return True
         section.values += _row(section, number, text.split())
@@ -173,7 +166,7 @@ class NcclLog:
 
     def _fact(self, section: _Section, number: int, line: str) -> None:
         """Take what a line says about the program of a section, or of the next one."""
-        section.sizes = whole.announced(line, number, section.sizes) or section.sizes
+        section.sizes = rows.announced(line, number, section.sizes) or section.sizes
         if "Collective test starting" in line:
             section.announced = number
         if found := _UNITS.search(line):
@@ -237,7 +230,7 @@ def _note(section: _Section, message: str, line: int, detail: str) -> None:
 def _end_row(section: _Section) -> None:
     """Report a row whose end did not come."""
     if section.open_row:
-        _note(section, "a row is whole.interrupted by a message of NCCL", section.open_row[1], ": its end is missing")
+        _note(section, "a row is interrupted by a message of NCCL", section.open_row[1], ": its end is missing")
     section.open_row = None
 
 
@@ -277,8 +270,8 @@ def _finish(
 def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
     """Yield the numbers of one row. The header has the columns time, algbw, busbw and #wrong for each place."""
     header = section.header
-    blank = whole.blank_columns(header, cells)
-    if len(cells) + len(blank) < len(header) or (len(cells) > len(header) and not whole.has_numbers(header, cells)):
+    blank = rows.blank_columns(header, cells)
+    if len(cells) + len(blank) < len(header) or (len(cells) > len(header) and not rows.has_numbers(header, cells)):
         detail = f": {len(cells)} cells, but the header has {len(header)}"
         if len(cells) + len(blank) >= len(header):
             detail = ": words are where the header has numbers"
@@ -287,12 +280,12 @@ def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
         return
     for name in blank:
         cells.insert(header.index(name), "")
-    first = next((at for at, name in enumerate(header) if name in whole.METRIC_OF_COLUMN), len(cells))
+    first = next((at for at, name in enumerate(header) if name in rows.METRIC_OF_COLUMN), len(cells))
     row = {name: cell for name, cell in zip(header[:first], cells, strict=False) if cell}
     starts = [at for at, name in enumerate(header) if name in ("time", "cputime")]
     for start, end, place in zip(starts, [*starts[1:], len(header)], ("out", "in"), strict=False):
         columns = {header[at]: cells[at] for at in range(start, end)}
         wrong = (number(columns.get("#wrong", "")) or 0) > 0
-        for name, metric in whole.METRIC_OF_COLUMN.items():
+        for name, metric in rows.METRIC_OF_COLUMN.items():
             if name in columns:
                 yield NcclValue(cells[0], row, place, metric, columns[name], section.per(metric), line, wrong)

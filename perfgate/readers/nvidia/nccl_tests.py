@@ -1,4 +1,4 @@
-"""nccl-tests and rccl-tests: the tables that `all_reduce_perf` and similar programs print, or the document of `-J`.
+"""nccl-tests and rccl-tests: the printed tables, or the document of `-J`; and the printed benchmark of bigscience.
 
     # Collective test starting: all_reduce_perf
     # nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 graph: 0
@@ -33,16 +33,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import load_json
-from perfgate.readers.builder import JsonSource, RunBuilder
-from perfgate.readers.formats import Format
+from perfgate.readers.kit import Format, InputFile, JsonSource, Key, Run, RunBuilder, checked, items, load_json, mapping
 from perfgate.readers.nvidia.nccl_log import NAME, PROGRAM, NcclLog
-from perfgate.readers.nvidia.nccl_values import DETAILS, NcclValue, add_values, varying_details
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, mapping
+from perfgate.readers.nvidia.nccl_rows import DETAILS, NcclValue, add_values, varying_details
 
-TITLE = "nccl-tests: the printed table, or the JSON document of -J; bigscience's all_reduce benchmark"
 METRICS = "`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `size` and `place`"
 CHECKED = "nccl-tests' sources to 2.17; generated tables and files"
 #: `results` of nccl-tests: sizes, measured out of place and in place.
@@ -55,7 +49,6 @@ FORMAT = Format(
     },
     json=("of nccl-tests results", "results.*.size", "results.*.out_of_place|results.*.in_place"),
 )
-
 _IN_JSON = {"time": "time", "cpu_time": "cpu_time", "alg_bw": "algbw", "bus_bw": "busbw"}
 
 
@@ -72,8 +65,8 @@ def _of_json(document: InputFile) -> Run:
     loaded = load_json(document.whole() or "{}", document.name, document.limits)
     run = RunBuilder(document, NAME, JsonSource(loaded))
     data = mapping(loaded.data)
-    args, config = data.get("args"), mapping(data.get("config"))
-    program = str(args[0]) if isinstance(args, list) and args else ""
+    config = mapping(data.get("config"))
+    program = str(next(iter(items(data.get("args"))), ""))
     found = PROGRAM.search(program.rpartition("/")[2])
     collective = found[1] if found else "collective"
     values = [*_json_values(data.get("results"))]
@@ -85,8 +78,7 @@ def _of_json(document: InputFile) -> Run:
     if checked(bounds.get("count"), "1")[0]:
         run.say("error", f"{bounds['count']} values are out of bounds", ("out_of_bounds",))
     # `devices` has one entry for each process, and each process has `nthreads` times `ngpus` GPUs.
-    devices = config.get("devices")
-    named = [mapping(device).get("device_info") for device in devices] if isinstance(devices, list) else []
+    named = [mapping(device).get("device_info") for device in items(config.get("devices"))]
     threads, gpus = checked(config.get("nthreads"), "s")[0], checked(config.get("ngpus"), "s")[0]
     if named and isinstance(named[0], str):
         run.facts["gpu"] = named[0]
@@ -97,7 +89,7 @@ def _of_json(document: InputFile) -> Run:
 
 
 def _json_values(results: object) -> Iterator[NcclValue]:
-    for index, row in enumerate(map(mapping, results if isinstance(results, list) else ())):
+    for index, row in enumerate(map(mapping, items(results))):
         details = {name: str(row[name]).strip() for name in DETAILS if name in row}
         for side in ("out_of_place", "in_place"):
             cells, path = mapping(row.get(side)), ("results", index, side)

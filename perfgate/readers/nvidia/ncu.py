@@ -21,17 +21,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from perfgate.core import Key, Run, Severity
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
+from perfgate.core import Severity
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, cells_of, fault_of
 from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
 from perfgate.readers.nvidia.nsys_tables import cells_before_cut
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile, clean
-from perfgate.readers.values import cells_of, fault_of
+from perfgate.readers.text import clean
 
 NAME = "ncu"
-TITLE = "Nsight Compute CSV (`ncu --csv`), details or raw page"
 METRICS = "`kernel.NAME.METRIC`, one value a launch"
 CHECKED = "Nsight Compute: its documentation and public files; generated files"
 FORMAT = Format(
@@ -39,11 +35,9 @@ FORMAT = Format(
     __name__,
     markers={"Kernel Name": r"\"ID\",(?:\"[^\"\n]{0,99}\",){0,9}\"Kernel Name\"|^ID,(?:[\w ]{0,99},){0,9}Kernel Name,"},
 )
-
 _NUMBER = re.compile(r"[-+.,]*\d|[-+]?(?:nan|inf(?:inity)?)\Z", re.ASCII | re.IGNORECASE)
 #: The size of the part of the file that is searched for a number with a decimal mark, in bytes.
 _HEAD = 8 << 20
-
 #: Columns of the raw page that describe the launch. All others are metrics, except NVTX states, which contain `:`.
 _LAUNCH = {
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream"),
@@ -53,7 +47,6 @@ _DETAILS = ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value")
 #: Metadata of the device, not measurements. Only its name is used, as a fact.
 _DEVICE = "device__attribute_"
 _GPU = f"{_DEVICE}display_name"
-
 #: Reports a problem: a severity, a message and a line.
 Say = Callable[[Severity, str, int], None]
 #: A line number from 1, the line, and whether it had a line end.

@@ -17,14 +17,12 @@ from typing import Literal
 from msgspec import Struct
 
 Mark = Literal[".", ","]
-
 _GROUP = r"[1-9]\d{0,2}"
 _BLANKS = re.compile(r"(?<=\d)[ '\u2019\u00a0\u202f](?=\d{3}(?!\d))")
 _PATTERNS: dict[Mark, re.Pattern[str]] = {
     ".": re.compile(rf"[-+]?(?:{_GROUP}(?:,\d{{3}})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII),
     ",": re.compile(rf"[-+]?(?:{_GROUP}(?:\.\d{{3}})+(?:,\d+)?|(?:\d+(?:,\d*)?|,\d+)(?:[eE][-+]?\d+)?)", re.ASCII),
 }
-
 _TIMES = {
     **dict.fromkeys(("second", "s", "sec"), Fraction(1)),
     **dict.fromkeys(("msecond", "ms"), Fraction(1, 10**3)),

@@ -18,31 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfgate.core import Key, Run
 from perfgate.documents.json import JsonDocument, load_json
 from perfgate.documents.json_tokens import cut_back, walk
-from perfgate.readers.builder import RunBuilder
 from perfgate.readers.embedded import Embedded, embedded
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.nvidia import nsys_sqlite
-from perfgate.readers.nvidia.nsys_tables import (
-    KINDS,
-    Notice,
-    Split,
-    Table,
-    header_of,
-    merged,
-    name_of_calls,
-    notice_of,
-    split_row,
-    table_of,
-)
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import SQLITE, InputFile
-from perfgate.readers.values import fault_of
+from perfgate.readers.kit import Format, InputFile, JsonOutline, Key, Run, RunBuilder, Runs, fault_of, items, mapping
+from perfgate.readers.nvidia import nsys_sqlite, nsys_tables
+from perfgate.readers.text import SQLITE
 
 NAME = "nsys"
-TITLE = "Nsight Systems: summaries (`nsys stats`) as CSV, JSON or tables, and exports as SQLite"
 METRICS = (
     "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `memcpy.NAME.size`, `range.NAME`, `os.NAME`: aggregates of a "
     "summary, one value for each activity of an export"
@@ -70,7 +53,6 @@ FORMAT = Format(
     keys=r"Total (?:Time|\().*",
     outline=_outline,
 )
-
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)
 _ROW = re.compile(r"[ |\"]*\d[\d.,]*[\",\t |]", re.ASCII)
@@ -101,7 +83,7 @@ class _Summary(RunBuilder):
         for key, (unit, rows) in self._calls.items():
             known = [dict(self.finished[key].aggregate)] if key in self.finished else []
             if several := [row for row in (*known, *rows) if row]:
-                self.aggregate(key, unit, merged(several))
+                self.aggregate(key, unit, nsys_tables.merged(several))
         return super().run(part)
 
 
@@ -109,12 +91,12 @@ class _Reports:
     def __init__(self, document: InputFile) -> None:
         self.runs = Runs(lambda: _Summary(document))
         #: The announced report, and the export of the current one.
-        self._notice: Notice | None = None
+        self._notice: nsys_tables.Notice | None = None
         self._source: str | None = None
         #: The open table, its announced report, how its rows are split, and the number of cells.
-        self._table: Table | None = None
+        self._table: nsys_tables.Table | None = None
         self._report: str | None = None
-        self._split: Split = ","
+        self._split: nsys_tables.Split = ","
         self._width = 0
         self._begun = False
         #: The reports of this run so far, and the messages about tables that are not read.
@@ -125,7 +107,7 @@ class _Reports:
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read one line of text: a part of a table, a notice, or another line. It may be cut if it has not `ended`."""
         short = self._table is None and len(line) < _SHORTEST_NOTICE
-        header = header_of(self._previous, line) if ended and not short else None
+        header = nsys_tables.header_of(self._previous, line) if ended and not short else None
         self._previous = line
         if header and self.table(header[0], number):
             self._split = header[1]
@@ -135,7 +117,7 @@ class _Reports:
 
     def table(self, names: Sequence[str], number: int) -> bool:
         """Begin the table with this header; False if it is not the header of a summary that is read."""
-        if (found := table_of(names, self._notice)) is None:
+        if (found := nsys_tables.table_of(names, self._notice)) is None:
             return False
         self._report = self._notice.report if self._notice else None
         self._notice, self._table, self._begun, self._width = None, None, False, len(names)
@@ -147,13 +129,13 @@ class _Reports:
             self.runs.run.say("warning" if found.endswith("is not read") else "error", found, number)
         return self._table is not None
 
-    def row(self, table: Table, cells: Sequence[str], number: int) -> None:
+    def row(self, table: nsys_tables.Table, cells: Sequence[str], number: int) -> None:
         self.runs.run.table_row()
         metric = table.metric(cells[table.name].strip())
         if not self._begun:
             self._begin(table, metric, number)
         run = self.runs.run
-        name = name_of_calls(metric) if table.kind == "range" else metric
+        name = nsys_tables.name_of_calls(metric) if table.kind == "range" else metric
         key = run.unique(Key(metric), number) if name == metric else Key(name)
         aggregate: dict[str, float] = {}
         for index, (statistic, factor) in table.columns.items():
@@ -171,7 +153,7 @@ class _Reports:
         else:
             run.call(key, table.unit, aggregate)
 
-    def _begin(self, table: Table, metric: str, number: int) -> None:
+    def _begin(self, table: nsys_tables.Table, metric: str, number: int) -> None:
         """The first row of a table: a report that this run already has belongs to another run."""
         report = self._report if self._report and table.kind == "range" else metric.partition(".")[0] + table.unit
         if report in self._reports:
@@ -183,12 +165,12 @@ class _Reports:
         self.runs.banner(number)
         self._reports.clear()
 
-    def _row(self, table: Table, number: int, line: str, ended: bool) -> bool:
+    def _row(self, table: nsys_tables.Table, number: int, line: str, ended: bool) -> bool:
         """Read a line after a table's header; False if it is not a row, so the table ends."""
         if not ended:
             self.runs.run.say("warning", "the last row may be cut off; left out", number)
             return True
-        cells = split_row(line, self._split) or []
+        cells = nsys_tables.split_row(line, self._split) or []
         if len(cells) != self._width or not cells[table.name].strip():
             if not _ROW.match(line):
                 return False
@@ -205,11 +187,11 @@ class _Reports:
         if not _SHORTEST_NOTICE <= len(line) <= _LONGEST_NOTICE:
             return
         if skipped := _SKIPPED.search(line):
-            if self._notice is None or self._notice.report in KINDS:
+            if self._notice is None or self._notice.report in nsys_tables.KINDS:
                 self.runs.run.say("warning", "nsys skipped a report", number, f": no {skipped[1]} data")
             self._notice = None
             return
-        if notice := notice_of(line):
+        if notice := nsys_tables.notice_of(line):
             if notice.source and self._source and notice.source != self._source:
                 self._another_run(number)
             self._source = notice.source or self._source
@@ -217,8 +199,7 @@ class _Reports:
 
     def json(self, document: JsonDocument, first: int) -> None:
         """Read the rows of a JSON list that begins on line `first`."""
-        data = document.data if isinstance(document.data, list) else []
-        rows = [row if isinstance(row, dict) else {} for row in data]
+        rows = [*map(mapping, items(document.data))]
         for fault in document.faults:
             # `row` refuses a number of a row that is not finite.
             if len(fault.path) != 2 or "finite" not in fault.problem.message:

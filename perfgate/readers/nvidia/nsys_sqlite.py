@@ -27,16 +27,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run, Series, read_only
-from perfgate.readers.builder import RunBuilder
+from perfgate.readers.kit import InputFile, Key, Run, RunBuilder, Series, in_base, read_only
 from perfgate.readers.nvidia.nsys_tables import name_of_calls
 from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import in_base
 
 _COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
 _STRINGS, _COPY_NAMES, _GPUS = "StringIds", "ENUM_CUDA_MEMCPY_OPER", "TARGET_INFO_GPU"
-
 #: Tables with ids for names: the first part of their metrics, and the column of the id.
 _NAMED = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel", "demangledName"),
@@ -46,13 +42,11 @@ _NAMED = {
 }
 _ACTIVITIES = (*_NAMED, _SETS, _RANGES)
 _TABLES = re.compile("|".join((*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)), re.ASCII)
-
 #: The NVTX events of ranges (push/pop and start/end), and of the naming of a domain.
 _RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75
 #: The bits of a thread's id that identify its process.
 _PROCESS = 0x0000FFFFFF000000
 _VERSION = re.compile(r"_v\d{4}$")
-
 #: (start, end, name, device, bytes) of an activity; the name is a text or its id.
 Row = tuple[object, ...]
 
@@ -77,12 +71,9 @@ class _Spans(Struct):
 
 #: By the name, or its id, and the device.
 Groups = dict[tuple[object, object], _Spans]
-
 #: Tables of a tracking database of MLflow, which is an SQLite database, too.
 _MLFLOW = frozenset({"experiments", "runs", "metrics"})
 _FILE_STORE = "log with MLFLOW_TRACKING_URI=file:./mlruns, and give the folder metrics of the run"
-
-
 #: Other tables with measurements.
 _MEASURED = re.compile(r"CUPTI_ACTIVITY_KIND_|GPU_METRICS|GENERIC_EVENTS|NET_|MPI_|NVTX_COUNTER|CU(?:DNN|BLAS)_")
 

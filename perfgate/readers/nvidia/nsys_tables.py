@@ -73,7 +73,6 @@ _SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s
 #: The numbers and sizes of a call in the name of a range.
 _CALL = re.compile(r",? (?:stashed seq|seq|op_id) = -?\d+(?=,|$)|, (?:sizes|input_op_ids) = .*")
 _RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
-
 #: The way to split a row into cells: by a delimiter, or at columns; the last column may be open.
 Split = str | tuple[tuple[int, int | None], ...]
 

@@ -29,16 +29,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.builder import Place, RunBuilder
-from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, load, name_of, rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, number, shown
+from perfgate.readers.kit import Format, InputFile, Key, Path, Place, Run, RunBuilder, items, mapping, number, shown
 
 NAME = "nvbandwidth"
-TITLE = "nvbandwidth: what it prints, or its JSON (`--json`)"
 METRICS = "the test case, labelled with `row` and `column`, and `TEST.sum`"
 CHECKED = "nvbandwidth 0.8's sources: generated tables and files; a log of a GH200"
 #: `{"nvbandwidth": {"testcases": [...]}}`.
@@ -51,7 +45,6 @@ FORMAT = Format(
     },
     json=("of nvbandwidth", "nvbandwidth.testcases|nvbandwidth.version|nvbandwidth.error"),
 )
-
 _LAUNCHER = re.compile(r"\[\d{1,6},\d{1,6}\]<std(?:out|err)>:\s?")
 _RUNNING = re.compile(r"Running (\w{1,99})\.\s*")
 _SUM = re.compile(r"(?:SUM|&&&& PERF) (\S{1,120}) (\S{1,40})(?: .*)?")
@@ -168,8 +161,7 @@ def _add(run: RunBuilder, name: str, matrix: _Matrix, total: str | float, at: Pl
 def _json(file: InputFile) -> Run:
     data, run = load(file, NAME)
     root = mapping(data.get("nvbandwidth"))
-    listed = root.get("GPU Device list")
-    names = [found[1] for one in (listed if isinstance(listed, list) else ()) if (found := _LISTED.match(str(one)))]
+    names = [found[1] for one in items(root.get("GPU Device list")) if (found := _LISTED.match(str(one)))]
     if names:
         run.facts |= {"gpu": " + ".join(sorted(set(names))), "gpu_count": len(names)}
     if isinstance(driver := root.get("Driver Version"), str):
@@ -188,8 +180,7 @@ def _test(run: RunBuilder, name: str, test: Mapping[str, Any], place: Path) -> N
             why = test.get("error") or test.get("status")
             Target(run, Key(name)).refuse(f"the test failed: {shown(why)[:300]}", place)
         return
-    listed = test.get("bandwidth_matrix")
-    matrix: list[Any] = listed if isinstance(listed, list) else []
+    matrix = items(test.get("bandwidth_matrix"))
     description = str(test.get("bandwidth_description", ""))
     parts = [""]
     if direction := re.search(r" (Read|Write)[12] | Total ", description):
@@ -203,8 +194,7 @@ def _test(run: RunBuilder, name: str, test: Mapping[str, Any], place: Path) -> N
     for index, part in enumerate(parts):
         one = _Matrix(name + part, 0, description)
         for row in range(height):
-            cells = matrix[index * height + row]
-            for column, text in enumerate(cells if isinstance(cells, list) else ()):
+            for column, text in enumerate(items(matrix[index * height + row])):
                 if text != _NOT_MEASURED:
                     at = (*place, "bandwidth_matrix", index * height + row, column)
                     one.cells.append((str(row), str(column), str(text), at))

@@ -22,16 +22,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import Path
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, load, name_of, rows
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, number, shown
+from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, items, mapping, number, shown
 
 NAME = "nvbench"
-TITLE = "JSON of nvbench (`--json FILE`)"
 METRICS = (
     "the benchmark, labelled with its axes and `device`; `NAME.cpu_time`, `.batch_time`, `.bandwidth`, `.item_rate`, "
     "`.bandwidth_utilization`"
@@ -41,7 +35,6 @@ CHECKED = "nvbench's sources of 2026-08: generated files; the result files in it
 FORMAT = Format(
     NAME, __name__, json=("with the 'states' of nvbench", "meta.version.nvbench|devices", "benchmarks.*.states")
 )
-
 _TIME = re.compile(r"nv/(cold|cpu_only|batch)/(?:time/)?(gpu|cpu)/(?:time/)?(mean|median|min|max|stdev|iqr)(/\w+)?")
 _PARTS = {("cold", "gpu"): "", ("cold", "cpu"): "cpu_time", ("batch", "gpu"): "batch_time"}
 _STATISTICS = {"mean": "mean", "median": "median", "min": "min", "max": "max", "stdev": "stddev"}
@@ -63,7 +56,6 @@ _HINTS = {
 _OTHER = ("/walltime", "/sample_size", "/sample_times", "/sample_freqs")
 #: Begins of tags that are sizes of the input.
 _INPUTS = ("nv/element_count/", "nv/gmem/")
-
 #: A statistic and its place.
 Printed = dict[str, tuple[object, Path]]
 
@@ -107,7 +99,7 @@ def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) ->
 
 def _pairs(values: object) -> Iterator[tuple[object, object]]:
     """Yield the names and values of `[{"name": ..., "type": ..., "value": ...}]`; it is null if there are none."""
-    for one in values if isinstance(values, list) else ():
+    for one in items(values):
         if "name" in mapping(one) and "value" in mapping(one):
             yield one["name"], one["value"]
 

@@ -20,14 +20,9 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import Field
+from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder
 
 NAME = "nvidia-smi"
-TITLE = "nvidia-smi: `dmon`, the CSV of `--query-gpu`, or `-q`"
 METRICS = "`power`, `clock.sm`, `machine.gpu.temperature`, `gpu.utilization`, `memory.used`, ...: a sample a line"
 CHECKED = "public outputs of drivers 450 to 580: generated outputs"
 _ROW = r"^(?:[\w. \[\]/%]{1,60}, ?){0,60}"
@@ -43,7 +38,6 @@ FORMAT = Format(
 )
 #: The memory that a card has.
 BESIDE = "Total"
-
 #: The names of `dmon`, of `--query-gpu` and of `-q` for the same metric.
 _NAMES = {
     Field("power", "W"): "pwr power.draw Power/Power",

@@ -8,17 +8,14 @@ from typing import cast
 import numpy as np
 
 from perfgate.core import Key, Location, Series, read_only
-from perfgate.documents.json import JsonDocument, load_json
 from perfgate.large_values.array import BLOCK, AnyArray, LargeArray, OpenScratch, Spool, as_values
-from perfgate.readers.builder import MAX_FAULTS, JsonSource, Place, RunBuilder
+from perfgate.readers.kit import MAX_FAULTS, InputFile, JsonDocument, JsonSource, Place, RunBuilder, in_base, load_json
 from perfgate.readers.recorded.large_lists import Cuts, LargeLists, NumberList, RestTooLarge
 from perfgate.readers.recorded.number_lists import ESCAPED_LETTER
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import fault_in, in_base
+from perfgate.readers.values import fault_in
 
 #: The values of a file that may be in memory, if each of their series is small.
 IN_MEMORY = 1 << 23
-
 _TOO_LARGE = "this document is larger, without its `values` and `steps`,"
 _ESCAPED = r"a name has a letter that is written as \u00.., which only a smaller document may have: write the letter"
 

@@ -17,9 +17,7 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 AnyDecoder = msgspec.json.Decoder[list[float]] | msgspec.json.Decoder[list[int]]
-
 LARGEST_STEP = 2**63 - 1
-
 _LIST = re.compile(r'"(values|steps)"([ \t\n\r]*:[ \t\n\r]*\[)([0-9eE+\-., \t\n\r]*)\]')
 #: The letters of a part. A Python number takes four times the memory of an array's, so not all are decoded at once.
 _PIECE = 1 << 20

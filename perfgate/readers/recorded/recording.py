@@ -12,30 +12,17 @@ from typing import Any
 
 import msgspec
 
-from perfgate.core import Key, Run
 from perfgate.core.units import Unit
 from perfgate.core.wording import WHOLE_TIME
-from perfgate.documents.json import load_json
-from perfgate.readers.formats import Format
-from perfgate.readers.recorded.results import (
-    INCOMPLETE,
-    RecordedRun,
-    SeriesForm,
-    is_possible,
-    per_base,
-    split_whole_time,
-    unit_of,
-)
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import in_base
+from perfgate.readers.kit import Format, InputFile, Key, Run, in_base, load_json
+from perfgate.readers.recorded import results
+from perfgate.readers.recorded.run_times import add_run_times
 
 NAME = "recording"
-TITLE = "a recording of perfgate.Recorder that was not closed"
 METRICS = "whatever was recorded until then"
 CHECKED = "perfgate itself"
 FORMAT = Format(NAME, __name__, keys="schema", outline=lambda document: document.schema("perfgate.recording/"))
 SCHEMA = "perfgate.recording/1"
-
 _OPEN = (
     "the recording was not closed: the program ended early, could not write, or is still running; "
     "what it wrote so far is read"
@@ -54,11 +41,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if not any(column.steps):
             del column.steps[:]  # a series without steps
     if any(key.metric == WHOLE_TIME for key in run.finished):
-        split_whole_time(run)
+        add_run_times(run)
     return (run.run(),)
 
 
-class _Recording(RecordedRun):
+class _Recording(results.RecordedRun):
     begun = False
     closed = False
 
@@ -77,7 +64,7 @@ class _Recording(RecordedRun):
         elif isinstance(content.get("environment"), dict):
             self._facts(content["environment"], number)
         elif isinstance(content.get("incomplete"), str):
-            self.say("warning", INCOMPLETE, number, f": {content['incomplete']}")
+            self.say("warning", results.INCOMPLETE, number, f": {content['incomplete']}")
         elif isinstance(content.get("call_tree"), str):
             self.call_tree = content["call_tree"]
         elif content.get("closed") is True:
@@ -104,19 +91,19 @@ class _Recording(RecordedRun):
 
     def _piece(self, content: Mapping[str, Any], number: int) -> None:
         try:
-            piece = msgspec.convert(content, SeriesForm)
+            piece = msgspec.convert(content, results.SeriesForm)
         except msgspec.ValidationError as error:
             self.say("error", "a series cannot be read", number, f": {error}".replace("`", "'"))
             return
-        if (unit := unit_of(piece.unit)) is None:
+        if (unit := results.unit_of(piece.unit)) is None:
             self.say("error", "a series has an unknown unit", number, f": {piece.unit!r}")
         else:
             self._numbers(Key.of(piece.metric, **piece.labels), unit, piece, number)
 
-    def _numbers(self, key: Key, unit: Unit, piece: SeriesForm, number: int) -> None:
-        per = per_base(unit)
+    def _numbers(self, key: Key, unit: Unit, piece: results.SeriesForm, number: int) -> None:
+        per = results.per_base(unit)
         if isinstance(piece.value, float):
-            if is_possible(self, key, piece.value, unit, number):
+            if results.is_possible(self, key, piece.value, unit, number):
                 self.one_value(key, unit.base, in_base(piece.value, per))
             return
         values = piece.values or []
@@ -127,6 +114,6 @@ class _Recording(RecordedRun):
         self.file.coverage.lines.tell(number)
         column = self.column(key, unit.base, per)
         for value, step in zip(values, steps, strict=True):
-            if is_possible(self, key, value, unit, number):
+            if results.is_possible(self, key, value, unit, number):
                 column.values.append(value)
                 column.steps.append(step)

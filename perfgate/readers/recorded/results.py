@@ -22,35 +22,27 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from perfgate.core import Key, Run
 from perfgate.core.units import BASE_UNITS, UNITS, Unit
 from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.structs import violation
-from perfgate.readers.builder import JsonSource, Place, RunBuilder
-from perfgate.readers.formats import Format
+from perfgate.readers.kit import Format, InputFile, JsonSource, Key, Place, Run, RunBuilder, in_base
 from perfgate.readers.recorded.number_lists import LARGEST_STEP, Numbers, without_lists
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import in_base
+from perfgate.readers.recorded.run_times import add_run_times
 
 if TYPE_CHECKING:
     from perfgate.readers.recorded.large_results import AllNumbers, LargeNumbers
 
 NAME = "perfgate"
-TITLE = "perfgate results (perfgate.results/1)"
 METRICS = "whatever was recorded"
 CHECKED = "perfgate itself"
 FORMAT = Format(NAME, __name__, keys="schema", outline=lambda document: document.schema("perfgate.results/"))
-
 #: A larger document is read in bounded memory: as a whole it would need five times its size.
 WHOLE_BYTES = 64 << 20
-
 INCOMPLETE = "the recording is incomplete"
 _FEWER = " (reading needs five times as much memory), or record fewer values: every tenth step, or an `aggregate`"
-
 Form = TypeVar("Form")
 Name = Annotated[str, Meta(min_length=1)]
-
 #: The fields of every object, to suggest one of them.
 _FIELDS = (
     *("schema", "environment", "commit", "incomplete", "series", "runs", "call_tree"),
@@ -197,15 +189,8 @@ def _read_run(
                 _add(run, _with_lists(series, lists) if lists else series, lists, place)
                 has_whole_time |= series.metric == WHOLE_TIME
         if has_whole_time:
-            split_whole_time(run)
+            add_run_times(run)
     return run
-
-
-def split_whole_time(run: RunBuilder) -> None:
-    """Add the parts of the time of the whole run."""
-    from perfgate.readers.recorded.run_times import add_run_times
-
-    add_run_times(run)
 
 
 def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> Form | None:

@@ -15,10 +15,9 @@ The callbacks record the last three outside of the steps. Each rank has its own.
 
 from __future__ import annotations
 
-from perfgate.core import Key
 from perfgate.core.goodput import CHECKPOINT, COMPILE, DATA, EVALUATION, START, STEP, metrics, with_rest
 from perfgate.core.wording import WHOLE_TIME
-from perfgate.readers.builder import RunBuilder
+from perfgate.readers.kit import Key, RunBuilder
 from perfgate.readers.time_split import add_times
 
 _SAMPLES = {

@@ -24,24 +24,16 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels
 from perfgate.core.wording import show_labels
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.records import RecordRuns, labels_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import Field
+from perfgate.readers.kit import Field, Format, InputFile, Key, Labels, RecordRuns, Run, RunBuilder, labels_of
 
 NAME = "serve-log"
-TITLE = "what `vllm bench serve` and SGLang's `bench_serving` print (`Serving Benchmark Result`)"
 METRICS = (
     "`mean_ttft`, `p99_itl`, `request_throughput`, ..., as in the JSON of vLLM; labelled with the conditions, as far "
     "as the log has them"
 )
 CHECKED = "copies of the scripts of vLLM and SGLang (2024 to 2026): generated logs, and blocks of public logs"
 FORMAT = Format(NAME, __name__, markers={"Serving Benchmark Result": r"={3,60} ?Serving Benchmark Result ?={3,60}"})
-
 WORD = "Serving Benchmark Result"
 _BEGIN = re.compile(r"={3,60} ?Serving Benchmark Result ?={3,60}")
 _END = re.compile(r"\s*(?:\S{1,60}\s+)?={20,}\s*")

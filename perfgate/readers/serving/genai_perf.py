@@ -21,18 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.json_files import Target, load, statistic_of
-from perfgate.readers.records import labels_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, unit_of_text
+from perfgate.readers.kit import Format, InputFile, JsonOutline, Key, Labels, Run, Target, labels_of, load, statistic_of
+from perfgate.readers.values import items, mapping, unit_of_text
 
 NAME = "genai-perf"
-TITLE = "results of genai-perf or aiperf (JSON), or aiperf's records of requests (JSON lines)"
 METRICS = (
     "`time_to_first_token`, `request_latency`, `output_token_throughput`, ...: aggregates, or samples of records; "
     "labelled with `model`, `concurrency`, `request_rate`, ..."
@@ -54,7 +48,6 @@ def _outline(outline: JsonOutline) -> str | None:
 FORMAT = Format(NAME, __name__, keys="request_start_ns|input_config", outline=_outline)
 #: The sum of the requests, whose mean is read.
 BESIDE = r"(?:\w+\.)?sum"
-
 _NOT_METRICS = ("min_request_timestamp", "max_response_timestamp")
 
 
@@ -115,15 +108,15 @@ def _endpoints(run: RunBuilder, endpoints: Mapping[str, Any], labels: Labels) ->
                 _metric(run, key, mapping(numbers), mapping(numbers).get("unit"), place)
 
 
-def _last(items: object) -> Mapping[str, Any]:
-    return mapping(items[-1]) if isinstance(items, list) and items else {}
+def _last(value: object) -> Mapping[str, Any]:
+    return mapping(items(value)[-1]) if items(value) else {}
 
 
 def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
     """Return the conditions in a configuration of aiperf or genai-perf."""
     endpoint, stimulus = mapping(config.get("endpoint")), mapping(mapping(config.get("perf_analyzer")).get("stimulus"))
-    listed = mapping(config.get("models")).get("items")  # aiperf 0.13 has models, phases and datasets
-    named = [mapping(item).get("name") for item in listed] if isinstance(listed, list) else None
+    # aiperf 0.13 has models, phases and datasets
+    named = [mapping(item).get("name") for item in items(mapping(config.get("models")).get("items"))] or None
     models = endpoint.get("model_names") or config.get("model_names") or named
     phase, prompts = _last(config.get("phases")), mapping(_last(config.get("datasets")).get("prompts"))
     inputs = mapping(config.get("input"))

@@ -20,19 +20,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels
 from perfgate.core.wording import show_labels
-from perfgate.documents.json import Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target
-from perfgate.readers.records import RecordRuns, labels_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import mapping, unit_of_name
+from perfgate.readers.kit import Format, InputFile, Key, Labels, Path, RecordRuns, Run, Target, labels_of, load_json
+from perfgate.readers.values import items, mapping, unit_of_name
 
 NAME = "guidellm"
-TITLE = "the report of guidellm (`benchmarks.json`)"
 METRICS = (
     "`time_to_first_token`, `inter_token_latency`, `request_latency`, `requests_per_second`, ...: aggregates, labelled "
     "with `model`, `strategy`, `request_rate` and `concurrency`"
@@ -40,7 +33,6 @@ METRICS = (
 CHECKED = "guidellm 0.7.3's sources: generated files"
 #: `{"benchmarks": [{"type_": "generative_benchmark", "metrics": {...}}]}`.
 FORMAT = Format(NAME, __name__, json=("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_"))
-
 _SECONDS = ("request_latency",)
 
 
@@ -50,7 +42,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     loaded = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
     source, runs = JsonSource(loaded), RecordRuns(file, NAME)
     benchmarks = mapping(loaded.data).get("benchmarks")
-    for index, benchmark in enumerate(benchmarks if isinstance(benchmarks, list) else ()):
+    for index, benchmark in enumerate(items(benchmarks)):
         record = mapping(benchmark)
         labels = _conditions(file, mapping(loaded.data), record)
         _benchmark(runs.run_of(labels, source, record), record, labels, ("benchmarks", index))

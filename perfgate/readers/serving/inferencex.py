@@ -22,14 +22,9 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Key, Run
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, fact, records
-from perfgate.readers.records import RecordRuns, labels_of
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, Key, RecordRuns, Run, Target, fact, labels_of, records
 
 NAME = "inferencex"
-TITLE = "results of InferenceX or InferenceMAX (`agg_*.json`)"
 METRICS = "`tput_per_gpu`, `mean_ttft`, `p99_tpot`, `median_intvty`, `avg_power_w`, ..., labelled with the conditions"
 CHECKED = "InferenceX's sources of 2026-08: a file that its script wrote"
 FORMAT = Format(
@@ -37,7 +32,6 @@ FORMAT = Format(
 )
 #: Whether the power was measured.
 BESIDE = "power_valid"
-
 _UNITS = (
     (re.compile(r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)"), "s"),
     (re.compile(r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty"), "1/s"),

@@ -22,17 +22,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.documents.json import Path
 from perfgate.readers.builder import JsonSource, RunBuilder
-from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, commit_of, fact, records
-from perfgate.readers.records import RecordRuns, csv_rows, labels_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import number
+from perfgate.readers.kit import Format, InputFile, Key, Path, RecordRuns, Run, csv_rows, labels_of, number
 
 NAME = "llama-bench"
-TITLE = "llama-bench of llama.cpp: JSON, JSON lines, CSV or Markdown"
 METRICS = "`tokens_per_second` and `time` of each test, labelled with `test`, `model`, `backend`, ..."
 CHECKED = "llama.cpp's source of 2026-08: generated files; public tables and files"
 FORMAT = Format(
@@ -46,7 +40,6 @@ FORMAT = Format(
 )
 #: Statistics of the samples, and settings.
 BESIDE = r"(?:avg|stddev)_[nt]s|build_number|cpu_strict|fit_\w+"
-
 #: Columns of the Markdown, as the other forms name them.
 _COLUMNS = {
     "model": "model_type",

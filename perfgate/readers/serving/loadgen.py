@@ -32,16 +32,9 @@ import re
 
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.records import labels_of
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, checked, labels_of
 
 NAME = "mlperf-inference"
-TITLE = "MLPerf Inference: LoadGen's mlperf_log_summary.txt or mlperf_log_detail.txt"
 METRICS = (
     "`latency`, `first_token_latency`, `time_per_output_token` (`mean`, `p99`, ...), `samples_per_second`, "
     "`completed_samples_per_second`, `tokens_per_second`, ...; labelled with `scenario`"
@@ -56,7 +49,6 @@ FORMAT = Format(
         '"mlperf::logging"': r':::MLLOG \{"key": "\w{1,99}", .{0,300}?"namespace": "mlperf::logging"',
     },
 )
-
 _TITLE, _WORD = "MLPerf Results Summary", ":::MLLOG"
 _ROW = re.compile(r"\s*(\S[^:]{0,90}?)\s*:\s*(\S.{0,200}?)\s*")
 _LATENCY = re.compile(
@@ -68,26 +60,18 @@ _KEY = re.compile(
     r"result_(first_token_|time_(?:to|per)_output_token_)?(?:(min|max|mean)|(\d{1,2}(?:\.\d{1,4})?)_percentile)"
     r"(_per_query_latency|_query_latency|_latency)?(?:_ns)?"
 )
+#: The rates, by their names in the detailed log without `result_`, and in the summary.
 _RATES = {
-    "Samples per second": "samples_per_second",
-    "Completed samples per second": "completed_samples_per_second",
-    "Scheduled samples per second": "scheduled_samples_per_second",
-    "Tokens per second": "tokens_per_second",
-    "Completed tokens per second": "completed_tokens_per_second",
-    "Tokens per second (inferred)": "inferred_tokens_per_second",
-    "Completed tokens per second (inferred)": "inferred_completed_tokens_per_second",
-    "QPS w/ loadgen overhead": "qps_with_loadgen_overhead",
+    "samples_per_second": "Samples per second",
+    "completed_samples_per_second": "Completed samples per second",
+    "scheduled_samples_per_second": "Scheduled samples per second",
+    "tokens_per_second": "Tokens per second",
+    "completed_tokens_per_second": "Completed tokens per second",
+    "inferred_tokens_per_second": "Tokens per second (inferred)",
+    "inferred_completed_tokens_per_second": "Completed tokens per second (inferred)",
+    "qps_with_loadgen_overhead": "QPS w/ loadgen overhead",
 }
-_RATE_KEYS = {
-    "result_samples_per_second": "samples_per_second",
-    "result_completed_samples_per_sec": "completed_samples_per_second",
-    "result_scheduled_samples_per_sec": "scheduled_samples_per_second",
-    "result_tokens_per_second": "tokens_per_second",
-    "result_completed_tokens_per_second": "completed_tokens_per_second",
-    "result_inferred_tokens_per_second": "inferred_tokens_per_second",
-    "result_inferred_completed_tokens_per_second": "inferred_completed_tokens_per_second",
-    "result_qps_with_loadgen_overhead": "qps_with_loadgen_overhead",
-}
+_IN_SUMMARY = {printed: name for name, printed in _RATES.items()}
 _DECODER = json.JSONDecoder()
 
 
@@ -177,8 +161,8 @@ def _summary(result: _Result, name: str, text: str, line: int) -> None:
         result.mode = text
     elif name == "Result is":
         result.valid, result.line = text == "VALID", line
-    elif name in _RATES:
-        result.rates.setdefault(_RATES[name], (text, line))
+    elif name in _IN_SUMMARY:
+        result.rates.setdefault(_IN_SUMMARY[name], (text, line))
     elif found := _LATENCY.fullmatch(name):
         what = (found[3] or found[4]).lower()
         metric = "latency" if what == "latency" else "time_per_output_token"
@@ -216,8 +200,8 @@ def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
         result.valid, result.line = value == "VALID", line
     elif key == "result_invalid_reason":
         result.reason = " ".join(str(value).split())[:300]
-    elif key in _RATE_KEYS:
-        result.rates.setdefault(_RATE_KEYS[key], (value, line))
+    elif key.startswith("result_") and (rate := re.sub("_sec$", "_second", key[len("result_") :])) in _RATES:
+        result.rates.setdefault(rate, (value, line))
     elif found := _KEY.fullmatch(key):
         kind, query = found[1] or "", found[4] or ""
         metric = "first_token_latency" if kind.startswith("first") else "time_per_output_token" if kind else "latency"

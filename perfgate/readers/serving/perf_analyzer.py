@@ -21,17 +21,10 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import Target, statistic_of
-from perfgate.readers.records import csv_rows, labels_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import number
+from perfgate.readers.kit import Format, InputFile, Key, Labels, Run, Target, csv_rows, labels_of, number, statistic_of
 
 NAME = "perf-analyzer"
-TITLE = "perf_analyzer of Triton: its output, or the CSV of `-f`"
 METRICS = "`throughput`, `latency`, `server.queue`, `server.compute_infer`, ..., labelled with the load"
 CHECKED = "perf_analyzer's sources of 2025-12: generated outputs; the example of its documentation"
 FORMAT = Format(
@@ -44,7 +37,6 @@ FORMAT = Format(
 )
 #: A setting.
 BESIDE = "Measurement window"
-
 _LOAD = re.compile(r"Request (concurrency|Rate): (\S{1,40})(?: inference requests per second)?\s*")
 _ROW = re.compile(
     r" +(Throughput|Response Throughput|Avg latency|p\d{1,2} latency|Avg \w+ (?:time|latency)): (\S{1,40}) (.*)"

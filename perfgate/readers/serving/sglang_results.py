@@ -12,15 +12,10 @@ unequal conditions are one run, a load sweep, and those of equal conditions are 
 
 from __future__ import annotations
 
-from perfgate.core import Run
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import documents
-from perfgate.readers.records import RecordRuns, add_fields, labels_of
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import Field, mapping
+from perfgate.readers.kit import Field, Format, InputFile, RecordRuns, Run, documents, labels_of, mapping
+from perfgate.readers.records import add_fields
 
 NAME = "sglang"
-TITLE = "older results of SGLang's bench_serving (JSON lines)"
 METRICS = "`median_ttft`, `median_itl`, `mean_e2e_latency`, `output_throughput`, ..., labelled with the conditions"
 CHECKED = "copies of SGLang's script of 2024: generated files"
 #: Results of SGLang before its times had their unit in their names.
@@ -29,7 +24,6 @@ FORMAT = Format(
     __name__,
     json=("with the 'median_ttft' of SGLang", "median_ttft", "median_itl", "completed", "mean_e2e_latency"),
 )
-
 _FIELDS = {
     **{name: Field(name, "s", 1e3) for name in ("mean_e2e_latency", "median_e2e_latency", "median_ttft", "median_itl")},
     **{name: Field(name, "1/s") for name in ("output_throughput", "input_throughput", "request_throughput")},

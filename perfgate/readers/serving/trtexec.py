@@ -30,17 +30,9 @@ from __future__ import annotations
 import re
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.json_files import load_rows
-from perfgate.readers.records import labels_of
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, number_of
+from perfgate.readers.kit import Format, InputFile, Labels, RunBuilder, Runs, checked, labels_of, load_rows, number_of
 
 NAME = "trtexec"
-TITLE = "trtexec of TensorRT: the performance summary, or the times of `--exportTimes` (JSON)"
 METRICS = (
     "`latency`, `gpu_compute_time`, `enqueue_time`, `h2d_latency`, `d2h_latency`; `throughput`, `host_walltime`, "
     "`total_gpu_compute_time`"
@@ -57,9 +49,7 @@ FORMAT = Format(
     },
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
-#: Numbers that measure nothing, or that follow from others.
 BESIDE = r"(?:start|end)\w+Ms"
-
 _SUMMARY = "=== Performance summary ==="
 _TIMES = {
     "Latency": "latency",
@@ -80,11 +70,6 @@ _PRECISION = re.compile(r"(?:.*\[I\] )?Precision: (\S.{0,99}?)\s*")
 _TITLE = re.compile(r"(?:.*\[I\] )?(Host Latency|Enqueue Time|GPU Compute)\s*")
 _TITLES = {"Host Latency": "latency", "Enqueue Time": "enqueue_time", "GPU Compute": "gpu_compute_time"}
 _BELOW = re.compile(r"(?:.*\[I\] )?(min|max|mean|median|percentile): (\S{1,40} ms)(?: at (\S{1,9}%))?(?: \(end.*)?\s*")
-_OLD_VALUES = {
-    "throughput": "Throughput",
-    "walltime": "Total Host Walltime",
-    "total compute time": "Total GPU Compute Time",
-}
 #: What the load was, in the command: `--shapes=input:8x3x224x224`.
 _ARGUMENT = re.compile(r"--(shapes|batch|onnx|uff|loadEngine|streams|infStreams)=(\S+)")
 _LOADS = {
@@ -95,10 +80,11 @@ _LOADS = {
     **dict.fromkeys(("onnx", "uff", "loadEngine"), "model"),
 }
 _LONGEST = 200
+#: As TensorRT 7 and as later versions print them.
 _VALUES = {
-    "Throughput": ("throughput", "1/s"),
-    "Total Host Walltime": ("host_walltime", "s"),
-    "Total GPU Compute Time": ("total_gpu_compute_time", "s"),
+    **dict.fromkeys(("throughput", "Throughput"), ("throughput", "1/s")),
+    **dict.fromkeys(("walltime", "Total Host Walltime"), ("host_walltime", "s")),
+    **dict.fromkeys(("total compute time", "Total GPU Compute Time"), ("total_gpu_compute_time", "s")),
 }
 #: The exported times of a query, in ms.
 _EXPORTED = {"latencyMs": "latency", "computeMs": "gpu_compute_time", "h2dMs": "h2d_latency", "d2hMs": "d2h_latency"}
@@ -153,7 +139,7 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
         name = f"percentile({found[3]})" if found[3] else found[1]
         run.below.setdefault(run.title, (number, []))[1].append(f"{name} = {found[2]}")
     elif found := _VALUE.fullmatch(line):
-        metric, unit = _VALUES[_OLD_VALUES.get(found[1], found[1])]
+        metric, unit = _VALUES[found[1]]
         if found[1] == "throughput" and found[2] == "0":
             return
         run.value(Key(metric, run.labels), unit, found[2], number)

@@ -32,17 +32,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
 from perfgate.readers.json_files import Target, fact, load, statistic_of
-from perfgate.readers.records import labels_of
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import Field, checked, mapping
+from perfgate.readers.kit import Field, Format, InputFile, Labels, RunBuilder, Runs, checked, labels_of, mapping
 
 NAME = "trtllm-bench"
-TITLE = "trtllm-bench of TensorRT-LLM: its report, or its JSON (`--report_json`)"
 METRICS = (
     "`request_throughput`, `output_throughput`, `request_latency`, `ttft`, `tpot`, ..., labelled with `model`, "
     "`dtype`, `tensor_parallel`, ..."
@@ -55,7 +48,6 @@ FORMAT = Format(
     markers={"= PERFORMANCE OVERVIEW": "", "= PYTORCH BACKEND": "", "= ENGINE DETAILS": ""},
     json=("with the 'performance' of trtllm-bench", "engine={", "world_info={", "performance={"),
 )
-
 #: A printed name without its unit, and the path in the JSON: the metric, its base unit, printed units in one of them.
 _PRINTED = {
     "Request Throughput (req/sec)": Field("request_throughput", "1/s"),

@@ -20,14 +20,9 @@ import re
 
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import fault_of
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, fault_of
 
 NAME = "torch-benchmark"
-TITLE = "text of torch.utils.benchmark: printed Measurements, tables of Compare"
 METRICS = "the title, or `LABEL: SUB_LABEL`, labelled with `threads` and `description`"
 CHECKED = "torch 2.13's sources, and what it printed; generated text"
 FORMAT = Format(
@@ -38,17 +33,13 @@ FORMAT = Format(
         " threads: ---": r"\d threads: -{3}",
     },
 )
-#: Numbers that measure nothing, or that follow from others.
 BESIDE = "IQR"
-
 _PER = {"ns": 1e9, "us": 1e6, "µs": 1e6, "μs": 1e6, "ms": 1e3, "s": 1.0}
-
 _MEASUREMENT = re.compile(r"<(?:torch\.utils\.benchmark\.)?utils\.common\.Measurement object at 0x[0-9a-fA-Fx]+>")
 _TIME = re.compile(r"(?:Median: +)?([^\s()]{1,40}) (ns|us|µs|μs|ms|s)")
 _COUNTS = re.compile(r"\b(\d{1,18}) measurements?, \d+ runs (?:per measurement)?, (\d{1,9}) thread")
 #: A statement longer than this is source code that quotes a measurement.
 _MAX_LINES = 500
-
 _TABLE = re.compile(r"\[-* ")
 _PREFIX = re.compile(r"^[\s#>]*")
 _THREADS = re.compile(r"(\d{1,9}) threads: -{3}")

@@ -15,13 +15,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from perfgate.core import Key
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.values import fault_of, number
+from perfgate.readers.kit import Key, RunBuilder, fault_of, number
 
 #: No table has fewer columns, and more would take long.
 _FEWEST, _MOST = 5, 64
-
 #: `GFLOPS` of 1.8, without `Total`, are FLOP/s, and are not read.
 _HEADER = re.compile(
     r"(?P<percent>.* %)|(?P<calls># of Calls|Number of Calls)|Total (?P<scale>[KMGTP]?)FLOPs"
@@ -29,10 +26,8 @@ _HEADER = re.compile(
     r"|(?P<total>\S+) total"
 )
 _CELL = re.compile(r"(?P<number>[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf(?:inity)?)) ?(?P<unit>[a-z%]*?)", re.I | re.A)
-
 Kind = Literal["percent", "time", "memory", "flops", "calls", "text"]
 Span = tuple[int, int]
-
 #: The units of a cell, in lower case: one unit is `times` * 10 ** `exponent` base units.
 _UNITS: dict[Kind, dict[str, tuple[int, float]]] = {
     "percent": {"%": (-2, 1), "": (0, 1)},  # `0` of asynchronous events, `NaN` if the total is 0
@@ -78,15 +73,7 @@ class Amount(Struct, frozen=True):
 def add_amounts(
     run: RunBuilder, key: Key, unit: str, amounts: Mapping[str, Amount], line: int, printed_as: str | None = None
 ) -> None:
-    """Add the statistics that a row prints of one series; those that cannot be true are refused.
-
-    Parameters:
-        run: the run that gets the series.
-        key, unit: the series and its base unit.
-        amounts: the printed statistics by name; `count` has no unit.
-        line: the line of the row, from 1.
-        printed_as: the printed name of the metric, if it is another.
-    """
+    """Add the statistics that a row prints of one series; those that cannot be true are refused."""
     statistics = {}
     for name, amount in amounts.items():
         if fault := amount.fault(signed=unit == "B" and name != "count"):

@@ -22,27 +22,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
 from perfgate.readers.torch_text.op_columns import Amount, Kind, OpColumn, OpHeader, Span, add_amounts, rule_spans
 
 NAME = "torch-table"
-TITLE = "a table of torch's key_averages().table()"
 METRICS = (
     "`OP.cpu_time`, `OP.self_device_time`, `OP.cpu_memory`, `OP.flops`, `OP.calls`, ... (`cuda` and `xpu` may be "
     "written for `device`); the sums `table.self_cpu_time` and `table.self_device_time`"
 )
 CHECKED = "torch 2.13: tables that it printed, with its numbers; public tables of torch 1.1 to 2.x"
 FORMAT = Format(NAME, __name__, markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"})
-
 #: A sum under a table.
 _SUM = re.compile(r"\bSelf (\w{1,40}) time total: (\S{1,40})\s*$")
 _TIME = OpColumn("time")
-
 Labels = Mapping[str, str]
-
 _BASE: dict[Kind, str] = {"time": "s", "memory": "B", "flops": "FLOP"}
 
 

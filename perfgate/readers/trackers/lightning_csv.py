@@ -12,15 +12,10 @@ the metric was not logged at that step. The file is recognised by its columns `e
 
 from __future__ import annotations
 
-from perfgate.core import Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.records import csv_rows
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, Run, RunBuilder, csv_rows
 from perfgate.readers.trackers.logged_values import Scalars
 
 NAME = "lightning-csv"
-TITLE = "`metrics.csv` of Lightning's CSVLogger"
 METRICS = "each column, with its steps"
 CHECKED = "lightning 2.6: files that it wrote; public files of 1.5 to 2.5"
 _NUMBERS = r"[-+\d.eEnaif,]{1,4000}\r?$"

@@ -9,11 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from perfgate.core import Key
 from perfgate.core.resource_limits import OverLimit
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, unit_of_name
+from perfgate.readers.kit import InputFile, Key, RunBuilder, checked, unit_of_name
 
 _POLYNOMIAL = 0x82F63B78
 
@@ -133,14 +130,7 @@ class Scalars:
         self._last: dict[str, int] = {}
 
     def add(self, name: str, value: object, step: int, where: str | int) -> None:
-        """Add a number, or a problem.
-
-        Parameters:
-            name: the name that it was logged under.
-            value: the number.
-            step: the step that it was logged with.
-            where: the record or the line that contains it.
-        """
+        """Add a number, or a problem."""
         place = where if isinstance(where, int) else None
         detail = f" ({where})" if isinstance(where, str) else ""
         unit, per = unit_of_name(name)

@@ -12,18 +12,13 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, Run, RunBuilder
 from perfgate.readers.trackers.logged_values import Scalars
 
 NAME = "mlflow"
-TITLE = "a metric of MLflow's file store, or the folder `metrics` of a run"
 METRICS = "the name of the file, with its steps"
 CHECKED = "mlflow 3.17: files that it wrote"
 FORMAT = Format(NAME, __name__, hints={" ": r"\A\d{13} \S{1,40} -?\d{1,18}\n"})
-
 _LINE = re.compile(r"(\d{1,18}) (\S{1,40})(?: (-?\d{1,18}))?")
 _FOLDER = re.compile(r"(?:.*/)?metrics/(.+)")
 

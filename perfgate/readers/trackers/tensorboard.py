@@ -20,11 +20,9 @@ that was killed leaves one.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
-from perfgate.core import Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, Run, RunBuilder
 from perfgate.readers.trackers.logged_values import (
     ByteStream,
     DamagedError,
@@ -38,13 +36,11 @@ from perfgate.readers.trackers.logged_values import (
 )
 
 NAME = "tensorboard"
-TITLE = "an event file of TensorBoard (`events.out.tfevents.*`)"
 METRICS = "the tag of each scalar, with its steps"
 CHECKED = "tensorboardX 2.6.5 and torch 2.13: files that they wrote; generated files"
 FORMAT = Format(
     NAME, __name__, signature=(rb".{12}\x09.{8}(?:\x10.)?\x1a.brain\.Event:\d", "as an event file of TensorBoard does")
 )
-
 _FLOAT, _DOUBLE, _INT32, _INT64 = 1, 2, 3, 9
 _CONTENT = {_FLOAT: "<f", _DOUBLE: "<d", _INT32: "<i", _INT64: "<q"}
 _LISTS = {5: "<f", 6: "<d"}
@@ -84,52 +80,35 @@ def _has_scalar(event: bytes) -> bool:
 
 
 def _event(scalars: Scalars, event: bytes, number: int) -> None:
-    step, summaries = 0, []
-    for field, value in fields(event):
-        if field == 2 and isinstance(value, int):
-            step = signed(value)
-        elif field == 5:
-            summaries.append(message_of(value))
-    for summary in summaries:
+    step = dict(fields(event)).get(2, 0)
+    for summary in (message_of(value) for field, value in fields(event) if field == 5):
         for field, value in fields(summary):
             if field == 1:
-                _value(scalars, message_of(value), step, number)
+                _value(scalars, dict(fields(message_of(value))), signed(step) if isinstance(step, int) else 0, number)
 
 
-def _value(scalars: Scalars, message: bytes, step: int, number: int) -> None:
-    tag, found, is_number = "", None, False
-    for field, value in fields(message):
-        if field == 1:
-            tag = text_of(value)
-        elif field == 2:
-            found = number_of_bytes(value)
-        elif field == 5:  # a histogram
-            is_number = True
-        elif field == 8:
-            tensor = message_of(value)
-            found, is_number = _tensor(tensor), any(one == 1 and kind in _CONTENT for one, kind in fields(tensor))
-    if found is None and tag and is_number:
-        scalars.run.file.coverage.leave(tag)
+def _value(scalars: Scalars, value: Mapping[int, int | bytes], step: int, number: int) -> None:
+    """Add a value of a summary, given by its fields, if it is a number; a histogram (field 5) is left out."""
+    tag, tensor = text_of(value.get(1, b"")), dict(fields(message_of(value.get(8, b""))))
+    found = number_of_bytes(value[2]) if 2 in value else _number(tensor)
     if found is not None and tag:
         scalars.add(tag, found, step, f"record {number}")
+    elif tag and (5 in value or tensor.get(1) in _CONTENT):
+        scalars.run.file.coverage.leave(tag)
 
 
-def _tensor(message: bytes) -> float | None:
+def _number(tensor: Mapping[int, int | bytes]) -> float | None:
     """Return the number of a tensor without dimensions; None for every other tensor."""
-    kind, content, listed, dimensions = 0, b"", None, 0
-    for field, value in fields(message):
-        if field == 1 and isinstance(value, int):
-            kind = value
-        elif field == 2:
-            dimensions = sum(number == 2 for number, _ in fields(message_of(value)))
-        elif field == 4:
-            content = message_of(value)
-        elif field in _LISTS and len(message_of(value)) == struct.calcsize(_LISTS[field]):
-            listed = float(struct.unpack(_LISTS[field], message_of(value))[0])
-        elif field in (7, 10):
-            packed = value if isinstance(value, int) else next((one for _, one in fields(b"\0" + value)), None)
-            listed = float(signed(packed)) if isinstance(packed, int) else None
-    layout = _CONTENT.get(kind)
-    if layout is None or dimensions:
+    kind, content = tensor.get(1), message_of(tensor.get(4, b""))
+    layout = _CONTENT.get(kind) if isinstance(kind, int) else None
+    if layout is None or any(number == 2 for number, _ in fields(message_of(tensor.get(2, b"")))):
         return None
-    return float(struct.unpack(layout, content)[0]) if len(content) == struct.calcsize(layout) else listed
+    if len(content) == struct.calcsize(layout):
+        return float(struct.unpack(layout, content)[0])
+    for field, value in reversed([*tensor.items()]):
+        if field in _LISTS and len(message_of(value)) == struct.calcsize(_LISTS[field]):
+            return float(struct.unpack(_LISTS[field], message_of(value))[0])
+        if field in (7, 10):
+            packed = value if isinstance(value, int) else next((one for _, one in fields(b"\0" + value)), None)
+            return float(signed(packed)) if isinstance(packed, int) else None
+    return None

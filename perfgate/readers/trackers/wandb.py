@@ -20,10 +20,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from perfgate.core import Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Format, InputFile, Run, RunBuilder
 from perfgate.readers.trackers.logged_values import (
     ByteStream,
     DamagedError,
@@ -36,11 +33,9 @@ from perfgate.readers.trackers.logged_values import (
 )
 
 NAME = "wandb"
-TITLE = "the log of a run of Weights & Biases (`run-*.wandb`)"
 METRICS = "the key of each number of the history, with its steps"
 CHECKED = "wandb 0.31.0: a file that it wrote offline; generated files"
 FORMAT = Format(NAME, __name__, signature=(rb":W&B\xe1\xbe", "with ':W&B'"))
-
 MAGIC = b":W&B\xe1\xbe"
 _BLOCK, _HEAD = 1 << 15, 7
 #: The field of a record with the metrics of the system.

@@ -17,7 +17,7 @@ from perfgate.core import Report
 from perfgate.core.causes import BisectReport
 from perfgate.core.units import display_unit, format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import clip, one_line, plural
-from perfgate.reporters.bisect_text import estimate, notes, percent, short, summary
+from perfgate.reporters.bisect_text import estimate, notes, percent, short, summary, unnamed
 from perfgate.reporters.html import sections, what_changed
 from perfgate.reporters.html.canvas import Canvas, canvas
 from perfgate.reporters.html.plots import sweeps
@@ -167,6 +167,7 @@ def _suspects(report: BisectReport) -> str:
         [percent(one.probability), short(one.item.name), one.item.subject, one.item.author, one.item.diffstat]
         for one in report.suspects
     ]
+    rows += [[percent(probability), words, "", "", ""] for probability, words in unnamed(report)]
     return _table(["probability", report.noun, "subject", "author", "what it changed"], rows)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import format_change
@@ -32,9 +33,10 @@ class TrendLinks(Struct, frozen=True):
     line: CommitLine | None
     address: str | None
 
-    def linked(self, text: str, change: HistoryChange) -> SafeText:
+    def linked(self, text: str, change: HistoryChange | HistoryEvent) -> SafeText:
         """Return a sentence about a change, in which each commit is a link."""
-        runs = (change.last_good, change.first_bad, change.likely, change.went_away)
+        end = change.went_away if isinstance(change, HistoryChange) else change.ended
+        runs = (change.last_good, change.first_bad, change.likely, end)
         commits = {run.commit[:10]: run.commit for run in runs if run and run.commit and _COMMIT.fullmatch(run.commit)}
         if not commits:
             return safe(text)

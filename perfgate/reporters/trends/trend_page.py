@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
+from typing import TypeAlias
 
-from perfgate.core.run_history import LoadedHistory
+from perfgate.core.history_events import HistoryEvent
+from perfgate.core.rule_ledger import RuleRecord
+from perfgate.core.run_history import HistorySeries, LoadedHistory
 from perfgate.core.wording import listed, plural
 from perfgate.reporters.svg import SafeText, element, joined
-from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, open_changes
+from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, is_over, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
-from perfgate.words import history_words
+from perfgate.words import event_words, history_words
+from perfgate.words.ledger_words import rule_record
 
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000
@@ -37,13 +42,25 @@ _LEGEND = (
 )
 
 
-def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
+#: How often each rule was wrong, by suite and rule.
+Records: TypeAlias = Mapping[str, Mapping[str, RuleRecord]]
+
+
+def render(
+    found: LoadedHistory,
+    events: Sequence[HistoryEvent] = (),
+    *,
+    commit_address: str | None = None,
+    records: Records = MappingProxyType({}),
+) -> str:
     """Return the page.
 
     Parameters
     ----------
     found : the history.
+    events : its events; those of metrics that are not in it are not shown.
     commit_address : the address to which a commit is added to see it; None for no links.
+    records : how often each rule was wrong.
     """
     places = [place for place in found.environments if place.series]
     numbers = sum(len(one.runs) for one in found.series)
@@ -54,9 +71,15 @@ def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
     trends.sort(key=lambda trend: trend.newest, reverse=True)
     links = TrendLinks(found.line, commit_address)
     longest = max((len(track.shown) for track in tracks), default=0)
-    parts = [*_problems(found), _tools(trends, longest), *_sections(trends, links), _environments(tracks)]
-    body = [_header(found, trends, links), element("main", joined(parts)), *_data(tracks, links)]
-    page = _document(_title(found), joined(body))
+    parts = [
+        *_problems(found),
+        _tools(trends, longest),
+        *_sections(trends, links),
+        *_rules(records),
+        _environments(tracks),
+    ]
+    body = [_header(found, events, trends, links), element("main", joined(parts)), *_data(tracks, links)]
+    page = _document(_title(found, events), joined(body))
     return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
 
 
@@ -87,9 +110,12 @@ def _document(title: str, body: SafeText) -> str:
     )  # fmt: skip
 
 
-def conclusion(found: LoadedHistory) -> str:
-    """Return the conclusion: the number of metrics that became worse without an approval and still are."""
-    bad = sum(bool(open_changes(one)) for one in found.series)
+def conclusion(found: LoadedHistory, events: Sequence[HistoryEvent] = ()) -> str:
+    """Return the conclusion: the open changes and their metrics, and other metrics that became worse."""
+    told = _open(found, events)
+    bad = sum(bool(open_changes(one)) and not _is_told(one, told) for one in found.series)
+    if told:
+        return event_words.conclusion(told) + (f"; {plural(bad, 'other metric')} may be worse" if bad else "")
     if not found.series:
         return "the history has no metric"
     if not bad and (few := _too_few_runs(found)):
@@ -106,13 +132,33 @@ def _too_few_runs(found: LoadedHistory) -> str | None:
     return max(found.series, key=lambda one: len(one.runs)).runs_to_see_a_change
 
 
-def _title(found: LoadedHistory) -> str:
-    text = conclusion(found)
+def _open(found: LoadedHistory, events: Sequence[HistoryEvent]) -> list[HistoryEvent]:
+    """Return the open events of the metrics of a page."""
+    shown = {(one.suite, one.environment, one.name) for one in found.series if not is_over(one)}
+    return [
+        event
+        for event in events
+        if event_words.is_open(event)
+        and any(one.worse and (one.suite, one.environment, one.name) in shown for one in event.changes)
+    ]
+
+
+def _is_told(one: HistorySeries, events: Sequence[HistoryEvent]) -> bool:
+    """Return whether a metric is one of those that an event made worse."""
+    name = (one.suite, one.environment, one.name)
+    return any(name == (own.suite, own.environment, own.name) for event in events for own in event.changes)
+
+
+def _title(found: LoadedHistory, events: Sequence[HistoryEvent]) -> str:
+    text = conclusion(found, events)
     return text[0].upper() + text[1:]
 
 
-def _header(found: LoadedHistory, trends: Sequence[Trend], links: TrendLinks) -> SafeText:
-    bad = [trend for trend in trends if trend.open_changes]
+def _header(
+    found: LoadedHistory, events: Sequence[HistoryEvent], trends: Sequence[Trend], links: TrendLinks
+) -> SafeText:
+    told = _open(found, events)
+    bad = [trend for trend in trends if trend.open_changes and not _is_told(trend.one, told)]
     bad.sort(key=lambda trend: trend.open_changes[-1].likely.time, reverse=True)
     changed = sum(bool(trend.one.changes) for trend in trends)
     runs = sum(len(place.runs) for place in found.environments)
@@ -120,15 +166,27 @@ def _header(found: LoadedHistory, trends: Sequence[Trend], links: TrendLinks) ->
     days = f", {min(times)[:10]} to {max(times)[:10]}" if times else ""
     counts = f"{plural(len(trends), 'metric')}, {changed} with changes; {plural(runs, 'run')}{days}"
     few = _too_few_runs(found)
-    sign = element("span", "▲" if bad else "?" if few else "✓", class_="sign", aria_hidden="true")
-    parts = [element("h1", sign, " ", _title(found)), element("p", counts, class_="counts")]
-    if bad:
-        more = [element("li", f"and {len(bad) - _MOST_NAMED} more", class_="more")] if len(bad) > _MOST_NAMED else []
+    sign = element("span", "▲" if told or bad else "?" if few else "✓", class_="sign", aria_hidden="true")
+    parts = [element("h1", sign, " ", _title(found, events)), element("p", counts, class_="counts")]
+    if told or bad:
         several = _has_places(trends)
-        named = [_named(trend, links, with_place=several) for trend in bad[:_MOST_NAMED]]
-        parts.append(element("ul", *named, *more, class_="worst"))
-    tone = "fail" if bad else "warning" if found.problems or few else "pass"
+        named = [_event(event, trends, links) for event in told]
+        named += [_named(trend, links, with_place=several) for trend in bad]
+        left = len(named) - _MOST_NAMED
+        more = [element("li", f"and {left} more", class_="more")] if left > 0 else []
+        parts.append(element("ul", *named[:_MOST_NAMED], *more, class_="worst"))
+    tone = "fail" if told or bad else "warning" if found.problems or few else "pass"
     return element("header", *parts, class_=tone)
+
+
+def _event(event: HistoryEvent, trends: Sequence[Trend], links: TrendLinks) -> SafeText:
+    """Return an event in the list at the top: its headline, with a link to its largest metric, and what is known."""
+    own = {(one.suite, one.environment, one.name): number for number, one in enumerate(event_words.in_order(event))}
+    ranks = [(own.get((one.one.suite, one.one.environment, one.one.name), len(own)), one.anchor) for one in trends]
+    name = element("a", element("strong", event_words.headline(event)), href=f"#{min(ranks)[1]}")
+    texts = event_words.details(event, links.line)
+    about = [element("span", links.linked(text, event), class_="asked") for text in texts]
+    return element("li", name, " ", element("span", event.id, class_="measured"), *about, class_="fail")
 
 
 def _named(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
@@ -212,6 +270,25 @@ def _sections(trends: Sequence[Trend], links: TrendLinks) -> list[SafeText]:
     return found
 
 
+def _rules(records: Records) -> list[SafeText]:
+    """Return a table of the rules that answered on main: how often each was wrong, the worst first."""
+    found = [(suite, rule, record) for suite, own in records.items() for rule, record in own.items()]
+    found.sort(key=lambda row: (-row[2].highest, row[:2]))
+    rows = [(rule, suite, rule_record(one)) for suite, rule, one in found]
+    return [_table("Rules", ("rule", "suite", "answers on main"), rows)] if rows else []
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeText:
+    """Return a section with a table; the first cell of a row names it."""
+    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
+    body = [
+        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
+    ]
+    table = element("table", head, element("tbody", *body))
+    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
+    return element("section", element("h2", title), scroll)
+
+
 def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
     """Return a table of the environments, with their releases and changes of the machine in words."""
     rows = []
@@ -226,16 +303,9 @@ def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
             f"{place.suite}, {place.environment}", history_words.identity(place) or "unknown",
             f"{len(place.runs)}{history_words.days(place.runs)}{left_out}",
         ]  # fmt: skip
-        folded = [_folded(machine), _folded(tags)]
-        first, *others = cells
-        rows.append(
-            element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in (*others, *folded)))
-        )
+        rows.append([*cells, _folded(machine), _folded(tags)])
     heads = ("suite and environment", "machine", "runs", "changes of the machine", "releases")
-    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
-    table = element("table", head, element("tbody", *rows))
-    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Environments")
-    return element("section", element("h2", "Environments"), scroll)
+    return _table("Environments", heads, rows)
 
 
 def _folded(lines: Sequence[str], most: int = 4) -> SafeText:

@@ -1,0 +1,141 @@
+"""`perfgate history watch`: an issue of GitHub for each change of main for the worse, and messages for a webhook."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from time import sleep
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+from msgspec.structs import replace
+
+from perfgate.cli.printing import NOT_JUDGED, complain, say, tell
+from perfgate.cli.shared import baselines_option, command_options, rules_option
+from perfgate.commands.history_events import told_events
+from perfgate.core.remembered_runs import CommitLine
+from perfgate.core.wording import one_line, plural
+from perfgate.history.tickets import Ticket, TicketStep, Told, steps, ticket_of
+from perfgate.reporters import ticket as reporter
+from perfgate.reporters.history_events import event_object
+from perfgate.words import event_words
+from perfgate.words import ticket as words
+from perfgate.workspace.github import GitHubIssues
+from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
+from perfgate.workspace.web_requests import ask, is_private
+
+_LABEL = {"name": "perfgate", "color": "d93f0b", "description": "A change on main that perfgate found"}
+#: A change gets a ticket if it began in so many newest runs of an environment: a first look at a history is no flood.
+_RECENT = 50
+#: The pauses in s before each look at the list of issues, which may be late.
+_LOOKS = (0, 2, 4, 8)
+
+
+@click.command("watch")
+@click.option("--dry-run/--no-dry-run", default=None, help="Only print what it would do. [default: on, but for CI]")
+@click.option(
+    "--webhook",
+    envvar="PERFGATE_WEBHOOK",
+    metavar="URL",
+    help="Post events with news here. [default: PERFGATE_WEBHOOK]",
+)
+@click.option("--slack", is_flag=True, help="Post messages for Slack to the webhook instead of JSON.")
+@click.option("--ref", metavar="REF", help="The branch that orders the runs. [default: that of the runs, or HEAD]")
+@command_options(rules_option, baselines_option)
+def command(
+    options: CommandOptions, dry_run: bool | None, webhook: str | None, slack: bool, ref: str | None
+) -> int:  # fmt: skip
+    """Open, update and close a ticket for each change of main for the worse: an issue of GitHub.
+
+    It needs GITHUB_REPOSITORY and GITHUB_TOKEN, which may write issues. A ticket that a person closes stays closed.
+
+    \b
+    Example: perfgate history watch
+    """
+    if webhook and not is_private(webhook):
+        raise click.UsageError("the address of the webhook does not begin with https://")
+    is_dry = not os.environ.get("CI") if dry_run is None else dry_run
+    desk = None if is_dry and not os.environ.get("GITHUB_TOKEN") else TicketDesk()
+    events, found = told_events(HistoryPlace(options.baselines, ref=ref, rules=options.rules))
+    recent = {run.id for one in found.environments for run in one.runs[-_RECENT:]}
+    whole = () if found.problems else {one.suite for one in found.environments}
+    todo = [*steps(events, desk.tickets() if desk else [], recent=recent, suites=whole)]
+    lost = 0
+    for step in todo:
+        news = one_line(words.news(step.action, step.event) or (event_words.headline(step.event) if step.event else ""))
+        if is_dry or desk is None:
+            say([f"would {step.action} {f'#{step.ticket.number}' if step.ticket else 'a ticket'}: {news}"])
+            continue
+        url = desk.do(step, found.line)
+        say([f"{step.action.removesuffix('e')}ed {url}: {news}"])
+        lost += bool(webhook) and not _posted(webhook or "", step, url, is_slack=slack)
+    if not todo:
+        say([f"nothing to do for {plural(len(events), 'change')} of the history"])
+    return max(complain(found.problems), NOT_JUDGED if lost else 0)
+
+
+def _posted(webhook: str, step: TicketStep, url: str, *, is_slack: bool) -> bool:
+    """Post the news of an event; return False if the message is lost."""
+    if step.event is None or step.action == "update":
+        return True
+    document = reporter.slack(step.event, step.action, url) if is_slack else event_object(step.event)
+    answer = ask("POST", webhook, {"X-Perfgate-Action": step.action, "X-Perfgate-Ticket": url}, document)
+    if 200 <= answer.status < 300:
+        return True
+    tell(f"error: the webhook at {urlsplit(webhook).hostname} did not take the message about {url}: {answer}")
+    return False
+
+
+class TicketDesk:
+    """The tickets of a repository: issues that the token's own user or app wrote. Anyone can forge the others."""
+
+    def __init__(self) -> None:
+        """Ask GitHub who works here. Raises Refused."""
+        self._issues = GitHubIssues()
+        self._me = self._issues.viewer()
+
+    def tickets(self) -> list[Ticket]:
+        """Return the tickets in their order. Raises Refused."""
+        listed = self._issues.pages("issues", labels=_LABEL["name"], state="all", sort="created", direction="asc")
+        own = [one for one in listed if "pull_request" not in one and (one["user"] or {}).get("id") == self._me]
+        made = (ticket_of(one["number"], one["state"] == "open", one["html_url"], one["body"] or "") for one in own)
+        return [ticket for ticket in made if ticket is not None]
+
+    def do(self, step: TicketStep, line: CommitLine | None) -> str:
+        """Do one thing; return the address of the ticket. Raises Refused."""
+        event, ticket, news = step.event, step.ticket, words.news(step.action, step.event)
+        fields: dict[str, Any] = {}
+        if event is not None:
+            fields |= reporter.issue(event, self._issues.page, line)
+            fields["body"] = Told.of(event).marker + fields["body"]
+        if ticket is None:
+            assert event is not None
+            return self._opened(event.id, fields)
+        if event is None:
+            about = f"Duplicate of #{step.first}" if step.first else news
+            fields["body"] = f"{replace(ticket.told, state='gone').marker}{about}\n\n{ticket.text}"
+        if step.action != "update":
+            reason = "not_planned" if step.first else "completed"
+            fields |= {"state": "closed", "state_reason": reason} if step.action == "close" else {"state": "open"}
+        self._issues.send("PATCH", f"issues/{ticket.number}", fields)
+        if news and step.first is None:
+            self._issues.send("POST", f"issues/{ticket.number}/comments", {"body": reporter.comment(news)})
+        return ticket.url
+
+    def _opened(self, event: str, fields: dict[str, Any]) -> str:
+        """Open a ticket, and look again: of two that were opened at once, the older stays. Return its address."""
+        with suppress(Refused):  # it is there already
+            self._issues.send("POST", "labels", _LABEL)
+        number = None
+        for pause in _LOOKS:
+            if number is None:
+                made = self._issues.send("POST", "issues", {**fields, "labels": [_LABEL["name"]]})
+                number = None if made is None else made["number"]
+            sleep(pause)
+            same = [one for one in self.tickets() if one.told.event == event]
+            if same and number in (None, *(one.number for one in same)):
+                for other in (one for one in same[1:] if one.is_open):
+                    self.do(TicketStep("close", None, other, same[0].number), None)
+                return same[0].url
+        raise Refused(f"issue {number or ''} was opened, and GitHub does not list it with the label perfgate", 3)

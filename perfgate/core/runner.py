@@ -1,0 +1,65 @@
+"""What a machine was when it qualified as a runner, and what of it is different now."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from perfgate.core.runs import Fact, Problem
+
+
+class Figure(Struct, frozen=True, array_like=True):
+    """One measured figure of a machine, the median of its rounds, in a base unit: more is better."""
+
+    value: float
+    unit: str
+
+
+class Qualification(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a machine is, as its file has it: facts that cost nothing to read, and figures by name (`memory of GPU 0`).
+
+    `time` is UTC, `YYYY-MM-DDTHH:MM:SSZ`. `renews` says that the machine was changed on purpose, so that earlier
+    qualifications of this host do not count.
+    """
+
+    schema: str
+    tool: str
+    host: str
+    time: str
+    facts: dict[str, str | int | float | bool]
+    figures: dict[str, Figure]
+    renews: bool = False
+    content_sha256: str = ""
+
+    def fault(self) -> str | None:
+        """Return what is wrong with the figures, or None."""
+        return None if all(0 < one.value < 1e300 for one in self.figures.values()) else "has an impossible figure"
+
+
+class RunnerChange(Struct, frozen=True):
+    """A fact or a figure that is not what it was; a figure has a unit and a relative change."""
+
+    name: str
+    was: Fact
+    now: Fact
+    unit: str = ""
+    change: float | None = None
+
+
+class QualificationReport(Struct, frozen=True):
+    """What was measured, the qualifications that it was compared with, and the file if it was kept.
+
+    `disturbed` says who else used the machine: then nothing is kept.
+    """
+
+    now: Qualification
+    known: tuple[Qualification, ...]
+    changes: tuple[RunnerChange, ...]
+    place: str | None
+    disturbed: str
+    notes: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the machine qualified, so that it was kept; or else 3."""
+        return 0 if self.place else 3

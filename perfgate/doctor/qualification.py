@@ -1,0 +1,162 @@
+"""The figures by which a machine is known again: bandwidths, products of matrices, clocks under load.
+
+Probes measure by rounds, so that a disturbance of a second spoils one value of each figure; the median of the rounds
+counts. Tests give probes of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from statistics import fmean, median
+from time import monotonic, perf_counter
+from typing import Any
+
+from perfgate.core.runner import Figure
+from perfgate.doctor.disturbances import nvml_answer
+from perfgate.doctor.loads import TakeSteps, running
+
+#: A round measures each figure of a probe once: values in base units by name.
+Round = Callable[[], Mapping[str, Figure]]
+#: Fewer rounds do not show which of them was disturbed.
+_FEWEST = 3
+#: The steps of a known load in a round, the bytes that one of its copies moves, and the most processes.
+_STEPS, _COPIED, _MOST_PROCESSES = 60, 2 * (32 << 20), 32
+_WRITTEN = 64 << 20
+#: The bytes of a copy within a card, and from or to it; how often each is repeated.
+_WITHIN, _BETWEEN, _COPIES = 512 << 20, 64 << 20, 16
+#: The rows of the matrices, the products between two readings of the clock, and the time of all of them in s.
+_ROWS, _PRODUCTS, _PRODUCT_S = 8192, 10, 0.5
+_SM = 1
+
+
+def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] = monotonic) -> dict[str, Figure]:
+    """Return the median of each figure over the rounds that fit. Raises what a probe raises."""
+    found: dict[str, list[Figure]] = {}
+    began, rounds = clock(), 0
+    while rounds < _FEWEST or clock() - began < seconds * rounds / (rounds + 1):
+        for probe in probes:
+            for name, one in probe().items():
+                found.setdefault(name, []).append(one)
+        rounds += 1
+    return {name: Figure(median(one.value for one in own), own[0].unit) for name, own in found.items()}
+
+
+@contextmanager
+def host_probe(cpus: Collection[int]) -> Iterator[Round]:
+    """Start the known loads on these processors; a block gets the probe of processors, memory and disk."""
+    chosen: list[set[int] | None] = [{cpu} for cpu in sorted(cpus)[:_MOST_PROCESSES]]
+    with ExitStack() as stack:
+        loops, copies = (
+            [stack.enter_context(running(kind, one)) for one in chosen or [None]] for kind in ("loop", "memory")
+        )
+        threads = stack.enter_context(ThreadPoolExecutor(len(chosen) or 1))
+
+        def rate(takes: Sequence[TakeSteps]) -> float:
+            return sum(threads.map(_steps_per_second, takes))
+
+        yield lambda: {
+            "one processor": Figure(rate(loops[:1]), "1/s"),
+            "all processors": Figure(rate(loops), "1/s"),
+            "memory": Figure(_COPIED * rate(copies), "B/s"),
+            "disk": Figure(_disk(), "B/s"),
+        }
+
+
+def _steps_per_second(take: TakeSteps) -> float:
+    return 1e9 * _STEPS / sum(wall for wall, _ in take(_STEPS))
+
+
+def _disk() -> float:
+    """Write a file of the working directory to its disk; return the bytes per second."""
+    block = os.urandom(_WRITTEN >> 6)
+    with tempfile.TemporaryFile(dir=Path.cwd()) as file:
+        began = perf_counter()
+        for _ in range(64):
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+        return _WRITTEN / (perf_counter() - began)
+
+
+class CardProbe:
+    """The probe of one card: copies within it, from it and to it, products of matrices, and the clock meanwhile.
+
+    Parameters
+    ----------
+    torch : the module, or a stand-in.
+    nvml : the module `pynvml` after `nvmlInit`, or a stand-in; without it, no clock is read.
+    number : of the card, as torch counts.
+    """
+
+    def __init__(self, torch: Any, nvml: Any, number: int) -> None:
+        self._torch, self._nvml = torch, nvml
+        self.name, self._device = f"GPU {number}", f"cuda:{number}"
+        uuid = getattr(torch.cuda.get_device_properties(number), "uuid", None)
+        asked = ("nvmlDeviceGetHandleByUUID", f"GPU-{uuid}") if uuid else ("nvmlDeviceGetHandleByIndex", number)
+        self._handle = nvml_answer(nvml, *asked)
+        one, other = (torch.empty(_WITHIN, dtype=torch.uint8, device=self._device) for _ in range(2))
+        here = torch.empty(_BETWEEN, dtype=torch.uint8, pin_memory=True)
+        there = torch.empty(_BETWEEN, dtype=torch.uint8, device=self._device)
+        #: A copy writes what it reads, so bytes within a card count twice.
+        self._copies = {
+            "memory of": (2 * _WITHIN, lambda: one.copy_(other)),
+            "PCIe to": (_BETWEEN, lambda: there.copy_(here, non_blocking=True)),
+            "PCIe from": (_BETWEEN, lambda: here.copy_(there, non_blocking=True)),
+        }
+        self._matrices = [torch.randn(_ROWS, _ROWS, dtype=torch.float16, device=self._device) for _ in range(3)]
+        self()  # the first kernels are compiled and loaded
+
+    def __call__(self) -> dict[str, Figure]:
+        """Measure each figure of the card once."""
+        found = {}
+        for name, (size, copy) in self._copies.items():
+            seconds = self._seconds(copy, _COPIES)
+            found[f"{name} {self.name}"] = Figure(size * _COPIES / seconds, "B/s")
+        flops, clock = self._products()
+        found[f"matrix product on {self.name}"] = Figure(flops, "FLOP/s")
+        if clock is not None:
+            found[f"clock under load of {self.name}"] = Figure(clock, "1/s")
+        return found
+
+    def _seconds(self, work: Callable[[], object], times: int, meanwhile: Callable[[], object] = bool) -> float:
+        """Let the card do work some times; return the seconds. `meanwhile` is called while it works."""
+        self._torch.cuda.synchronize(self._device)
+        began = perf_counter()
+        for _ in range(times):
+            work()
+        meanwhile()
+        self._torch.cuda.synchronize(self._device)
+        return perf_counter() - began
+
+    def _products(self) -> tuple[float, float | None]:
+        """Return the FLOP/s of a product of matrices, and the mean clock meanwhile in Hz."""
+        one, other, result = self._matrices
+        clocks: list[float] = []
+
+        def read_clock() -> None:
+            answer = nvml_answer(self._nvml, "nvmlDeviceGetClockInfo", self._handle, _SM)
+            clocks.extend([] if answer is None else [1e6 * answer])
+
+        seconds, times = 0.0, 0
+        while seconds < _PRODUCT_S:
+            seconds += self._seconds(lambda: self._torch.mm(one, other, out=result), _PRODUCTS, read_clock)
+            times += _PRODUCTS
+        return 2 * _ROWS**3 * times / seconds, fmean(clocks) if clocks else None
+
+
+def card_probes(nvml: Any) -> tuple[list[CardProbe], str | None]:
+    """Return the probes of all cards, and why there are none; `nvml` is None if it knows of no card."""
+    try:
+        torch = import_module("torch")
+        return [CardProbe(torch, nvml, number) for number in range(torch.cuda.device_count())], None
+    except ImportError:
+        why = "the speed of the GPUs was not measured: that needs torch in the environment of perfgate"
+        return [], why if nvml is not None else None
+    except RuntimeError as error:
+        return [], f"the speed of the GPUs was not measured: {str(error).splitlines()[0]}"

@@ -1,0 +1,122 @@
+"""What happens to the tickets of a history: one issue for each event that made something worse.
+
+The first line of a ticket, which nobody sees, keeps what it says about its event. So perfgate knows what it did itself:
+a ticket whose line says `open` and that is closed was closed by a person. It is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from perfgate.core.history_events import EventChange, HistoryEvent
+
+_MARKER = re.compile(
+    r"<!-- perfgate event: (?P<event>[\w.-]{1,99}) (?P<state>[a-z]+) (?P<size>[-+.e\d]{1,30}) "
+    r"(?P<rest>[0-9a-f]{8}) (?P<suites>[0-9a-f,]+) -->\r?\n",
+    re.ASCII,
+)
+TicketAction: TypeAlias = Literal["open", "update", "close", "reopen"]
+
+
+class Told(Struct, frozen=True):
+    """What a ticket says about its event: `size` is its worst change, and `rest` a hash of what is no number."""
+
+    event: str
+    state: str
+    size: float
+    rest: str
+    #: A hash of each suite of the event.
+    suites: str
+
+    @classmethod
+    def of(cls, event: HistoryEvent) -> Told:
+        """Return what the ticket of an event says now."""
+        runs = [run.label for run in (event.last_good, event.first_bad, event.likely)]
+        series = sorted(f"{one.suite}/{one.environment}/{one.name}" for one in event.changes)
+        rest = repr((event.kind, runs, event.commits, series, event.facts, event.causes, event.owners))
+        suites = ",".join(sorted({_hash(one.suite) for one in event.changes}))
+        return cls(event.id, event.state, _worst(event).change, _hash(rest), suites)
+
+    @property
+    def marker(self) -> str:
+        """The first line of the ticket."""
+        return f"<!-- perfgate event: {self.event} {self.state} {self.size:.6g} {self.rest} {self.suites} -->\n"
+
+
+class Ticket(Struct, frozen=True):
+    """An issue that perfgate opened, with its text below the first line."""
+
+    number: int
+    is_open: bool
+    url: str
+    told: Told
+    text: str
+
+
+class TicketStep(Struct, frozen=True):
+    """One thing to do. `event` is None if the history does not have it any more, and if the ticket is a duplicate."""
+
+    action: TicketAction
+    event: HistoryEvent | None
+    ticket: Ticket | None = None
+    #: The number of the ticket that this one is a duplicate of.
+    first: int | None = None
+
+
+def ticket_of(number: int, is_open: bool, url: str, body: str) -> Ticket | None:
+    """Return the ticket that an issue is; None if perfgate did not write its body."""
+    found = _MARKER.match(body)
+    if found is None:
+        return None
+    return Ticket(number, is_open, url, msgspec.convert(found.groupdict(), Told, strict=False), body[found.end() :])
+
+
+def steps(
+    events: Sequence[HistoryEvent], tickets: Sequence[Ticket], *, recent: Collection[str], suites: Collection[str]
+) -> Iterator[TicketStep]:
+    """Yield what is to do, the duplicates first.
+
+    Parameters
+    ----------
+    recent : the ids of the newest runs. An event that began earlier gets no new ticket.
+    suites : the suites that `events` has wholly. A ticket of these alone is closed if its event is not found any more.
+    """
+    first: dict[str, Ticket] = {}
+    for ticket in sorted(tickets, key=lambda one: one.number):
+        known = first.setdefault(ticket.told.event, ticket)
+        if known is not ticket and ticket.is_open:
+            yield TicketStep("close", None, ticket, known.number)
+    for event in events:
+        own = first.pop(event.id, None)
+        if (action := _action(event, own, recent)) is not None:
+            yield TicketStep(action, event, own)
+    whole = {_hash(suite) for suite in suites}
+    for ticket in first.values():
+        if ticket.is_open and ticket.told.state == "open" and whole.issuperset(ticket.told.suites.split(",")):
+            yield TicketStep("close", None, ticket)
+
+
+def _action(event: HistoryEvent, ticket: Ticket | None, recent: Collection[str]) -> TicketAction | None:
+    is_open, worst = event.state == "open", _worst(event)
+    if ticket is None:
+        return "open" if is_open and worst.worse and event.likely.id in recent else None
+    if ticket.told.state != "open":  # perfgate closed it; if it is open, a person opened it again
+        return None if not is_open else "update" if ticket.is_open else "reopen"
+    if not ticket.is_open:
+        return None
+    is_other = ticket.told.rest != Told.of(event).rest or not worst.low <= ticket.told.size <= worst.high
+    return "close" if not is_open else "update" if is_other else None
+
+
+def _worst(event: HistoryEvent) -> EventChange:
+    return next((one for one in event.changes if one.worse), event.changes[0])
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:8]

@@ -1,0 +1,39 @@
+"""What readers are made of, in one import: the types of a run, the file, the builder, and values of text and JSON."""
+
+from __future__ import annotations
+
+from perfgate.core import Key, Location, Run, Series, read_only
+from perfgate.core.conditions import Labels
+from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.readers.builder import MAX_FAULTS, JsonSource, Place, RunBuilder
+from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.json_files import (
+    Target,
+    commit_of,
+    documents,
+    fact,
+    keep_time_and_place,
+    load,
+    load_rows,
+    name_of,
+    records,
+    rows,
+    statistic_of,
+)
+from perfgate.readers.records import RecordRuns, csv_rows, labels_of
+from perfgate.readers.runs import Runs
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import (
+    Field,
+    cells_of,
+    checked,
+    fault_of,
+    in_base,
+    items,
+    mapping,
+    number,
+    number_of,
+    shown,
+    unit_of_name,
+    unit_of_text,
+)

@@ -1,0 +1,166 @@
+"""The rows of nccl-tests: lines without the text of launchers, rows that are whole, and the series of their numbers.
+
+    # nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20
+         1048576        262144     float     sum      -1node1:77:91 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7f
+       78.12   13.42   12.61      0    77.90   13.46   12.65      0
+    [1,0]<stdout>:      8      2   float     sum      -1[1,0]<stdout>:    65.43    0.00    0.00      0
+    0:     1048576        262144     float     sum      -1    76.25   13.75   25.75      0
+
+Source: NVIDIA/nccl-tests `src/common.cu`, `run` and `TimeTest`: a row is printed in two parts, and NCCL prints between
+them if NCCL_DEBUG is INFO. `maxBytes` is reduced on a device with little memory, which is printed, too. mpirun
+(`--tag-output`, Open MPI `orte/mca/iof`) tags what each process writes at once, so such a row has several tags. The
+prefixes of `srun -l`, torchrun, pdsh and of logs with times are at the beginning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from perfgate.readers.kit import Key, Labels, Place, RunBuilder, checked, number
+
+_TAG = re.compile(r"\[(\d{1,6},\d{1,9})\]<std(?:out|err)>:")
+_PREFIX = re.compile(
+    r"\s*(?:\d{4}-\d\d-\d\dT[\d:.,]{5,20}(?:Z|[+-]\d\d:?\d\d)?\s|\[(?:rank|default)?\d{1,6}\]:\s?"
+    r"|\(\w{1,40} pid=\d{1,9}[^)]{0,80}\)\s|\d{1,6}: |[A-Za-z][\w.-]{0,80}: )"
+)
+
+
+def without_tags(line: str) -> tuple[str, str]:
+    """Return the tag of mpirun (`1,0`) and the line without any; the tag is empty if there is none."""
+    if ">:" not in line:
+        return "", line
+    found = _TAG.search(line)
+    return (found[1], _TAG.sub("", line)) if found else ("", line)
+
+
+def without_prefix(line: str) -> str:
+    """Return a line without the prefixes that launchers and log collectors put before it."""
+    while found := _PREFIX.match(line):
+        line = line[found.end() :]
+    return line
+
+
+#: The metric of each column.
+METRIC_OF_COLUMN = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "busbw": "busbw"}
+_SIZES = re.compile(r"minBytes (\d{1,18}) maxBytes (\d{1,18}) step: (\d{1,18})\((factor|bytes)\)")
+_REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18})")
+_INTERRUPTED = re.compile(r"(?:[A-Za-z][\w.-]*:\d+(?::\d+)? )?(?:\[[^\]\s]{1,40}\] )?NCCL (?:INFO|WARN|TRACE)\b")
+_REST = re.compile(r"[\s\d.eE+-]+(?:N/A[\s\d.eE+-]*)*")
+
+
+class Announced(Struct, frozen=True):
+    """The sizes that a program is going to measure, and the line that says so."""
+
+    least: int
+    most: int
+    step: int
+    is_factor: bool
+    line: int
+
+    @property
+    def count(self) -> int:
+        """The number of rows of a whole table."""
+        if not self.is_factor:
+            return (self.most - self.least) // max(self.step, 1) + 1 if self.most >= self.least else 0
+        count, size = 0, self.least
+        while 0 < size <= self.most and count < 1000:
+            count, size = count + 1, size * max(self.step, 2)
+        return count
+
+
+def announced(line: str, at: int, before: Announced | None) -> Announced | None:
+    """Return what a line says of the sizes; None if it says nothing."""
+    if found := _SIZES.search(line):
+        return Announced(int(found[1]), int(found[2]), int(found[3]), found[4] == "factor", at)
+    if before is not None and (found := _REDUCED.search(line)):
+        return Announced(before.least, int(found[1]), before.step, before.is_factor, before.line)
+    return None
+
+
+def interrupted(text: str) -> str | None:
+    """Return the beginning of a row that a message of NCCL interrupts; None for another line."""
+    found = _INTERRUPTED.search(text)
+    return text[: found.start()] if found else None
+
+
+def is_rest(text: str) -> bool:
+    """Return whether a line has only the numbers of a row."""
+    return bool(_REST.fullmatch(text)) and bool(text.strip())
+
+
+def has_numbers(header: Sequence[str], cells: Sequence[str]) -> bool:
+    """Return whether the cells of measured columns are numbers, so that no other text is between them."""
+    pairs = zip(header, cells, strict=False)
+    return all(number(cell) is not None for name, cell in pairs if name in METRIC_OF_COLUMN)
+
+
+def blank_columns(header: Sequence[str], cells: Sequence[str]) -> list[str]:
+    """The columns redop and root that are blank in a row; empty if other cells are missing."""
+    optional = [name for name in ("redop", "root") if name in header]
+    missing = len(header) - len(cells)
+    if not 0 < missing <= len(optional) or len(cells) < 5:
+        return []
+    if missing == len(optional):
+        return optional if number(cells[3]) is not None else []
+    if number(cells[3]) is not None:  # the root
+        return ["redop"]
+    return ["root"] if "." in cells[4] else []
+
+
+#: The columns that are labels if rows differ in them.
+DETAILS = ("type", "redop", "root")
+
+
+class NcclValue(Struct, frozen=True):
+    """One number of a row: its size and place, the details of the row, and its metric."""
+
+    size: str
+    details: Mapping[str, str]
+    place: str
+    metric: str
+    printed: object
+    per: float
+    at: Place
+    wrong: bool
+
+
+def add_values(
+    run: RunBuilder, collective: str, values: Sequence[NcclValue], varying: Sequence[str], labels: Labels = ()
+) -> None:
+    """Add the numbers of a table, with the details that are labels; a size that is measured again has samples."""
+    found: dict[Key, list[NcclValue]] = {}
+    for value in values:
+        own = {name: value.details[name] for name in varying if name in value.details}
+        own |= {"size": value.size, "place": value.place, **dict(labels)}
+        key = Key.of(f"{collective}.{value.metric}", **own)
+        if value.wrong:
+            run.refuse(key, "the result of the collective is wrong; left out", value.at)
+        else:
+            found.setdefault(key, []).append(value)
+    for key, several in found.items():
+        unit = "s" if several[0].metric.endswith("time") else "B/s"
+        if len(several) == 1:
+            run.value(key, unit, several[0].printed, several[0].at, per=several[0].per)
+        elif several[0].size == "0":  # small sizes that were rounded down, not repetitions
+            _add_mean(run, key, unit, several)
+        else:
+            for value in several:
+                run.sample(key, unit, value.printed, value.at, per=value.per)
+
+
+def _add_mean(run: RunBuilder, key: Key, unit: str, several: Sequence[NcclValue]) -> None:
+    numbers = [checked(value.printed, unit) for value in several]
+    if fault := next((fault for _, fault in numbers if fault), None):
+        run.refuse(key, fault, several[0].at)
+    else:
+        mean = sum(number / value.per for (number, _), value in zip(numbers, several, strict=True)) / len(several)
+        run.aggregate(key, unit, {"mean": mean, "count": float(len(several))})
+
+
+def varying_details(values: Iterable[NcclValue]) -> list[str]:
+    """The details in which rows differ."""
+    each = list(values)
+    return [name for name in DETAILS if len({value.details.get(name) for value in each}) > 1]

@@ -1,0 +1,184 @@
+"""Steps of a panel: when several series of the same runs change their level, found run by run.
+
+A step is found from the runs up to one, and from no later run. So it is found once, and it stays as it was found when
+more runs come. `change_points` finds the places and sizes from all runs, and these move.
+
+1. For the last 5, 7, 10, 14 and 20 runs, z of a series is their mean less that of up to 30 runs before them, in
+   standard errors. The noise is that of differences between neighbours (von Neumann 1941) before this run.
+2. The evidence of the panel is the sum of log(1 - p + p exp(z^2 / 2)): a share p of the series changes, one or all (Xie
+   and Siegmund 2013). It is divided by the design effect of the noise that the series of a run share (Kish 1965).
+3. The first run with enough evidence finds a step, if it is there without outliers, too. Later windows begin after it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from perfgate.stats.change_point_values import FEWEST_RUNS, IntArray
+from perfgate.stats.distributions import FloatArray
+
+_SPANS = np.array([5, 7, 10, 14, 20])
+#: The most runs before a step that count, and those for the noise. The noise is that of every tenth run.
+_BEFORE, _NOISE, _EACH = 30, 60, 10
+#: The share of the series that a step changes.
+_SHARE = 0.1
+#: The mean of the logarithm above without a change.
+_USUAL = 0.106
+#: The evidence that a step needs besides the logarithm of the number of series: `benchmarks/events.py` measures it.
+ENOUGH = 7.0
+#: Smaller noise than this is not believed.
+_LEAST_NOISE = 5e-4
+_CLIP = 3.0
+#: A step may be where the log-likelihood is at most this much lower.
+_DROP = 3.0
+#: The degrees of freedom of the noise for each difference, and the median of a chi-squared of one.
+_FREEDOM, _MEDIAN = 0.6, 0.455
+_BLOCK = 64
+
+
+class PanelStep(Struct, frozen=True):
+    """A step that was clear with row `seen`. It begins in one of the rows `first` to `last`, most likely in `index`.
+
+    `z` (m,) is the change of each series in standard errors; 0 if it is unknown.
+    """
+
+    seen: int
+    index: int
+    first: int
+    last: int
+    z: FloatArray
+
+
+class _Panel(Struct, frozen=True):
+    """Sums (n + 1, m) over the rows before, of values and of their number, and what is known at every tenth row."""
+
+    y: FloatArray
+    sums: FloatArray
+    counts: FloatArray
+    noise: FloatArray
+    freedom: FloatArray
+    shared: FloatArray
+
+
+@np.errstate(all="ignore")
+def panel_steps(values: FloatArray) -> tuple[PanelStep, ...]:
+    """Return the steps of a panel, in the order in which they were found.
+
+    Parameters
+    ----------
+    values : (n, m) the numbers of n runs, oldest first, on a scale where changes add up (logarithms). NaN is missing.
+    """
+    panel = _prepare(values)
+    found: list[PanelStep] = []
+    floor, end = 0, 2 * FEWEST_RUNS
+    while end <= len(values):
+        ends = np.arange(end, min(end + _BLOCK, len(values) + 1))
+        evidence = _evidence(panel, ends, floor)
+        hits = np.flatnonzero(evidence.max(axis=1) > 0)
+        step = None
+        for hit in hits.tolist():
+            end = int(ends[hit])
+            step = _located(panel, end, end - int(_SPANS[evidence[hit].argmax()]), floor)
+            if step is not None:
+                found.append(step)
+                floor = step.index
+                break
+        end = end + 1 if step is not None else int(ends[-1]) + 1
+    return tuple(found)
+
+
+def _prepare(values: FloatArray) -> _Panel:
+    known = np.isfinite(values)
+    n, m = values.shape
+    rows = np.maximum.accumulate(np.where(known, np.arange(n)[:, None], -1), axis=0)
+    filled = np.where(rows >= 0, np.take_along_axis(np.nan_to_num(values), np.maximum(rows, 0), axis=0), np.nan)
+    differences = np.full((n, m), np.nan)
+    differences[1:] = np.where(known[1:], filled[1:] - filled[:-1], np.nan)
+    first = np.nan_to_num(values[known.argmax(axis=0), np.arange(m)])
+    y = np.where(known, values - first, 0.0)  # so that the sums keep their digits
+    sums, counts = np.zeros((n + 1, m)), np.zeros((n + 1, m))
+    np.cumsum(y, axis=0, out=sums[1:])
+    np.cumsum(known, axis=0, out=counts[1:])
+    parts = [_noise(differences[max(0, end - _NOISE) : end]) for end in range(0, n + 1, _EACH)]
+    noise, freedom, shared = (np.array(column) for column in zip(*parts, strict=True))
+    return _Panel(np.where(known, y, np.nan), sums, counts, noise, freedom, shared)
+
+
+def _noise(differences: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Return the noise (m,) of neighbours' differences, its degrees of freedom, and the design effect of the panel."""
+    ordered = np.sort(np.abs(differences), axis=0)  # NaN is last
+    count = np.isfinite(ordered).sum(axis=0)
+    if not len(ordered) or not count.any():
+        return np.full(len(count), np.nan), np.zeros(len(count)), 1.0
+    columns, last = np.arange(len(count)), np.maximum(count - 1, 0)
+    usual = np.maximum(1.4826 * ordered[last // 2, columns], ordered[9 * last // 10, columns] / 1.645)
+    squares = np.nansum(np.square(np.minimum(ordered, _CLIP * usual)), axis=0) / (2 * count)
+    noise = np.maximum(np.sqrt(squares), _LEAST_NOISE)
+    z = np.clip(differences / (noise * np.sqrt(2)), -_CLIP, _CLIP)
+    of_row = np.isfinite(z).sum(axis=1)
+    effect = np.square(np.nansum(z, axis=1)[of_row > 0]) / of_row[of_row > 0]
+    return np.where(count >= FEWEST_RUNS, noise, np.nan), _FREEDOM * count, max(1.0, float(np.median(effect)) / _MEDIAN)
+
+
+def _evidence(panel: _Panel, ends: IntArray, floor: int) -> FloatArray:
+    """Return the evidence (ends, spans) for a step before the newest runs, less what is enough."""
+    places = ends[:, None] - _SPANS
+    start = np.maximum(places - _BEFORE, floor)
+    few = places - start < FEWEST_RUNS
+    start, places = np.minimum(start, ends[:, None]), np.maximum(places, 0)
+    old, new = (
+        (panel.sums[last] - panel.sums[first], panel.counts[last] - panel.counts[first])
+        for first, last in ((start, places), (places, ends[:, None]))
+    )
+    z = _z(panel, old, new, (ends // _EACH)[:, None])
+    return np.asarray(np.where(few, -np.inf, _pooled(z, panel.shared[ends // _EACH][:, None])))
+
+
+def _z(
+    panel: _Panel,
+    old: tuple[FloatArray, FloatArray],
+    new: tuple[FloatArray, FloatArray],
+    block: IntArray | int,
+    least: int = FEWEST_RUNS - 1,
+) -> FloatArray:
+    """Return differences of means as normal quantiles (..., m), from sums and counts; 0 if too few are known."""
+    (total, before), (more, after) = old, new
+    freedom = panel.freedom[block]
+    squares = np.square(more / after - total / before) / (np.square(panel.noise[block]) * (1 / before + 1 / after))
+    # Wallace 1959: the quantile of Student's t as one of the normal distribution.
+    z = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(squares / freedom))
+    z = np.copysign(z, more / after - total / before)
+    return np.asarray(np.where((before < least) | (after < least), 0.0, np.nan_to_num(z)))
+
+
+def _pooled(z: FloatArray, shared: FloatArray | float) -> FloatArray:
+    """Return the evidence of a panel, less what is enough."""
+    own = np.logaddexp(np.log(1 - _SHARE), np.log(_SHARE) + z * z / 2)
+    m = (z != 0).sum(axis=-1)
+    evidence = np.maximum(own.max(axis=-1), (own.sum(axis=-1) - _USUAL * m) / shared)
+    return np.asarray(evidence - ENOUGH - np.log1p(_SHARE * m))
+
+
+def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | None:
+    """Return the step that rows up to `end` show, without outliers; None if it is not there without them."""
+    start, block = max(floor, place - _BEFORE), end // _EACH
+    y, known = panel.y[start:end], np.isfinite(panel.y[start:end])
+    reach = _CLIP * np.nan_to_num(panel.noise[block])
+    levels = [np.nanmedian(part, axis=0) for part in (y[: place - start], y[place - start :])]
+    clipped = np.nan_to_num(np.clip(y, np.fmin(*levels) - reach, np.fmax(*levels) + reach))
+    sums, counts = np.cumsum(clipped, axis=0), np.cumsum(known, axis=0)
+    at = np.arange(1, end - start)
+    z = _z(panel, (sums[at - 1], counts[at - 1]), (sums[-1] - sums[at - 1], counts[-1] - counts[at - 1]), block, 1)
+    here = z[place - start - 1]
+    if _pooled(here, float(panel.shared[block])) <= 0:
+        return None
+    odds = _SHARE / (1 - _SHARE) * np.exp(np.minimum(here * here / 2, 100.0))
+    affected = odds / (1 + odds)
+    effect = 1 + (float(panel.shared[block]) - 1) * affected.mean()
+    fit = (z * z / 2 * affected).sum(axis=1) / effect
+    likely, best = np.flatnonzero(fit >= fit.max() - _DROP), int(fit.argmax())
+    rows = (start + at).tolist()
+    if rows[best] > end - FEWEST_RUNS:
+        return None  # too early: the step is newer
+    return PanelStep(end - 1, rows[best], rows[likely[0]], rows[likely[-1]], z[best])

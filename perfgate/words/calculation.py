@@ -1,0 +1,159 @@
+"""From the numbers of a stored verdict to its outcome, in lines that a person can check with a calculator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from perfgate.core import Estimate, Verdict
+from perfgate.core.calculations import Asks, Comparison
+from perfgate.core.units import format_change, format_number
+from perfgate.core.wording import plural, series_name
+from perfgate.words.numbers import unit_for, value_text, what
+from perfgate.words.work import is_work
+
+_QUESTIONS: dict[Asks, str] = {
+    "excluded": "is a change of {} excluded?",
+    "within": "is it within {}?",
+    "a-change": "is there a change?",
+    "beyond": "is it beyond {}?",
+    "beyond-at-worst": "last look: is the estimate beyond {}?",
+    "kept": "is it on the good side of the bound?",
+    "broken": "is it on the bad side of the bound?",
+}
+#: The most runs of a side in a line.
+_MOST_RUNS = 12
+
+
+def calculation(verdict: Verdict) -> Iterator[str]:
+    """Yield the values of the runs, the estimate, each bound beside its edge, and what the table of outcomes says."""
+    yield f"{what(verdict)} {verdict.asks}: {verdict.outcome.upper()} (exit {verdict.exit_code})"
+    if is_work(verdict):
+        yield from _work(verdict)
+    elif verdict.new is None or verdict.new.estimate is None:
+        yield f"not judged: {verdict.message}"
+        return
+    elif verdict.kind == "limit":
+        yield from _limit(verdict, verdict.new, verdict.new.estimate)
+    else:
+        yield from _change(verdict)
+    yield _table(verdict)
+
+
+def _change(verdict: Verdict) -> Iterator[str]:
+    base, new = (side.estimate if side else None for side in (verdict.base, verdict.new))
+    yield from (line for side in ("base", "new") if (line := _runs(verdict, side)))
+    found = verdict.calculation
+    if found is None or not found.comparisons:
+        change = "no ratio" if verdict.change is None else format_change(verdict.change.estimate)
+        allowed = "" if verdict.tolerance is None else f"; allowed: {format_number(100 * verdict.tolerance, 6)}%"
+        yield f"without noise: {value_text(base, verdict)} → {value_text(new, verdict)}, {change}{allowed}"
+        return
+    d = found.comparisons[0].estimate
+    of = "mean of ln(new / base) of the pairs"
+    if base and new and not _is_paired(verdict, d):
+        factor = unit_for(max(base, new), verdict).factor
+        of = f"ln({new / factor:.7g} / {base / factor:.7g})"
+    clipped = "; far base runs are moved nearer to the median" if _is_clipped(verdict) else ""
+    yield f"change: {of} = {d:.6g}, which is {format_change(math.expm1(d))}{clipped}"
+    if verdict.noise is not None:
+        runs = plural(verdict.noise.runs, "run")
+        yield f"noise between runs: {100 * verdict.noise.deviation:.3g}%, from {runs} ({verdict.noise.source})"
+    for one in found.comparisons:
+        edge = f"{format_number(100 * abs(math.expm1(one.edge)), 4)}%"
+        shown = f"ln(1 {'+' if one.edge >= 0 else '-'} {abs(math.expm1(one.edge)):.6g}) = {one.edge:.6g}"
+        yield from _compared(one, edge, shown if one.edge else "0")
+
+
+def _is_paired(verdict: Verdict, change: float) -> bool:
+    """Return whether the change is that of pairs: the ratio of the two values is another one."""
+    base, new = (side.estimate if side else None for side in (verdict.base, verdict.new))
+    return not base or not new or abs(math.log(new / base) - change) > 1e-6
+
+
+def _is_clipped(verdict: Verdict) -> bool:
+    base = verdict.base.estimate if verdict.base else None
+    runs = [run.estimate for run in verdict.runs if run.side == "base" and run.estimate]
+    return bool(base and runs) and abs(math.fsum(map(math.log, runs)) / len(runs) - math.log(base or 1.0)) > 1e-6
+
+
+def _runs(verdict: Verdict, side: str) -> str:
+    """Return the values of the runs of a side, and their mean."""
+    values = [run.estimate for run in verdict.runs if run.side == side and run.estimate is not None]
+    estimate = verdict.base if side == "base" else verdict.new
+    if not values or estimate is None or estimate.estimate is None:
+        return ""
+    sides = [side.estimate for side in (verdict.base, verdict.new) if side and side.estimate is not None]
+    unit = unit_for(max(sides, key=abs), verdict)  # the same for both sides
+    shown = ", ".join(f"{value / unit.factor:.7g}" for value in values[:_MOST_RUNS])
+    more = f" and {len(values) - _MOST_RUNS} more" if len(values) > _MOST_RUNS else ""
+    kind = "mean" if verdict.kind == "limit" else "geometric mean"
+    mean = f"; {kind} {estimate.estimate / unit.factor:.7g} {unit.symbol}" if len(values) > 1 else f" {unit.symbol}"
+    return f"{side}: {shown}{more}{mean}"
+
+
+def _compared(one: Comparison, edge: str, shown: str) -> Iterator[str]:
+    """Yield the t quantile of a bound, and the bound beside its edge."""
+    level, t = 1 - one.error_rate, one.quantile
+    question = _QUESTIONS[one.asks].format(edge)
+    yield (
+        f"{question} standard error {one.standard_error:.6g}, {one.degrees_of_freedom:.6g} degrees of freedom:"
+        f" t({level:.7g}) = {t:.6g}"
+    )
+    sign = -1 if one.is_above else 1
+    estimate, bound = one.estimate, one.estimate + sign * t * one.standard_error
+    lucky = ""
+    if one.asks == "excluded" and sign * estimate < 0 <= sign * bound:
+        estimate, bound, lucky = 0.0, sign * t * one.standard_error, " (a gain within the noise counts as 0)"
+    relation = "above" if bound > one.edge else "below"
+    yield (
+        f"    {estimate:.6g}{lucky} {'-' if one.is_above else '+'} {t:.6g} x {one.standard_error:.6g}"
+        f" = {bound:.6g}, {relation} {shown}: {'yes' if one.holds else 'no'}"
+    )
+
+
+def _limit(verdict: Verdict, new: Estimate, estimate: float) -> Iterator[str]:
+    if line := _runs(verdict, "new"):
+        yield line
+    bound = f"{verdict.comparator} {value_text(verdict.bound, verdict)}"
+    share, allowed, found = verdict.share, verdict.allowed_share, verdict.calculation
+    if share is not None and share.estimate is not None and allowed is not None and share.n_effective is not None:
+        n, k = share.n_effective, share.estimate * share.n_effective
+        yield f"share of values that are not {bound}: {share.estimate:.6g}, of {new.n} values; allowed: {allowed:.6g}"
+        yield f"    that is k = {k:.6g} of n = {n:.6g} independent values (effective sample size)"
+        rate = 1 - verdict.confidence
+        low = f"beta({rate:.6g}; k, n - k + 1): {share.low or 0.0:.6g}" if k else "without such values: 0"
+        yield f"    lowest share, {low}; above {allowed:.6g} it fails"
+        yield f"    highest share, beta({1 - rate:.6g}; k + 1, n - k): {share.high:.6g}; up to {allowed:.6g} it passes"
+    elif found is not None and found.comparisons:
+        yield f"estimate: {estimate:.7g} in the base unit ({verdict.unit})"
+        for one in found.comparisons:
+            yield from _compared(one, "", f"{one.edge:.7g}")
+    else:
+        yield f"without noise: {value_text(estimate, verdict)}; allowed: {bound}"
+
+
+def _work(verdict: Verdict) -> Iterator[str]:
+    """Yield each count that differs; equal counts are no lines."""
+    for one in verdict.work[:_MOST_RUNS]:
+        name = series_name(one.metric, one.labels, None, one.member)
+        what = "more" if one.new > one.base else "less"
+        yield f"{name} in a step: {one.base:.12g} → {one.new:.12g}, {what}{', varies' if one.varies else ''}"
+    yield "counts are compared exactly: one more fails" if verdict.work else f"all counts are equal: {verdict.message}"
+
+
+def _suspicion(verdict: Verdict) -> str:
+    if not verdict.suspect:
+        return ""
+    is_shown = verdict.calculation is not None and all(one.holds for one in verdict.calculation.comparisons)
+    return " (one run is not proof)" if is_shown else " (probably worse: p < 0.05, and the estimate is beyond)"
+
+
+def _table(verdict: Verdict) -> str:
+    """Return which row of the table of outcomes decided."""
+    found, outcome = verdict.calculation, verdict.outcome.upper()
+    if found is None or (found.outcome, found.reason) == (verdict.outcome, verdict.reason):
+        return f"nothing outranks the numbers: {outcome}{_suspicion(verdict)}"
+    if found.outcome == "undecided" and found.reason == verdict.reason and not found.suspect:
+        return f"the numbers leave it open, and `on_inconclusive` of the rule decides: {outcome}"
+    return f"the numbers alone: {found.outcome}; `{verdict.reason}` outranks them: {outcome}"

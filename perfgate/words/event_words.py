@@ -1,0 +1,134 @@
+"""The sentences about an event of the history, for the terminal, the page of trends and tickets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from perfgate.core.history_events import EventChange, HistoryEvent
+from perfgate.core.remembered_runs import CommitLine, HistoryRun
+from perfgate.core.units import format_change
+from perfgate.core.wording import listed, plural
+
+#: So many metrics are named with their sizes.
+_NAMED = 3
+
+
+def is_worse(event: HistoryEvent) -> bool:
+    """Return whether a metric of an event became worse."""
+    return any(change.worse for change in event.changes)
+
+
+def is_open(event: HistoryEvent) -> bool:
+    """Return whether an event made a metric worse, and is neither over nor approved."""
+    return event.state == "open" and is_worse(event)
+
+
+def in_order(event: HistoryEvent) -> list[EventChange]:
+    """Return the changes with those for the worse first, each the largest first."""
+    return sorted(event.changes, key=lambda change: not change.worse)
+
+
+def headline(event: HistoryEvent) -> str:
+    """Return the event in one line: `forward +7.1% and 11 more metrics since 3f2a1c9d01 (2 commits)`."""
+    first, *others = in_order(event)
+    more = f" and {plural(len(others), 'more metric')}" if others else ""
+    what = f"{first.name} {format_change(first.change)}{more}"
+    facts = [f"{name} from {old} to {new}" for name, old, new in event.facts]
+    if event.kind == "machine":
+        cause = listed(facts) or "two runs of the same commit differ"
+        return f"{what} since {event.likely.time[:10]}: the machine, {cause}"
+    count = f" ({plural(event.commits, 'commit')})" if event.commits is not None and event.commits > 1 else ""
+    return f"{what} since {event.first_bad.label}{count}"
+
+
+def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
+    """Yield the sentences below the headline."""
+    yield sizes(event)
+    yield where(event)
+    yield from circumstances(event, line)
+    if event.owners:
+        yield f"owner: {listed(event.owners)}"
+    yield from end(event)
+    if command := search(event):
+        yield f"find the commit: {command}"
+
+
+def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
+    """Yield the commits of an event, the facts of the machine that changed in them, too, and its causes."""
+    yield commits(event, line)
+    if event.facts and event.kind == "code":
+        facts = listed([f"{name} from {old} to {new}" for name, old, new in event.facts])
+        yield f"the machine changed in these commits, too, and does not explain all of it: {facts}"
+    yield from (f"cause: {cause}" for cause in event.causes)
+
+
+def sizes(event: HistoryEvent) -> str:
+    """Return the largest changes with their intervals."""
+    rows = in_order(event)
+    shown = [f"{one.name} {size(one)}" for one in rows[:_NAMED]]
+    better = sum(one.worse is False for one in rows[_NAMED:])
+    if is_worse(event) and better:
+        shown.append(f"{plural(better, 'metric')} became better")
+    return ", ".join(shown)
+
+
+def size(one: EventChange) -> str:
+    """Return the size of a change with its interval."""
+    return f"{format_change(one.change)} ({format_change(one.low)} to {format_change(one.high)})"
+
+
+def where(event: HistoryEvent) -> str:
+    """Return the suites and environments with their numbers of metrics."""
+    places: dict[str, int] = {}
+    for one in event.changes:
+        name = f"{one.suite}/{one.environment}"
+        places[name] = places.get(name, 0) + 1
+    return "in " + ", ".join(f"{name} ({plural(count, 'metric')})" for name, count in places.items())
+
+
+def commits(event: HistoryEvent, line: CommitLine | None) -> str:
+    """Return the commits that an event may be in, the likeliest with author and subject."""
+    good, bad, likely = event.last_good, event.first_bad, event.likely
+    if good.commit is None or bad.commit is None:
+        return f"between the runs of {good.time} and {bad.time}, which have no commit"
+    if good.commit == bad.commit:
+        return f"between two runs of commit {good.label}: the code is not the cause"
+    if event.kind == "machine":
+        return f"since the run of commit {likely.label}; before it, {good.label} was measured"
+    if event.commits == 1:
+        return f"in commit {_named(bad, line)}"
+    which = "after commit" if event.commits is None else f"in one of {plural(event.commits, 'commit')} after"
+    most = "" if line is None and likely.commit == bad.commit else f"; most likely {_named(likely, line)}"
+    return f"{which} {good.label}, up to {bad.label}{most}"
+
+
+def _named(run: HistoryRun, line: CommitLine | None) -> str:
+    place = line.place(run.commit) if line else None
+    if line is None or place is None:
+        return run.label
+    return f"{run.label} ({line.commits[place].author}: {line.commits[place].subject})"
+
+
+def end(event: HistoryEvent) -> Iterator[str]:
+    """Yield how an event ended."""
+    if event.ended is not None:
+        yield f"{event.state} in {event.ended.label} on {event.ended.time[:10]}"
+    if event.approval is not None:
+        level = event.approval
+        request = f" (pull request {level.pr})" if level.pr is not None else ""
+        yield f"approved by {level.by} on {level.time[:10]}: {level.reason}{request}"
+
+
+def search(event: HistoryEvent) -> str | None:
+    """Return the command that finds the commit of an open event; None if it is known, or the machine is the cause."""
+    is_sought = is_open(event) and event.kind == "code" and event.commits != 1
+    return f"perfgate bisect --event {event.id} -- COMMAND" if is_sought else None
+
+
+def conclusion(events: Sequence[HistoryEvent]) -> str:
+    """Return how many open events there are, and their metrics."""
+    bad = [event for event in events if is_open(event)]
+    if not bad:
+        return "no change for the worse without an approval"
+    metrics = {(one.suite, one.environment, one.name) for event in bad for one in event.changes if one.worse}
+    return f"{plural(len(bad), 'change')} ({plural(len(metrics), 'metric')}) for the worse, and nobody approved it"

@@ -1,0 +1,96 @@
+"""The issues of a repository through GitHub's REST API, with the token of the workflow.
+
+Requests follow https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api. The token goes
+to the host of the API alone, and no message contains it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from perfgate.core.wording import clip
+from perfgate.workspace.options import Refused
+from perfgate.workspace.web_requests import Answer, ask, is_private
+
+_NEXT = re.compile(r'<([^>]*)>; *rel="next"')
+_MOST_PAGES = 100
+
+
+class GitHubIssues:
+    """The issues of the repository that GitHub Actions names. This is no struct, so that nothing prints its token."""
+
+    def __init__(self) -> None:
+        """Take the repository from the environment. Raises Refused."""
+        name, token = os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_TOKEN", "")
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) or not re.fullmatch(r"[!-~]+", token):
+            raise Refused(
+                "tickets need GITHUB_REPOSITORY, which is OWNER/NAME, and GITHUB_TOKEN, a token for its issues"
+            )
+        self._api = os.environ.get("GITHUB_API_URL", "https://api.github.com").rstrip("/")
+        if not is_private(self._api):
+            raise Refused("GITHUB_API_URL does not begin with https://, so the token is not sent there")
+        self._name, self._token = name, token
+        #: The address of the repository for people.
+        self.page = f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com').rstrip('/')}/{name}"
+
+    def viewer(self) -> int:
+        """Return the id of the token's user or app. Raises Refused.
+
+        `GET /user` of REST refuses the token of a workflow, GraphQL's `viewer` does not.
+        """
+        address = f"{self._api.removesuffix('/v3')}/graphql"
+        answer = _read(self._ask("POST", address, {"query": "{viewer{databaseId}}"}))
+        try:
+            return int(answer["data"]["viewer"]["databaseId"])
+        except (LookupError, TypeError):
+            raise Refused("GitHub does not say whose token this is, so perfgate cannot know its tickets", 3) from None
+
+    def pages(self, path: str, **query: str | int) -> Iterator[Any]:
+        """Yield every item of a list. Raises Refused."""
+        address = f"{self._api}/repos/{self._name}/{path}?{urlencode({**query, 'per_page': 100})}"
+        for _ in range(_MOST_PAGES):
+            answer = self._ask("GET", address)
+            yield from _read(answer)
+            if (found := _NEXT.search(answer.headers.get("link", ""))) is None:
+                return
+            address = found[1]
+        raise Refused(f"GitHub lists more than {100 * _MOST_PAGES} {path}", 3)
+
+    def send(self, method: str, path: str, document: Any) -> Any:
+        """Write a document; return the answer, or None if GitHub may have done a POST or not. Raises Refused."""
+        repeat = method != "POST"
+        answer = self._ask(method, f"{self._api}/repos/{self._name}/{path}", document, repeat=repeat)
+        return None if answer.is_unsure else _read(answer)
+
+    def _ask(self, method: str, url: str, document: Any = None, *, repeat: bool = True) -> Answer:
+        what = f"{method} {urlsplit(url).path}"
+        if urlsplit(url)[:2] != urlsplit(self._api)[:2]:
+            raise Refused(f"GitHub leads {what} to another host, which must not get the token", 3)
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+        answer = ask(method, url, {**headers, "Authorization": f"Bearer {self._token}"}, document, repeat=repeat)
+        if 200 <= answer.status < 300 or (answer.is_unsure and not repeat):
+            return answer
+        raise Refused(f"GitHub did not do {what}: {_why(answer)}", 3)
+
+
+def _read(answer: Answer) -> Any:
+    try:
+        return json.loads(answer.data)
+    except ValueError:
+        raise Refused("GitHub's answer is not JSON: is GITHUB_API_URL the address of its API?", 3) from None
+
+
+def _why(answer: Answer) -> str:
+    """Return why a request failed, in GitHub's words, and what to do."""
+    if answer.is_limited or answer.is_unsure:
+        return f"{'too many requests' if answer.is_limited else answer}; start the job again later"
+    if answer.status < 400:
+        return "the repository was renamed; correct GITHUB_REPOSITORY"
+    said = re.search(rb'"message": ?"([^"\\]*)"', answer.data)
+    words = f"{answer}, {clip(said[1].decode('utf-8', 'replace'), 200)}" if said else str(answer)
+    return words + ("; does the job have the permission `issues: write`?" if answer.status in (401, 403, 404) else "")
