@@ -140,6 +140,7 @@ class AlikeLines:
 
     def is_worth(self, text: bytes) -> bool:
         """Return whether a block is searched for usual lines: not if the file had few of them so far."""
+        self._noted = _Noted()  # what was said of lines that are not walked
         return self._taken * 8 >= self._seen - _FIRST and b"\0" not in text and b"\x1b" not in text
 
     def walk(self, text: bytes, number: int, words: Sequence[str], kept: Sequence[int]) -> Iterator[Line]:
@@ -152,36 +153,42 @@ class AlikeLines:
         words: only lines with one of them are yielded.
         kept: the numbers of lines that are not usual.
         """
-        runs, lines, at = DigitRuns(text), text.split(b"\n"), 0
+        runs, at = DigitRuns(text), 0
+        count = len(runs.kinds)
         marks = [word.encode() for word in words]
-        for line in (*kept, number + len(lines) - 1):  # what follows the last line may need the line itself
+        for line in (*kept, number + count - 1):  # what follows the last line may need the line itself
             runs.kinds[line - number] = _KEPT
-        self._seen += len(lines)
-        while at < len(lines):
+        self._seen += count
+        while at < count:
             end, plans, after = self._stretch(runs, at)
-            if end - at >= _FEW and self._read(runs, lines, number, plans):
+            if end - at >= _FEW and self._read(runs, number, plans):
                 self._taken += end - at
                 self.context, at = after, end
             for plan in plans:
                 plan.lines.clear()
-            for index in range(at, min(end + 1, len(lines))):
+            for index in range(at, min(end + 1, count)):
                 context, self._noted = self.context, _Noted()
-                if any(mark in lines[index] for mark in marks):
+                line = runs.line(index)
+                if any(mark in line for mark in marks):
                     self._file.is_odd = False
-                    yield from select(lines[index], (number + index,), words)
+                    yield from select(line, (number + index,), words)
                 else:
                     self._noted.is_plain = True
                 if index == end:
-                    self._learn(runs, index, lines[index], context)
+                    self._learn(runs, index, line, context)
             at = end + 1
 
     def _stretch(self, runs: DigitRuns, at: int) -> tuple[int, list[_Plan], Hashable]:
         """Return the end of the usual lines from a line on, their plans, and the context after them."""
         kinds, context, found = runs.kinds, self.context, list[_Plan]()
         known = self._kinds.setdefault(context, {})
+        same: tuple[int, ...] = ()
+        digits = runs.digits(same)
         for index in range(at, len(kinds)):
             kind = known.get(kinds[index])
-            plan = kind.plans.get(runs.digits(index, kind.same)) if kind else None
+            if kind and kind.same != same:
+                same, digits = kind.same, runs.digits(kind.same)
+            plan = kind.plans.get(digits[index]) if kind else None
             if plan is None:
                 return index, found, context
             if not plan.lines:
@@ -205,11 +212,11 @@ class AlikeLines:
         same = tuple(sorted({run for begin, end in noted.same for run in runs_within(line, begin, end)}))
         kind = known.setdefault(runs.kinds[index], _Kind(same))
         if kind.same == same and len(kind.plans) < _MOST_KINDS:
-            kind.plans[runs.digits(index, same)] = plan
+            kind.plans[runs.digits(same)[index]] = plan
 
     # --- reading many -----------------------------------------------------------------------------------------------
 
-    def _read(self, runs: DigitRuns, lines: Sequence[bytes], number: int, plans: Sequence[_Plan]) -> bool:
+    def _read(self, runs: DigitRuns, number: int, plans: Sequence[_Plan]) -> bool:
         """Read usual lines, unless their steps do not follow each other."""
         places = [np.array(plan.lines) for plan in plans]
         follows: dict[tuple[Any, ...], list[tuple[Ints, Floats]]] = {}
@@ -229,7 +236,7 @@ class AlikeLines:
         for note in notes:
             note()
         self._add(runs, plans, places, _in_order(steps) if steps else None)
-        _call(runs, lines, number, plans, places)
+        _call(runs, number, plans, places)
         return True
 
     def _add(
@@ -262,7 +269,7 @@ class AlikeLines:
         return range(int(found[0]), int(found[-1]) + 1, each) if is_range else found
 
 
-def _call(runs: DigitRuns, lines: Sequence[bytes], first: int, plans: Sequence[_Plan], places: Sequence[Ints]) -> None:
+def _call(runs: DigitRuns, first: int, plans: Sequence[_Plan], places: Sequence[Ints]) -> None:
     """Call the functions of usual lines, in the order of the lines."""
     calls: list[tuple[int, Callable[..., object], list[float]]] = []
     for plan, at in zip(plans, places, strict=True):
@@ -270,7 +277,7 @@ def _call(runs: DigitRuns, lines: Sequence[bytes], first: int, plans: Sequence[_
             rows = zip(plan.lines, *(runs.numbers(at, number).tolist() for number in numbers), strict=True)
             calls += [(line, function, row) for line, *row in rows]
     for line, function, row in sorted(calls, key=lambda call: call[0]):
-        function(first + line, lines[line].decode(), *row)
+        function(first + line, runs.line(line).decode(), *row)
 
 
 def _in_order(parts: Sequence[tuple[Ints, Any]]) -> tuple[Ints, Any]:

@@ -92,19 +92,28 @@ class DigitRuns:
         kinds[self.begins - (np.cumsum(lengths) - lengths) + np.arange(len(lengths))] = ord("0")
         #: Each line, with one 0 for each run.
         self.kinds: list[bytes] = kinds.tobytes().split(b"\n")
-        starts = np.flatnonzero(letters == ord("\n")) + 1
+        #: (lines + 1,) Where each line begins.
+        self._starts: Ints = np.concatenate([[0], np.flatnonzero(letters == ord("\n")) + 1, [len(text) + 1]])
         #: (lines,) The first run of each line.
-        self.firsts: Ints = np.concatenate([[0], np.searchsorted(self.begins, starts)])
+        self.firsts: Ints = np.searchsorted(self.begins, self._starts[:-1])
         self.text = text
+        self._digits: dict[tuple[int, ...], Sequence[tuple[bytes, ...]]] = {}
         padded = bytes(2 * _WORD_BYTES) + text
         self._words: npt.NDArray[np.uint64] = np.ndarray((len(text) + 9,), np.dtype("<u8"), padded, strides=(1,))
 
-    def digits(self, line: int, runs: Sequence[int]) -> tuple[bytes, ...]:
-        """Return the digits of these runs of a line."""
-        if not runs:
-            return ()
-        first = self.firsts[line]
-        return tuple([self.text[self.begins[first + run] : self.ends[first + run]] for run in runs])
+    def line(self, line: int) -> bytes:
+        """Return a line without its end."""
+        return self.text[self._starts[line] : self._starts[line + 1] - 1]
+
+    def digits(self, runs: tuple[int, ...]) -> Sequence[tuple[bytes, ...]]:
+        """Return the digits of these runs of each line; anything for a line with fewer runs."""
+        if not runs or not len(self.begins):
+            return [()] * len(self.kinds)
+        if runs not in self._digits:
+            places = [np.minimum(self.firsts + run, len(self.begins) - 1) for run in runs]
+            spans = [zip(self.begins[at].tolist(), self.ends[at].tolist(), strict=True) for at in places]
+            self._digits[runs] = [*zip(*([self.text[slice(*one)] for one in span] for span in spans), strict=True)]
+        return self._digits[runs]
 
     def whole(self, runs: Ints) -> tuple[Ints, Ints]:
         """Return the value of each run, right for up to 16 digits, and its number of digits."""
