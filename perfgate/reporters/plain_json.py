@@ -74,8 +74,10 @@ def _plain(value: Any) -> Any:
         return stable(value)
     if isinstance(value, Mapping):
         return {_plain(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+    if isinstance(value, list | tuple):  # nearly all items are samples or their steps
+        return [
+            stable(item) if type(item) is float else item if type(item) is int else _plain(item) for item in value
+        ]
     if isinstance(value, Struct):
         members = {name: in_order(m) if isinstance(m, Mapping) else m for name, m in members_of(value).items()}
         return {name: _plain(member) for name, member in members.items()}
