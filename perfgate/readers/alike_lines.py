@@ -156,8 +156,8 @@ class AlikeLines:
         runs, at = DigitRuns(text), 0
         count = len(runs.kinds)
         marks = [word.encode() for word in words]
-        for line in (*kept, number + count - 1):  # what follows the last line may need the line itself
-            runs.kinds[line - number] = _KEPT
+        for own in (*kept, number + count - 1):  # what follows the last line may need the line itself
+            runs.kinds[own - number] = _KEPT
         self._seen += count
         while at < count:
             end, plans, after = self._stretch(runs, at)
