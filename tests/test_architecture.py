@@ -59,7 +59,10 @@ HOMES = {
     "jinja2": {"reporters.html.page"},
     "markupsafe": {"reporters.html.page"},
     "rich": {"reporters"},
-    "msgspec": {"documents.structs", "documents.tree_texts", "baselines", "readers", "reporters", "history"},
+    "msgspec": {
+        *("documents.structs", "documents.tree_texts", "baselines", "readers", "reporters", "history"),
+        "workspace.github",
+    },
     #: The base class of types. A recorded program, the sampler and `--help` do without.
     "msgspec.structs": {
         *("analysis", "baselines", "bisect", "causes", "cli", "commands", "core", "doctor", "documents", "editor"),

@@ -14,7 +14,12 @@ from conftest import Done, Repository
 
 from perfgate.commands.run_results import glob_of_path
 from perfgate.commands.source_hints import missing_work, with_benchmark_json
+from perfgate.core import Location
+from perfgate.core.resource_limits import DEFAULT
+from perfgate.core.run_command import RunCommand
+from perfgate.mappings.document import load_mapping_files
 from perfgate.workspace.ci_files import SYSTEMS, ci_file
+from perfgate.workspace.starter_files import remembered
 
 Command = Callable[..., Done]
 
@@ -111,7 +116,7 @@ def test_runs_that_differ_too_much_make_a_gate_of_pairs(perfgate: Command, repos
     assert not (folder / "baselines").exists()
     job = yaml.safe_load((folder / ".github" / "workflows" / "perf.yml").read_text())["jobs"]["gate"]
     assert job["steps"][-1]["with"] == {"paired": True, "pairs": 10}
-    made = perfgate("run", "--paired", "--runs", "2")
+    made = perfgate("run", "--runs", "2")  # rules/perfgate.yaml says `paired: true`
     assert "the base is " in made.err
     assert made.code in (0, 1, 3)
     assert (folder / "perfgate-runs" / "pair-002.json").is_file()
@@ -240,3 +245,13 @@ def test_one_word_makes_a_gate_exact(folder: Path, text: str, is_hinted: bool) -
 )
 def test_the_glob_of_later_runs(path: str, glob: str) -> None:
     assert glob_of_path(Path(path)) == glob
+
+
+@pytest.mark.parametrize(
+    "word", ["a b", "'\"", "${{ x }}", "a\nb: c", "\x7f", "\x85", "\u2028", "\ufeff", "\U0001f600"]
+)
+def test_a_word_of_the_command_is_read_as_it_was_written(word: str) -> None:
+    command = RunCommand(Location("x"), ("python", word), (word,), env=(("A", word),))
+    [found] = [load_mapping_files([("perfgate.yaml", remembered(command).encode())], DEFAULT).command]
+    assert found is not None
+    assert (found.words, found.results, found.env) == (command.words, command.results, command.env)

@@ -84,11 +84,9 @@ class DirectoryStore(Struct, frozen=True):
         Links are not followed. Names that begin with a dot are left out: a writer may be at work.
         """
         found: list[str] = []
-        parts = list(check_path(folder)) if folder else []
-        above = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
-        problems = [self._link(path) for path in above if os.path.islink(self.root / path)]
-        if problems:
-            return [], problems
+        if (link := self._link_above(folder)) is not None:
+            return [], [self._link(link)]
+        problems: list[Problem] = []
         count, waiting = 0, [folder]
         while waiting:
             here = waiting.pop()
@@ -115,6 +113,12 @@ class DirectoryStore(Struct, frozen=True):
                     (folders if entry.is_dir() else found).append(path)
             waiting += reversed(folders)
         return sorted(found), problems
+
+    def _link_above(self, path: str) -> str | None:
+        """Return the first part of a path that is a link. Raises UnsafeName."""
+        parts = list(check_path(path)) if path else []
+        above = ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        return next((one for one in above if os.path.islink(self.root / one)), None)
 
     def _link(self, path: str) -> Problem:
         return Problem("error", "is a link, and links are not followed", self.location(path))
@@ -153,6 +157,8 @@ class DirectoryStore(Struct, frozen=True):
         import tempfile
 
         file = self.root.joinpath(*check_path(path))
+        if (link := self._link_above(path)) is not None:
+            raise OSError(errno.ELOOP, f"{link} is a link, and links are not followed")
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=file.parent)
         try:
@@ -171,6 +177,8 @@ class DirectoryStore(Struct, frozen=True):
     def remove(self, path: str) -> None:
         """Delete a file, and its folder if it was the last file there. Raises OSError."""
         file = self.root.joinpath(*check_path(path))
+        if self._link_above(path) not in (None, path):
+            raise OSError(errno.ELOOP, "its folder is a link, and links are not followed")
         file.unlink()
         if not any(file.parent.iterdir()):
             file.parent.rmdir()

@@ -55,12 +55,7 @@ from perfgate.workspace.rule_source import with_commit
 
 @click.command("check", cls=ShortHelp)
 @command_options(optional_runs_argument, *JUDGING, *POLICY)
-@click.option(
-    "--looks",
-    type=click.IntRange(1, 100),
-    metavar="N",
-    help="Plan at most N new runs, and judge after each. [default: 3]",
-)
+@click.option("--looks", type=click.IntRange(1, 100), metavar="N", help="Plan at most N new runs. [default: 3]")
 @click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
 @click.option("--causes", is_flag=True, help="Look for what changed, even if everything passes.")
 @report_options
@@ -221,8 +216,8 @@ def _judged(
     if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
         from perfgate.commands.remembered import with_remembered
 
-        since, ref = max(times, default=None), prepared.source.ref
-        case, noticed = with_remembered(case, runs, read_history, ref, prepared.head(), since)
+        ref, head, since = prepared.source.ref, prepared.head(), max(times, default=None)
+        case, noticed[:0] = with_remembered(case, runs, read_history, ref, head, since)
     if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_FOR_DRIFT:
         noticed += drifts(case, runs)
     if not with_details:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
 from msgspec.structs import replace
@@ -13,17 +13,19 @@ from perfgate.baselines.stores import open_store
 from perfgate.cli.printing import complain, screen, write_document
 from perfgate.cli.shared import command_options
 from perfgate.commands.history import PLACE, rule_files, show
+from perfgate.commands.ledger_records import records_of, rules_of
 from perfgate.commands.report_details import causes_of
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
+from perfgate.core.rule_ledger import RuleRecord
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.events import events_of
-from perfgate.judge.subjects import is_named
 from perfgate.reporters.history_events import render_json, render_text
 from perfgate.rules.load import readable_rulesets
-from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.words import cause_words
 from perfgate.words.event_words import is_open
+from perfgate.words.ledger_words import rule_record
 from perfgate.workspace.options import HistoryPlace
 
 #: So many stored runs on each side of an event tell its causes, and so many causes are named.
@@ -68,11 +70,13 @@ def told_events(place: HistoryPlace) -> tuple[list[HistoryEvent], LoadedHistory]
         show(place)  # it says what is missing
     wanted = [event for event in events_of(found) if _is_at(event, place)]
     rulesets = readable_rulesets(rule_files(place.rules))
+    records = {one.suite: records_of(place.baselines, one, lambda: found)[0] for one in rulesets}
     known: dict[tuple[str, str], list[StoredRun]] = {}
     events = [
         replace(
             event,
             owners=_owners(event, rulesets),
+            rules=_rules(event, rulesets, records),
             causes=_causes(event, place.baselines, found.line, known) if _needs_causes(event) else (),
         )
         for event in wanted
@@ -90,19 +94,26 @@ def _is_at(event: HistoryEvent, place: HistoryPlace) -> bool:
     )
 
 
+def _named(event: HistoryEvent, rulesets: Sequence[Ruleset]) -> Iterator[tuple[str, Rule]]:
+    """Yield the rules that name a metric of an event, each with its suite."""
+    for ruleset in rulesets:
+        keys = {one.name.key for one in event.changes if one.suite == ruleset.suite}
+        yield from ((ruleset.suite, rule) for rule in rules_of(ruleset, keys))
+
+
 def _owners(event: HistoryEvent, rulesets: Sequence[Ruleset]) -> tuple[str, ...]:
-    """Return the owners of the rules that name a metric of an event."""
-    found = (
-        rule.settings.owner
-        for ruleset in rulesets
-        for rule in ruleset.rules
-        if rule.settings.owner
-        and any(
-            one.suite == ruleset.suite and is_named(rule.sentence.subject, rule.sentence.subject_text, one.name.key)
-            for one in event.changes
-        )
-    )
+    found = (rule.settings.owner for _, rule in _named(event, rulesets) if rule.settings.owner)
     return tuple(dict.fromkeys(found))
+
+
+def _rules(
+    event: HistoryEvent, rulesets: Sequence[Ruleset], records: Mapping[str, Mapping[str, RuleRecord]]
+) -> tuple[str, ...]:
+    return tuple(
+        f"{rule.name}: {rule_record(records[suite][rule.name])}"
+        for suite, rule in _named(event, rulesets)
+        if rule.name in records[suite]
+    )
 
 
 def _causes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import click
@@ -16,6 +17,7 @@ from perfgate.history.export_services import SERVICES
 from perfgate.history.exports import FILES, OPENMETRICS, render_openmetrics
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.output_files import output_faults, replace_file
+from perfgate.workspace.surroundings import known_to_git
 
 
 @click.command("export")
@@ -72,9 +74,19 @@ def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
     """Write a history to a service; returns the lines to print. Raises Refused."""
     if target is None:
         raise Refused(f"--format {service} needs --to: a folder, or the address of the server")
+    if (service, target) == ("wandb", "online") and "WANDB_BASE_URL" not in os.environ:
+        _refuse_committed_settings()
     try:
         return SERVICES[service](found, target)
     except ImportError as error:
         raise Refused(str(error)) from None
     except Exception as error:  # each service has its own exceptions
         raise Refused(f"{service}: {error}") from error
+
+
+def _refuse_committed_settings() -> None:
+    """Refuse settings that a pull request can commit: wandb would send its key to the server that they name."""
+    for path in ("wandb/settings", ".wandb/settings"):
+        if known_to_git("--literal-pathspecs", "ls-files", "--", os.path.realpath(path)):
+            why = "which can name another server for the key of Weights & Biases"
+            raise Refused(f"git tracks {path}, {why}: remove it from git, or set WANDB_BASE_URL")

@@ -6,10 +6,11 @@ import click
 
 from perfgate.cli.printing import complain, say, write_document
 from perfgate.cli.shared import command_options, output_option
-from perfgate.commands.history import PLACE, show
+from perfgate.commands.history import PLACE, rule_files, show
 from perfgate.commands.history_events import told_events
-from perfgate.commands.ledger_check import records_of
+from perfgate.commands.ledger_records import records_of
 from perfgate.reporters.trends.trend_page import conclusion, render
+from perfgate.rules.load import readable_rulesets
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.output_files import output_faults, replace_file
 
@@ -42,10 +43,12 @@ def command(path: str, metric: str | None, commit_url: str | None, place: Histor
     for fault in output_faults({"html": path}, (place.baselines, *place.rules)).values():
         raise Refused(fault)
     events, found = told_events(place)
+    whole = found
     if (metric, place.suite, place.environment) != (None, None, None):
         found = show(place, metric)
-    suites = dict.fromkeys(one.suite for one in found.environments)
-    records = {suite: records_of(place.baselines, suite)[0] for suite in suites}
+    suites = {one.suite for one in found.environments}
+    rulesets = [one for one in readable_rulesets(rule_files(place.rules)) if one.suite in suites]
+    records = {one.suite: records_of(place.baselines, one, lambda: whole)[0] for one in rulesets}
     text = render(found, events, commit_address=commit_url, records=records)
     if path == "-":
         write_document(text)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from perfgate.cli.printing import NOT_JUDGED, complain, say, tell
 from perfgate.cli.shared import baselines_option, command_options, rules_option
 from perfgate.commands.history_events import told_events
+from perfgate.commands.ledger_records import record_false_alarms
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.wording import one_line, plural
 from perfgate.history.tickets import Ticket, TicketStep, Told, steps, ticket_of
@@ -21,7 +22,7 @@ from perfgate.reporters import ticket as reporter
 from perfgate.reporters.history_events import event_object
 from perfgate.words import event_words
 from perfgate.words import ticket as words
-from perfgate.workspace.github import GitHubIssues
+from perfgate.workspace.github import GitHubIssues, Issue
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.web_requests import ask, is_private
 
@@ -60,7 +61,11 @@ def command(
     events, found = told_events(HistoryPlace(options.baselines, ref=ref, rules=options.rules))
     recent = {run.id for one in found.environments for run in one.runs[-_RECENT:]}
     whole = () if found.problems else {one.suite for one in found.environments}
-    todo = [*steps(events, desk.tickets() if desk else [], recent=recent, suites=whole)]
+    tickets = desk.tickets() if desk else []
+    if not is_dry:
+        false = {one.told.event: one.url for one in tickets if one.is_false}
+        record_false_alarms(options.baselines, [one for one in events if one.id in false], false, found.line)
+    todo = [*steps(events, tickets, recent=recent, suites=whole)]
     lost = 0
     for step in todo:
         news = one_line(words.news(step.action, step.event) or (event_words.headline(step.event) if step.event else ""))
@@ -97,9 +102,11 @@ class TicketDesk:
 
     def tickets(self) -> list[Ticket]:
         """Return the tickets in their order. Raises Refused."""
-        listed = self._issues.pages("issues", labels=_LABEL["name"], state="all", sort="created", direction="asc")
-        own = [one for one in listed if "pull_request" not in one and (one["user"] or {}).get("id") == self._me]
-        made = (ticket_of(one["number"], one["state"] == "open", one["html_url"], one["body"] or "") for one in own)
+        listed = self._issues.issues(labels=_LABEL["name"], state="all", sort="created", direction="asc")
+        own = [one for one in listed if one.pull_request is None and one.user and one.user.id == self._me]
+        made = (
+            ticket_of(one.number, one.state == "open", one.html_url, one.body or "", one.state_reason) for one in own
+        )
         return [ticket for ticket in made if ticket is not None]
 
     def do(self, step: TicketStep, line: CommitLine | None) -> str:
@@ -130,8 +137,8 @@ class TicketDesk:
         number = None
         for pause in _LOOKS:
             if number is None:
-                made = self._issues.send("POST", "issues", {**fields, "labels": [_LABEL["name"]]})
-                number = None if made is None else made["number"]
+                made = self._issues.send("POST", "issues", {**fields, "labels": [_LABEL["name"]]}, Issue)
+                number = None if made is None else made.number
             sleep(pause)
             same = [one for one in self.tickets() if one.told.event == event]
             if same and number in (None, *(one.number for one in same)):

@@ -116,7 +116,7 @@ def _measured(
     first = read_first_runs(read, options.suite or SUITE, _with_section(files, text))
     gate = _described(empty_gate(options, choices), command, found[0], runs, first)
     gate, made = _chosen(first, gate, choices, partial(_pairs, command, measuring, first))
-    return _written(gate, made, choices, existing, text)
+    return _written(gate, made, choices, existing, remembered(replace(command, paired=gate.is_paired), mapping))
 
 
 def _with_section(files: RuleFiles, text: str) -> RuleFiles:

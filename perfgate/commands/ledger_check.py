@@ -1,15 +1,14 @@
-"""What a check of main, a bisect and `perfgate rules` have to do with the error ledger."""
+"""What a check of main and a bisect record in the error ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from perfgate.baselines.ledger import has_history, read_ledger, record_check, record_evidence, suites_of_ledger
-from perfgate.baselines.ledger_truth import ledger_of
+from perfgate.baselines.ledger import has_history, record_check, record_evidence, suites_of_ledger
 from perfgate.baselines.stores import Store, open_store
-from perfgate.core import Problem, Report
+from perfgate.core import Report
 from perfgate.core.causes import BisectReport
-from perfgate.core.rule_ledger import EvidenceKind, LedgerEntry, RuleRecord
+from perfgate.core.rule_ledger import EvidenceKind, LedgerEntry
 from perfgate.history.store import branch_of, places, read
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.surroundings import branch, head_commit
@@ -60,9 +59,3 @@ def record_search(
         found = LedgerEntry(kind, [*commits], [report.metric], reason=report.message)
         if commits and (path := record_evidence(store, suites[0], found)):
             tell(f"recorded as evidence about earlier checks: {store.location(path)}")
-
-
-def records_of(baselines: str, suite: str) -> tuple[Mapping[str, RuleRecord], list[Problem]]:
-    """Return how often each rule of a suite was wrong, and the files that cannot be used. Raises Refused."""
-    entries, problems = read_ledger(open_store(baselines), suite)
-    return ledger_of(entries), problems

@@ -25,7 +25,7 @@ from perfgate.cli.shared import (
     rules_option,
     suite_option,
 )
-from perfgate.commands.ledger_check import records_of
+from perfgate.commands.ledger_records import records_of
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.summaries import Plan
 from perfgate.core.verdicts import verdict_ids
@@ -207,7 +207,7 @@ def explain_rules(options: CommandOptions, names: Sequence[str]) -> tuple[list[s
         near = get_close_matches(unknown, every, n=1) or [name for name in every if name.startswith(unknown)]
         step = f"did you mean {near[0]!r}?" if near else "`perfgate rules` shows all of them"
         raise Refused(f"no rule and no metric of a rule is called {unknown!r}; {step}")
-    records, wrong = records_of(options.baselines, ruleset.suite)
+    records, wrong = records_of(options.baselines, ruleset)
     texts = []
     for rule in ruleset.rules:
         if not names or not known[rule.at].isdisjoint(names):

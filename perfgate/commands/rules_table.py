@@ -10,6 +10,7 @@ from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
 from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import open_store
+from perfgate.commands.ledger_records import records_of
 from perfgate.commands.preparing import with_pairs
 from perfgate.commands.stored_cases import stored_cases
 from perfgate.core import Baseline, Problem
@@ -19,6 +20,7 @@ from perfgate.judge.report import worst_exit_code
 from perfgate.judge.subjects import naming
 from perfgate.judge.utilization import with_utilization
 from perfgate.rules.ruleset import Ruleset
+from perfgate.words.ledger_words import rule_record
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
@@ -33,14 +35,16 @@ def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Proble
     """
     if options.runs:
         case, against, warnings = tested_case(options)
-        tables, problems = [_table(case, against)], list(warnings)
-        return tables, problems, exit_code(tables[0].proofs)
+        table = _table(case, against)
+        return [table], list(warnings), exit_code(table.proofs)
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
-    tables, problems = [], []
+    records, problems = records_of(options.baselines, ruleset)
+    tables = []
     for case, wrong in stored_cases(options, ruleset):
         problems += wrong
         if newest := case.baseline.runs[-1:]:
-            tables.append(_table(replace(case, new=newest), f"baseline {case.baseline.place}"))
+            table = _table(replace(case, new=newest), f"baseline {case.baseline.place}")
+            tables.append(replace(table, records={rule: rule_record(one) for rule, one in records.items()}))
     if not tables and not problems:
         return rules_tables(replace(options, runs=_kept(options, ruleset)))
     code = worst_exit_code([exit_code(table.proofs) for table in tables])

@@ -133,7 +133,8 @@ def command(
         if measuring.stop != "unless-suspect" and is_watched():  # else the terminal shows what the command prints
             measuring = replace(measuring, watch=shown)
         check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
-        request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
+        sides = asked.sides(options.format)
+        request = RunRequest(check, measuring, asked.command, asked.measured, pairs, sides)
         report, code = run(request, tell)
         published = publish(report, publication)
         if options.is_of_a_job:
@@ -154,6 +155,8 @@ class RunRequest(Struct, frozen=True):
     measured: tuple[str, ...] = ()
     #: The two sides, to make pairs instead of runs.
     pairs: PairRequest | None = None
+    #: The same for a remembered command that says `paired: true`.
+    sides: PairRequest | None = None
 
 
 def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
@@ -167,6 +170,7 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     if isinstance(prepared, Report):  # nothing is run for rules with mistakes
         return prepared, prepared.exit_code
     request = _completed(request, prepared, tell)
+    prepared = replace(prepared, request=replace(own, own_pairs=request.pairs is not None))
     measuring = request.measuring
     judge_runs: JudgeRuns = partial(_judged, prepared, list[RunsOfPath]())
     try:
@@ -199,6 +203,8 @@ def _completed(request: RunRequest, prepared: Prepared, tell: Tell) -> RunReques
             raise Refused(NO_COMMAND)
         words = replace(request, command=kept.words)
         results = measuring.results or kept.results
+        if pairs is None and kept.paired and measuring.stop != "unless-suspect":
+            pairs = request.sides
         request = replace(words, measuring=replace(measuring, results=results, environment=dict(kept.env)))
         pairs = replace(pairs, new=kept.words, build=pairs.build or kept.build) if pairs else None
     if pairs is None:

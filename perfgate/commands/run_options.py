@@ -63,16 +63,17 @@ class RunOptions(Struct, frozen=True):
         if not (self.paired or self.attribute):
             for name in (name for name, value in given.items() if value):
                 raise click.UsageError(f"--{name} needs --paired" + ("" if name == "build" else " or --attribute"))
-        environments = self._environments()
-        if not (self.paired or self.attribute):
-            return None
+        return self.sides(format) if self.paired or self.attribute else None
+
+    def sides(self, format: str | None) -> PairRequest:
+        """Return the two sides of pairs, as far as the options name them. Raises UsageError."""
         option = "--attribute" if self.attribute else "--paired"
         if self.base_ref is not None and self.base is not None:
             raise click.UsageError(f"{option} has one base: --base-ref GITREF, or --base COMMAND")
         if self.new and self.command:
             raise click.UsageError(f"{option} has one new side: a command after --, or --new COMMAND")
         sides = self.base or (), self.new or self.command, self.base_ref, self.build or ()
-        return PairRequest(*sides, self.hook_timeout, self.processes, format, environments=environments)
+        return PairRequest(*sides, self.hook_timeout, self.processes, format, environments=self._environments())
 
     def _environments(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return the commands of the old and the new environment, or None without --attribute. Raises UsageError."""

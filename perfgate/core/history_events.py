@@ -58,6 +58,8 @@ class HistoryEvent(Struct, frozen=True):
     causes: tuple[str, ...] = ()
     #: The owners that the rules name for its metrics.
     owners: tuple[str, ...] = ()
+    #: The rules that name its metrics, each with how often it was wrong, as sentences.
+    rules: tuple[str, ...] = ()
     #: The run in which it ended, and the approval, if there was one.
     ended: HistoryRun | None = None
     approval: ApprovedLevel | None = None

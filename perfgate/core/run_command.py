@@ -24,6 +24,8 @@ class RunCommand(Struct, frozen=True):
     build: tuple[str, ...] = ()
     #: Environment variables.
     env: tuple[tuple[str, str], ...] = ()
+    #: `perfgate run` makes pairs of it with the merge base.
+    paired: bool = False
 
 
 def is_for_a_shell(words: Sequence[str]) -> bool:

@@ -210,18 +210,16 @@ class RulesTable(Struct, frozen=True):
     time_seen: float | None = None
     #: Which rules fail if each step does more work; empty for runs without exact work.
     added: tuple[AddedWork, ...] = ()
+    #: By rule: a sentence that says how often it was wrong on main.
+    records: Mapping[str, str] = {}
 
 
-#: A way to measure a change: one new run against five base runs, the same pinned to a processor, its CPU time instead
-#: of its wall time, three new runs, or six pairs.
+#: A way to measure a change against five base runs: one new run, pinned or by its CPU time, three runs, or six pairs.
 Way = Literal["separate", "pinned", "cpu-time", "three-runs", "pairs"]
 
 
 class Floor(Struct, frozen=True):
-    """The noise floor of one way to measure: the standard deviation of the change of an unchanged program, relative.
-
-    `runs` is the number of runs or pairs that it was measured with.
-    """
+    """The noise floor of a way, from so many runs or pairs: the relative standard deviation of no change."""
 
     way: Way
     noise: float

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from perfgate.core import fact_text
 from perfgate.core.remembered_runs import HistoryRun
@@ -13,9 +14,9 @@ from perfgate.history.exports import milliseconds
 
 _TAG = "perfgate.run"
 #: MLflow takes a name for a path, and refuses all metrics of a run if one has `..`, or `/` at an end or twice.
-_NOT_ALLOWED = re.compile(r"[^\w\-. :/]|(?<![^/])\.{1,2}(?![^/])|^/|/(?=/)|/$")
-#: MLflow takes at most this many metrics at once.
-_BATCH = 1000
+_NOT_ALLOWED = re.compile(r"[^\w\-. :/]|(?<![^/])\.{1,2}(?![^/])|^\.\.|^/|/(?=/)|/$")
+#: MLflow takes names of this length, and at most this many metrics at once.
+_LONGEST, _BATCH = 250, 1000
 
 
 def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
@@ -77,16 +78,25 @@ def _there(client: object, experiment: str) -> set[str]:
 def _numbers(place: EnvironmentHistory) -> dict[str, dict[str, float]]:
     """Return the numbers of each run by its id and their names."""
     found: dict[str, dict[str, float]] = {}
+    names = names_for_mlflow(str(one.name) for one in place.series)
     for one in place.series:
-        name = name_for_mlflow(str(one.name))
+        name = names[str(one.name)]
         for run, value in zip(one.runs, one.values.tolist(), strict=True):
             found.setdefault(run.id, {})[name] = value
     return found
 
 
-def name_for_mlflow(name: str) -> str:
-    """Return the name of a metric with `_` for what MLflow does not allow."""
-    return _NOT_ALLOWED.sub("_", name)
+def names_for_mlflow(names: Iterable[str]) -> dict[str, str]:
+    """Return each name with `_` for what MLflow does not allow; one that is too long or not unique ends with a hash."""
+    found = {name: _NOT_ALLOWED.sub("_", name) for name in names}
+    count = Counter(found.values())
+    return {
+        name: new if count[new] == 1 and len(new) <= _LONGEST else _hashed(name, new) for name, new in found.items()
+    }
+
+
+def _hashed(name: str, new: str) -> str:
+    return f"{new[:200]}-{hashlib.sha256(name.encode('utf-8', 'backslashreplace')).hexdigest()[:12]}"
 
 
 def _tags(run: HistoryRun) -> dict[str, str]:

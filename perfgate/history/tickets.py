@@ -57,6 +57,8 @@ class Ticket(Struct, frozen=True):
     url: str
     told: Told
     text: str
+    #: True if a person closed it as not planned: it was a false alarm.
+    is_false: bool = False
 
 
 class TicketStep(Struct, frozen=True):
@@ -69,12 +71,15 @@ class TicketStep(Struct, frozen=True):
     first: int | None = None
 
 
-def ticket_of(number: int, is_open: bool, url: str, body: str) -> Ticket | None:
-    """Return the ticket that an issue is; None if perfgate did not write its body."""
+def ticket_of(number: int, is_open: bool, url: str, body: str, reason: str | None = None) -> Ticket | None:
+    """Return the ticket that an issue is; None if perfgate did not write its body. `reason` is why it is closed."""
     found = _MARKER.match(body)
-    if found is None:
+    try:
+        told = msgspec.convert(found and found.groupdict(), Told, strict=False)
+    except msgspec.ValidationError:  # also if somebody changed the line
         return None
-    return Ticket(number, is_open, url, msgspec.convert(found.groupdict(), Told, strict=False), body[found.end() :])
+    is_false = not is_open and told.state == "open" and reason == "not_planned"
+    return Ticket(number, is_open, url, told, body[found.end() if found else 0 :], is_false)
 
 
 def steps(

@@ -89,9 +89,10 @@ def _sides(
 
 
 def _values(series: Series) -> FloatArray | None:
-    """The count in each step; of a summary only if all steps have one value."""
+    """The count in each step; of a summary only if all steps have one value. Nobody counts -1 or half a call."""
     if series.kind in ("samples", "value"):
-        return np.asarray(series.values, dtype=np.float64) if len(series.values) else None
+        counts = np.asarray(series.values, dtype=np.float64)
+        return counts if len(counts) and ((counts >= 0) & (counts == np.floor(counts))).all() else None
     least, most = series.aggregate.get("min"), series.aggregate.get("max")
     return np.array([least]) if least is not None and least == most else None
 

@@ -83,7 +83,8 @@ def load_run(document: YamlDocument, data: Mapping[str, Any], problems: list[Pro
     results = data.get("results", ())
     env = tuple((name, fact_text(value)) for name, value in data.get("env", {}).items())
     at = document.location(("run",), key=True)
-    return RunCommand(at, command, (results,) if isinstance(results, str) else tuple(results), build, env)
+    globs = (results,) if isinstance(results, str) else tuple(results)
+    return RunCommand(at, command, globs, build, env, data.get("paired", False))
 
 
 def _words(given: str | Sequence[str]) -> tuple[str, ...]:

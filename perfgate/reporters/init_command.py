@@ -59,7 +59,7 @@ def steps_of_command(gate: FirstGate) -> Iterator[str]:
     tops = " ".join(dict.fromkeys(shlex.quote(name.partition("/")[0]) for name in files))
     yield f"fill in the TODO lines of {gate.workflow}, and commit these files with your program to the main branch:"
     yield f"    git add {tops}"
-    yield f"then `perfgate run{' --paired' if gate.is_paired else ''}` measures and judges your changes."
+    yield "then `perfgate run` measures and judges your changes."
     if gate.found_by:
         yield f"{gate.workflow}: {gate.found_by}"
 

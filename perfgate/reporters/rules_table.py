@@ -79,6 +79,8 @@ def _rows(page: Page, table: RulesTable) -> None:
             page.paragraph(f"{proof.reason} ({proof.at})", "dim", indent=4)
         if plan is not None and not plan.advice.startswith("enough"):
             page.paragraph(plan.advice, "dim", indent=4)
+        if proof.rule in table.records:
+            page.paragraph(f"on main: {table.records[proof.rule]}", "dim", indent=4)
 
 
 def _cells(proof: Proof, plan: Plan | None, *, ascii_only: bool) -> tuple[str, str, str, str]:

@@ -82,7 +82,7 @@ def rule_lines(rule: WrittenRule) -> list[str]:
 
 def comments(texts: Sequence[str]) -> list[str]:
     """Return comment lines of a readable length; an empty text is an empty line."""
-    lines = [line for text in texts for line in textwrap.wrap(_visible(text), _WIDTH, break_on_hyphens=False) or [""]]
+    lines = [line for text in texts for line in textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False) or [""]]
     return [f"# {line}".rstrip() for line in lines]
 
 
@@ -92,10 +92,10 @@ def scalar(text: str) -> str:
         return text
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    return '"' + _visible(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+    return '"' + visible(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Escape line breaks and invisible characters as YAML does in double quotes."""
     return "".join(char if char.isprintable() else escaped(char) for char in text)
 

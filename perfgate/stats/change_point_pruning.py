@@ -14,8 +14,7 @@ from perfgate.stats.change_point_search import possible_places, refine
 from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues, IntArray, levels_of
 from perfgate.stats.distributions import FloatArray
 
-#: The two-sided p-value that a point must have in a t-test. A newest level of less than `REACH` runs has a share
-#: of it: it is tested again with every run, and the runs within reach have more stretches of its length.
+#: The two-sided p-value that a point must have in a t-test.
 MOST_P = 5e-4
 #: The standard deviation of an unchanged level's wander, in standard deviations of a run.
 WANDER = 0.15
@@ -84,8 +83,7 @@ def strengths_of(history: HistoryValues, points: list[int]) -> Strengths:
     squared_error = inflation * (pooled[0] / before.weight + pooled[1] / after.weight)
     shift = after.mean - before.mean
     t = np.abs(shift) / np.sqrt(squared_error + 2 * WANDER**2 * variance)
-    most_p = MOST_P * np.where(bounds[2:] < bounds[-1], 1.0, np.minimum(after.weight / REACH, 1.0))
-    least_t = stdtrit((before.weight + after.weight) / 2 - 1, 1 - most_p / 2)
+    least_t = stdtrit((before.weight + after.weight) / 2 - 1, 1 - MOST_P / 2)
     least_shift = LEAST_SHIFT * np.sqrt((pooled[0] + pooled[1]) / 2)
     return Strengths(t, shift, np.minimum(t / least_t, np.abs(shift) / least_shift))
 

@@ -13,7 +13,6 @@ of the search, each with its source (1 and 2 are in `change_point_values`, 3 and
    Jackson et al. 2005; modified BIC: Zhang and Siegmund 2007). Each point then moves to its best place.
 5. Remove the weakest point again and again until all pass a test of the two levels beside it. Its variance is
    inflated for autocorrelation, and includes a wander of the level: without it, long levels make any drift certain.
-   A newest level is tested again with each of its runs, so a short one has only a share of the p-value.
 6. A level of fewer than 9 runs after which the old level returns is an excursion, and both its ends are removed.
 7. A newest level of 5 to 8 runs has a t-test of its own: runs are clipped around the old level in its spread
    (winsorizing again), so that it is found at its fifth run and a burst of stalls is not. The variance is inflated as

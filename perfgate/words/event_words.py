@@ -54,12 +54,13 @@ def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
 
 
 def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
-    """Yield the commits of an event, the facts of the machine that changed in them, too, and its causes."""
+    """Yield the commits of an event, the facts of the machine that changed, too, its causes, and its rules."""
     yield commits(event, line)
     if event.facts and event.kind == "code":
         facts = listed([f"{name} from {old} to {new}" for name, old, new in event.facts])
         yield f"the machine changed in these commits, too, and does not explain all of it: {facts}"
     yield from (f"cause: {cause}" for cause in event.causes)
+    yield from (f"rule {rule}" for rule in event.rules)
 
 
 def sizes(event: HistoryEvent) -> str:

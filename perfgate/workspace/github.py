@@ -6,19 +6,39 @@ to the host of the API alone, and no message contains it.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
+
 from perfgate.core.wording import clip
 from perfgate.workspace.options import Refused
 from perfgate.workspace.web_requests import Answer, ask, is_private
 
-_NEXT = re.compile(r'<([^>]*)>; *rel="next"')
+_NEXT = re.compile(r'<([^<>]*)>; *rel="next"')
 _MOST_PAGES = 100
+
+
+class Author(msgspec.Struct, frozen=True):
+    """Who wrote an issue."""
+
+    id: int
+
+
+class Issue(msgspec.Struct, frozen=True):
+    """What perfgate needs of an issue; `pull_request` is None if it is none."""
+
+    number: int
+    state: str
+    html_url: str
+    body: str | None = None
+    #: Why it is closed: `completed` or `not_planned`.
+    state_reason: str | None = None
+    user: Author | None = None
+    pull_request: Any = None
 
 
 class GitHubIssues:
@@ -44,28 +64,28 @@ class GitHubIssues:
         `GET /user` of REST refuses the token of a workflow, GraphQL's `viewer` does not.
         """
         address = f"{self._api.removesuffix('/v3')}/graphql"
-        answer = _read(self._ask("POST", address, {"query": "{viewer{databaseId}}"}))
+        answer = _read(self._ask("POST", address, {"query": "{viewer{databaseId}}"}), dict[str, Any])
         try:
             return int(answer["data"]["viewer"]["databaseId"])
-        except (LookupError, TypeError):
+        except (LookupError, TypeError, ValueError):
             raise Refused("GitHub does not say whose token this is, so perfgate cannot know its tickets", 3) from None
 
-    def pages(self, path: str, **query: str | int) -> Iterator[Any]:
-        """Yield every item of a list. Raises Refused."""
-        address = f"{self._api}/repos/{self._name}/{path}?{urlencode({**query, 'per_page': 100})}"
+    def issues(self, **query: str) -> Iterator[Issue]:
+        """Yield every issue that the query finds. Raises Refused."""
+        address = f"{self._api}/repos/{self._name}/issues?{urlencode({**query, 'per_page': 100})}"
         for _ in range(_MOST_PAGES):
             answer = self._ask("GET", address)
-            yield from _read(answer)
+            yield from _read(answer, list[Issue])
             if (found := _NEXT.search(answer.headers.get("link", ""))) is None:
                 return
             address = found[1]
-        raise Refused(f"GitHub lists more than {100 * _MOST_PAGES} {path}", 3)
+        raise Refused(f"GitHub lists more than {100 * _MOST_PAGES} issues", 3)
 
-    def send(self, method: str, path: str, document: Any) -> Any:
+    def send(self, method: str, path: str, document: Any, form: Any = dict[str, Any]) -> Any:
         """Write a document; return the answer, or None if GitHub may have done a POST or not. Raises Refused."""
         repeat = method != "POST"
         answer = self._ask(method, f"{self._api}/repos/{self._name}/{path}", document, repeat=repeat)
-        return None if answer.is_unsure else _read(answer)
+        return None if answer.is_unsure else _read(answer, form)
 
     def _ask(self, method: str, url: str, document: Any = None, *, repeat: bool = True) -> Answer:
         what = f"{method} {urlsplit(url).path}"
@@ -78,11 +98,11 @@ class GitHubIssues:
         raise Refused(f"GitHub did not do {what}: {_why(answer)}", 3)
 
 
-def _read(answer: Answer) -> Any:
+def _read(answer: Answer, form: Any) -> Any:
     try:
-        return json.loads(answer.data)
-    except ValueError:
-        raise Refused("GitHub's answer is not JSON: is GITHUB_API_URL the address of its API?", 3) from None
+        return msgspec.json.decode(answer.data, type=form)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise Refused("GitHub's answer has another form: is GITHUB_API_URL the address of its API?", 3) from None
 
 
 def _why(answer: Answer) -> str:

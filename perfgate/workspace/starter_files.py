@@ -10,7 +10,7 @@ from perfgate.core.advice import Advice, ProposedRule
 from perfgate.core.run_command import RunCommand
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural, shell_text
-from perfgate.rules.write import WrittenRule, comments, render, scalar
+from perfgate.rules.write import WrittenRule, comments, render, scalar, visible
 
 #: The number of base and new runs together from which they show their noise.
 _RUNS_THAT_SHOW_NOISE = 3
@@ -139,9 +139,11 @@ def remembered(command: RunCommand, mapping: Sequence[str] = ()) -> str:
     """Return the section `run` of `perfgate.yaml`, and the item of a proposed mapping."""
     lines = [*comments(_REMEMBERED), "run:", f"  command: {_words(command.words)}"]
     if command.results:
-        lines.append(f"  results: {json.dumps(list(command.results), ensure_ascii=False)}")
+        lines.append(f"  results: {_quoted(command.results)}")
+    if command.paired:
+        lines.append("  paired: true  # stored runs differ too much on this machine")
     if command.env:
-        lines += ["  env:", *(f"    {name}: {json.dumps(value, ensure_ascii=False)}" for name, value in command.env)]
+        lines += ["  env:", *(f"    {name}: {_quoted(value)}" for name, value in command.env)]
     if mapping:
         says = "How the numbers of the command are read, as proposed: check the units. docs/how-to/home-made-files.md."
         lines += ["", *comments((says,)), "mappings:", *mapping]
@@ -151,4 +153,8 @@ def remembered(command: RunCommand, mapping: Sequence[str] = ()) -> str:
 def _words(words: Sequence[str]) -> str:
     """Return a command as a line of text, or as a list of words if a shell would need quotes."""
     text = shell_text(words)
-    return scalar(text) if shlex.split(text) == text.split() else json.dumps(list(words), ensure_ascii=False)
+    return scalar(text) if shlex.split(text) == text.split() else _quoted(words)
+
+
+def _quoted(value: object) -> str:
+    return visible(json.dumps(value, ensure_ascii=False))

@@ -363,9 +363,10 @@ def test_a_run_after_a_merge_is_proposed(baseline: Command, github: GitHub, fold
     write_run(folder / "other.json")  # lies about in the clone, and stays there
     done = baseline(mode="add", results="new.json")
     assert done.code == 0, done.said
-    (name, data), (remembered, row) = sorted(proposed(github).items(), reverse=True)
+    (name, data), (remembered, row), (answered, _) = sorted(proposed(github).items(), reverse=True)
     assert name.startswith("baselines/default/")
     assert remembered.startswith("baselines/_history/default/")
+    assert answered.startswith("baselines/_history/_ledger/default/")
     assert (json.loads(data)["commit"], json.loads(row)["commit"], json.loads(row)["ref"]) == (BASE, BASE, "main")
     assert parse_file((folder / ".runner" / "output").read_text()) == {"pull-request": "77"}
 
@@ -379,8 +380,9 @@ def test_a_tag_called_like_the_branch_proposes_nothing(baseline: Command, github
 def test_a_bad_run_is_proposed_for_the_history_alone(baseline: Command, github: GitHub, folder: Path) -> None:
     write_run(folder / "new.json", forward=150, seed=9)
     assert baseline(mode="add", results="new.json").code == 1
-    [name] = proposed(github)
-    assert name.startswith("baselines/_history/default/")
+    remembered, answered = sorted(proposed(github), reverse=True)
+    assert remembered.startswith("baselines/_history/default/")
+    assert answered.startswith("baselines/_history/_ledger/default/")
     assert github.written[-1][2]["title"] == f"Remember a run of {BASE[:12]} in the history"
 
 

@@ -1,7 +1,7 @@
-"""A thousand attacks on one gate: `PYTHONPATH=tests python tests/attacks/many.py`; `--write` writes the table.
+"""Attacks on one gate, by the thousand: `PYTHONPATH=tests python tests/attacks/many.py`; `--write` writes the table.
 
-Each attack hides one of twenty runs that a rule fails, in one of fifty ways that need no invented numbers. The table is
-in `docs/threat-model.md`. An attack works if the exit code is 0.
+Each attack hides one of the runs that a rule fails, in one of many ways that need no invented numbers. The table is in
+`docs/threat-model.md`. An attack works if the exit code is 0.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ RULES = [
     *("step within 10% of baseline and within 50% of anchor", "step within 10% and 1 ms of baseline"),
     "step within 10% of baseline and under 1 s",
 ]
+#: The same about exact work: each fails on a step with twice the calls.
+WORK_RULES = ["no more work than baseline", "same work as baseline", "no more work.syncs than baseline"]
 Document = dict[str, Any]
 #: Changes the document of a failing run, or returns the bytes of the file; `stored` is a run of the baseline.
 Hide = Callable[[Document, Document], bytes | None]
@@ -41,6 +43,9 @@ def document(slower: float, seed: int) -> Document:
     series = [row("step", "s", values, rank) for rank, values in enumerate(times)]
     series += [row("other", "s", steady(0.1, n=60, seed=90 + seed + rank), rank) for rank in range(2)]
     series += [row("speed", "1/s", [1 / value for value in values], rank) for rank, values in enumerate(times)]
+    counts = {"work.syncs": [3.0, 4.0] * 30, "work.kernels": [250.0, 250.0, 310.0] * 20}
+    calls = 2 if slower > 1 else 1
+    series += [row(name, "count", [calls * one for one in of], rank) for name, of in counts.items() for rank in (0, 1)]
     return {"schema": "perfgate.results/1", "environment": {"gpu": "H100"}, "series": series}
 
 
@@ -93,6 +98,26 @@ def _replay(factor: float, digits: int, order: int) -> Hide:
     return hide
 
 
+def _without(*metrics: str) -> Hide:
+    return whole(lambda run, _: _only(run, lambda one: one["metric"] not in metrics))
+
+
+def _machine(text: str) -> Hide:
+    """Keep the run, and put a file about its machine beside it."""
+
+    def hide(run: Document, stored: Document) -> None:
+        Path("new.json.machine").write_text(text)
+
+    return hide
+
+
+def _sensors(**values: float) -> str:
+    series = [{"metric": name, "unit": "1", "values": [value] * 60} for name, value in values.items()]
+    return json.dumps({"schema": "perfgate.results/1", "series": series})
+
+
+WORK = "counts of exact work are left out, fewer, renamed or no counts"
+MACHINE = "a file about the machine that is damaged, or claims that the machine was slow"
 COPIES = "a stored run is given as a new one, with other digits, order or factor"
 #: The ways, by kind.
 WAYS: dict[str, list[Hide]] = {
@@ -128,6 +153,28 @@ WAYS: dict[str, list[Hide]] = {
         *(_replay(1.0, 12, order) for order in (1, -1)),
         *(_replay(factor, digits, 1) for factor, digits in ((1.0, 9), (1.01, 12), (0.95, 12), (1.04, 10))),
     ],
+    # A count of 0 is no attack: a step may need no synchronisation any more.
+    WORK: [
+        *(_without(*names) for names in (("work.syncs",), ("work.kernels",), ("work.syncs", "work.kernels"))),
+        *(values(lambda old, n=n: old[:n]) for n in (0, 1, 30)),  # type: ignore[misc]
+        *(
+            values(lambda old, x=x: [x] * len(old))  # type: ignore[misc]
+            for x in (float("nan"), -1.0, -0.5, 0.5, None, True, "3", 1e308, 10**400)
+        ),
+        *(put("metric", name) for name in ("work", "work.", "work.syncs2", "Work.syncs", "work.syncs ")),
+        *(put("unit", unit) for unit in ("s", "B", "")),
+        put("aggregate", {"mean": 3.5}),
+        whole(lambda run, _: _only(run, lambda one: one["labels"]["rank"] == "0")),
+        whole(lambda run, _: _only(run, lambda one: not one["metric"].startswith("work"))),
+        put("labels", {"device": "0"}),
+        each(lambda one: one["labels"].update(hidden="1")),
+    ],
+    MACHINE: [
+        *(_machine(text) for text in ("", "{}", "[]", "\x00", "{", "[" * 5000, _sensors())),
+        _machine(_sensors(**{"machine.steal": 0.9})),
+        _machine(_sensors(**{"machine.steal": -1.0, "clock.sm": 0.0})),
+        _machine(_sensors(**{"clock.sm": -1e308, "machine.throttled": 2.0, "step": 0.1})),
+    ],
     "another environment is claimed": [
         *(whole(lambda run, _, gpu=gpu: run["environment"].update(gpu=gpu)) for gpu in ("H200", "", "h100 "))
     ],
@@ -139,8 +186,8 @@ def attacks() -> Iterator[tuple[str, str, Hide]]:
     for kind, ways in WAYS.items():
         for hide in ways:
             # A limit is not compared with a stored run: a copy of one would be an invented number.
-            for rule in RULES if kind != COPIES else [rule for rule in RULES if "of baseline" in rule]:
-                yield kind, rule, hide
+            rules = {COPIES: [rule for rule in RULES if "of baseline" in rule], WORK: WORK_RULES}.get(kind, RULES)
+            yield from ((kind, rule, hide) for rule in rules)
 
 
 def exit_code(*words: str) -> int:
@@ -157,7 +204,8 @@ def tried() -> dict[str, list[tuple[str, int]]]:
     Path("rules").mkdir()
     for number, one in enumerate(stored):
         Path(f"base-{number}.json").write_text(json.dumps(one))
-    for number, rule in enumerate(RULES):
+    every = [*RULES, *WORK_RULES]
+    for number, rule in enumerate(every):
         Path("rules/rules.yaml").write_text(f"version: 1\nsuite: s{number}\nrules:\n  - {rule}\n")
         words = [f"base-{one}.json" for one in range(4)]
         assert exit_code("baseline", "approve", *words, "--reason", "first") == 0, rule
@@ -165,7 +213,8 @@ def tried() -> dict[str, list[tuple[str, int]]]:
         assert exit_code("check", "new.json", "new.json") in (1, 2), rule
         assert exit_code("check", "new.json") in (1, 3), f"{rule} does not stop a slow run"
     for kind, rule, hide in attacks():
-        suite = f"s{RULES.index(rule)}"
+        suite = f"s{every.index(rule)}"
+        Path("new.json.machine").unlink(missing_ok=True)
         Path("rules/rules.yaml").write_text(f"version: 1\nsuite: {suite}\nrules:\n  - {rule}\n")
         run = document(3, 9)
         data = hide(run, stored[0])

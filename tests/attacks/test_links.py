@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import Done, steady, write_log, write_rules
 
+from perfgate.baselines.stores import open_store, write_file
+from perfgate.workspace.options import Refused
+
 Command = Callable[..., Done]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
 
@@ -98,3 +101,20 @@ def test_a_search_does_not_write_into_such_a_folder(perfgate: Command, checkout:
     words = ["--good", "HEAD~3", "--bad", "HEAD", "--keep", "kept", "--metric", "forward"]
     done = perfgate("bisect", *words, "--", "cat", "new.log")
     assert (done.code, "leads out" in done.err, untouched(checkout)) == (2, True, True), done.said
+
+
+@pytest.mark.parametrize("link", ["_machines", "_machines/gpu-7", "_history", "_history/_ledger", "_history/_ledger/s"])
+def test_no_store_writes_or_removes_through_a_link(checkout: Path, link: str) -> None:
+    elsewhere = checkout.parent / "elsewhere"
+    (checkout / "baselines" / link).parent.mkdir(parents=True)
+    (checkout / "baselines" / link).symlink_to(elsewhere)
+    store = open_store("baselines")
+    for path in ("_machines/gpu-7/mine.txt", "_history/_ledger/s/2026-01/mine.txt", f"{link}/mine.txt"):
+        if path.startswith(f"{link}/"):
+            with pytest.raises(Refused, match="links are not followed"):
+                write_file(store, path, b"x", replace=True)
+    (elsewhere / "mine.txt").write_text("mine")
+    with pytest.raises(OSError, match="links are not followed"):
+        store.remove(f"{link}/mine.txt")
+    (elsewhere / "mine.txt").unlink()
+    assert untouched(checkout)

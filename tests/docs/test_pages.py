@@ -30,13 +30,17 @@ TEXTS = {Path(os.path.relpath(path, DOCS)).as_posix(): path.read_text(encoding="
 SLEEPING = ("tutorial.md", "how-to/from-pytest-benchmark.md")
 
 #: A clock that only `sleep` moves: measured times do not depend on the load of the machine, and tests do not wait.
+#: With the noise of the second number, runs differ by it, each side of a pair for itself, and so do single pauses.
 CLOCK = """\
-import glob, random, sys, time
+import glob, os, random, sys, time
 
-now, source = [10**9], random.Random(str(sys.argv) + str(len(glob.glob("perfgate-runs/earlier-*"))))
+seed, noise = os.environ.get("CLOCK", "1 0").split()
+kept, _, place = os.environ.get("PERFGATE_RESULTS", str(sys.argv)).rpartition("perfgate-runs")
+source = random.Random(f"{seed} {place} {len(glob.glob(f'{kept}perfgate-runs/earlier-*'))}")
+now, level = [10**9], source.gauss(1, float(noise))
 
 def sleep(seconds):
-    now[0] += round(1e9 * seconds * (1.02 + 0.005 * source.gauss(0, 1)))
+    now[0] += round(1e9 * seconds * level * source.gauss(1.02, max(0.005, float(noise))))
 
 time.sleep, time.perf_counter_ns = sleep, lambda: now[0]
 """
@@ -83,7 +87,21 @@ RUNNABLE = [page for page, text in TEXTS.items() if any(block.language in ("cons
 @pytest.mark.parametrize("page", RUNNABLE)
 def test_what_a_page_shows_is_what_happens(page: str, folder: Path, terminal: Terminal) -> None:
     prepare(page, folder)
+    if page == "tutorial.md":
+        terminal.environment["CLOCK"] = "1 0.015"
     assert follow(DOCS / page, terminal) or not_run(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["tutorial.md"])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", [0.015, 0.05])
+def test_the_tutorial_ends_as_shown_on_a_noisy_machine(
+    page: str, noise: float, seed: int, folder: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("UPDATE_GOLDEN", raising=False)
+    terminal.environment["CLOCK"] = f"{seed} {noise}"
+    assert follow(DOCS / page, terminal)
 
 
 @pytest.mark.slow

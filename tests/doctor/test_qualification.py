@@ -156,6 +156,16 @@ def test_a_check_names_it_beside_the_verdicts(
     assert "not what it was" not in perfgate("check", claimed).said
 
 
+def test_a_history_does_not_hide_a_slow_runner(perfgate: Command, runner: Callable[..., Done], folder: Path) -> None:
+    runner()
+    write_rules(folder, "forward within 5% of baseline")
+    (folder / "env.json").write_text(json.dumps({**FACTS, "pcie_width": 8}))
+    base, new = (write_run(folder / f"{name}.json", seed=seed) for seed, name in enumerate(("base", "new")))
+    assert perfgate("baseline", "approve", base, "--env", "env.json", "--reason", "first").code == 0
+    assert perfgate("history", "add", base, "--env", "env.json").code == 0
+    assert "not what it was" in perfgate("check", new, "--env", "env.json").said
+
+
 def test_a_damaged_qualification_is_said(perfgate: Command, runner: Callable[..., Done], folder: Path) -> None:
     runner()
     (path,) = (folder / "baselines/_machines").rglob("*.json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import posixpath
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from histories import filled, record, steps, store_at, value
 from perfgate.baselines.stores import open_store
 from perfgate.core.remembered_runs import HistoryRecord
 from perfgate.core.run_history import HistorySeries
+from perfgate.history.export_services import SERVICES
 from perfgate.history.load import load
 from perfgate.history.store import add
 
@@ -136,11 +138,42 @@ def test_a_service_needs_its_target(team: Path, perfgate: Command, how: str) -> 
     assert (done.code, f"--format {how} needs --to" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["../../x", "a/../b", "/etc/x", "a//b", "./a", "a/", "..", "/", "a/./b", "loss [%]"])
+@pytest.mark.parametrize(
+    "name", ["../../x", "a/../b", "/etc/x", "a//b", "./a", "a/", "..", ".. p95", "..x", "/", "a/./b", "loss [%]"]
+)
 def test_no_name_is_a_path_for_mlflow(name: str) -> None:
-    from perfgate.history.export_services import name_for_mlflow
+    from perfgate.history.export_services import names_for_mlflow
 
-    found = name_for_mlflow(name)
+    found = names_for_mlflow([name])[name]
     assert posixpath.normpath(found) == found
     assert not found.startswith(("/", ".."))
-    assert name_for_mlflow("x.y/z-1: 2") == "x.y/z-1: 2"
+    assert names_for_mlflow(["x.y/z-1: 2"]) == {"x.y/z-1: 2": "x.y/z-1: 2"}
+
+
+def test_no_metric_replaces_another_in_mlflow() -> None:
+    from perfgate.history.export_services import names_for_mlflow
+
+    found = names_for_mlflow(["a?b", "a*b", "a_b", "a.b", "x" * 300, "x" * 299 + "y"])
+    assert found["a.b"] == "a.b"
+    assert len({*found.values()}) == 6
+    assert max(map(len, found.values())) <= 250
+
+
+def test_committed_settings_do_not_choose_who_gets_the_key(
+    team: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SERVICES, "wandb", lambda found, target: ["sent"])
+    words = ("history", "export", "--format", "wandb", "--to", "online")
+    (team / "wandb").mkdir()
+    (team / "wandb" / "settings").write_text("[default]\nbase_url = https://elsewhere.example\n")
+    assert perfgate(*words).out == "sent\n"
+    for place in ("git init -q", "git add -f wandb/settings"):
+        subprocess.run(place.split(), cwd=team, check=True)
+    done = perfgate(*words)
+    assert (done.code, "git tracks wandb/settings" in done.err) == (2, True)
+    (team / "wandb").rename(team / "other")
+    (team / "wandb").symlink_to("other")
+    subprocess.run(["git", "add", "-A"], cwd=team, check=True)
+    assert perfgate(*words).code == 2
+    monkeypatch.setenv("WANDB_BASE_URL", "https://mine.example")
+    assert perfgate(*words).out == "sent\n"

@@ -15,12 +15,22 @@ from typing import Any
 import pytest
 from conftest import Done, Repository, steady, write_results, write_rules
 from github_server import EVE, Fault, GitHub
+from msgspec.structs import replace as replace_field
 
+from perfgate.baselines.ledger import LEDGER_FILE, LedgerFile
+from perfgate.baselines.stores import open_store, write_file
 from perfgate.cli.entry import run
 from perfgate.commands.history_events import told_events
 from perfgate.commands.history_watch import TicketDesk
+from perfgate.core import Key
+from perfgate.core.remembered_runs import SeriesName
+from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
 from perfgate.history.tickets import TicketStep
+from perfgate.reporters import ticket as reporter
+from perfgate.workspace import github as github_module
+from perfgate.workspace import web_requests
 from perfgate.workspace.options import HistoryPlace
+from perfgate.workspace.web_requests import Answer
 
 Command = Callable[..., Done]
 TEAM = "@example/kernels"
@@ -118,6 +128,7 @@ def watch(perfgate: Command, github: GitHub) -> Callable[..., list[str]]:
     return watched
 
 
+ENVIRONMENT = "unknown-9b218440"
 OPENED = ["POST /labels", "POST /issues"]
 
 
@@ -204,6 +215,28 @@ def test_a_closing_by_a_person_is_respected(team: Team, watch: Any, github: GitH
     team.merges(12, 100)
     assert watch() == []
     assert github.open_ones == []
+
+
+def test_a_change_proves_a_green_wrong_until_a_person_calls_it_a_false_alarm(
+    team: Team, watch: Any, github: GitHub, perfgate: Command
+) -> None:
+    rule = "forward within 5% of baseline"
+    first_bad, newest = team.git("rev-parse", "HEAD~7"), team.git("rev-parse", "HEAD")
+    greens = [
+        LedgerEntry("check", [commit], [], ENVIRONMENT, "", [RuleAnswer(rule, "green", ["forward"])], time, time)
+        for commit, time in ((first_bad, "2026-01-01T14:30:00Z"), (newest, "2026-01-01T22:30:00Z"))
+    ]
+    ledger = LedgerFile("perfgate.ledger/1", "perfgate", "default", greens)
+    write_file(open_store("baselines"), "_history/_ledger/default/2026-01/checks.json", LEDGER_FILE.encode(ledger))
+
+    watch()
+    wrong = f"{rule}: wrong in 2 of 2 checks (2 green), at most 100%"
+    assert f"rule {wrong}" in perfgate("history", "events").out.replace("\n  ", " ")
+    assert f"- rule {wrong}" in github.issue(1)["body"]
+    assert "On main: wrong in 2 of 2 checks (2 green), at most 100%." in perfgate("rules", "explain").out
+    github.issue(1).update(state="closed", state_reason="not_planned")
+    assert watch() == []
+    assert "On main: wrong in 1 of 2 checks (1 green), at most 97%." in perfgate("rules", "explain").out
 
 
 def test_a_person_opens_a_closed_ticket_again(team: Team, watch: Any, github: GitHub) -> None:
@@ -443,3 +476,48 @@ def test_outside_of_ci_nothing_is_written(
 def test_old_changes_get_no_ticket(team: Team, watch: Any, github: GitHub) -> None:
     team.merges(50, 108)
     assert watch() == []
+
+
+ANSWERS = [
+    b"",
+    b"[]",
+    b"{}",
+    b"null",
+    b"[1]",
+    b'[{"user": 1}]',
+    b'{"data": {"viewer": {"databaseId": "x"}}}',
+    b"[" * 3000,
+]
+
+
+@pytest.mark.parametrize("data", ANSWERS, ids=lambda data: data[:20].decode())
+@pytest.mark.parametrize("what", ["graphql", "GET", "POST"])
+def test_an_answer_of_another_form_is_said(
+    team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch, what: str, data: bytes
+) -> None:
+    once = web_requests._once
+
+    def answered(method: str, url: str, *rest: Any) -> Answer:
+        is_hostile = what in url or (what == method and "graphql" not in url and "labels?" not in url)
+        return Answer(200, data) if is_hostile else once(method, url, *rest)
+
+    monkeypatch.setattr(web_requests, "_once", answered)
+    watch(code=3)
+    assert "GitHub" in watch.said
+
+
+def test_a_link_of_many_brackets_ends() -> None:
+    assert github_module._NEXT.search("<" * 60_000) is None
+
+
+def test_a_line_that_somebody_changed_is_no_ticket(team: Team, watch: Any, github: GitHub) -> None:
+    watch()
+    github.issue(1)["body"] = re.sub(r" open \S+ ", " open 1e999 ", github.issue(1)["body"])
+    assert watch()[:2] == OPENED
+    assert github.open_ones == [1, 2]
+
+
+def test_a_long_name_does_not_exceed_the_title_of_an_issue(team: Team) -> None:
+    [event] = told_events(HistoryPlace("baselines"))[0]
+    changes = tuple(replace_field(one, name=SeriesName(Key("x" * 1000), "median")) for one in event.changes)
+    assert len(reporter.issue(replace_field(event, changes=changes), "https://github.example/o/r")["title"]) <= 256

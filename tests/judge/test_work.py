@@ -181,3 +181,10 @@ def test_more_one_way_is_not_the_same_the_other_way(one: np.ndarray, other: np.n
     assert (there == "same") <= (len(one) != len(other) or back == "same")
     if len(one) == len(other):
         assert (there == "same") == bool((np.sort(one) == np.sort(other)).all()) or len(set(one.tolist())) == 1
+
+
+@pytest.mark.parametrize("counts", [[-1.0] * 4, [0.5] * 4, [251, 251, 251, -251], [251, 251, 251, 0.25]])
+@pytest.mark.parametrize("rule", [NO_MORE, SAME, "no more work.kernels than baseline"])
+def test_a_count_that_nobody_counts_is_an_error(rule: str, counts: Sequence[float]) -> None:
+    found = verdict(rule, [run_of()], [run_of(kernels=counts)])
+    assert (found.outcome, found.reason) == ("error", "metric-absent")

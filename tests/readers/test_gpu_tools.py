@@ -382,3 +382,22 @@ def test_damaged_files(name):
     for text in TEXTS[name]:
         check_pieces(text, name)
         check_changes(text, name, times=50)
+
+
+# --- nvidia-smi -----------------------------------------------------------------------------------------------------
+
+QUERY = (
+    "==============NVSMI LOG==============\n\nGPU 00000000:3B:00.0\n    GPU Power Readings\n"
+    "        Power Draw                        : 278.31 W\n"
+)
+
+
+def test_the_last_line_of_nvidia_smi_is_read_only_if_it_is_whole():
+    assert values_of(run_of(QUERY)) == {"power": [278.31]}
+    for cut in range(2, 8):
+        assert values_of(run_of(QUERY[:-cut])) == {}
+
+
+def test_an_empty_cell_of_nvidia_smi_is_no_value():
+    run = run_of("timestamp, power.draw [W], utilization.gpu [%]\n2026/08/01 10:00:00.123, , 98 %\n")
+    assert values_of(run) == {"gpu.utilization": [0.98]}

@@ -605,3 +605,20 @@ TEXTS = {
 def test_damaged_files(name):
     check_pieces(TEXTS[name], name)
     check_changes(TEXTS[name], name, times=40)
+
+
+@pytest.mark.parametrize("digits", [20, 400, 5000])
+def test_endless_digits_of_llama_bench_are_no_fault(digits):
+    head = "build_commit,model_type,n_prompt,n_gen,avg_ts,stddev_ts\n"
+    assert values_of(run_of(f"{head}abc,llama,512,0,1{'0' * digits},1.0\n", "llama-bench")) is not None
+    assert values_of(run_of(f"{head}abc,llama,1{'0' * digits},0,12,1.0\n", "llama-bench")) is not None
+
+
+def test_loads_of_perf_analyzer_that_were_measured_twice_are_two_runs():
+    text = "Request concurrency: 4\n  Client:\n    Throughput: {} infer/sec\n    p99 latency: {} usec\n"
+    first, second = runs_of(text.format(100, 900) + text.format(50, 1800), "perf-analyzer")
+    assert [values_of(run)['throughput{concurrency="4"}'] for run in (first, second)] == [[100], [50]]
+    assert [aggregates(run)['latency{concurrency="4"}']["p99"] for run in (first, second)] == [0.0009, 0.0018]
+    run = run_of(text.format(100, 900) + "    Throughput: 500 infer/sec\n", "perf-analyzer")
+    assert values_of(run)['throughput{concurrency="4"}'] == [100]
+    assert "occurs twice" in errors(run)[0]

@@ -341,3 +341,10 @@ def test_units_as_tools_write_them(text, unit):
 )
 def test_units_in_names(name, unit):
     assert unit_of_name(name) == (unit[0], pytest.approx(unit[1]))
+
+
+@pytest.mark.parametrize("digits", [20, 400, 5000])
+def test_endless_digits_of_a_step_are_an_error(digits):
+    run = run_of(f"epoch,step,loss\n0,1{'0' * digits},2.5\n0,49,2.25\n", "lightning-csv")
+    assert values_of(run) == {"loss": [2.25]}
+    assert "a row has no step" in errors(run)[0]

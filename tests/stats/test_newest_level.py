@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from perfgate.stats.change_point_pruning import MOST_P, strengths_of
 from perfgate.stats.change_point_values import HistoryValues
 from perfgate.stats.newest_level import _newest_point, _t, with_newest
 
@@ -110,20 +109,6 @@ def test_only_the_last_runs_of_the_old_level_count() -> None:
     assert expected_t(early + late + new, [1.0] * 755, 750) < 2
     x = early + late + new
     assert _newest_point(history_of(x), 0) == _newest_point(history_of(late + new), 0) + 600  # type: ignore[operator]
-
-
-@pytest.mark.parametrize(("count", "share"), [(12, 12 / 90), (30, 30 / 90)])
-def test_a_short_newest_level_has_a_share_of_the_p_value(count: int, share: float) -> None:
-    """It is tested again with every run; the same level between two others is tested once."""
-    rng = random.Random(count)
-    x = [rng.gauss(0, 1) for _ in range(60)] + [2 + rng.gauss(0, 1) for _ in range(count)]
-    limit = {}
-    for name, later in (("newest", []), ("older", [9 + rng.gauss(0, 1) for _ in range(60)])):
-        found = strengths_of(history_of(x + later), [60, 60 + count] if later else [60])
-        limit[name] = found.t[0] / found.passes[0]
-    freedom = (60 + count) / 2 - 1
-    assert limit["newest"] == pytest.approx(student.ppf(1 - MOST_P * share / 2, freedom))
-    assert limit["older"] == pytest.approx(student.ppf(1 - MOST_P / 2, freedom))
 
 
 def test_an_older_point_stays_and_is_where_the_old_level_begins() -> None:

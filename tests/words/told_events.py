@@ -25,6 +25,7 @@ def _change(metric: str, change: float) -> EventChange:
 CHANGES = tuple(_change(name, size) for name, size in (("forward", 0.071), ("step", 0.05), ("memory", -0.02)))
 CODE = HistoryEvent("7f3a91c2", "code", "open", RUNS[0], RUNS[2], RUNS[1], 2, CHANGES)
 FACTS = (("driver", "570.86", "580.65"),)
+WRONG = "forward within 5% of baseline: wrong in 1 of 214 checks (1 red), at most 2.2%"
 LEVEL = ApprovedLevel("new", RUNS[3].time, RUNS[3].commit, "carol", "rotary embeddings", 7, (), False)
 EVENTS = {
     "": CODE,
@@ -33,7 +34,9 @@ EVENTS = {
     "no commits": replace(CODE, last_good=replace(RUNS[0], commit=None)),
     "one commit twice": replace(CODE, kind="machine", first_bad=RUNS[0]),
     "the machine": replace(CODE, kind="machine", facts=FACTS),
-    "causes, facts and owners": replace(CODE, facts=FACTS, causes=("slower: aten::mm",), owners=("@kernels",)),
+    "causes, facts and owners": replace(
+        CODE, facts=FACTS, causes=("slower: aten::mm",), owners=("@kernels",), rules=(WRONG,)
+    ),
     "better": replace(CODE, changes=CHANGES[2:]),
     "recovered": replace(CODE, state="recovered", ended=RUNS[3]),
     "approved": replace(CODE, state="approved", approval=LEVEL),

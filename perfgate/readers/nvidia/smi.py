@@ -60,7 +60,7 @@ _GPU = re.compile(r"GPU ([0-9A-F]{4,8}:\S{1,20})\s*")
 _SECTION = re.compile(r" {4}(\S[^:]{0,60}?) *")
 _SECTIONS = {"GPU Power Readings": "Power", "Power Readings": "Power", "FB Memory Usage": "FB"}
 _DETAIL = re.compile(r" {8}(\S{1,20})(?: Current Temp| Power Draw| Draw)? +: (\S.{0,99})")
-_MISSING = re.compile(r"-|\[.*|N/A.*|Not Supported.*|ERR!.*")
+_MISSING = re.compile(r"|-|\[.*|N/A.*|Not Supported.*|ERR!.*")
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -80,7 +80,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         elif device and (title := _SECTION.fullmatch(line)):
             section = _SECTIONS.get(title[1], title[1])
         elif device and (detail := _DETAIL.fullmatch(line)):
-            _samples(run, device, [(f"{section}/{detail[1]}", detail[2])], number)
+            _samples(run, device, [(f"{section}/{detail[1]}", detail[2])], number) if ended else None
         elif columns and len(cells) == len(columns) - by_comma:
             _samples(run, "", list(zip(columns, cells, strict=False)), number) if ended else None
         elif columns and len(cells) > 1:

@@ -59,6 +59,8 @@ _SPEED = re.compile(r"(\S{1,40}) ± (\S{1,40})")
 #: `pp 512`, as it was printed in 2023.
 _BLANK = re.compile(r"(?<=[pt][pg]) +")
 _ON_CPU = ("CPU", "BLAS", "ZenDNN")
+#: A count is an integer; a longer number is left to the check of values.
+_DIGITS = 19
 #: The speed in 1/s and the time in ns.
 _METRICS = (("tokens_per_second", "1/s", "ts", 1.0), ("time", "s", "ns", 1e9))
 
@@ -93,7 +95,7 @@ def _markdown(runs: RecordRuns) -> None:
 
 def _plain(text: str) -> object:
     parsed = number(text)
-    return text if parsed is None else int(text) if text.isdecimal() else parsed
+    return text if parsed is None else int(text) if text.isdecimal() and len(text) < _DIGITS else parsed
 
 
 def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source: JsonSource | None = None) -> None:

@@ -22,7 +22,19 @@ from __future__ import annotations
 import re
 
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.kit import Format, InputFile, Key, Labels, Run, Target, csv_rows, labels_of, number, statistic_of
+from perfgate.readers.kit import (
+    Format,
+    InputFile,
+    Key,
+    Labels,
+    RecordRuns,
+    Run,
+    Target,
+    csv_rows,
+    labels_of,
+    number,
+    statistic_of,
+)
 
 NAME = "perf-analyzer"
 METRICS = "`throughput`, `latency`, `server.queue`, `server.compute_infer`, ..., labelled with the load"
@@ -52,12 +64,13 @@ _COLUMNS = {
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
-    """Return the one run of an output."""
-    run, labels = RunBuilder(file, NAME), Labels()
+    """Return the runs of an output: loads that were measured twice are two runs."""
+    runs, labels = RecordRuns(file, NAME), Labels()
+    run = runs.first
     if re.match(rb"(?:Concurrency|Request Rate),", file.head()):
         for line, record in csv_rows(run, ",", lambda cells: "Inferences/Second" in cells):
-            _record(run, record, line)
-        return (run.run(),)
+            _record(runs, record, line)
+        return runs.finish()
     latency: dict[str, tuple[object, int]] = {}
     for line, text, _, ended in file.lines():
         if not ended:
@@ -65,10 +78,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if load := _LOAD.fullmatch(text):
             _latency(run, labels, latency)
             labels = labels_of(file, NAME, {load[1].lower().replace("rate", "request_rate"): load[2]})
+            run = runs.run_of(labels)
         elif row := _ROW.fullmatch(text):
             _row(run, labels, latency, row, line)
     _latency(run, labels, latency)
-    return (run.run(),)
+    return runs.finish()
 
 
 def _row(
@@ -76,18 +90,25 @@ def _row(
 ) -> None:
     name, value, rest = row[1], row[2], row[3]
     if name.endswith("hroughput"):
-        run.value(Key(name.lower().replace(" ", "_"), labels), "1/s", value, line)
+        _value(run, Key(name.lower().replace(" ", "_"), labels), "1/s", value, line)
     elif name == "Avg latency":
-        latency["mean"] = (number(value), line)
+        latency.setdefault("mean", (number(value), line))
         if deviation := re.search(r"standard deviation (\d+) usec", rest):
-            latency["stddev"] = (number(deviation[1]), line)
+            latency.setdefault("stddev", (number(deviation[1]), line))
     elif statistic := statistic_of(name.removesuffix(" latency")):
-        latency[statistic] = (number(value), line)
+        latency.setdefault(statistic, (number(value), line))
     else:
         where = "server." if name == "Avg request latency" else ""
         own = name.removeprefix("Avg ").lower().replace(" ", "_")
         for part, text in [(own, value), *(_PART.findall(rest) if where else ())]:
-            run.value(Key(where + part.strip().replace(" ", "_"), labels), "s", text, line, per=1e6)
+            _value(run, Key(where + part.strip().replace(" ", "_"), labels), "s", text, line, per=1e6)
+
+
+def _value(run: RunBuilder, key: Key, unit: str, text: str, line: int, *, per: float = 1.0) -> None:
+    if key in run.finished:
+        run.say("error", f"the series {key} occurs twice; using the first", line)
+    else:
+        run.value(key, unit, text, line, per=per)
 
 
 def _latency(run: RunBuilder, labels: Labels, latency: dict[str, tuple[object, int]]) -> None:
@@ -95,9 +116,10 @@ def _latency(run: RunBuilder, labels: Labels, latency: dict[str, tuple[object, i
     latency.clear()
 
 
-def _record(run: RunBuilder, row: dict[str, str], line: int) -> None:
+def _record(runs: RecordRuns, row: dict[str, str], line: int) -> None:
     """Add one row of the CSV."""
-    labels = labels_of(run.file, NAME, {name.lower().replace(" ", "_"): text for name, text in row.items()})
+    labels = labels_of(runs.first.file, NAME, {name.lower().replace(" ", "_"): text for name, text in row.items()})
+    run = runs.run_of(labels)
     latency: dict[str, tuple[object, int]] = {}
     for name, text in row.items():
         if name == "Inferences/Second":

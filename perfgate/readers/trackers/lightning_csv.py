@@ -12,12 +12,15 @@ the metric was not logged at that step. The file is recognised by its columns `e
 
 from __future__ import annotations
 
+import re
+
 from perfgate.readers.kit import Format, InputFile, Run, RunBuilder, csv_rows
 from perfgate.readers.trackers.logged_values import Scalars
 
 NAME = "lightning-csv"
 METRICS = "each column, with its steps"
 CHECKED = "lightning 2.6: files that it wrote; public files of 1.5 to 2.5"
+_STEP = re.compile(r"\d{1,18}", re.ASCII)
 _NUMBERS = r"[-+\d.eEnaif,]{1,4000}\r?$"
 FORMAT = Format(
     NAME,
@@ -34,7 +37,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     scalars = Scalars(run)
     for line, row in csv_rows(run, ",", lambda cells: {"epoch", "step"} <= {*cells}):
         step = row.pop("step").removesuffix(".0")
-        if any(text for name, text in row.items() if name != "epoch") and not step.isdecimal():
+        if any(text for name, text in row.items() if name != "epoch") and not _STEP.fullmatch(step):
             run.say("error", "a row has no step; left out", line, f": {step[:40]!r}")
             continue
         for name, text in row.items():
