@@ -1,10 +1,11 @@
 """Measure time and memory of each reader against a plain Python loop over the lines of the same file.
 
-    python benchmarks/readers.py [--json FILE] [--megabytes 4] [--repeat 3] [FORMAT ...]
+    python benchmarks/readers.py [--json FILE] [--megabytes 3] [--repeat 3] [FORMAT ...]
 
 Every figure is of a fresh process; readers and loops alternate, so that a busy machine slows both. `NAME.time_ratio` is
-the reader's time over the loop's, without imports; `NAME.memory_ratio` the peak memory of the whole process over that
-of a process with the loop, imports included. `--json` writes `perfgate.results/1`.
+the reader's CPU time over that of a loop that only takes the lines, without imports; `NAME.number_ratio` that over a
+loop that finds every number with a regular expression and converts it; `NAME.memory_ratio` the peak memory of the whole
+process over that of a process with the loop, imports included. `--json` writes `perfgate.results/1`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ def chunks(file):
         yield chunk
 with open(sys.argv[1], "rb") as file:
     read(Source("warm-up", [open(sys.argv[2], "rb").read()]))
-    began = time.perf_counter()
+    began = time.process_time()
     runs = read(Source("file", chunks(file)))
-    took = time.perf_counter() - began
+    took = time.process_time() - began
 wrong = [str(problem) for run in runs for problem in run.problems if problem.severity == "error"]
 values = sum(len(series.values) or len(series.aggregate) for run in runs for series in run.series)
 if wrong or not values:
@@ -39,12 +40,21 @@ print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, values)
 """
 LOOP = """
 import resource, sys, time
-began = time.perf_counter()
+began = time.process_time()
 letters = 0
 with open(sys.argv[1], errors="replace") as file:
     for line in file:
         letters += len(line)
-print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, letters)
+print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, letters)
+"""
+NUMBERS = """
+import re, resource, sys, time
+began = time.process_time()
+find, count = re.compile(r"[-+]?[0-9]+[.]?[0-9]*(?:[eE][-+]?[0-9]+)?").findall, 0
+with open(sys.argv[1], errors="replace") as file:
+    for line in file:
+        count += len([float(one) for one in find(line)])
+print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, count)
 """
 
 Write = Callable[[Path, int], None]
@@ -154,6 +164,34 @@ FILES: dict[str, Write] = {
             f"{number(500):.1f} | learning rate: 1.0E-05 | lm loss: 2.1E+00 |\n    forward-backward ....: (1.0, 2.0)\n"
         )
     ),
+    "nanogpt": text(lambda at: f"iter {at}: loss {number(3):.4f}, time {number(197):.2f}ms, mfu {number(20):.2f}%\n"),
+    "torchtitan": text(
+        lambda at: (
+            f"[rank0]:[titan] 2025-01-02 03:04:{at % 60:02d},105 - root - INFO - step: {at + 1:2}  loss: "
+            f"{number(7):7.4f}  memory: 37.09GiB(39.04%)  tps: {int(number(7000)):,}  tflops: {number(400):,.2f}\n"
+        )
+    ),
+    "maxtext": text(
+        lambda at: (
+            f"completed step: {at}, seconds: {number(5.6):.3f}, TFLOP/s/device: {number(134):.3f}, Tokens/s/device: "
+            f"{number(8671):.3f}, total_weights: 196608, loss: {number(10):.3f}\n"
+        )
+    ),
+    "nemo": text(
+        lambda at: (
+            f"Training epoch 0, iteration {at}/9000000 | lr: 6.897e-06 | global_batch_size: 128 | global_step: {at} | "
+            f"reduced_train_loss: {number(11):.4g} | train_step_timing in s: {number(6):.4g}\n"
+        )
+    ),
+    "levanter": text(
+        lambda at: (
+            f'2026-04-02 INFO {{"tracker": "json_logger", "event": "log", "step": {at}, "metrics": '
+            f'{{"throughput/duration": {number(0.5):.4f}, "throughput/mfu": {number(41):.3f}}}}}\n'
+        )
+    ),
+    "go-test": text(
+        lambda at: f"BenchmarkDecode{at % 50}-8 \t 2000 \t {number(57000):.0f} ns/op \t 320 B/op\n", "pkg: a\n"
+    ),
     "hf-trainer": text(
         lambda at: f"{{'loss': {number(2):.4f}, 'learning_rate': 1e-05, 'epoch': {at / 100}}}\n",
         foot="{'train_runtime': 273.01, 'epoch': 90000.0}\n",
@@ -253,22 +291,22 @@ def measured(program: str, *paths: Path) -> tuple[float, float]:
 
 def compare(path: Path, small: Path, repeat: int) -> dict[str, float]:
     """The figures of one file."""
-    read, loop = [], []
+    found: list[list[tuple[float, float]]] = [[], [], []]
     for _ in range(repeat):
-        read.append(measured(READ, path, small))
-        loop.append(measured(LOOP, path))
-    (seconds, memory), (plain, plain_memory) = (
-        (statistics.median(time for time, _ in found), statistics.median(size for _, size in found))
-        for found in (read, loop)
+        for program, own in zip((READ, LOOP, NUMBERS), found, strict=True):
+            own.append(measured(program, path, small))
+    (seconds, memory), (plain, plain_memory), (numbers, _) = (
+        (statistics.median(time for time, _ in own), statistics.median(size for _, size in own)) for own in found
     )
     return {
         "speed": path.stat().st_size / seconds,
         "time_ratio": seconds / plain,
+        "number_ratio": seconds / numbers,
         "memory_ratio": memory / plain_memory,
     }
 
 
-_UNITS = {"speed": "B/s", "time_ratio": "x", "memory_ratio": "x"}
+_UNITS = {"speed": "B/s", "time_ratio": "x", "number_ratio": "x", "memory_ratio": "x"}
 
 
 def main() -> None:
@@ -276,11 +314,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("formats", nargs="*", metavar="FORMAT", help="only these (default: all)")
     parser.add_argument("--json", metavar="FILE", help="write perfgate.results/1")
-    parser.add_argument("--megabytes", type=float, default=4)
+    parser.add_argument("--megabytes", type=float, default=3)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     series = []
-    print(f"{'file': <36}{'MB/s': >8}{'time, x loop': >14}{'memory, x loop': >16}")
+    print(f"{'file': <36}{'MB/s': >8}{'time, x loop': >14}{'x numbers': >11}{'memory, x loop': >16}")
     for name, write in FILES.items():
         if options.formats and name.partition(",")[0] not in options.formats:
             continue
@@ -290,7 +328,7 @@ def main() -> None:
             write(small, 1000)
             figures = compare(path, small, options.repeat)
         speed, time, memory = figures["speed"] / 1e6, figures["time_ratio"], figures["memory_ratio"]
-        print(f"{name: <36}{speed: >8.1f}{time: >14.1f}{memory: >16.1f}")
+        print(f"{name: <36}{speed: >8.1f}{time: >14.1f}{figures['number_ratio']: >11.2f}{memory: >16.1f}")
         series += [
             {"metric": figure, "labels": {"file": name}, "unit": _UNITS[figure], "value": value}
             for figure, value in figures.items()

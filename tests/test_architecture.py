@@ -321,9 +321,9 @@ def test_test_files_have_one_name_each() -> None:
 
 #: Files that are one idea and longer than 300 lines, with the lines that they may have.
 LONG_FILES = {
-    "readers.text": 394,
+    "readers.text": 380,
     "rules.load": 370,
-    "readers.builder": 391,
+    "readers.builder": 359,
     "baselines.files": 332,
     "causes.series_trees": 315,
     "reporters.inspection": 303,

@@ -28,10 +28,14 @@ class BucketStore:
         self.shown = url.rstrip("/")
         #: The sizes of the objects that were listed.
         self._sizes: dict[str, int | None] = {}
+        #: The paths below each folder, until something is written or is gone: a listing costs as much as a write.
+        self._listed: dict[str, list[str]] = {}
         self.limits = limits
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
         """Return every object below a folder, sorted; a store that does not answer is a problem."""
+        if folder in self._listed:
+            return [*self._listed[folder]], []
         top = "/".join([self._root, *(check_path(folder) if folder else ())])
         try:
             found = self._files.find(top, detail=True)
@@ -42,7 +46,8 @@ class BucketStore:
         sizes = {path[len(self._root) :].lstrip("/"): about.get("size") for path, about in found.items()}
         self._sizes |= sizes
         relative = sorted(sizes)
-        return [path for path in relative if not any(part.startswith(".") for part in path.split("/"))], []
+        self._listed[folder] = [path for path in relative if not any(part[:1] == "." for part in path.split("/"))]
+        return [*self._listed[folder]], []
 
     def read(self, path: str) -> bytes:
         """Return the bytes of an object. Raises OSError."""
@@ -68,6 +73,8 @@ class BucketStore:
                 found = repeat(error)
             for path in batch:
                 data = refused[path] if path in refused else next(found)
+                if isinstance(data, FileNotFoundError):
+                    self._listed.clear()
                 yield path, bytes(data) if isinstance(data, bytes | bytearray) else _as_os_error(data)
 
     def _refusal(self, path: str) -> OSError | UnsafeName | None:
@@ -88,6 +95,7 @@ class BucketStore:
     def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
         """Create an object in one step. Raises OSError (FileExistsError if it exists) and UnsafeName."""
         key = self._key(path)
+        self._listed.clear()
         try:
             self._files.pipe_file(key, data, mode="overwrite" if replace else "create")
         except FileExistsError:
@@ -99,10 +107,12 @@ class BucketStore:
 
     def remove(self, path: str) -> None:
         """Delete an object. Raises OSError."""
+        self._listed.clear()
         self._files.rm_file(self._key(path))
 
     def lock(self) -> AbstractContextManager[None]:
-        """Return a context that locks nothing (see above)."""
+        """Return a context that locks nothing (see above); what others wrote before it is seen."""
+        self._listed.clear()
         return nullcontext()
 
     def _key(self, path: str) -> str:

@@ -234,7 +234,8 @@ def read_candidates(
     """
     ruleset = read_ruleset(source, options.rules, options.suite)
     runs, facts, noticed = read_measured(options, ruleset, pairs=pairs)
-    store, known = open_store(options.baselines), store_of(source, options.baselines)
+    store = open_store(options.baselines)
+    known = store if source is WORKING_TREE else store_of(source, options.baselines)
     return Candidates(options, ruleset, runs, facts, store, known, LoadedBaseline(), head, noticed)
 
 

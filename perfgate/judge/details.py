@@ -137,7 +137,7 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
         stalled=int(stalled.sum()),
         quantiles=_rounded(np.quantile(steady.values, QUANTILES)) if described else (),
         values=_rounded(series.values[kept]),
-        steps=tuple(int(step) for step in steps),
+        steps=tuple(np.asarray(steps).tolist()),
         warmup=warmup,
         stalls=tuple(warmup + int(i) for i in drawn),
     )
@@ -145,7 +145,7 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
 
 def _rounded(values: Values) -> tuple[float, ...]:
     """Values with five digits, more than a screen shows, so that a report stays small."""
-    return tuple(float(f"{value:.5g}") for value in values)
+    return tuple([float(f"{value:.5g}") for value in np.asarray(values).tolist()])
 
 
 def _accepted(verdict: Verdict) -> tuple[float | None, float | None]:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.file_mappings import EachMember, FieldPath, FileMapping
+from perfgate.mappings.printed_tables import PRINTED, printed_cells
 from perfgate.mappings.reading import read_mapped
-from perfgate.mappings.record_source import PRINTED, printed_cells
 from perfgate.readers import Recognition, Source, recognise
 from perfgate.readers.detection import read_within_limits
 from perfgate.readers.formats import JsonOutline

@@ -22,6 +22,7 @@ from perfgate.mappings.record_metrics import LONGEST, MissingField, RecordMetric
 from perfgate.mappings.record_source import FileRecords, Record
 from perfgate.mappings.units import IN_VALUE, split_value
 from perfgate.mappings.usual_records import Fingerprints, UsualRecords
+from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.runs import Runs
@@ -53,8 +54,7 @@ class _MappedFile:
     facts: dict[str, Fact] = field(default_factory=dict)
     #: The paths of members that labels and facts use.
     used: frozenset[Path] = field(init=False)
-    #: The step of the record before, which lines without a step belong to.
-    last_step: int = 0
+    alike: AlikeLines = field(init=False)
     #: Adds the records that are like an earlier one; None if each is read in full.
     usual: UsualRecords | None = field(init=False)
     #: True if a fact of the record differs from the first one of the file.
@@ -64,11 +64,13 @@ class _MappedFile:
         name = self.mapping.name
         self.whole = RunBuilder(self.file, name)
         self.records = RecordRuns(self.file, name)
+        self.alike = AlikeLines(self.file)
+        self.alike.current = 0 if self.mapping.step else None
         is_samples = self.mapping.repeats == "samples"
         self.samples = Runs(lambda: RunBuilder(self.file, name)) if is_samples else None
-        self.usual = None
-        if self.samples is not None and UsualRecords.fits(self.mapping):
-            self.usual = UsualRecords(self.mapping, self.samples)
+        is_usual = self.samples is not None and UsualRecords.fits(self.mapping)
+        self.usual = UsualRecords(self.mapping, self.samples) if self.samples and is_usual else None
+        self.file.alike = self.alike if self.usual and self.usual.is_of_lines else None
         self.fingerprints = Fingerprints(self.mapping)
         self.metrics = RecordMetrics(self.whole, self.found)
         tops = (path for _, path in (*self.mapping.labels, *self.mapping.facts) if path.is_from_top)
@@ -78,7 +80,9 @@ class _MappedFile:
         )
 
     def read(self) -> tuple[Run, ...]:
-        records = FileRecords(self.file, self.mapping, self.whole, self.add_usual)
+        records = FileRecords(
+            self.file, self.mapping, self.whole, self.add_usual, self.usual.note if self.usual else None
+        )
         count = read = 0
         for record in records.read():
             count += 1
@@ -135,11 +139,10 @@ class _MappedFile:
 
     def add_usual(self, data: Any, line: int) -> bool:
         """Add a record that is like an earlier one; return False for any other."""
-        step = self.usual.add(data, line, self.last_step) if self.usual is not None else None
-        if step is None:
-            return False
-        self.last_step = step
-        return True
+        step = self.usual.add(data, line, self.alike.current or 0) if self.usual is not None else None
+        if step is not None and self.mapping.step:
+            self.alike.current = step
+        return step is not None
 
     def add(self, record: Record) -> None:
         """Add the values of a record. A missing value is a problem."""
@@ -192,14 +195,14 @@ class _MappedFile:
         if path is None:
             return None
         if record.is_elsewhere(path):
-            return self.last_step
+            return self.alike.current
         one = next(iter(record.find(path)), FoundValue(record.path, None, {}, repr(path.text)))
         value = number(one.value) if isinstance(one.value, str) else one.value
         if one.missing or not _is_step(value):
             what = f"there is no {one.missing}" if one.missing else f"{shown(one.value)} is not a whole number"
             raise MissingField(f"the step `{path.text}`: {what}; the record is left out", one.path)
-        self.last_step = int(value)  # type: ignore[arg-type]
-        return self.last_step
+        self.alike.current = int(value)  # type: ignore[arg-type]
+        return self.alike.current
 
     # --- values -----------------------------------------------------------------------------------------------------
 

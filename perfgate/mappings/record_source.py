@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -15,10 +14,12 @@ from perfgate.core import Location
 from perfgate.core.file_mappings import FieldPath, FileMapping
 from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import HUGE, JsonDocument, Path, load_json
-from perfgate.mappings.line_patterns import mark_of, matches
+from perfgate.mappings.line_patterns import LineMatch, mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
+from perfgate.mappings.printed_tables import PRINTED, printed_rows
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
+from perfgate.readers.line_readers import AlikeReader
 from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import cells_of
@@ -104,6 +105,8 @@ class FileRecords(Struct):
     whole: RunBuilder
     #: Takes a record with its line; returns False if it is to be read in full.
     take: Callable[[Any, int], bool]
+    #: Gets the match of a line whose record was taken.
+    note: Callable[[AlikeReader, LineMatch], None] | None
     #: The number of records that were taken.
     taken: int = 0
 
@@ -197,9 +200,15 @@ class FileRecords(Struct):
                 for found in matches(pattern, line):
                     if found.end >= len(line) and not ended:
                         self.whole.say("warning", "the last record is cut off; left out", number)
-                    elif not self._takes(found.fields, number):
+                    elif self._takes(found.fields, number):
+                        if self.note and self.file.alike:
+                            self.note(self.file.alike, found)
+                    else:
+                        self.file.is_odd = True
                         place = partial(_field_place, self.file.name, number, found.column)
                         yield Record(found.fields, found.fields, (), {}, place, fields=fields, line=number)
+            if self.file.alike:
+                self.file.alike.plain()
 
 
 def _paths(mapping: FileMapping) -> Iterator[FieldPath]:
@@ -253,45 +262,3 @@ def _names(data: Any, path: Path) -> str:
 def _names_here(names: list[str]) -> str:
     shown = ", ".join(name[:60] for name in names[:_NAMES_SHOWN])
     return shown + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "") or "no names"
-
-
-#: The signs between the cells of printed tables, which have no quotes.
-PRINTED = (" ", "|")
-#: A line between the header and the rows.
-_RULE = re.compile(r"[-=+|: \t]*")
-
-
-def printed_cells(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line; none of a line that only separates others."""
-    if _RULE.fullmatch(line):
-        return []
-    if delimiter == " ":
-        return line.split()
-    inner = line.strip().removeprefix("|").removesuffix("|")
-    return [cell.strip() for cell in inner.split("|")] if "|" in line else [line.strip()]
-
-
-def printed_rows(
-    run: RunBuilder, delimiter: str, is_header: Callable[[list[str]], bool]
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row below a header as its line and its cells by column; problems go to the run.
-
-    The table ends at an empty line, and may begin again with its header. A row with another number of cells is an
-    error.
-    """
-    header: list[str] = []
-    for number, line, _, ended in run.file.lines():
-        cells = printed_cells(line, delimiter)
-        if cells and is_header(cells):
-            header = cells
-        elif not line.strip():
-            header = []
-        elif not header or not cells or cells == header:
-            continue
-        elif not ended:
-            run.say("warning", "the last record is cut off; left out", number)
-        elif len(cells) == len(header):
-            yield number, dict(zip(header, cells, strict=True))
-        else:
-            message = f"a row has {len(cells)} cells, and its header has {len(header)} cells; left out"
-            run.say("error", message, number)

@@ -17,7 +17,7 @@ from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
 from perfgate.mappings.mapping_draft import DraftMetric, MappingDraft
 from perfgate.mappings.mapping_item import DELIMITERS
-from perfgate.mappings.record_source import PRINTED, printed_cells
+from perfgate.mappings.printed_tables import PRINTED, printed_cells
 from perfgate.mappings.suggested_fields import FIRST_MARK, VariedLines, better_of, is_load, varied_lines
 from perfgate.mappings.suggested_tables import of_document, of_records
 from perfgate.mappings.units import NO_UNIT, written_unit

@@ -16,10 +16,12 @@ from msgspec import Struct, field
 
 from perfgate.core import fact_text
 from perfgate.core.file_mappings import FieldPath, FileMapping
+from perfgate.mappings.line_patterns import LineMatch
 from perfgate.mappings.record_source import Record
-from perfgate.readers.builder import Column, RunBuilder
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.line_readers import AlikeReader
 from perfgate.readers.runs import Runs
-from perfgate.readers.values import number, shown
+from perfgate.readers.values import Column, number, shown
 
 #: The greatest depth of the compared fields of a record, and their greatest number.
 _DEEPEST, _MOST_FIELDS = 3, 200
@@ -121,6 +123,9 @@ class UsualRecords:
         self._metrics = [_name(metric.value) for metric in mapping.metrics]
         #: All fields of a pattern have a use, and other patterns have others.
         self._is_lines = mapping.kind == "lines"
+        words = "".join(word for pattern in mapping.patterns for word in pattern.words)
+        #: True for lines that can be read alike whatever their digits are.
+        self.is_of_lines = self._is_lines and not any(map(str.isdigit, words))
         self._examples: dict[_Labels, Example] = {}
 
     @staticmethod
@@ -170,6 +175,17 @@ class UsualRecords:
             if self._step is not None:
                 column.steps.append(step)
         return step
+
+    def note(self, alike: AlikeReader, found: LineMatch) -> None:
+        """Note what was done with the record of a line, so that lines like it can be read at once."""
+        texts = found.fields
+        places = {name: (found.column(name) or 0) - 1 for name in texts}
+        for name, _, column in self._examples[self._labels(texts) or ()].columns:
+            alike.number(column, texts[name], places[name])
+        for name in texts.keys() & {*self._same}:
+            alike.same(places[name], places[name] + len(texts[name]))
+        if self._step in texts:
+            alike.step(texts[self._step], places[self._step], 0, self._samples.follow, "step")
 
     def learn(self, data: Any, columns: Iterable[Column | None]) -> None:
         """Keep a record as an example; `columns` are the series of the metrics, None for one that it does not have."""

@@ -21,64 +21,26 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, TimeAndPlace, read_only
 from perfgate.documents.json import JsonDocument, Path
+from perfgate.readers.digit_runs import Ints
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import Items, checked, fault_in, in_base, measured
+from perfgate.readers.values import Column, Items, checked, fault_in, in_base, measured
 
 MAX_FAULTS = 20
 
 #: A line of the file from 1, a path in the JSON document of the run, a place, or the whole file.
 Place = int | Path | Location | None
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 _EMPTY = read_only(np.empty(0))
-
-
-class Column(Struct, eq=False):
-    """One series of samples while it is read."""
-
-    key: Key
-    unit: str
-    #: The number of printed units in one base unit: 1000 for ms.
-    per: float
-    printed_as: str | None
-    #: The values as printed.
-    values: array[float] = field(default_factory=lambda: array("d"))
-    #: The step of each value; empty if the format has no steps.
-    steps: array[int] = field(default_factory=lambda: array("q"))
-    #: All values and their steps, instead of those above, if they came together.
-    whole: tuple[Floats, Ints] | None = None
-
-    def fill(self, values: Floats, steps: Ints) -> None:
-        """Add all values with their steps."""
-        if not self.values and len(values) > 1:
-            self.whole = (values, steps)
-        else:
-            self.values.frombytes(values.tobytes())
-            self.steps.frombytes(steps.tobytes())
-
-    def series(self) -> Series:
-        """Return the finished series."""
-        values, steps = self.whole or (np.frombuffer(self.values, np.float64), np.array(self.steps, np.int64))
-        numbered = read_only(steps) if len(steps) else None
-        printed_as = self.printed_as if self.printed_as != self.key.metric else None
-        return Series(
-            self.key, self.unit, "samples", read_only(in_base(values, self.per)), numbered, printed_as=printed_as
-        )
 
 
 class JsonSource:
@@ -197,6 +159,7 @@ class RunBuilder:
 
     def finish(self, series: Series) -> None:
         """Add a series that is complete, in base units."""
+        self.file.is_odd = True
         if series.key not in self.finished:
             self.file.count("series", before=self.problems)
         self.finished[series.key] = series
@@ -308,6 +271,7 @@ class RunBuilder:
 
     def refuse(self, key: Key, why: str, at: Place = None) -> None:
         """Report why a value of this series is left out."""
+        self.file.is_odd = True
         self.file.coverage.mark(self.json, at, None)
         self._refused[key] += 1
         if self._refused[key] <= MAX_FAULTS:
@@ -315,6 +279,7 @@ class RunBuilder:
 
     def say(self, severity: Severity, message: str, at: Place = None, detail: str = "") -> None:
         """Report a problem of the whole run; problems with the same message, whatever their detail, are alike."""
+        self.file.is_odd = True
         if severity == "error" and at:
             self.file.coverage.mark(self.json, at, None)
         self._said[severity, message] += 1
@@ -343,6 +308,7 @@ class RunBuilder:
 
     def fact(self, name: str, value: Fact, line: int) -> None:
         """Keep a fact of the environment; the first one counts, and each other value is reported once."""
+        self.file.is_odd = True
         known = self.facts.setdefault(name, value)
         if known != value and (name, value) not in self._other_facts and len(self._other_facts) < MAX_FAULTS:
             self._other_facts.add((name, value))
@@ -364,10 +330,11 @@ class RunBuilder:
         """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
         self.close()
         series = [*self.finished.values()]
+        steps: list[Ints] = []
         for key in [*self.columns]:
             column = self.columns.pop(key)  # drops its values, which the finished series has, too
             if column.values or column.whole:
-                series.append(column.series())
+                series.append(column.series(steps))
         if not series:
             self.say("error", "no measurements")
         facts = MappingProxyType(dict(sorted(self.facts.items())))

@@ -37,12 +37,15 @@ v5.23.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from perfgate.core.goodput import EVALUATION, metrics, with_rest
+import numpy as np
+
+from perfgate.readers.alike_lines import AlikeLines
+from perfgate.readers.digit_runs import Floats
+from perfgate.readers.hf_trainer_times import TrainerTimes
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Run, RunBuilder, Runs, load_json
-from perfgate.readers.time_split import add_times
 from perfgate.readers.values import checked, items, mapping, number
 
 NAME = "hf-trainer"
@@ -78,6 +81,8 @@ _LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process"
 #: The longest row that `rich` has wrapped over several lines.
 _MAX_ROW = 1 << 14
 _PAIR = re.compile(r"'([^'\s]{1,200})':\s*(?:'([^']*)'|([^\s,'{}\[\]()]+))\s*(?=[,}])")
+#: Epochs have up to 6 decimals.
+_EPOCH_PARTS, _MOST_EPOCHS = 1_000_000, 1 << 40
 _ROW = re.compile(r"'epoch':|'\w{1,200}_runtime':")
 _TITLE_WORD, _TABLE_WORD = " metrics *****", " = "
 _TITLE = re.compile(r"\*{5} \w{1,40} metrics \*{5}\s*$")
@@ -85,10 +90,6 @@ _TABLE_ROW = re.compile(r"(?:.*[\s:\]>])?(\w{1,200}) *= +(\S[^=]{0,40}?)\s*")
 _TIME = re.compile(r"(?:(\d{1,9}) days?, )?(\d{1,2}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 _LONGEST_TABLE_ROW = 400
 _SUFFIXES = {"MB": 1 << 20, "GF": 1 << 30}
-_EVALUATION_ROW = re.compile(r"eval_(?:\w+_)?runtime")
-_WHOLE = "train_runtime"
-#: Times are printed with 4 digits.
-_ROUNDING = 1e-3
 
 
 def unit_of(name: str) -> str:
@@ -113,7 +114,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     history = data.get("log_history")
     rows = [(index, row) for index, row in enumerate(items(history)) if isinstance(row, dict)]
     stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
-    times = _Times()
+    times = TrainerTimes()
     for index, row in rows:
         times.row(row)
         step = max(row["step"] - 1, 0) if stepped else None
@@ -148,40 +149,12 @@ def _table_row(line: str) -> tuple[str, str] | None:
     return name, str(int(text[:-2]) * factor) if factor and text[:-2].isdecimal() else text
 
 
-class _Times:
-    """The times of one run while its rows are read, in their order."""
-
-    def __init__(self) -> None:
-        self._evaluation = 0.0
-        #: Of each training, its whole time and that of its evaluations.
-        self._trainings: list[tuple[float, float]] = []
-
-    def row(self, row: Mapping[str, object]) -> None:
-        """Take a row of the log."""
-        for name, value in row.items():
-            if name == _WHOLE or _EVALUATION_ROW.fullmatch(name):
-                seconds, fault = checked(value, "s")
-                if fault:
-                    return
-                if name == _WHOLE:
-                    self._trainings.append((seconds, self._evaluation))
-                    self._evaluation = 0.0
-                else:
-                    self._evaluation += seconds
-
-    def add(self, run: RunBuilder) -> None:
-        """Add the metrics to the run, if the rows are those of one training that evaluated."""
-        if len(self._trainings) == 1 and self._trainings[0][1]:
-            ((whole, evaluation),) = self._trainings
-            add_times(run, metrics(with_rest({EVALUATION: evaluation}, whole, _ROUNDING * whole) or {}))
-
-
 class _ConsoleRun(RunBuilder):
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: For each metric of the summary that is printed twice, the line of the second.
         self.again: dict[Key, int] = {}
-        self.times = _Times()
+        self.times = TrainerTimes()
         #: Metrics that are only in tables so far.
         self.rounded: set[Key] = set()
 
@@ -198,6 +171,7 @@ class _ConsoleRun(RunBuilder):
 class _Console:
     def __init__(self, file: InputFile) -> None:
         self.file = file
+        self.alike = AlikeLines(file)
         self.runs = Runs(lambda: _ConsoleRun(file))
         #: A row that began on an earlier line, and that line.
         self.begun = ""
@@ -208,11 +182,13 @@ class _Console:
     def read(self) -> tuple[Run, ...]:
         """Read every line with a quoted word, once; a row ends at its bracket, on its line or on a later one."""
         for line_number, line, _, ended in self.file.lines(("'", _LAUNCHER, _TITLE_WORD, _TABLE_WORD)):
+            self.file.is_odd |= bool(self.begun) or self.in_table
             if _LAUNCHER in line:
                 self.runs.banner(line_number)
             if self._table(line_number, line, ended):
                 continue
             self._rows(line_number, self._go_on(line))
+            self.file.is_odd |= bool(self.begun)
             if not ended:
                 break
         if _ROW.search(self.begun) or (self.begun and self.runs.run.has_measured):
@@ -260,19 +236,23 @@ class _Console:
                 return
             start = line.rfind("{'", at, end)  # behind a row that was broken off, the next one is read
             self._lost(line[at:start])
-            row = line[start : end + 1]
-            if _ROW.search(row):
-                self._row(line_number, {name: quoted or plain for name, quoted, plain in _PAIR.findall(row)})
+            if _ROW.search(line, start, end + 1):
+                pairs = _PAIR.finditer(line, start, end + 1)
+                self._row(line_number, {found[1]: (found[found.lastindex or 2], found) for found in pairs})
             at = line.find("{'", end)
 
-    def _row(self, line: int, row: Mapping[str, str]) -> None:
+    def _row(self, line: int, row: Mapping[str, tuple[str, re.Match[str]]]) -> None:
         """Read one printed row; an epoch that goes back belongs to a new run."""
-        epoch, fault = checked(row.get("epoch", ""), "1")
-        if not fault and 0 <= epoch < 1 << 40:
-            self.runs.count("epoch", round(epoch * 1_000_000), line)
+        text, found = row.get("epoch", ("", None))
+        epoch, fault = checked(text, "1")
+        if not fault and found and 0 <= epoch < _MOST_EPOCHS:
+            self.runs.count("epoch", round(epoch * _EPOCH_PARTS), line)
+            self.alike.step(text, found.start(found.lastindex or 0), None, self._follow)
+            self.alike.plain()
         run = self.runs.run
-        run.times.row(row)
-        for name, text in row.items():
+        run.times.row({name: text for name, (text, _) in row.items()})
+        run.file.is_odd |= any(name.endswith("_runtime") or _SUMMARY.match(name) for name in row)
+        for name, (text, found) in row.items():
             if name in _NO_METRICS or number(text) is None:
                 continue
             key = Key(name)
@@ -280,6 +260,11 @@ class _Console:
                 run.rounded.remove(key)
                 del run.columns[key]
             self._value(key, text, line)
+            if key in run.columns:
+                self.alike.number(run.columns[key], text, found.start(found.lastindex or 0))
+
+    def _follow(self, epochs: Floats) -> Callable[[], None] | None:
+        return self.runs.follow("epoch", np.round(epochs * _EPOCH_PARTS)) if epochs.max() < _MOST_EPOCHS else None
 
     def _value(self, key: Key, text: str, line: int) -> None:
         run = self.runs.run

@@ -36,9 +36,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.deepspeed import lines
-from perfgate.readers.deepspeed.blocks import MemoryUsage
-from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of
+from perfgate.readers.deepspeed.blocks import MEMORY_WORD, MESSAGE_WORD, MemoryUsage
+from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of, plain_fields
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, Runs, load_json
 from perfgate.readers.training_logs.megatron_times import DATE_WORD, HAPPENED_WORDS, INITIALIZE_WORD, MegatronTimes
 
@@ -81,6 +85,8 @@ _MEMORY_METRICS = ("memory.allocated", "memory.peak_allocated", "memory.reserved
 _DEEPSPEED = re.compile(r"(?:\[Rank -?\d{1,9}\]|rank=-?\d{1,9}) {0,9}time \(ms\)")
 _WORLD_SIZE = re.compile(r"(?:using world size: |\bworld_size \.{3,80} )(\d{1,9})")
 _LAUNCHER = "using world size: "
+#: Lines with these mean more than their numbers.
+_ODD_WORDS = (MESSAGE_WORD, "memory (MB)", "using world size: ", DATE_WORD, INITIALIZE_WORD, *HAPPENED_WORDS)
 _RECORD_WORDS = (lines.ITERATION_WORD, "time (ms)", "memory (MB)")
 #: Golden values with known names and units; all others are counts and losses.
 _GOLDEN = {
@@ -111,24 +117,34 @@ class _LogRun(RunBuilder):
         return super().run(part)
 
 
+class _Block(Struct, frozen=True):
+    """The rows that may follow: their kind, timer, and whether the header above has none so far."""
+
+    #: `(min, max) time`, `max time`, `times`, or none.
+    kind: str = ""
+    timer: str = ""
+    is_empty: bool = False
+
+
 class _Log:
     def __init__(self, file: InputFile) -> None:
         self.file = file
         self.runs = Runs(lambda: _LogRun(file))
         self.times = MegatronTimes()
-        self.step = 0
-        #: The kind of rows that may follow: `(min, max) time`, `max time`, `times`, or none.
-        self.block = ""
         self.usage = MemoryUsage()
-        #: Under `times across ranks`, the timer whose ranks follow.
-        self.timer = ""
+        self.alike = AlikeLines(file)
+        self.alike.current, self.alike.context = 0, _Block()
+
+    @property
+    def block(self) -> _Block:
+        return self.alike.context  # type: ignore[return-value]
 
     def read(self) -> tuple[Run, ...]:
-        for number, line, _, ended in self.file.lines():
+        for number, line, _, ended in self.file.lines(around=(MEMORY_WORD,)):
             if ended:
                 self._line(number, line)
                 self.usage.line(self.runs.run, number, line)
-            elif any(word in line for word in _RECORD_WORDS) or (self.block and ": " in line):
+            elif any(word in line for word in _RECORD_WORDS) or (self.block.kind and ": " in line):
                 self.runs.run.say("warning", "the last record is cut off; left out", number)
         self.times.finish()
         return self.runs.finish()
@@ -139,12 +155,11 @@ class _Log:
         elif "time (ms)" in line:
             self._timers(number, line)
         elif "across ranks (ms)" in line:
-            found = _BLOCK.search(line)
-            self.block, self.timer = (found[1], "") if found else ("", "")
-            if found:
-                self.runs.run.table("timers", number)
-        elif self.block:
+            self._block(number, line)
+        elif self.block.kind:
             self._row(number, line)
+        if not any(word in line for word in _ODD_WORDS) and not _DEEPSPEED.search(line):
+            self.alike.plain()
         if "memory (MB)" in line:
             self._memory(number, line)
         elif "world" in line:
@@ -154,12 +169,21 @@ class _Log:
         elif any(word in line for word in HAPPENED_WORDS):
             self.times.happened(line)
 
+    def _block(self, number: int, line: str) -> None:
+        found = _BLOCK.search(line)
+        self.alike.context = _Block(found[1], is_empty=True) if found else _Block(is_empty=self.block.is_empty)
+        if found:
+            self.runs.run.table("timers", number)
+            self.alike.call(lambda number, _: self.runs.run.table("timers", number))
+
     def _iterations(self, number: int, line: str) -> None:
-        for count, record in lines.iterations(line):
+        for found, begin, end in lines.iterations(line):
+            count = int(found[1])
             self.runs.count("iteration", count, number)
-            self.step = max(count - 1, 0)
-            self.block = ""
-            lines.add_iteration(self.runs.run, record, self.step, number)
+            self.alike.current = max(count - 1, 0)
+            self.alike.context = _Block(is_empty=self.block.is_empty)
+            self.alike.step(found[1], found.start(1), 1, self.runs.follow, "iteration")
+            lines.add_iteration(self.runs.run, line, (begin, end), self.alike.current, number)
 
     def _timers(self, number: int, line: str) -> None:
         """`time (ms) | NAME: 1.23 | ...`; there are several on a line if two writers collided."""
@@ -170,33 +194,43 @@ class _Log:
         ends = [line.rfind("time (ms)", 0, start) for start in starts[1:]] + [len(line)]
         for start, end in zip(starts, ends, strict=False):
             record = line[start:end]
-            for name, text in fields_of(record) if record.lstrip().startswith("|") else ():
+            for name, text, at in _fields(line, start, end) if record.lstrip().startswith("|") else ():
                 if name:
-                    self._add(Key(name), text, number)
+                    self._add(Key(name), text, number, at)
                 else:
                     self.runs.run.say("error", "the name of a timer cannot be read", number, f": {text[:80]!r}")
 
-    def _add(self, key: Key, text: str, number: int) -> None:
-        run = self.runs.run
-        run.table_row()
-        run.add(run.column(key, "s", 1000), text, number, self.step)
-        self.times.timer(key, text)
+    def _add(self, key: Key, text: str, number: int, at: int) -> None:
+        (run := self.runs.run).table_row()
+        if self.block.is_empty:
+            self.alike.context = replace(self.block, is_empty=False)
+            self.alike.call(lambda *_: self.runs.run.table_row())
+        column = run.column(key, "s", 1000)
+        run.add(column, text, number, self.alike.current)
+        self.alike.number(column, text, at)
+        if self.times.timer(key, text):
+            self.alike.call(lambda _, __, value: self.times.timer(key, repr(value)), (text, at))
 
     def _row(self, number: int, line: str) -> None:
         """Read a row of a block; lines of other kinds, which another process may have printed, are passed over."""
-        if self.block != "times":
-            name, text = _split(line)
-            pair = _PAIR.fullmatch(text) if self.block != "max time" else None
-            low, high = pair.groups() if pair else (text, text)
-            if name and self.block != "max time":
-                self._add(Key.of(name, ranks="min"), low, number)
+        kind = self.block.kind
+        if kind != "times":
+            name, text, at = _split(line)
+            pair = _PAIR.fullmatch(text) if kind != "max time" else None
+            self.alike.same(0, at)
+            low, high, more = (pair[1], pair[2], pair.start(2)) if pair else (text, text, 0)
+            if name and kind != "max time":
+                self._add(Key.of(name, ranks="min"), low, number, at + bool(pair))
             if name:
-                self._add(Key.of(name, ranks="max"), high, number)
+                self._add(Key.of(name, ranks="max"), high, number, at + more)
         elif of_rank := _OF_RANK.search(line):
-            if self.timer:
-                self._add(Key.of(self.timer, rank=of_rank[1]), of_rank[2], number)
+            self.alike.same(*of_rank.span(1))
+            if self.block.timer:
+                key = Key.of(self.block.timer, rank=of_rank[1])
+                self._add(key, of_rank[2], number, of_rank.start(2))
         elif found := _NAME.fullmatch(line.rstrip()):
-            self.timer = found[1]
+            self.alike.same(*found.span(1))
+            self.alike.context = replace(self.block, timer=found[1])
 
     def _memory(self, number: int, line: str) -> None:
         """`[Rank 0] (after 1 iterations) memory (MB) | allocated: 1.5 | max allocated: 2.5 | ...`; MB is 1024**2."""
@@ -205,25 +239,30 @@ class _Log:
             labels = {"rank": found[1]} if found[1] else {}
             for metric, text in zip(_MEMORY_METRICS, found.groups()[1:], strict=True):
                 if text is not None:
-                    run.add(run.column(Key.of(metric, **labels), "B", 2.0**-20), text, number, self.step)
+                    run.add(run.column(Key.of(metric, **labels), "B", 2.0**-20), text, number, self.alike.current)
 
     def _fact(self, number: int, line: str) -> None:
         if _LAUNCHER in line:
             self.runs.banner(number)
-            self.step = self.step if self.runs.run.has_measured else 0
+            self.alike.current = self.alike.current if self.runs.run.has_measured else 0
         found = _WORLD_SIZE.search(line)
         if found and "config.py" not in line:  # DeepSpeed's, which counts data-parallel ranks
             self.runs.run.fact("world_size", int(found[1]), number)
 
 
-def _split(line: str) -> tuple[str, str]:
-    """Return the name and the text of a row `    NAME ....: TEXT`, dotted to 48 characters; "" for another line."""
+def _fields(line: str, begin: int, end: int) -> list[tuple[str, str, int]]:
+    """Return the fields of a record in a line, with the place of each value; -1 in a record with something odd."""
+    return plain_fields(line, begin, end) or [(name, text, -1) for name, text in fields_of(line[begin:end])]
+
+
+def _split(line: str) -> tuple[str, str, int]:
+    """Return name, text and place of the text in a row `   NAME ....: TEXT`, dotted to 48 letters; "" for others."""
     left, colon, text = line.rstrip().rpartition(": ")
     dotted = left.rpartition("   ")[2].lstrip()
     stem = dotted.rstrip(".")
     if not colon or len(dotted) < 48 or len(dotted) > 400 or not stem.endswith(" "):
-        return "", ""
-    return stem.strip(), text
+        return "", "", 0
+    return stem.strip(), text, len(left) + len(colon)
 
 
 def _golden(file: InputFile) -> Run:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
+import numpy as np
 from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity
@@ -15,6 +17,7 @@ from perfgate.core.call_trees import joined_trees
 from perfgate.core.outlines import joined_outlines
 from perfgate.core.wording import plural
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.digit_runs import Floats
 from perfgate.readers.text import rank_in_name
 from perfgate.readers.unlabelled import as_sweep
 
@@ -36,7 +39,9 @@ class Runs(Generic[AnyBuilder]):
         self.run = self._make()
         self.run.file.count("runs", line, self._begun[0][0].problems if self._begun else ())
         self._begun.append((self.run, line))
-        self._counters: dict[str, int] = {}
+        self._counters: dict[str, float] = {}
+        if self.run.file.alike:
+            self.run.file.alike.forget()
 
     def banner(self, line: int) -> None:
         """A launcher starts here: begin a new run, unless this one has measured nothing yet."""
@@ -50,6 +55,12 @@ class Runs(Generic[AnyBuilder]):
             self._begin(line)
             self.run.facts = dict(facts)
         self._counters[counter] = value
+
+    def follow(self, counter: str, values: Floats) -> Callable[[], None] | None:
+        """Return what takes the next values of a step counter; None if one of them may begin a new run."""
+        if values[0] < self._counters.get(counter, 0) or (np.diff(values) < 0).any():
+            return None
+        return partial(self._counters.__setitem__, counter, float(values[-1]))
 
     def finish(self) -> tuple[Run, ...]:
         """Return the finished runs. A start without measurements after it is not a run, but is reported."""

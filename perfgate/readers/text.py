@@ -12,10 +12,10 @@ import codecs
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import length_hint
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -24,16 +24,13 @@ from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
 from perfgate.readers.coverage import FileCoverage
 from perfgate.readers.file_parts import FileParts
+from perfgate.readers.line_readers import AlikeReader, Line, Take, TakenLines
 
 if TYPE_CHECKING:
     from perfgate.large_values.array import OpenScratch
 
 #: How the time of a step in a trace is divided: corrected, or as torch_tb_profiler does it.
 TraceMode = Literal["corrected", "tensorboard"]
-
-#: A line: its number from 1, its text without the line end, the words that it may contain (of those asked for), and
-#: True if it had a line end. A last line without a line end may be cut inside a number: never use what touches its end.
-Line = tuple[int, str, Sequence[str], bool]
 
 #: The limits that a file can exceed while it is read.
 Counted = Literal["series", "runs", "problems", "facts"]
@@ -71,29 +68,6 @@ class Source(Struct, frozen=True):
     scratch: OpenScratch | None = None
 
 
-class TakenLines(Protocol):
-    """A block of whole lines; a reader reads some of them by itself, many at once."""
-
-    @property
-    def rest(self) -> bytes:
-        """The other lines of the block, joined."""
-
-    @property
-    def numbers(self) -> Sequence[int]:
-        """The numbers of the other lines in the file."""
-
-    @property
-    def end(self) -> int:
-        """The number of the first line after the block."""
-
-    def read_until(self, number: int) -> None:
-        """Read the taken lines before this line of the file."""
-
-
-#: Takes lines of a block: its text without the last line end, and the number of its first line.
-Take = Callable[[bytes, int], TakenLines]
-
-
 class InputFile:
     """One file while it is read: its text, once, and the problems found on the way.
 
@@ -118,6 +92,10 @@ class InputFile:
         self._handed: tuple[list[Line], Iterator[Line]] = ([], iter(()))
         #: The number of the last line that is read in pieces, because it is too long.
         self.cut_line = 0
+        #: Reads many lines at once, for the readers that have it.
+        self.alike: AlikeReader | None = None
+        #: True if a reader has more to say of a line than its numbers.
+        self.is_odd = False
 
     def problem(self, severity: Severity, message: str, line: int | None = None) -> Problem:
         """Return a problem at a line of this file."""
@@ -186,6 +164,8 @@ class InputFile:
         In a block with a word of `around`, and in the block after it, every line is yielded, and so is the line before:
         what is printed there (a title, the rows of a table) has a meaning only beside it.
 
+        If the file has `usual` lines, those are read many at once, and the others are yielded.
+
         With `take`, the reader is asked for each long block which lines it takes. These are not yielded, but read in
         their turn among the others.
         """
@@ -205,7 +185,7 @@ class InputFile:
                 else:
                     after = number + text.count(b"\n") + 1
                     others, numbers = text, range(number, after)
-                self.coverage.lines.keep(others, numbers)
+                kept = self.coverage.lines.keep(others, numbers)
                 begins = any(mark in others for mark in marks)
                 if begins and not wide:
                     skipped = clean(before.decode("utf-8", "replace"))
@@ -213,7 +193,13 @@ class InputFile:
                         yield number - 1, skipped, ("",), True
                 wide = 2 if begins else wide - bool(wide)
                 before = text[text.rfind(b"\n") + 1 :] if around else b""
-                found = _select(others, numbers, ("", *words) if wide else words)
+                if self.alike and not wide and len(block) == BLOCK and self.alike.is_worth(text):
+                    for line in self.alike.walk(text, number, words, kept):
+                        self._handed = ([line], iter(()))
+                        yield line
+                    number = after
+                    continue
+                found = select(others, numbers, ("", *words) if wide else words)
                 del block, data, text, others  # a text of long lines is large enough once
                 number = after
                 yield from self._hand_out(found, taken, after)
@@ -337,7 +323,7 @@ def _transcode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
-def _select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Line]:
+def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Line]:
     """Return the lines that contain a word; `data` are lines with these numbers, without the last line end.
 
     Most lines of a log contain the same word, and their reader checks which others they contain. So the others are

@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import lru_cache
 from types import MappingProxyType
 
 from msgspec import Struct, field
@@ -44,13 +45,21 @@ _OUT_OF_ORDER = 1.0
 def moment_of(text: str) -> float | None:
     """Return the first date of a line in s, without its time zone; None without a valid one."""
     found = _DATE.search(text)
-    if not found:
+    day = _day(found[1]) if found else None
+    if found is None or day is None:
         return None
+    hour, minute, second = map(int, found[2].split(":"))
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return day + (hour * 3600 + minute * 60 + second) + float(f"0.{found[3] or 0}")
+
+
+@lru_cache(maxsize=16)
+def _day(date: str) -> float | None:
     try:
-        moment = datetime.fromisoformat(f"{found[1]} {found[2]}").replace(tzinfo=timezone.utc).timestamp()
+        return datetime.fromisoformat(date).replace(tzinfo=timezone.utc).timestamp()
     except ValueError:
         return None
-    return moment + float(f"0.{found[3] or 0}")
 
 
 class _Record(Struct):

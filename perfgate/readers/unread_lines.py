@@ -70,13 +70,14 @@ class UnreadLines:
         self._kinds: dict[bytes, _Kind] = {}
         self._blocks = 0
 
-    def keep(self, text: bytes, numbers: Sequence[int]) -> None:
-        """Keep some lines of a block, before the reader gets them."""
+    def keep(self, text: bytes, numbers: Sequence[int]) -> list[int]:
+        """Keep some lines of a block, before the reader gets them; return their numbers."""
+        kept: list[int] = []
         self._blocks += 1
         weight = 1 if self._blocks <= _WHOLE else _EVERY
         if weight > 1 and self._blocks % _EVERY:
             self.is_estimate = True
-            return
+            return kept
         lines = text.split(b"\n")
         bare = text.translate(None, _DIGITS).split(b"\n")
         for at, line, letters in zip(numbers, lines, bare, strict=False):
@@ -89,6 +90,8 @@ class UnreadLines:
             if len(kind.examples) < _EXAMPLES and len(line) <= _LONGEST_LINE:
                 kind.examples[at] = line.decode("utf-8", "replace")
                 self.read[at] = []
+                kept.append(at)
+        return kept
 
     def tell(self, line: int) -> None:
         """Take it from the reader that nothing in a line is left."""

@@ -1,4 +1,4 @@
-"""Numbers and units as texts print them and as JSON has them, and which of them can be measurements."""
+"""Numbers and units as texts print them and as JSON has them, which can be measurements, and series that grow."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import json
 import math
 import re
 import sys
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
+from perfgate.core import Key, Series, read_only
 from perfgate.core.units import UNITS
+from perfgate.readers.digit_runs import Floats, Ints
 
 _NUMBER = re.compile(r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
 #: Units in which a negative number can be true: changes of memory; losses, rewards and the like.
@@ -94,6 +98,12 @@ def in_base(printed: Scaled, per: float) -> Scaled:
         return printed * round(1 / per)
 
 
+def make_base(printed: npt.NDArray[np.float64], per: float) -> None:
+    """Make printed numbers base units in their place, as `in_base` does."""
+    with np.errstate(over="ignore"):
+        np.divide(printed, per, out=printed) if per >= 1 else np.multiply(printed, round(1 / per), out=printed)
+
+
 def shown(value: object) -> str:
     """Return a wrong JSON value as a message shows it."""
     if isinstance(value, dict | list):
@@ -163,3 +173,52 @@ def unit_of_name(name: str) -> Known:
     if found and (unit := unit_of_text(found[1] or found[2] or found[3])):
         return unit
     return next((unit for pattern, unit in _ENDINGS if pattern.fullmatch(name)), ("1", 1.0))
+
+
+class Column(Struct, eq=False):
+    """One series of samples while it is read."""
+
+    key: Key
+    unit: str
+    #: The number of printed units in one base unit: 1000 for ms.
+    per: float
+    printed_as: str | None
+    #: The values as printed.
+    values: array[float] = field(default_factory=lambda: array("d"))
+    #: The step of each value; empty if the format has no steps.
+    steps: array[int] = field(default_factory=lambda: array("q"))
+    #: The steps before those above, of values that came many at once.
+    earlier: list[Ints | range] = field(default_factory=list)
+    #: All values and their steps, instead of those above, if they came together.
+    whole: tuple[Floats, Ints] | None = None
+
+    def fill(self, values: Floats, steps: Ints) -> None:
+        """Add all values with their steps."""
+        if not self.values and len(values) > 1:
+            self.whole = (values, steps)
+        else:
+            self.extend(values, steps)
+
+    def extend(self, values: Floats, steps: Ints | range | None) -> None:
+        """Add values with their steps."""
+        self.values.frombytes(values.tobytes())
+        if steps is not None:
+            if self.steps:
+                self.earlier.append(np.array(self.steps, np.int64))
+                del self.steps[:]
+            self.earlier.append(steps)
+
+    def series(self, shared: list[Ints]) -> Series:
+        """Return the series in place of the column, with the steps of one of `shared` that has the same."""
+        if self.whole:
+            values, steps = in_base(self.whole[0], self.per), self.whole[1]
+        else:
+            parts = [np.arange(one.start, one.stop, one.step) if type(one) is range else one for one in self.earlier]
+            values, steps = np.frombuffer(self.values), np.concatenate([*parts, np.array(self.steps, np.int64)])
+            del parts
+            make_base(values, self.per)
+        steps = next((one for one in shared[-2:] if one is steps or np.array_equal(one, steps)), steps)
+        shared.append(steps)
+        numbered = read_only(steps) if len(steps) else None
+        printed_as = self.printed_as if self.printed_as != self.key.metric else None
+        return Series(self.key, self.unit, "samples", read_only(values), numbered, printed_as=printed_as)

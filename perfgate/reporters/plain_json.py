@@ -26,9 +26,10 @@ def encode(document: Mapping[str, Any]) -> str:
     text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     # Unprintable characters, and `##[`, which starts a command on GitHub, occur only in strings, where an escape has
     # the same meaning.
-    text = re.sub(
-        r"[^\x00-\x7e]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text
-    )
+    if not text.isascii() or "\x7f" in text:
+        text = re.sub(
+            r"[^\x00-\x7e]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text
+        )
     return text.replace("##[", "#\\u0023[") + "\n"
 
 
@@ -74,8 +75,8 @@ def _plain(value: Any) -> Any:
         return stable(value)
     if isinstance(value, Mapping):
         return {_plain(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+    if isinstance(value, list | tuple):  # nearly all items are samples or their steps
+        return [stable(item) if type(item) is float else item if type(item) is int else _plain(item) for item in value]
     if isinstance(value, Struct):
         members = {name: in_order(m) if isinstance(m, Mapping) else m for name, m in members_of(value).items()}
         return {name: _plain(member) for name, member in members.items()}

@@ -216,6 +216,7 @@ def two_modes(values: RunValues) -> TwoModes | None:
 
 #: A stall takes this many times the run's median.
 STALL = 2.0
+_EXTREMES = (np.argmin, np.argmax)
 
 
 def kept_for_drawing(values: FloatArray, most: int) -> npt.NDArray[np.int64]:
@@ -231,9 +232,11 @@ def kept_for_drawing(values: FloatArray, most: int) -> npt.NDArray[np.int64]:
     finite = np.flatnonzero(np.isfinite(values))
     if len(finite) <= most:
         return finite
-    stretches = np.array_split(finite, most // 2)
-    extremes = [(stretch[np.argmin(values[stretch])], stretch[np.argmax(values[stretch])]) for stretch in stretches]
-    return np.unique(np.array(extremes, dtype=np.int64))
+    length, longer = divmod(len(finite), most // 2)
+    cut = longer * (length + 1)
+    rows = (finite[:cut].reshape(longer, length + 1), finite[cut:].reshape(-1, length))
+    found = [part[np.arange(len(part)), extreme(values[part], axis=1)] for part in rows for extreme in _EXTREMES]
+    return np.unique(np.concatenate(found))
 
 
 def stalls(values: FloatArray, better: Better) -> BoolArray:

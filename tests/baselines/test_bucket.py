@@ -52,6 +52,23 @@ def test_the_history_lives_in_the_bucket_too(bucket: str, perfgate: Command, fol
     assert "3 runs in the history" in perfgate("baseline", "verify", *at).out
 
 
+def test_a_check_lists_a_folder_once(bucket: str, perfgate: Command, folder: Path, monkeypatch: Any) -> None:
+    from perfgate.baselines.bucket import BucketStore
+
+    write_rules(folder, "forward within 5% of baseline")
+    at = ["--baselines", bucket]
+    first = write_run(folder / "first.json", seed=1)
+    assert perfgate("baseline", "approve", first, "--reason", "first", *at).code == 0
+    assert perfgate("history", "add", first, "--time", "2026-01-01", *at).code == 0
+    listed: list[str] = []
+    files = type(BucketStore(bucket)._files)
+    find = files.find
+    monkeypatch.setattr(files, "find", lambda self, top, **how: listed.append(str(top)) or find(self, top, **how))
+    assert perfgate("check", *[write_run(folder / f"new{seed}.json", seed=seed) for seed in (3, 4)], *at).code == 0
+    below = [path.partition("/baselines/")[2] for path in listed]
+    assert ([path.split("/")[0] for path in below], len({*below})) == (["default", "_history"], 2)
+
+
 def test_the_printed_command_writes_to_the_bucket(bucket: str, perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline")
     assert perfgate("check", write_run(folder / "run.json"), "--baselines", bucket, "--json", "r.json").code == 3

@@ -7,10 +7,10 @@ writes are read, too: `error`, `n`, `n_effective`, `better`, `statistic`, `rank`
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import get_args
 
 from msgspec.structs import replace
@@ -43,6 +43,7 @@ _KNOWN = (
 _IGNORED = ("suite", "environment", "tags", "level")
 #: A text that an export has kept from being a formula.
 _QUOTED = re.compile(r"'+[=+\-@]")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _LABEL = re.compile(r'([^=,{}"]+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -69,7 +70,8 @@ def why_not(text: str) -> str:
 def read(file: imported_runs.ImportFile) -> imported_runs.Imported:
     """Return the runs of a file: the lines with the same time, commit, branch and host."""
     faults = imported_runs.Faults(file.name)
-    reader = csv.reader(io.StringIO(file.text.lstrip("\ufeff")), strict=True)
+    reader = csv.reader((line[0] for line in _LINE.finditer(file.text.lstrip("\ufeff"))), strict=True)
+    abouts: dict[imported_runs.AboutRun, imported_runs.AboutRun] = {}
     rows: list[tuple[imported_runs.AboutRun, HistoryValue]] = []
     ids: dict[str, list[tuple[imported_runs.AboutRun, HistoryValue]]] = {}
     header: list[str] | None = None
@@ -90,6 +92,7 @@ def read(file: imported_runs.ImportFile) -> imported_runs.Imported:
                 fields = f"{len(cells)} fields, and the header has {len(header)}" if len(cells) != len(header) else ""
                 faults.say(fields or str(error), at)
                 continue
+            about = abouts.setdefault(about, about)  # one for all rows of a run
             (ids.setdefault(run, []) if run else rows).append((about, value))
     except csv.Error as error:
         faults.say(f"is not CSV: {error}", Location(file.name, reader.line_num))
@@ -139,7 +142,8 @@ def _row(
     factor = 1.0 if known is None else imported_runs.in_base_unit(1.0, unit)[0]  # type: ignore[index]
     one = imported_runs.numbered(metric, value, base, better)  # type: ignore[arg-type]
     error, n = _number(cells, "error"), _number(cells, "n")
-    name = SeriesName(Key(metric, _labels(cells)), cells.get("statistic") or "mean", cells.get("rank") or "worst")
+    labels = cells.get("labels", "").strip()
+    name = _name(metric, labels, cells.get("statistic") or "mean", cells.get("rank") or "worst")
     one = replace(
         one,
         name=name,
@@ -169,9 +173,14 @@ def _number(cells: Mapping[str, str], column: str) -> float | None:
     return number
 
 
-def _labels(cells: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the labels of a row, written as in rules: `{rank="0"}`. Raises ValueError."""
-    text = cells.get("labels", "").strip()
+@lru_cache(maxsize=4096)
+def _name(metric: str, labels: str, statistic: str, rank: str) -> SeriesName:
+    """Return the name of a series, one for all its rows. Raises ValueError."""
+    return SeriesName(Key(metric, _labels(labels)), statistic, rank)
+
+
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    """Return labels that are written as in rules: `{rank="0"}`. Raises ValueError."""
     if not text:
         return ()
     found = _LABEL.findall(text)

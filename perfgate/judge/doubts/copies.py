@@ -37,15 +37,21 @@ def same_measurements(run: Run, other: Run) -> bool:
     unlikely they are: of n samples, n times the entropy (of order 2) of their own distribution; of a single number,
     its decimal digits beyond the first two.
     """
-    others, bits, equal, compared = {series.key: series for series in other.series}, 0.0, 0.0, 0
+    others, twins = {series.key: series for series in other.series}, list[tuple[Series, Series, int]]()
     for series in run.series:
         twin = others.get(series.key)
         if twin is None or series.unit in WITHOUT_NOISE or is_machine_metric(series.key.metric):
             continue
         if twin.kind == "summary" != series.kind:  # no rule read it when it was stored: it shows nothing
             continue
-        share, count = _equal_share(series, twin), max(values_of(series) or 1, 1)
-        equal, compared = equal + share * count, compared + count
+        twins.append((series, twin, max(values_of(series) or 1, 1)))
+    bits = equal = 0.0
+    left = compared = sum(count for _, _, count in twins)
+    for series, twin, count in twins:
+        if equal + left <= _COPIED * compared:  # too few values are left
+            return False
+        share = _equal_share(series, twin)
+        equal, left = equal + share * count, left - count
         bits += share * rarity(series) if share >= _COPIED else 0.0
     if equal <= _COPIED * compared:
         return False

@@ -75,7 +75,7 @@ CALL = re.compile(
 )
 
 #: A logger prints this before the message and before the numbers.
-_MESSAGE_WORD = ":see_memory_usage]"
+MESSAGE_WORD = ":see_memory_usage]"
 _MEMORY = re.compile(r"\bMA (\S{1,20}) GB +Max_MA (\S{1,20}) GB +CA (\S{1,20}) GB +Max_CA (\S{1,20}) GB\b")
 _MEMORY_METRICS = ("memory.allocated", "memory.peak_allocated", "memory.reserved", "memory.peak_reserved")
 _LONGEST_MESSAGE = 120
@@ -143,14 +143,14 @@ class MemoryUsage:
             for metric, text in zip(_MEMORY_METRICS, found.groups(), strict=True):
                 run.add(run.column(Key.of(metric, **labels), "B", 2.0**-30), text, number)
             self._logged = ""
-        elif _MESSAGE_WORD in line and "CPU Virtual Memory:" not in line:
-            self._logged = line.partition(_MESSAGE_WORD)[2].strip()[:_LONGEST_MESSAGE]
+        elif MESSAGE_WORD in line and "CPU Virtual Memory:" not in line:
+            self._logged = line.partition(MESSAGE_WORD)[2].strip()[:_LONGEST_MESSAGE]
         self._previous, self._number = line, number
 
     def _message(self, lead: str) -> str:
         """Return the line before, without what a launcher puts before every line; only digits (of a time) differ."""
         previous = self._previous
-        if _MESSAGE_WORD in lead:
+        if MESSAGE_WORD in lead:
             return ""  # the message was lost, and the line before belongs to another
         if lead and _DIGIT.sub("0", previous[: len(lead)]) == _DIGIT.sub("0", lead):
             previous = previous[len(lead) :]

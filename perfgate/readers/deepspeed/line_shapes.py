@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perfgate.readers.builder import Ints
 from perfgate.readers.deepspeed.timers import RANK, RANK_LENGTH, WORD
+from perfgate.readers.digit_runs import Ints
 
 Words = npt.NDArray[np.uint64]
 #: Where a number ends in a line, and how many digits it has before and behind its point.

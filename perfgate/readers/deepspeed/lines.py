@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct, field
 
@@ -120,19 +121,22 @@ def last_start(line: str) -> int | None:
     return max((found.start() for pattern in _STARTS for found in pattern.finditer(line)), default=None)
 
 
-def iterations(line: str) -> Iterator[tuple[int, str]]:
-    """Yield the number of each iteration in a line, and its part of the line."""
+def iterations(line: str) -> Iterator[tuple[re.Match[str], int, int]]:
+    """Yield the match of each iteration in a line, and the begin and end of its part of the line."""
     starts = [*ITERATION.finditer(line)]
     begins = [0, *(start.start() for start in starts[1:])]
     ends = [start.start() for start in starts[1:]] + [len(line)]
-    for start, begin, end in zip(starts, begins, ends, strict=False):
-        yield int(start[1]), line[begin:end]
+    yield from zip(starts, begins, ends, strict=False)
 
 
-def add_iteration(run: RunBuilder, record: str, step: int, line: int, *, leave: tuple[str, ...] = ()) -> None:
-    """Add the numbers of one iteration; metrics in `leave` are left out. The first label of each metric counts."""
+def add_iteration(
+    run: RunBuilder, text: str, span: tuple[int, int], step: int, line: int, *, leave: tuple[str, ...] = ()
+) -> None:
+    """Add the numbers of one iteration in a text; metrics in `leave` are left out. The first label of each counts."""
     seen = {*leave}
-    for part in record.split("|"):
+    behind = span[0]
+    for part in text[slice(*span)].split("|"):
+        begin, behind = behind, behind + len(part) + 1
         found = _LABEL.fullmatch(part) if len(part) < _LONGEST else None
         known = _metric(found[1].lower()) if found else None
         if found is None or known is None or known[0] in seen:
@@ -140,7 +144,8 @@ def add_iteration(run: RunBuilder, record: str, step: int, line: int, *, leave: 
         metric, unit, per = known
         seen.add(metric)
         # forks print `13372.8/13364.7`: this iteration, and the mean so far
-        value, fault = checked(found[2].partition("/")[0], unit)
+        printed = found[2].partition("/")[0]
+        value, fault = checked(printed, unit)
         if fault:
             run.refuse(Key(metric), fault, line)
             continue
@@ -148,8 +153,11 @@ def add_iteration(run: RunBuilder, record: str, step: int, line: int, *, leave: 
         column = run.column(Key(metric), unit, per, found[1])
         column.values.append(value)
         column.steps.append(step)
+        if run.file.alike:
+            run.file.alike.number(column, printed, begin + found.start(2))
 
 
+@lru_cache(maxsize=1024)
 def _metric(label: str) -> tuple[str, str, float] | None:
     """Return the metric of a label, its unit, and how many printed units are one base unit."""
     for pattern, metric, unit, per in _LABELS:

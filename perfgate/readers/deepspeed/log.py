@@ -65,7 +65,7 @@ FORMAT = Format(
 )
 BESIDE = "RunningAvgSamplesPerSec"
 
-_BEFORE_STEPS = ("memory.", "collective.")
+_BEFORE_STEPS, _THROUGHPUT = ("memory.", "collective."), ("samples_per_second",)
 
 
 class _LogRun(RunBuilder):
@@ -155,9 +155,9 @@ class _Log:
 
     def iterations(self, number: int, line: str) -> None:
         """Iteration lines of Megatron-DeepSpeed; the throughput lines have `samples_per_second`, too."""
-        for count, record in lines.iterations(line):
-            self._count("iteration", count, number)
-            lines.add_iteration(self.runs.run, record, max(count - 1, 0), number, leave=("samples_per_second",))
+        for found, begin, end in lines.iterations(line):
+            self._count("iteration", count := int(found[1]), number)
+            lines.add_iteration(self.runs.run, line, (begin, end), max(count - 1, 0), number, leave=_THROUGHPUT)
             self.runs.run.traceback = None
         if self.times is not None:
             self.times.line(self.runs.run, line)

@@ -15,8 +15,9 @@ from msgspec import Struct, field
 
 from perfgate.core import Key
 from perfgate.core.wording import canonical_timer
-from perfgate.readers.builder import Column, Floats, Ints, RunBuilder
-from perfgate.readers.values import fault_of
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.digit_runs import Floats, Ints
+from perfgate.readers.values import Column, fault_of
 
 WORD = "time (ms)"
 #: The begin of a record; the comms logger's `time (ms): 9.46` is not a record.
@@ -182,9 +183,7 @@ class Timers:
         """Read any record; values that cannot be true become problems."""
         if not record.lstrip().startswith("|"):
             return  # the comms logger's `time (ms): 9.46`, or a record without timers
-        fields: list[tuple[str, str, str | None]] = []
-        if _PLAIN.fullmatch(record):
-            fields = [(name.strip(), text, None) for name, text in _PLAIN_FIELD.findall(record)]
+        fields: list[tuple[str, str, str | None]] = [(name, text, None) for name, text, _ in plain_fields(record)]
         for name, text in fields_of(record) if not fields else ():
             if name:
                 fields.append((name, text, fault_of(text)))
@@ -221,6 +220,13 @@ class Timers:
                 order = np.argsort(records, kind="stable")
                 values, steps = values[order], steps[order]
             self._run.columns[key].fill(values, steps)
+
+
+def plain_fields(line: str, *span: int) -> list[tuple[str, str, int]]:
+    """Return the name, value and place of each field of a record in a line; none if anything in it is odd."""
+    if not _PLAIN.fullmatch(line, *span):
+        return []
+    return [(found[1].strip(), found[2], found.start(2)) for found in _PLAIN_FIELD.finditer(line, *span)]
 
 
 def fields_of(record: str) -> Iterator[tuple[str, str]]:

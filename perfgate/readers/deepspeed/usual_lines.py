@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from perfgate.core import Location
 from perfgate.core.resource_limits import OverLimit
-from perfgate.readers.builder import Ints
 from perfgate.readers.deepspeed.line_shapes import Form, LineShapes, Words
 from perfgate.readers.deepspeed.timers import Rank, Table, Timers
+from perfgate.readers.digit_runs import Ints
 
 #: The number of lines whose values are read together.
 _PENDING_LINES = 8192

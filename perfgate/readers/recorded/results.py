@@ -39,6 +39,8 @@ CHECKED = "perfgate itself"
 FORMAT = Format(NAME, __name__, keys="schema", outline=lambda document: document.schema("perfgate.results/"))
 #: A larger document is read in bounded memory: as a whole it would need five times its size.
 WHOLE_BYTES = 64 << 20
+#: With lists of thousands of numbers, that is faster from this size on. At most so many begin in the head of the file.
+_LONG_LISTS_BYTES, _LISTS_IN_HEAD = 4 << 20, 2
 INCOMPLETE = "the recording is incomplete"
 _FEWER = " (reading needs five times as much memory), or record fewer values: every tenth step, or an `aggregate`"
 Form = TypeVar("Form")
@@ -137,7 +139,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbers] | None:
     """Return the document and its lists of numbers; None, and a problem, if it is too large."""
     scratch, most = file.source.scratch, file.limits.document_bytes
-    text = file.whole(_FEWER) if scratch is None else file.within(min(most, WHOLE_BYTES))
+    text = file.whole(_FEWER) if scratch is None else file.within(min(most, _whole_bytes(file)))
     if text is not None:
         loaded, lists = _load(text, file)
         return JsonSource(loaded), lists
@@ -146,6 +148,12 @@ def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbe
     from perfgate.readers.recorded.large_results import load_large
 
     return load_large(file, scratch)
+
+
+def _whole_bytes(file: InputFile) -> int:
+    """Return up to which size a document is read as a whole."""
+    are_long = file.head().count(b'"values"') <= _LISTS_IN_HEAD
+    return min(WHOLE_BYTES, _LONG_LISTS_BYTES) if are_long else WHOLE_BYTES
 
 
 def _load(text: str, file: InputFile) -> tuple[JsonDocument, Sequence[Numbers]]:

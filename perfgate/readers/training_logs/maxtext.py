@@ -27,7 +27,7 @@ import re
 from perfgate.core import Run
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.training_logs.step_lines import StepLog
+from perfgate.readers.training_logs.step_lines import PrintedField, StepLog, fields_in
 from perfgate.readers.values import Field
 
 NAME = "maxtext"
@@ -61,15 +61,15 @@ def read(file: InputFile) -> tuple[Run, ...]:
     log = StepLog(file, NAME)
     for number, line in log.lines("ompleted ", "System Information: Jax V", "Num_devices: "):
         if found := _STEP.search(line):
-            if log.begin("", number, line, int(found[1]), 0):
-                fields = _FIELD.findall(found[2])
+            if log.begin("", number, line, found[1], found.start(1), 0):
+                fields = fields_in(_FIELD, line, found.span(2))
                 log.add_known(fields, _losses(fields) | _KNOWN)
         elif found := _EVAL_STEP.search(line):
-            if log.begin("eval step", number, line, int(found[1]), 0):
-                log.add("eval.iteration_time", "s", found[2], printed_as="seconds")
+            if log.begin("eval step", number, line, found[1], found.start(1), 0):
+                log.add("eval.iteration_time", "s", found[2], found.start(2), printed_as="seconds")
         elif found := _EVAL.search(line):
-            if log.begin("eval", number, line, int(found[1]), 0):
-                fields = _EVAL_FIELD.findall(found[2])
+            if log.begin("eval", number, line, found[1], found.start(1), 0):
+                fields = fields_in(_EVAL_FIELD, line, found.span(2))
                 log.add_known(fields, _losses(fields), "eval.")
         elif found := _FACTS.search(line):
             name, value = ("jax", found[2]) if found[1] else ("world_size", int(found[4]))
@@ -77,5 +77,5 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return log.runs.finish()
 
 
-def _losses(fields: list[tuple[str, str]]) -> dict[str, Field]:
-    return {name: Field(name, "1") for name, _ in fields if _LOSS.fullmatch(name)}
+def _losses(fields: list[PrintedField]) -> dict[str, Field]:
+    return {name: Field(name, "1") for name, _, _ in fields if _LOSS.fullmatch(name)}

@@ -75,16 +75,20 @@ class MegatronTimes:
         if moment and moment[1] == _TRAINING_STARTS and at is not None:
             self._clock.training()
         for found in ITERATION.finditer(text):
-            self._iterations(run, int(found[1]), dated=moment is not None)
+            self._iterations(run, found, dated=moment is not None)
 
-    def timer(self, key: Key, text: str) -> None:
-        """Take a timer in ms, as printed: of the slowest rank, or of the only one that is printed."""
+    def timer(self, key: Key, text: str) -> bool:
+        """Take a timer in ms, as printed, and return whether it is that of a part of the job.
+
+        It is that of the slowest rank, or of the only one that is printed.
+        """
         part = _TIMERS.get(key.metric)
         if part is None or key.label("rank") is not None or key.label("ranks") == "min":
-            return
+            return False
         value, fault = checked(text, "s")
         if not fault:
             self._clock.spent(part, value / 1000, dated=False)
+        return True
 
     def timers(self, text: str) -> None:
         """Take a line of timers in ms, `time (ms) | save-checkpoint: 1234.5`, as it was printed until 2022."""
@@ -102,10 +106,20 @@ class MegatronTimes:
         if found := _LOGGED.search(text):
             self._clock.moment(moment_of(found[0]))
 
-    def _iterations(self, run: RunBuilder, last: int, *, dated: bool) -> None:
-        column = run.columns.get(_ITERATION_TIME)
-        if column is not None and column.steps and column.steps[-1] == max(last - 1, 0):
-            self._clock.steps(run, last, column.values[-1] / column.per, dated=dated)
+    def _iterations(self, run: RunBuilder, found: re.Match[str], *, dated: bool) -> None:
+        column, last = run.columns.get(_ITERATION_TIME), int(found[1])
+        if column is None or not column.steps or column.steps[-1] != max(last - 1, 0):
+            return
+        self._clock.steps(run, last, column.values[-1] / column.per, dated=dated)
+        if run.file.alike:
+            per = column.per
+
+            def again(_: int, text: str, last: float, each: float) -> None:
+                if dated and (moment := _MOMENT.search(text)):
+                    self._clock.moment(moment_of(moment[0]))
+                self._clock.steps(run, int(last), each / per, dated=dated)
+
+            run.file.alike.call(again, (found[1], found.start(1)), run.file.alike.place_of(column))
 
     def finish(self) -> None:
         """Add the metrics of each job to its runs."""

@@ -74,12 +74,12 @@ def read(file: InputFile) -> tuple[Run, ...]:
     log = StepLog(file, NAME)
     last: dict[RunBuilder, tuple[int, float]] = {}
     for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory "):
-        if (found := _ITERATION.search(line)) and log.begin("iter", number, line, int(found[1]), 0):
-            for metric, unit, per, text in _fields(found[2]):
-                log.add(metric, unit, text, per=per)
-        elif (found := _EVALUATION.search(line)) and log.begin("step", number, line, int(found[1]), 0):
-            log.add("train_loss", "1", found[2])
-            log.add("val_loss", "1", found[3])
+        if (found := _ITERATION.search(line)) and log.begin("iter", number, line, found[1], found.start(1), 0):
+            for metric, unit, per, text, at in _fields(line, found.start(2)):
+                log.add(metric, unit, text, at, per=per)
+        elif (found := _EVALUATION.search(line)) and log.begin("step", number, line, found[1], found.start(1), 0):
+            log.add("train_loss", "1", found[2], found.start(2))
+            log.add("val_loss", "1", found[3], found.start(3))
         elif found := _STEP.search(line):
             _step(log, last, found, number, line)
         elif found := _MEMORY.search(line):
@@ -95,8 +95,9 @@ def _step(
     """Read a line of modded-nanogpt, whose times are running totals; `last` has the one before, of each run."""
     step, kind, per = int(found[1]), found[3] or "train", 1e3 if found[6] == "ms" else 1.0
     # The number of an evaluation is that of the steps before it.
-    if not log.begin(kind, number, line, step, 1 if kind == "train" else 0):
+    if not log.begin(kind, number, line, found[1], found.start(1), 1 if kind == "train" else 0):
         return
+    log.file.is_odd = True  # the times are differences
     if found[4]:
         log.add(f"{kind}_loss", "1", found[4])
     time, fault = checked(found[5], "s")
@@ -112,10 +113,10 @@ def _step(
         log.run.value(Key("step_avg"), "s", found[7], number, per=1e3)
 
 
-def _fields(text: str) -> Iterator[tuple[str, str, float, str]]:
-    """Yield the known fields of an iteration, each once: the metric, its unit, the printed units in it, the text."""
+def _fields(line: str, begin: int) -> Iterator[tuple[str, str, float, str, int]]:
+    """Yield the known fields of an iteration, each once: metric, unit, printed units in it, text, place in the line."""
     left = dict(_KNOWN)
-    for name, value, unit in _FIELD.findall(text):
-        known = left.pop((name, unit or None), None)
-        if known and not (name == "mfu" and value == "-100.00"):
-            yield *known, value
+    for found in _FIELD.finditer(line, begin):
+        known = left.pop((found[1], found[3]), None)
+        if known and not (found[1] == "mfu" and found[2].startswith("-")):
+            yield *known, found[2], found.start(2)

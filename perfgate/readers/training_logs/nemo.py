@@ -28,7 +28,7 @@ import re
 from perfgate.core import Run
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.training_logs.step_lines import StepLog
+from perfgate.readers.training_logs.step_lines import StepLog, fields_in
 from perfgate.readers.values import Field
 
 NAME = "nemo"
@@ -48,7 +48,7 @@ FORMAT = Format(
 )
 
 _LINE = re.compile(r"\bTraining epoch \d{1,9}, iteration (\d{1,18})/\d{1,18} \| (.*)")
-_FIELD = re.compile(r"\s*([\w /.-]{1,80}): ([^\s|]{1,40})\s*")
+_FIELD = re.compile(r"(?:(?<=\| )|(?<=\|))\s*([\w /.-]{1,80}): ([^\s|]{1,40})\s*(?=\||$)")
 _BAR = re.compile(r"\bEpoch \d{1,9}: .{0,300}?\[(.{0,2000}?train_step_timing in s=[^\]]{1,400})")
 _BAR_FIELD = re.compile(r"([\w /.-]{1,80})=([^\s,\]]{1,40})")
 _KNOWN = {
@@ -69,20 +69,19 @@ def read(file: InputFile) -> tuple[Run, ...]:
     log = StepLog(file, NAME)
     for number, line in log.lines("Training epoch ", "train_step_timing in s="):
         if found := _LINE.search(line):
-            fields = [(match[1], match[2]) for part in found[2].split("|") if (match := _FIELD.fullmatch(part))]
-            step = int(found[1])
+            fields, step, at = fields_in(_FIELD, line, found.span(2)), found[1], found.start(1)
         elif found := _BAR.search(line):
-            fields = [(name.strip(), text) for name, text in _BAR_FIELD.findall(found[1])]
-            step = _whole(dict(fields).get("global_step", ""))
+            fields = [(name.strip(), text, at) for name, text, at in fields_in(_BAR_FIELD, line, found.span(1))]
+            step, at = _whole(next((text for name, text, _ in reversed(fields) if name == "global_step"), "")), -1
         else:
             continue
-        if log.begin("", number, line, step, 0):
-            losses = {name: Field(name, "1") for name, _ in fields if _LOSS.fullmatch(name)}
+        if log.begin("", number, line, step, at, 0):
+            losses = {name: Field(name, "1") for name, _, _ in fields if _LOSS.fullmatch(name)}
             log.add_known(fields, losses | _KNOWN)
     return log.runs.finish()
 
 
-def _whole(text: str) -> int:
+def _whole(text: str) -> str:
     """Return a whole number that may be printed as `3.000`; 0 for another text."""
     found = re.fullmatch(r"(\d{1,18})(?:\.0*)?", text)
-    return int(found[1]) if found else 0
+    return found[1] if found else "0"

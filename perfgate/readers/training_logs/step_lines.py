@@ -9,10 +9,14 @@ further samples of that step.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
 
 from perfgate.core import Key
+from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.digit_runs import Floats
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import Field, checked
@@ -22,10 +26,19 @@ _AGAIN = "a step is printed again, perhaps by another process without its rank; 
 _CUT = "the last record is cut off; left out"
 
 
+#: A field of a line: its name, its text, and where the text begins in the line.
+PrintedField = tuple[str, str, int]
+
+
 def rank_of(text: str) -> str | None:
     """Return the rank that a launcher put before a line; None without one."""
     found = _RANK.match(text)
     return next((str(int(one)) for one in found.groups() if one), None) if found else None
+
+
+def fields_in(pattern: re.Pattern[str], text: str, span: tuple[int, int]) -> list[PrintedField]:
+    """Return the fields in a part of a line; the groups of the pattern are name and text."""
+    return [(found[1], found[2], found.start(2)) for found in pattern.finditer(text, *span)]
 
 
 class StepLog:
@@ -38,6 +51,8 @@ class StepLog:
 
     def __init__(self, file: InputFile, name: str) -> None:
         self.file = file
+        self.alike = AlikeLines(file)
+        self.alike.current = 0
         self.runs = Runs(lambda: RunBuilder(file, name))
         #: Of each kind of line and each rank: the step that came last, and the one before it.
         self._last: dict[tuple[str, str | None], tuple[int, int]] = {}
@@ -61,16 +76,16 @@ class StepLog:
             elif words[0] in line:
                 self.run.say("warning", _CUT, number_)
 
-    def begin(self, kind: str, line: int, text: str, printed: int, first: int) -> bool:
+    def begin(self, kind: str, line: int, text: str, step: str, at: int, first: int) -> bool:
         """Begin a record, and return whether it counts: False if its step was printed before.
 
         Parameters:
             kind: the kind of record; each kind has its own steps.
             line, text: the line and its text.
-            printed: the step as printed.
+            step, at: the step as printed, and where it begins in the line; -1 if it is not there.
             first: the printed number of the first step, 0 or 1.
         """
-        rank = rank_of(text)
+        rank, printed = rank_of(text), int(step)
         last, before = self._last.get((kind, rank), (-1, -1))
         if printed == last or (printed == before and self._printed_again):  # a process may be one step behind
             self.run.say("warning", _AGAIN, line)
@@ -82,10 +97,38 @@ class StepLog:
         self._last[kind, rank] = (printed, last)
         self._labels = {"rank": rank} if rank is not None else {}
         self._step, self._line = max(printed - first, 0), line
+        if prefix := _RANK.match(text):
+            self.alike.same(*prefix.span())
+        self.alike.step(step, at, first, self._follow, kind, rank)
+        self.alike.plain()
         return True
 
-    def add(self, metric: str, unit: str, text: str, *, per: float = 1.0, printed_as: str | None = None) -> None:
-        """Add one number of the record, or a problem; `per` printed units are one base unit."""
+    def _follow(self, kind: str, rank: str | None, values: Floats) -> Callable[[], None] | None:
+        """Return what takes the next printed steps; None if one of them is printed again or begins a run."""
+        steps = np.append(self._last.get((kind, rank), (-1, -1))[0], values)
+        if (np.diff(steps) <= 0).any():
+            return None
+        note = self.runs.follow(f"{kind} {rank}", values)
+        last, before = int(steps[-1]), int(steps[-2])
+
+        def take() -> None:
+            if note:
+                note()
+            self._last[kind, rank] = (last, before)
+
+        return take if note else None
+
+    def add(
+        self, metric: str, unit: str, text: str, at: int = -1, *, per: float = 1.0, printed_as: str | None = None
+    ) -> None:
+        """Add one number of the record, or a problem.
+
+        Parameters:
+            metric, unit, text: its name, its base unit, and the number as printed.
+            at: where the text begins in the line; -1 if it is not there.
+            per: how many printed units are one base unit.
+            printed_as: the printed name.
+        """
         key = Key.of(metric, **self._labels)
         value, fault = checked(text, unit)
         if fault:
@@ -95,17 +138,18 @@ class StepLog:
         column.values.append(value)
         self.run.file.coverage.mark(None, self._line, value)
         column.steps.append(self._step)
+        self.alike.number(column, text, at)
 
-    def add_known(self, fields: Iterable[tuple[str, str]], known: Mapping[str, Field], prefix: str = "") -> None:
+    def add_known(self, fields: Iterable[PrintedField], known: Mapping[str, Field], prefix: str = "") -> None:
         """Add the fields of a record that have a known name, the first of each name.
 
         Parameters:
-            fields: printed names and texts.
+            fields: the fields of the line.
             known: what each printed name is.
             prefix: what the metrics begin with: `eval.`.
         """
         left = dict(known)
-        for name, text in fields:
+        for name, text, at in fields:
             if name in left:
                 metric, unit, per = left.pop(name)
-                self.add(prefix + metric, unit, text, per=per, printed_as=name)
+                self.add(prefix + metric, unit, text, at, per=per, printed_as=name)

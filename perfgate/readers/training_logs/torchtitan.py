@@ -46,14 +46,14 @@ rank count. Source: pytorch/torchtitan `torchtitan/train.py`, `trainer.py`, `com
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from perfgate.core import Run
 from perfgate.core.goodput import CHECKPOINT, EVALUATION, LOST, START, STEP
-from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.time_split import JobClock, moment_of
-from perfgate.readers.training_logs.step_lines import StepLog, rank_of
+from perfgate.readers.training_logs.step_lines import PrintedField, StepLog, fields_in, rank_of
 from perfgate.readers.values import Field
 
 NAME = "torchtitan"
@@ -98,20 +98,20 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, line in log.lines("step: ", " capacity: ", _DATED_WORD):
         times.line(line)
         if found := _RECORD.search(line):
-            if log.begin(found[1] or "", number, line, int(found[2]), 1):
+            if log.begin(found[1] or "", number, line, found[2], found.start(2), 1):
                 prefix = "validation." if found[1] else ""
-                log.add_known(_fields(found[3]), _KNOWN, prefix)
-                times.step(log.run, line, int(found[2]), is_validation=bool(found[1]))
+                log.add_known(_fields(line, found.span(3)), _KNOWN, prefix)
+                times.step(log, line, found)
         elif device := _DEVICE.search(line):
             log.run.fact("gpu", device[1], number)
     times.finish()
     return log.runs.finish()
 
 
-def _fields(text: str) -> list[tuple[str, str]]:
-    """Return the names and values of a record, without thousands separators and units."""
-    fields = [(name, value) for name, value in _FIELD.findall(text) if not (name == "mfu" and value == "N/A")]
-    return [(name, value.replace(",", "").removesuffix(_SUFFIXES.get(name, ""))) for name, value in fields]
+def _fields(text: str, span: tuple[int, int]) -> list[PrintedField]:
+    """Return the fields of a record, without thousands separators and units."""
+    fields = [one for one in fields_in(_FIELD, text, span) if one[:2] != ("mfu", "N/A")]
+    return [(name, value.replace(",", "").removesuffix(_SUFFIXES.get(name, "")), at) for name, value, at in fields]
 
 
 class _Times:
@@ -134,14 +134,20 @@ class _Times:
         elif found := _CHECKPOINT.search(text):
             self._clock.spent(CHECKPOINT, float(found[1] or found[2]), dated=True)
 
-    def step(self, run: RunBuilder, text: str, printed: int, *, is_validation: bool) -> None:
-        """Take the line of a step or of a validation that was read."""
+    def step(self, log: StepLog, text: str, found: re.Match[str]) -> None:
+        """Take the line of a step or of a validation that was read, and those like it."""
         if _DATED_WORD not in text or not self._counts(text):
             return
-        if is_validation:
-            self._clock.evaluation(printed)
-        else:
-            self._clock.steps_since_mark(run, printed)
+        clock, run = self._clock, log.run
+
+        def again(_: int, text: str, printed: float) -> None:
+            clock.moment(moment_of(text))
+            count(int(printed))
+
+        count = clock.evaluation if found[1] else partial(clock.steps_since_mark, run)
+        count(int(found[2]))
+        log.alike.call(again, (found[2], found.start(2)))
+        log.file.is_odd |= any(pattern.search(text) for pattern in (_BEGINS, _TRAINING, _CHECKPOINT))
 
     def _counts(self, text: str) -> bool:
         """Return whether a line is of the rank that printed the first line."""

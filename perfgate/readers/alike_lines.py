@@ -1,0 +1,289 @@
+"""Lines that differ only in digits from a line that was read: read many at once, for any reader of lines.
+
+A reader reads the first line of each kind by itself, and says what it did with its numbers:
+
+    file.alike.number(column, text, at)             a number that was added to a series
+    file.alike.step(text, at, 1, runs.follow, "")   the step of this line, and of lines without a step below it
+    file.alike.plain()                              that is all: the next lines of this kind are read alike
+
+`at` is where the text begins in the line. The reader promises that it does with each line of a kind what it did with
+the first one, apart from these numbers, and from digits that matter by themselves (`same`). What it does with a line
+depends on the lines before it only through `context` and the step.
+
+A line is not usual if it is one of few, if anything was wrong with it, or if its step does not follow the one before.
+The reader gets such a line by itself, in its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field
+
+from perfgate.readers.digit_runs import DigitRuns, Floats, Ints, Numbers, PrintedNumber, runs_within
+from perfgate.readers.line_readers import Line
+from perfgate.readers.text import InputFile, select
+
+#: Fewer lines together are read one by one.
+_FEW = 16
+#: The first lines, whether they are usual or not.
+_FIRST = 8192
+_LONGEST_LINE, _MOST_KINDS = 4000, 4096
+_MOST_STEPS = 2.0**53
+#: The kind of a line that is not usual; no line has it.
+_KEPT = b"\n"
+
+#: Gets printed steps in their order, behind its other arguments: returns what notes them, or None if they must be read
+#: one by one.
+Follow = Callable[..., "Callable[[], None] | None"]
+
+
+class _Plan(Struct, eq=False):
+    """What is done with the lines of one kind."""
+
+    #: The series, and the places of their numbers.
+    adds: list[tuple[Numbers, PrintedNumber]]
+    #: The printed step, and the number of the first step; what follows it.
+    step: tuple[PrintedNumber, int | None] | None
+    follow: tuple[Any, ...]
+    calls: list[tuple[Callable[..., object], list[PrintedNumber]]]
+    #: The context after it.
+    after: Hashable
+    #: The lines of the stretch that is being read.
+    lines: list[int] = field(default_factory=list)
+
+
+class _Kind(Struct, eq=False):
+    """Lines of one kind: the runs whose digits matter, and the plan for each of these digits."""
+
+    same: tuple[int, ...]
+    plans: dict[tuple[bytes, ...], _Plan] = field(default_factory=dict)
+
+
+class _Noted(Struct):
+    """What a reader said about one line; a number is its text and where that begins."""
+
+    is_plain: bool = False
+    adds: list[tuple[Numbers, str, int]] = field(default_factory=list)
+    step: tuple[str, int, int | None] | None = None
+    follow: tuple[Any, ...] = ()
+    same: list[tuple[int, int]] = field(default_factory=list)
+    calls: list[tuple[Callable[..., object], tuple[tuple[str, int], ...]]] = field(default_factory=list)
+
+    def plan(self, line: bytes, after: Hashable) -> _Plan | None:
+        """Return what is done with such lines; None if one of the numbers is not in the line as it was read."""
+
+        def number(text: str, at: int) -> PrintedNumber:
+            found = PrintedNumber.at(line, at) if at >= 0 else None
+            if found is None or found[1] != text or (text[0] == "-" and not float(text)):
+                raise ValueError
+            return found[0]
+
+        try:
+            adds = [(column, number(text, at)) for column, text, at in self.adds]
+            calls = [(function, [number(*one) for one in numbers]) for function, numbers in self.calls]
+            step = (number(*self.step[:2]), self.step[2]) if self.step else None
+        except ValueError:
+            return None
+        return _Plan(adds, step, self.follow, calls, after)
+
+
+class AlikeLines:
+    """The kinds of lines of one file so far."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+        file.alike = self
+        #: What the meaning of the next line depends on, besides the line.
+        self.context: Hashable = None
+        #: The step of the next lines without a step; None if series have no steps.
+        self.current: int | None = None
+        self._kinds: dict[Hashable, dict[bytes, _Kind]] = {}
+        self._noted = _Noted()
+        #: The number of lines that were examined, and how many of them were read at once.
+        self._seen = self._taken = 0
+
+    # --- what a reader says -----------------------------------------------------------------------------------------
+
+    def plain(self) -> None:
+        """Note that the reader did nothing with this line but what it said."""
+        self._noted.is_plain = True
+
+    def number(self, column: Numbers, text: str, at: int) -> None:
+        """Note that a number of the line was added to a series, with a step if series have steps."""
+        self._noted.adds.append((column, text, at))
+
+    def place_of(self, column: Numbers) -> tuple[str, int]:
+        """Return the number of the line that was added to a series, and its place; -1 if none was."""
+        return next(((text, at) for one, text, at in self._noted.adds if one is column), ("", -1))
+
+    def step(self, text: str, at: int, first: int | None, follow: Follow, *arguments: str | None) -> None:
+        """Note the printed step of this line; `first` is that of the first step, None if series have no steps."""
+        self._file.is_odd |= self._noted.step is not None  # two records in one line
+        self._noted.step, self._noted.follow = (text, at, first), (follow, *arguments)
+
+    def same(self, begin: int, end: int) -> None:
+        """Note that the digits in this part of the line matter by themselves."""
+        self._noted.same.append((begin, end))
+
+    def call(self, function: Callable[..., object], *numbers: tuple[str, int]) -> None:
+        """Note that a function was called with the number of the line, its text, and these numbers of it."""
+        self._noted.calls.append((function, numbers))
+
+    def forget(self) -> None:
+        """Forget what is done with lines: a new run has other series."""
+        self._kinds = {}
+
+    # --- lines ------------------------------------------------------------------------------------------------------
+
+    def is_worth(self, text: bytes) -> bool:
+        """Return whether a block is searched for usual lines: not if the file had few of them so far."""
+        self._noted = _Noted()  # what was said of lines that are not walked
+        return self._taken * 8 >= self._seen - _FIRST and b"\0" not in text and b"\x1b" not in text
+
+    def walk(self, text: bytes, number: int, words: Sequence[str], kept: Sequence[int]) -> Iterator[Line]:
+        """Yield the lines of a block that are not usual, and read the usual ones in their turn.
+
+        Parameters
+        ----------
+        text: whole lines, without the last line end.
+        number: the number of the first line.
+        words: only lines with one of them are yielded.
+        kept: the numbers of lines that are not usual.
+        """
+        runs, at = DigitRuns(text), 0
+        count = len(runs.kinds)
+        marks = [word.encode() for word in words]
+        for own in (*kept, number + count - 1):  # what follows the last line may need the line itself
+            runs.kinds[own - number] = _KEPT
+        self._seen += count
+        while at < count:
+            end, plans, after = self._stretch(runs, at)
+            if end - at >= _FEW and self._read(runs, number, plans):
+                self._taken += end - at
+                self.context, at = after, end
+            for plan in plans:
+                plan.lines.clear()
+            for index in range(at, min(end + 1, count)):
+                context, self._noted = self.context, _Noted()
+                line = runs.line(index)
+                if any(mark in line for mark in marks):
+                    self._file.is_odd = False
+                    yield from select(line, (number + index,), words)
+                else:
+                    self._noted.is_plain = True
+                if index == end:
+                    self._learn(runs, index, line, context)
+            at = end + 1
+
+    def _stretch(self, runs: DigitRuns, at: int) -> tuple[int, list[_Plan], Hashable]:
+        """Return the end of the usual lines from a line on, their plans, and the context after them."""
+        kinds, context, found = runs.kinds, self.context, list[_Plan]()
+        known = self._kinds.setdefault(context, {})
+        same: tuple[int, ...] = ()
+        digits = runs.digits(same)
+        for index in range(at, len(kinds)):
+            kind = known.get(kinds[index])
+            if kind and kind.same != same:
+                same, digits = kind.same, runs.digits(kind.same)
+            plan = kind.plans.get(digits[index]) if kind else None
+            if plan is None:
+                return index, found, context
+            if not plan.lines:
+                found.append(plan)
+            plan.lines.append(index)
+            if plan.after is not context:
+                context = plan.after
+                known = self._kinds.setdefault(context, {})
+        return len(kinds), found, context
+
+    def _learn(self, runs: DigitRuns, index: int, line: bytes, context: Hashable) -> None:
+        """Keep what was done with a line, if such lines can be read at once."""
+        known, noted = self._kinds.setdefault(context, {}), self._noted
+        if not noted.is_plain or self._file.is_odd or runs.kinds[index] == _KEPT:
+            return
+        if len(line) > _LONGEST_LINE or b"\r" in line[:-1] or not line.isascii():
+            return
+        plan = noted.plan(line, self.context)
+        if plan is None or (len(known) == _MOST_KINDS and runs.kinds[index] not in known):
+            return
+        same = tuple(sorted({run for begin, end in noted.same for run in runs_within(line, begin, end)}))
+        kind = known.setdefault(runs.kinds[index], _Kind(same))
+        if kind.same == same and len(kind.plans) < _MOST_KINDS:
+            kind.plans[runs.digits(same)[index]] = plan
+
+    # --- reading many -----------------------------------------------------------------------------------------------
+
+    def _read(self, runs: DigitRuns, number: int, plans: Sequence[_Plan]) -> bool:
+        """Read usual lines, unless their steps do not follow each other."""
+        places = [np.array(plan.lines) for plan in plans]
+        follows: dict[tuple[Any, ...], list[tuple[Ints, Floats]]] = {}
+        steps: list[tuple[Ints, Ints]] = []
+        for plan, at in zip(plans, places, strict=True):
+            if plan.step:
+                place, first = plan.step
+                printed = runs.numbers(at, place)
+                follows.setdefault(plan.follow, []).append((at, printed))
+                if first is not None and printed.max() >= _MOST_STEPS:
+                    return False
+                if first is not None:
+                    steps.append((at, np.maximum(printed.astype(np.int64) - first, 0)))
+        notes = [follow(*arguments, _in_order(found)[1]) for (follow, *arguments), found in follows.items()]
+        if not all(notes):
+            return False
+        for note in notes:
+            note()
+        self._add(runs, plans, places, _in_order(steps) if steps else None)
+        _call(runs, number, plans, places)
+        return True
+
+    def _add(
+        self, runs: DigitRuns, plans: Sequence[_Plan], places: list[Ints], steps: tuple[Ints, Ints] | None
+    ) -> None:
+        """Add the numbers of usual lines to their series, each in the order of the lines."""
+        found: dict[int, tuple[Numbers, list[tuple[Ints, Floats]], list[int]]] = {}
+        for index, (plan, at) in enumerate(zip(plans, places, strict=True)):
+            for column, number in plan.adds:
+                _, parts, own = found.setdefault(id(column), (column, [], []))
+                parts.append((at, runs.numbers(at, number)))
+                own.append(index)
+        shared: dict[tuple[int, ...], Ints | range] = {}
+        for column, parts, own in found.values():
+            at, values = _in_order(parts)
+            if self.current is not None and tuple(own) not in shared:
+                shared[tuple(own)] = self._steps_of(at, steps)
+            column.extend(values, shared.get(tuple(own)))
+        if steps:
+            self.current = int(steps[1][-1])
+
+    def _steps_of(self, at: Ints, steps: tuple[Ints, Ints] | None) -> Ints | range:
+        """Return the step of each line: its own, or the last one before it."""
+        if steps is None:
+            return np.full(len(at), self.current)
+        before = np.searchsorted(steps[0], at, side="right")
+        found: Ints = np.concatenate([[self.current], steps[1]])[before]
+        each = int(found[1] - found[0]) if len(found) > 1 else 0
+        is_range = each > 0 and bool((np.diff(found) == each).all())
+        return range(int(found[0]), int(found[-1]) + 1, each) if is_range else found
+
+
+def _call(runs: DigitRuns, first: int, plans: Sequence[_Plan], places: Sequence[Ints]) -> None:
+    """Call the functions of usual lines, in the order of the lines."""
+    calls: list[tuple[int, Callable[..., object], list[float]]] = []
+    for plan, at in zip(plans, places, strict=True):
+        for function, numbers in plan.calls:
+            rows = zip(plan.lines, *(runs.numbers(at, number).tolist() for number in numbers), strict=True)
+            calls += [(line, function, row) for line, *row in rows]
+    for line, function, row in sorted(calls, key=lambda call: call[0]):
+        function(first + line, runs.line(line).decode(), *row)
+
+
+def _in_order(parts: Sequence[tuple[Ints, Any]]) -> tuple[Ints, Any]:
+    """Return the lines of several parts in order, with the numbers of each."""
+    if len(parts) == 1:
+        return parts[0]
+    at, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(at, kind="stable")
+    return at[order], values[order]
