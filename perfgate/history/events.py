@@ -128,7 +128,7 @@ def _clear(number: int, panel: EventPanel, commits: Mapping[str, float]) -> Iter
     worse = np.array([1.0 if one.better == "lower" else -1.0 for one in panel.series])
     for step in panel.steps:
         at, low, high = (commits[runs[row].id] for row in (step.index, max(step.first - 1, 0), step.last))
-        sign = 1 if float(worse @ (step.z * np.abs(step.z))) > 0 else -1
+        sign = 1 if float((worse * step.z * np.abs(step.z)).sum()) > 0 else -1
         yield _Clear(number, step, runs[step.seen], at, low, high, sign, panel.facts_before(step))
 
 
