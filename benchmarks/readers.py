@@ -1,6 +1,6 @@
 """Measure time and memory of each reader against a plain Python loop over the lines of the same file.
 
-    python benchmarks/readers.py [--json FILE] [--megabytes 3] [--repeat 3] [FORMAT ...]
+    python benchmarks/readers.py [--json FILE] [--megabytes 4] [--repeat 3] [FORMAT ...]
 
 Every figure is of a fresh process; readers and loops alternate, so that a busy machine slows both. `NAME.time_ratio` is
 the reader's CPU time over that of a loop that only takes the lines, without imports; `NAME.number_ratio` that over a
@@ -23,6 +23,7 @@ from pathlib import Path
 
 READ = """
 import resource, sys, time
+from perfgate.core.resource_limits import Limits
 from perfgate.readers import Source, read
 def chunks(file):
     while chunk := file.read(1 << 18):
@@ -30,7 +31,7 @@ def chunks(file):
 with open(sys.argv[1], "rb") as file:
     read(Source("warm-up", [open(sys.argv[2], "rb").read()]))
     began = time.process_time()
-    runs = read(Source("file", chunks(file)))
+    runs = read(Source("file", chunks(file), Limits(series=10**6)))
     took = time.process_time() - began
 wrong = [str(problem) for run in runs for problem in run.problems if problem.severity == "error"]
 values = sum(len(series.values) or len(series.aggregate) for run in runs for series in run.series)
@@ -314,7 +315,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("formats", nargs="*", metavar="FORMAT", help="only these (default: all)")
     parser.add_argument("--json", metavar="FILE", help="write perfgate.results/1")
-    parser.add_argument("--megabytes", type=float, default=3)
+    parser.add_argument("--megabytes", type=float, default=4)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     series = []
