@@ -113,7 +113,7 @@ def _moments(rng: np.random.Generator, count: int) -> list[int]:
 
 
 def loaded(history: Made, merges: int) -> LoadedHistory:
-    """Return the history after so many merges, as perfgate loads it."""
+    """Return the history after a number of merges, as perfgate loads it."""
     line = CommitLine.of(
         "main",
         [CommitNote(sha(i), f"{BEGIN + timedelta(hours=i):%Y-%m-%dT%H:%M:%SZ}", "ada", f"{i}") for i in range(merges)],

@@ -81,7 +81,7 @@ class BisectFolder(Struct):
 
     @property
     def started(self) -> int:
-        """How often the command was started, failed runs and those for the cause included."""
+        """The number of starts of the command, with failed runs and the runs for the cause."""
         return sum(one.started for one in self.stored)
 
     def evidence(self) -> Measurements:

@@ -1,4 +1,4 @@
-"""What belongs to a finding: others that the same change explains, and the time that a device idles because of it.
+"""Group the findings of one change, and give each the time that a device idles because of it.
 
 A new operator makes its backward new, and the Python around it slower; a cast makes the operator behind it slower. The
 larger finding takes in the smaller one, and names the cause.

@@ -20,7 +20,7 @@ from perfgate.words.calculation import calculation
 from perfgate.words.numbers import what
 from perfgate.workspace.options import Refused
 
-#: A report names its schema within so many bytes.
+#: A report names its schema in its first bytes.
 _HEAD = 200
 
 
