@@ -1,4 +1,4 @@
-"""How often each rule was wrong, from its answers on main and from what happened later.
+"""Count how often each rule was wrong: its answers on main against what happened later.
 
 An answer is right or wrong only if something other than the answer itself shows it. Everything else is unknown: unknown
 answers are counted apart, and never as right.

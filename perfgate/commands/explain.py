@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -47,11 +48,11 @@ def newest_report() -> str:
     paths = [path for folder in (Path(), Path(KEEP)) for path in folder.glob("*.json") if path.is_file()]
     reports = []
     for path in paths:
-        with path.open("rb") as file:
+        with suppress(OSError), path.open("rb") as file:
             if SCHEMA.encode() in file.read(_HEAD):
                 reports.append(path)
     if not reports:
-        raise Refused("there is no report here: write one with `perfgate check --json perfgate.json`")
+        raise Refused("no report found: write one with `perfgate check --json perfgate.json`")
     return str(max(reports, key=lambda path: path.stat().st_mtime_ns))
 
 

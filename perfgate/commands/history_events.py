@@ -28,7 +28,7 @@ from perfgate.words.event_words import is_open
 from perfgate.words.ledger_words import rule_record
 from perfgate.workspace.options import HistoryPlace
 
-#: So many stored runs on each side of an event tell its causes, and so many causes are named.
+#: The most stored runs on each side of an event in which causes are searched, and the most causes that are named.
 _RUNS, _CAUSES = 5, 3
 
 

@@ -26,7 +26,7 @@ from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.web_requests import ask, is_private
 
 _LABEL = {"name": "perfgate", "color": "d93f0b", "description": "A change on main that perfgate found"}
-#: A change gets a ticket if it began in so many newest runs of an environment: a first look at a history is no flood.
+#: Only a change that began in this many newest runs gets a ticket, so that a first look at a history opens few.
 _RECENT = 50
 #: The pauses in s before each look at the list of issues, which may be late.
 _LOOKS = (0, 2, 4, 8)
@@ -61,9 +61,6 @@ def command(
     recent = {run.id for one in found.environments for run in one.runs[-_RECENT:]}
     whole = () if found.problems else {one.suite for one in found.environments}
     tickets = desk.tickets() if desk else []
-    if not is_dry:
-        false = {one.told.event: one.url for one in tickets if one.is_false}
-        record_false_alarms(options.baselines, [one for one in events if one.id in false], false, found.line)
     todo = [*steps(events, tickets, recent=recent, suites=whole)]
     lost = 0
     for step in todo:
@@ -78,6 +75,11 @@ def command(
         lost += bool(webhook) and not _posted(webhook or "", step, url, is_slack=slack)
     if not todo:
         say([f"nothing to do for {plural(len(events), 'change')} of the history"])
+    false = {} if is_dry else {one.told.event: one.url for one in tickets if one.is_false}
+    try:
+        record_false_alarms(options.baselines, [one for one in events if one.id in false], false, found.line)
+    except Refused as refused:
+        tell(f"warning: the false alarms were not recorded: {refused}")
     return max(complain(found.problems), NOT_JUDGED if lost else 0)
 
 

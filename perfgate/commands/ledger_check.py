@@ -1,4 +1,4 @@
-"""What a check of main and a bisect record in the error ledger."""
+"""Record checks of main, and searches for a commit, in the error ledger."""
 
 from __future__ import annotations
 

@@ -48,35 +48,49 @@ def evidence_of(events: Iterable[HistoryEvent], line: CommitLine | None, ruleset
     """Yield which commits the history shows to be worse, by environment; nothing without a repository.
 
     A green was wrong only if the change is beyond its tolerance. So the evidence is about the metrics whose whole
-    interval is beyond the widest tolerance of their rules. The machine's changes prove nothing about a commit.
+    interval is beyond the widest tolerance of their rules. It ends where the change went away or was approved. The
+    machine's changes prove nothing about a commit.
     """
+    if line is None:
+        return
     for event in events:
-        first = line.place(event.first_bad.commit) if line is not None else None
-        if line is None or first is None or event.kind == "machine" or not is_worse(event):
-            continue
-        end = line.place(event.ended.commit) if event.ended is not None else None
-        commits = [one.sha for one in line.commits[first:end]]
+        commits = [] if event.kind == "machine" or not is_worse(event) else _commits_of(event, line)
         kind: EvidenceKind = "reverted" if event.state == "reverted" else "event"
         own = [one for one in event.changes if one.suite == ruleset.suite and _is_beyond(one, ruleset)]
-        for environment in sorted({one.environment for one in own}):
+        for environment in sorted({one.environment for one in own}) if commits else ():
             metrics = sorted({one.name.key.metric for one in own if one.environment == environment})
             name = f"{event.id} {environment}"
             yield LedgerEntry(kind, commits, metrics, environment, event.id, time=event.first_bad.time, id=name)
+
+
+def _commits_of(event: HistoryEvent, line: CommitLine) -> list[str]:
+    """Return the commits that have the new level and are not approved; none if the line does not tell."""
+    first = line.place(event.first_bad.commit)
+    over = event.ended or event.approval
+    end = len(line.commits) if over is None else line.place(over.commit)
+    return [] if first is None or end is None else [one.sha for one in line.commits[first:end]]
 
 
 def record_false_alarms(
     baselines: str, events: Iterable[HistoryEvent], reasons: Mapping[str, str], line: CommitLine | None
 ) -> None:
     """Record that people called events false alarms; `reasons` are their tickets, by event. Raises Refused."""
+    store = open_store(baselines)
     for event in events:
         commits = [one.sha for one in line.between(event.last_good.commit, event.first_bad.commit)] if line else []
         for suite in sorted({one.suite for one in event.changes}) if commits else ():
             metrics = sorted({one.name.key.metric for one in event.changes if one.suite == suite})
             found = LedgerEntry("false-alarm", commits, metrics, reason=reasons[event.id])
-            record_evidence(open_store(baselines), suite, found)
+            record_evidence(store, suite, found)
 
 
 def _is_beyond(one: EventChange, ruleset: Ruleset) -> bool:
     asked = [clause.asks for rule in rules_of(ruleset, [one.name.key]) for clause in rule.clauses]
-    tolerances = [ask.relative or 0.0 for ask in asked if isinstance(ask, ChangeClause)]
+    tolerances = [_share(ask, one.before) for ask in asked if isinstance(ask, ChangeClause)]
     return bool(one.worse and tolerances) and min(abs(one.low), abs(one.high)) > max(tolerances)
+
+
+def _share(clause: ChangeClause, before: float) -> float:
+    """Return the tolerance of a clause as a share of the level before: the larger one, if it has two."""
+    absolute = abs(clause.absolute.value / before) if clause.absolute and before else 0.0
+    return max(clause.relative or 0.0, absolute)

@@ -38,16 +38,17 @@ def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Proble
         table = _table(case, against)
         return [table], list(warnings), exit_code(table.proofs)
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
-    records, problems = records_of(options.baselines, ruleset)
-    tables = []
+    tables, problems = [], []
     for case, wrong in stored_cases(options, ruleset):
         problems += wrong
         if newest := case.baseline.runs[-1:]:
-            table = _table(replace(case, new=newest), f"baseline {case.baseline.place}")
-            tables.append(replace(table, records={rule: rule_record(one) for rule, one in records.items()}))
+            tables.append(_table(replace(case, new=newest), f"baseline {case.baseline.place}"))
     if not tables and not problems:
         return rules_tables(replace(options, runs=_kept(options, ruleset)))
     code = worst_exit_code([exit_code(table.proofs) for table in tables])
+    records, wrong = records_of(options.baselines, ruleset)
+    said = {rule: rule_record(one) for rule, one in records.items()}
+    tables, problems = [replace(table, records=said) for table in tables], [*problems, *wrong]
     return tables, list(dict.fromkeys(problems)), code
 
 

@@ -12,12 +12,19 @@ from conftest import Done, Repository, write_rules, write_run
 from histories import at, sha
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.stats import binomtest
 
 from perfgate.baselines.ledger import compact_ledger, read_ledger, record_evidence
 from perfgate.baselines.ledger_truth import ledger_of
 from perfgate.baselines.stores import open_store
+from perfgate.commands.ledger_records import evidence_of
+from perfgate.core import Key
+from perfgate.core.history_events import EventChange, HistoryEvent
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
+from perfgate.core.run_history import ApprovedLevel
+from perfgate.rules.load import readable_rulesets
 
 Command = Callable[..., Done]
 RULE = "forward within 5% of baseline"
@@ -212,6 +219,36 @@ with open(os.environ["PERFGATE_RESULTS"] + "/r.json", "w") as file:
         in job("rules", "explain").out
     )
     assert job("bisect", "--good", commits[0], *words).err.count("recorded as") == 0  # known already
+
+
+RUNS = [HistoryRun(str(i), at(i), sha(i)) for i in range(6)]
+CHANGE = EventChange("s", "a", SeriesName(Key("forward"), "median"), "s", 0.1, 0.108, 0.08, 0.07, 0.09, True)
+EVENT = HistoryEvent("7f3a91c2", "code", "open", RUNS[0], RUNS[2], RUNS[2], 2, (CHANGE,))
+APPROVAL = ApprovedLevel("new", at(4), sha(4), "carol", "rotary embeddings", 7, (), False)
+
+
+@pytest.mark.parametrize(
+    ("rule", "event", "commits"),
+    [
+        (RULE, EVENT, [2, 3, 4, 5]),
+        ("forward within 10% of baseline", EVENT, []),  # the change is within its tolerance
+        ("forward within 20 ms of baseline", EVENT, []),
+        ("forward within 2% and 20 ms of baseline", EVENT, []),
+        ("forward within 2 ms of baseline", EVENT, [2, 3, 4, 5]),
+        ("forward under 50 ms", EVENT, []),  # the level is not what a limit is about
+        ("backward within 5% of baseline", EVENT, []),
+        (RULE, replace(EVENT, kind="machine"), []),
+        (RULE, replace(EVENT, state="reverted", ended=RUNS[4]), [2, 3]),
+        (RULE, replace(EVENT, state="approved", approval=APPROVAL), [2, 3]),
+        (RULE, replace(EVENT, ended=HistoryRun("x", at(9), "f" * 40)), []),  # nobody knows where it ended
+    ],
+)
+def test_what_a_change_of_the_history_proves(rule: str, event: HistoryEvent, commits: list[int]) -> None:
+    line = CommitLine.of("main", [CommitNote(str(run.commit), run.time, "ada", "Change") for run in RUNS])
+    [ruleset] = readable_rulesets([("r.yaml", f"version: 1\nsuite: s\nrules:\n  - {rule}\n".encode())])
+    found = [entry.commits for entry in evidence_of([event], line, ruleset)]
+    assert found == ([[sha(one) for one in commits]] if commits else [])
+    assert list(evidence_of([event], None, ruleset)) == []
 
 
 def test_evidence_without_checks_is_not_kept(main: Repository, folder: Path) -> None:
