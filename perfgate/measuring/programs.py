@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -76,6 +77,25 @@ def stopped_by_signals() -> Iterator[list[Stopped]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Deliver SIGTERM and SIGINT after the block: inside of it, they would lose a process that was just started."""
+    if threading.current_thread() is not threading.main_thread():  # signals go to the main thread
+        yield
+        return
+    waiting: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        for number in before:
+            signal.signal(number, lambda number, frame: waiting.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if waiting:
+            signal.raise_signal(waiting[0])
 
 
 class ProgramSide(Struct, frozen=True):
@@ -194,7 +214,7 @@ class Program:
         #: The time until its first turn, in seconds; 0 without turns.
         self.starting = 0.0
         try:
-            with nullcontext() if log is None else log.open("wb") as output:
+            with nullcontext() if log is None else log.open("wb") as output, _signals_wait():
                 self.process = subprocess.Popen(
                     words,
                     cwd=folder,
@@ -206,6 +226,9 @@ class Program:
                 )
         except OSError as error:
             raise RunFailed(f"{words[0]} cannot be started: {error.strerror or error}") from None
+        except BaseException:  # a signal that waited
+            end_all([self])
+            raise
 
 
 def end_all(programs: Iterable[Program]) -> None:
