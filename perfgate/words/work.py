@@ -33,7 +33,6 @@ _SHOWN = 3
 
 def work_message(result: WorkResult) -> str:
     """Return what a step does more of, less of, or that all counts are the same."""
-    runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
     said = []
     if result.grown:
         said.append(_said(result.grown, "more"))
@@ -41,16 +40,19 @@ def work_message(result: WorkResult) -> str:
         said.append(_said(result.shrunk, "less"))
     equal = result.counts - len(result.allowed)
     if not said and equal > 0:
-        said.append(f"each step does the same work: {plural(equal, 'count')} {'are' if equal > 1 else 'is'} equal")
+        said.append(f"each step does the same work ({plural(equal, 'equal count')})")
     if result.allowed:
-        said.append(f"allowed: {_said(result.allowed, 'more')}")
+        said.append(f"{_said(result.allowed, 'more')}, which is allowed")
     if result.varied:
-        said.append(f"compared by the mean, because it varies between runs: {listed(result.varied)}")
+        several = len(result.varied) > 1
+        how = "vary between runs and are" if several else "varies between runs and is"
+        said.append(f"{listed(result.varied)} {how} compared by the mean")
     if result.unclear:
         said.append(_said(result.unclear, "more", has="probably has"))
     elif result.outcome == "undecided":
-        said.append("not enough evidence")
-    return f"{'; '.join(said)}; {runs}"
+        said.append("that is not enough evidence")
+    runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
+    return f"{', and '.join(said)}; {runs}"
 
 
 def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
@@ -89,13 +91,13 @@ def largest_difference(verdict: Verdict) -> str:
 
 
 def first_difference(verdict: Verdict) -> str:
-    """Return the count that differs first, with its place: `a step has 6 more synchronisations (1 → 7): forward`."""
+    """Return the count that differs first, with its place: `a step has 6 more synchronisations (1 → 7) in forward`."""
     if not verdict.work:
         return largest_difference(verdict)
     first, word = verdict.work[0], "more" if verdict.work[0].new > verdict.work[0].base else "less"
     alike = [one for one in verdict.work if (one.metric, one.labels) == (first.metric, first.labels)]
     others = len({(one.metric, tuple(one.labels.items())) for one in verdict.work}) - 1
-    rest = f"; {plural(others, 'other count')} {'differ' if others > 1 else 'differs'}" if others else ""
+    rest = f", and {plural(others, 'other count')} {'differ' if others > 1 else 'differs'}" if others else ""
     return _said(alike, word) + rest
 
 
@@ -107,10 +109,10 @@ def _said(differences: Sequence[WorkDifference], word: str, has: str = "has") ->
     shown, devices = list[str](), {one.member["device"] for one in differences if "device" in one.member}
     for place, found in groupby(groups[:_SHOWN], key=lambda group: _place(group[0].place)):
         counts = ", ".join(_one(group, word, names_device=len(devices) > 1) for group in found)
-        shown.append(f"{counts}: {place}" if place else counts)
+        shown.append(f"{counts} {place}".rstrip())
     more = len(groups) - _SHOWN
-    head = f"a step {has} {'; '.join(shown)}"
-    return f"{head}; {plural(more, 'other count')} {'grew' if word == 'more' else 'shrank'}" if more > 0 else head
+    head = f"a step {has} {', '.join(shown)}"
+    return f"{head}, and {plural(more, 'other count')} {'grew' if word == 'more' else 'shrank'}" if more > 0 else head
 
 
 def _one(group: Sequence[WorkDifference], word: str, *, names_device: bool) -> str:
@@ -140,8 +142,10 @@ def _relative(difference: WorkDifference) -> str:
 
 
 def _place(place: WorkPlace | None) -> str:
-    """Return a place: `forward (aten::item, model.py:58)`."""
+    """Return a place: `in forward (aten::item, model.py:58)`, or `by cudaFree` outside of every part."""
     if place is None:
         return ""
     inside = ", ".join(one for one in (place.call, place.source) if one)
-    return f"{place.part} ({inside})" if place.part and inside else place.part or inside
+    if not place.part:
+        return f"by {inside}" if inside else ""
+    return f"in {place.part} ({inside})" if inside else f"in {place.part}"

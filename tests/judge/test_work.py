@@ -47,7 +47,7 @@ def verdict(rule: str, base: Sequence[Run], new: Sequence[Run], allowances: tupl
 def test_equal_counts_pass_from_one_run_against_one() -> None:
     found = verdict(NO_MORE, [run_of()], [run_of()])
     assert (found.outcome, found.reason, found.exit_code) == ("pass", "exact", 0)
-    assert found.message == "each step does the same work: 5 counts are equal; 1 base run, 1 new run"
+    assert found.message == "each step does the same work (5 equal counts); 1 base run, 1 new run"
 
 
 def test_one_more_call_in_one_step_fails_from_one_run() -> None:
@@ -115,7 +115,7 @@ def test_counts_that_differ_between_base_runs_are_samples() -> None:
     base = [run_of(blocks=[60_000, 141_000, 75_000, 99_000]), run_of(blocks=[88_000, 64_000, 120_000, 71_000])]
     found = verdict(NO_MORE, base, [run_of(blocks=[70_000, 101_000, 99_000, 90_000])])
     assert found.outcome == "pass"
-    assert "compared by the mean, because it varies between runs: work.blocks" in found.message
+    assert "work.blocks varies between runs and is compared by the mean" in found.message
     much = [run_of(blocks=[600_000, 650_000, 610_000, 640_000])] * 3
     assert verdict(NO_MORE, [*base, *base], much).outcome == "fail"
 
@@ -159,7 +159,7 @@ def test_the_verdict_names_the_part_the_call_and_the_line() -> None:
     base, new = run_of(trees=[tree(0)]), run_of(trees=[tree(6)], syncs=[7] * 4)
     found = verdict(NO_MORE, [base], [new])
     assert found.message == (
-        "a step has 6 more synchronisations (1 → 7): forward (aten::item, model.py(58): forward); 1 base run, 1 new run"
+        "a step has 6 more synchronisations (1 → 7) in forward (aten::item, model.py(58): forward); 1 base run, 1 new run"
     )
     assert found.next_step.text.startswith("find the new calls in forward")
     place = found.work[0].place
