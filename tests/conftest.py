@@ -18,7 +18,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no failure: properties are about answers, not about time.
-settings.register_profile("perfgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("perfgate", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("perfgate"), max_examples=300)
 settings.load_profile("perfgate")
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and so would every program that they start.

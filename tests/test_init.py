@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import Done, same_code, steady, write_log, write_results, write_rules, write_run
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.rules.load import load_rules
@@ -291,7 +291,6 @@ def test_a_name_that_nothing_can_quote_is_said(perfgate: Command, folder: Path) 
     assert 'a rule cannot name them): "`.' in (folder / "rules" / "training.yaml").read_text()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(name=st.text(min_size=1, max_size=30), comment=st.text(max_size=200))
 def test_what_is_written_is_what_is_read(name: str, comment: str) -> None:
     sentence = sentence_of(name, "within 5% of baseline")

@@ -2,7 +2,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.documents.json import load_json
@@ -84,7 +84,6 @@ def paths(data, path=()):
         yield from paths(member, (*path, key))
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=JSON, indent=st.sampled_from([None, 1]))
 def test_every_value_is_found_where_it_stands(data, indent):
     text = json.dumps(data, indent=indent, ensure_ascii=False)
@@ -97,7 +96,6 @@ def test_every_value_is_found_where_it_stands(data, indent):
         assert json.JSONDecoder().raw_decode(rest)[0] == value
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.lists(JSON, max_size=5), cut=st.integers(0, 200))
 def test_cut_documents_keep_whole_members(data, cut):
     text = json.dumps(data)
@@ -107,7 +105,6 @@ def test_cut_documents_keep_whole_members(data, cut):
         assert found is None or found == data[: len(found)]
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=st.text(alphabet='[]{}",:\\ 1eN\nnult', max_size=60))
 def test_nothing_raises(text):
     document = load_json(text, "f")

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 
@@ -126,7 +126,6 @@ def test_the_larger_of_two_changes_is_named_not_the_more_usual_one(first: float,
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.floats(-0.2, 0.2)), max_size=12), st.booleans(), st.floats(0.001, 0.1))
-@settings(max_examples=60, deadline=None)
 def test_the_probabilities_of_all_places_and_of_no_change_add_up_to_one(
     measured: list[tuple[int, float]], paired: bool, tolerance: float
 ) -> None:

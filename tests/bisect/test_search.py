@@ -82,7 +82,7 @@ def test_positions_that_cannot_be_measured_share_the_blame() -> None:
 
 
 @given(st.integers(1, 15), st.sets(st.integers(1, 14), max_size=6), st.sampled_from([0.85, 1.2]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_position_that_cannot_be_measured_shares_the_blame_with_the_next(
     gap: int, broken: set[int], factor: float
 ) -> None:

@@ -189,7 +189,7 @@ def test_every_run_is_listed_with_its_warm_up(perfgate: Command, folder: Path) -
 numbers = st.floats(1e-300, 1e300) | st.sampled_from([1.0, 2.0, 100.0])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(base=st.lists(numbers, min_size=4, max_size=12), new=st.lists(numbers, min_size=4, max_size=12))
 @example(base=[1.0, 1.0, 1.6e24, 0.5], new=[1e-300] * 4)  # a ratio of means that is no float but 0
 def test_any_numbers_give_finite_shares_or_none(

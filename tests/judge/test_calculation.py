@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Done, approve_steady, steady, write_log, write_results, write_rules
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, t
 from stories import bare, run_of, series
@@ -163,7 +163,6 @@ def test_exact_work_and_exact_sizes_are_compared_as_they_are() -> None:
     base=st.lists(st.floats(0.95, 1.05), min_size=1, max_size=5),
     rule=st.sampled_from(["x within 5% of baseline", "x within ±10% of baseline", "rate at least 95% of baseline"]),
 )
-@settings(max_examples=40, deadline=None)
 def test_every_printed_answer_is_right(new: list[float], base: list[float], rule: str) -> None:
     verdict = verdict_on(rule, new, base, n=20)
     answers("\n".join(calculation(verdict)))

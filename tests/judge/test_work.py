@@ -158,9 +158,8 @@ def tree(syncs: int) -> CallTree:
 def test_the_verdict_names_the_part_the_call_and_the_line() -> None:
     base, new = run_of(trees=[tree(0)]), run_of(trees=[tree(6)], syncs=[7] * 4)
     found = verdict(NO_MORE, [base], [new])
-    assert found.message == (
-        "a step has 6 more synchronisations (1 → 7) in forward (aten::item, model.py(58): forward); 1 base run, 1 new run"
-    )
+    what = "a step has 6 more synchronisations (1 → 7) in forward (aten::item, model.py(58): forward)"
+    assert found.message == f"{what}; 1 base run, 1 new run"
     assert found.next_step.text.startswith("find the new calls in forward")
     place = found.work[0].place
     assert place is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Done
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.core.wording import MAPPING_FILE
@@ -72,7 +72,6 @@ CONTENTS = (
 
 
 @given(CONTENTS)
-@settings(max_examples=150)
 def test_a_proposal_works_when_it_is_pasted(content: str) -> None:
     found = suggest("bench.txt", content.encode())
     if found is None or not found.metrics:

@@ -92,7 +92,7 @@ def test_noise_that_both_sides_share_cancels() -> None:
 
 
 @given(st.floats(0.5, 2.0), st.integers(1, 6), st.integers(0, 1000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_exchanging_the_sides_negates_the_change(factor: float, pairs: int, seed: int) -> None:
     sides = [noisy_pair(factor - 1, seed + i) for i in range(pairs)]
     base, new = zip(*sides, strict=True)

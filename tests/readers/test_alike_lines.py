@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import said, steps_of, values_of
 
@@ -104,7 +104,6 @@ def damaged(data: bytes, seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", LOGS)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_alike_lines_are_read_as_if_one_by_one(name, data):
     picked = data.draw(st.lists(st.tuples(st.sampled_from(LOGS[name]), st.integers(1, 9)), min_size=1, max_size=12))

@@ -6,7 +6,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, said
 from trace_comparison import EXACT, differences, run_of
@@ -205,7 +205,6 @@ def test_a_cut_gzip_is_an_error_and_what_came_before_it_is_read():
     assert errors(run)
 
 
-@settings(max_examples=60, deadline=None)
 @given(traces(), st.data())
 def test_a_cut_trace_is_an_error_and_what_came_before_the_cut_is_read(text, data):
     cut = text[: data.draw(st.integers(1, len(text) - 1))]
@@ -219,7 +218,6 @@ def test_a_cut_trace_is_an_error_and_what_came_before_the_cut_is_read(text, data
         assert [line for line in differences(run, expected, EXACT) if "rank" not in line and "world" not in line] == []
 
 
-@settings(max_examples=60, deadline=None)
 @given(traces(), st.data())
 def test_no_damage_ends_in_a_traceback(text, data):
     damaged = bytearray(text.encode())

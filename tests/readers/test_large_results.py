@@ -48,7 +48,7 @@ def assert_same(document: str, piece: int = 6, block: int = 11) -> None:
         assert everything(document) == whole
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(documents(), st.integers(1, 99))
 def test_a_large_document_is_read_as_a_small_one(document, piece):
     if "\\u0" not in document:

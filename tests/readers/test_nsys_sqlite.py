@@ -4,7 +4,7 @@ import gzip
 import sqlite3
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said, values_of
 
@@ -186,7 +186,6 @@ def test_a_cut_database_is_an_error(tmp_path, size):
     assert errors(run_of(whole[: min(size, len(whole) - 1)]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40_000), st.binary(min_size=1, max_size=8)), min_size=1, max_size=6))
 def test_damage_never_raises(tmp_path_factory, changes):
     data = bytearray(database(tmp_path_factory.getbasetemp(), SCHEMA, ROWS))

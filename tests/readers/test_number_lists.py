@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import run_of, runs_of, said, steps_of
 
@@ -54,7 +54,6 @@ def documents(draw):
     return text
 
 
-@settings(max_examples=60, deadline=None)
 @given(documents())
 def test_a_document_is_read_as_if_item_by_item(text):
     assert everything(text, by_type=True) == everything(text, by_type=False)

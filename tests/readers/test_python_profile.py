@@ -6,7 +6,7 @@ import marshal
 import pstats
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said
 
@@ -80,7 +80,6 @@ functions = st.dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(functions=functions, version=st.integers(0, 4))
 def test_marshalled_data_of_every_version(functions, version):
     caller = {("a.py", 1, "f"): (1, 1, 0.5, 0.5)}
@@ -131,7 +130,6 @@ def test_damaged_profiles_are_errors(data, problem):
     assert problem in errors(run)[0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=60))
 def test_nothing_raises(data):
     (run,) = runs_of(b"{)\x03" + data)

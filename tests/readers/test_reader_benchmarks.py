@@ -4,7 +4,7 @@ import json
 
 import pytest
 from conftest import write_rules
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import FIXTURES, SHARED, errors, run_of, runs_of, said, values_of
 
@@ -384,7 +384,6 @@ WRITERS = {
 }  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
 @given(x=NUMBERS, chunk=st.integers(1, 200))
 @pytest.mark.parametrize("format", WRITERS)
 def test_what_is_written_is_read(format, x, chunk):
@@ -435,7 +434,6 @@ def places(data, path=()):
         yield from places(value, (*path, key))
 
 
-@settings(max_examples=150, deadline=None)
 @given(format=st.sampled_from([*WRITERS]), data=st.data(), value=JSON)
 def test_a_changed_document_never_raises(format, data, value):
     document = json.loads(WRITERS[format]([1.5, 2.5]))
@@ -450,7 +448,6 @@ def test_a_changed_document_never_raises(format, data, value):
             assert series.values.size or series.aggregate
 
 
-@settings(max_examples=100, deadline=None)
 @given(format=st.sampled_from([*WRITERS]), at=st.integers(0, 400), piece=st.binary(max_size=5))
 def test_changed_bytes_never_raise(format, at, piece):
     data = WRITERS[format]([1.5, 2.5]).encode()

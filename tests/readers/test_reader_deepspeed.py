@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said, steps_of, values_of
 
@@ -280,7 +280,6 @@ WORDS = st.sampled_from(["forward", "backward", "step", "optimizer_step", "pipe_
 RECORD = st.tuples(st.integers(-1, 3), st.dictionaries(WORDS, NUMBER, min_size=1, max_size=5))
 
 
-@settings(max_examples=60, deadline=None)
 @given(records=st.lists(RECORD, min_size=1, max_size=30), shape=st.sampled_from(["{}", "[Rank {}] ", "rank={} "]))
 def test_what_is_written_is_read(records, shape):
     if shape == "{}":
@@ -307,7 +306,6 @@ LOG = (
 ).encode()
 
 
-@settings(max_examples=150, deadline=None)
 @given(cut=st.integers(0, len(LOG)))
 def test_a_cut_never_changes_a_value(cut):
     whole = run_of(LOG)
@@ -318,7 +316,6 @@ def test_a_cut_never_changes_a_value(cut):
     assert run.environment.items() <= whole.environment.items()
 
 
-@settings(max_examples=50, deadline=None)
 @given(chunk=st.integers(1, len(LOG)))
 def test_chunks_do_not_matter(chunk):
     assert values_of(run_of(LOG, chunk=chunk)) == values_of(run_of(LOG))

@@ -2,7 +2,7 @@ import json
 
 import pytest
 from damage import check_changes, check_damage, check_pieces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, steps_of, values_of
 
@@ -184,7 +184,6 @@ numbers = st.floats(0, 1e12) | st.integers(0, 10**9)
 names = st.sampled_from(["loss", "eval_loss", "eval_runtime", "eval_x_steps_per_second", "grad_norm"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=st.lists(st.dictionaries(names, numbers, min_size=1), min_size=1, max_size=12), quoted=st.booleans())
 def test_what_was_written_is_read(rows, quoted):
     expected = {}

@@ -3,7 +3,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import FIXTURES, SHARED, errors, run_of, runs_of, said
 
@@ -315,7 +315,6 @@ TABLES = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows=TABLES, version=st.sampled_from([*VERSIONS]), chunk=st.integers(1, 300))
 def test_what_is_written_is_read(rows, version, chunk):
     run = run_of(simple(rows, version, "Profiler Report"), "lightning", chunk)
@@ -332,7 +331,6 @@ SECTIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=SECTIONS, total=st.integers(0, 10**9), chunk=st.integers(1, 300))
 def test_what_pstats_writes_is_read(rows, total, chunk):
     head = (
@@ -349,14 +347,12 @@ WHOLE = (
 ).encode()
 
 
-@settings(max_examples=150, deadline=None)
 @given(cut=st.integers(0, len(WHOLE)))
 def test_a_cut_never_changes_a_value(cut):
     whole = aggregates(run_of(WHOLE))
     assert aggregates(run_of(WHOLE[:cut], "lightning")).items() <= whole.items()
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     edits=st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.binary(max_size=8)), max_size=6),
     chunk=st.integers(1, 99),
@@ -375,7 +371,7 @@ def test_mutations_never_raise(edits, chunk):
 )
 def test_no_line_takes_long(piece):
     for start in ("", simple(ROWS)[:900], ADVANCED[:400]):
-        runs_of(start + piece * (200_000 // len(piece)) + "\n", "lightning")
+        runs_of(start + piece * (80_000 // len(piece)) + "\n", "lightning")
         runs_of(start + (piece + "\n") * 2000, "lightning")
     runs_of(simple([("a", "1", "1", "1", "1")] * 5000), "lightning")
 

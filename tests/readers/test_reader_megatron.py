@@ -2,7 +2,7 @@ import json
 
 import pytest
 from damage import check_changes, check_damage, check_pieces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, steps_of, values_of
 
@@ -279,7 +279,6 @@ def test_a_cut_golden_document_is_an_error():
 times = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**7)), min_size=1, max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
 @given(times=times, old=st.booleans())
 def test_what_was_written_is_read(times, old):
     """Times in units of the last printed digit: 0.1 ms and 0.01 ms."""

@@ -2,7 +2,7 @@ import json
 
 import pytest
 from damage import check_damage
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, values_of
 
@@ -120,7 +120,6 @@ def test_appended_runs_are_told_apart():
     assert "2 runs; new runs begin at line 17" in said(runs[0])[-1]
 
 
-@settings(max_examples=60, deadline=None)
 @given(epochs=st.lists(st.integers(0, 10**9), min_size=1, max_size=20), start=st.integers(10**12, 2 * 10**12))
 def test_what_was_written_is_read(epochs, start):
     lines, now = [event("run_start", start)], start

@@ -2,7 +2,7 @@ import json
 
 import pytest
 from damage import check_changes, check_damage, check_pieces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said, values_of
 
@@ -197,7 +197,6 @@ def test_a_cut_document_is_an_error():
 numbers = st.integers(0, 10**7).map(lambda number: number / 100)
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=st.dictionaries(st.integers(1, 2**40), st.tuples(*[numbers] * 6), min_size=1, max_size=8))
 def test_what_was_written_is_read(rows):
     table = HEAD + "".join(

@@ -2,7 +2,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, values_of
 
@@ -366,7 +366,6 @@ def localised(number, comma):
     return text.translate(str.maketrans(",.", ".,")) if comma else text
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     kernels=st.lists(KERNEL, min_size=1, max_size=5),
     metrics=st.lists(METRIC, min_size=1, max_size=3, unique=True),
@@ -418,7 +417,6 @@ def test_a_prefix_never_has_another_value(page):
         assert run.series or errors(run)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     page=st.sampled_from([page.encode() for page in PAGES.values()]),
     at=st.integers(0, 700),
@@ -430,7 +428,6 @@ def test_damage_never_raises(page, at, other, length):
         assert run.series or errors(run)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_never_raise(data):
     runs_of(data or b" x", "ncu")

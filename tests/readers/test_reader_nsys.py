@@ -3,7 +3,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said
 
@@ -427,7 +427,6 @@ def plain(content):
     return all("e" not in repr(x) for row in content.values() for x in row)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     content=CONTENT.filter(plain),
     form=st.sampled_from(["csv", "json", "commas", "columns", "box"]),
@@ -459,7 +458,6 @@ def test_a_cut_never_changes_a_value(form):
             assert run.series or errors(run)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     data=st.sampled_from([text.encode() for text in WHOLE.values()]),
     at=st.integers(0, 600),
@@ -471,7 +469,6 @@ def test_damage_never_raises(data, at, other, length):
         assert run.series or errors(run)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_never_raise(data):
     runs_of(data or b" x", "nsys")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, said, steps_of, values_of
 
@@ -86,7 +86,6 @@ def test_without_values_there_are_no_measurements():
     assert any("no measurements" in text for text in errors(run_of(HEAD)))
 
 
-@settings(max_examples=80, deadline=None)
 @given(cut=st.integers(0, len(HEAD + FORWARD + MORE)), values=st.lists(st.floats(0, 1e9), min_size=1, max_size=5))
 def test_any_cut_is_said_and_what_is_read_was_written(cut, values):
     more = json.dumps({"metric": "a", "unit": "s", "values": values}) + "\n"

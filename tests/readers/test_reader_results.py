@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, steps_of, values_of
 
@@ -177,7 +177,6 @@ def test_duplicate_series_are_an_error():
     assert "the series a occurs twice" in errors(run)[0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     written=st.dictionaries(
         st.text(min_size=1, max_size=5), st.lists(st.floats(0, 1e300), min_size=1, max_size=9), min_size=1, max_size=5

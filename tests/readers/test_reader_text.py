@@ -2,7 +2,7 @@ import gzip
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -41,7 +41,6 @@ def test_words_choose_lines_and_keep_their_numbers():
     assert found == [*((number, "two", True) for number in (2, 3, 5, 6, 8, 9)), (10, "two", False)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     data=st.lists(st.sampled_from([b"a", b" ", b"\n", b"\r", b"\0", b"\x1b[3m", b"\xc3\xa9", b"\xff"])),
     chunk=st.integers(1, 9),
@@ -78,7 +77,6 @@ def test_several_gzip_members_are_one_text():
     assert lines(data) == ([(1, "a", True), (2, "b", True)], [])
 
 
-@settings(max_examples=40, deadline=None)
 @given(repeats=st.integers(1, 400_000), chunk=st.integers(1, 3000))
 def test_all_of_a_gzip_stream_is_inflated(repeats, chunk):
     packed = gzip.compress(b"ab\n" * repeats)

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, said, steps_of, values_of
 
@@ -142,7 +142,6 @@ TIMES = st.lists(st.floats(0, 1e9), min_size=1, max_size=6)
 RESULTS = st.dictionaries(st.text(min_size=1, max_size=8), TIMES, min_size=1, max_size=5)
 
 
-@settings(max_examples=80, deadline=None)
 @given(results=RESULTS, indent=st.sampled_from([None, 1]), log=st.booleans())
 def test_what_is_written_is_read(results, indent, log):
     text = json.dumps({name: {"computation": "f", "times": times} for name, times in results.items()}, indent=indent)
@@ -155,7 +154,6 @@ DOCUMENT = json.dumps([{"computation": name, "times": [1.25, 10.5, 100.75]} for 
 LOG = ("INFO\n" + PRINTED.replace("nan", "12.5") + DOCUMENT.decode()).encode()
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.sampled_from([DOCUMENT, LOG]), cut=st.integers(0, len(LOG)))
 def test_a_cut_never_changes_a_value(data, cut):
     whole = values_of(run_of(data))

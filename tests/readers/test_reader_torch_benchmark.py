@@ -1,6 +1,6 @@
 import pytest
 from conftest import ends
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said
 
@@ -158,7 +158,7 @@ def test_a_table_that_is_broken_off_is_an_error():
 def test_every_text_ends(piece):
     with ends():
         for start in ("", f"{HEAD}\nx\n", "[- x -]\n  |  a\n1 threads: ---\n", "[- x -]\n"):
-            runs_of(start + piece * (300_000 // len(piece)) + "\n  |  a\n1 threads: ---\n", "torch-benchmark")
+            runs_of(start + piece * (100_000 // len(piece)) + "\n  |  a\n1 threads: ---\n", "torch-benchmark")
         runs_of(ONE * 3000)
 
 
@@ -170,7 +170,6 @@ def test_a_table_behind_a_prefix(prefix):
 TIMES = st.decimals(0, 10_000, places=2)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     times=st.lists(TIMES, min_size=1, max_size=5),
     unit=st.sampled_from(["ns", "us", "ms", "s"]),
@@ -195,14 +194,12 @@ def test_what_is_printed_is_read(times, unit, chunk):
 BOTH = (ONE + TABLE).encode()
 
 
-@settings(max_examples=200, deadline=None)
 @given(cut=st.integers(0, len(BOTH)), chunk=st.integers(1, 99))
 def test_a_cut_never_changes_a_value(cut, chunk):
     whole, part = found(run_of(BOTH)), found(run_of(BOTH[:cut], "torch-benchmark", chunk))
     assert part.items() <= whole.items()
 
 
-@settings(max_examples=150, deadline=None)
 @given(at=st.integers(0, len(BOTH)), gone=st.integers(0, 40), piece=st.binary(max_size=6))
 def test_changed_bytes_never_raise(at, gone, piece):
     for run in runs_of(BOTH[:at] + piece + BOTH[at + gone :], "torch-benchmark"):

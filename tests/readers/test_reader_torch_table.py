@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import FIXTURES, SHARED, errors, run_of, said
 
@@ -298,7 +298,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows=ROWS, chunk=st.integers(1, 400), stripped=st.booleans())
 def test_what_is_written_is_read(rows, chunk, stripped):
     cells = [
@@ -321,14 +320,12 @@ WHOLE = (
 ).encode()
 
 
-@settings(max_examples=150, deadline=None)
 @given(cut=st.integers(0, len(WHOLE)))
 def test_a_cut_never_changes_a_value(cut):
     whole = aggregates(run_of(WHOLE))
     assert aggregates(run_of(WHOLE[:cut], "torch-table")).items() <= whole.items()
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     edits=st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.binary(max_size=8)), max_size=6),
     chunk=st.integers(1, 99),

@@ -152,7 +152,7 @@ def test_a_cut_trace_says_so(tail):
     assert any("cut off" in line for line in errors(run))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(traces(), st.sampled_from([64, 100, 333, 1000, 4096]))
 def test_the_size_of_the_buffer_does_not_matter(text, size):
     whole = contents(runs_of(text, "torch-trace"))
@@ -161,7 +161,6 @@ def test_the_size_of_the_buffer_does_not_matter(text, size):
         assert contents(runs_of(text, "torch-trace", chunk=50)) == whole
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_prefix_never_gives_other_values(data):
     whole = series_of(run_of(TRACE))

@@ -2,7 +2,7 @@ import json
 
 import pytest
 from damage import check_changes, check_pieces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said
 from reading import values_of as values_by_key
@@ -170,7 +170,6 @@ def test_other_documents_are_not_vllm():
 times = st.lists(st.floats(1e-9, 1e6), min_size=1, max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     ttfts=times, itls=st.lists(times, min_size=1, max_size=5), mean=st.floats(0, 1e9), indent=st.sampled_from([None, 2])
 )

@@ -109,13 +109,12 @@ def test_a_trace_without_steps_says_so(perfgate):
 # --- random ones -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
 @given(traces())
 def test_random_traces(text):
     check("trace.json", text.encode(), EXACT)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(traces())
 def test_the_pieces_that_a_file_comes_in_do_not_matter(text):
     check("trace.json", text.encode(), EXACT, chunk=7)

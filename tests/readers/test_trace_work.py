@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import SHARED, run_of, steps_of
 
@@ -257,14 +257,12 @@ def texts(steps: list[Json], program: list[list[Json]]) -> list[Json]:
     return [*steps, *(one for events in program for one in events)]
 
 
-@settings(deadline=None)
 @given(program=programs(), data=st.data())
 def test_the_order_of_a_file_does_not_matter(program: list[list[Json]], data: st.DataObject) -> None:
     events = texts([step(at, 100 * at) for at in range(len(program))], program)
     assert work(*data.draw(st.permutations(events))) == work(*events)
 
 
-@settings(deadline=None)
 @given(program=programs(), cuts=st.sets(st.integers(1, 399), max_size=5))
 def test_other_borders_of_steps_keep_the_totals(program: list[list[Json]], cuts: set[int]) -> None:
     end = 100 * len(program)

@@ -7,7 +7,7 @@ import zlib
 from contextlib import closing
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import FIXTURES, errors, run_of, runs_of, said, steps_of, values_of
 
@@ -118,7 +118,6 @@ def test_the_checksum_of_the_standard():
     assert masked_crc32c(bytes(32)) == ((0x8A9136AA >> 15 | 0x8A9136AA << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-@settings(max_examples=40, deadline=None)
 @given(values=st.lists(st.floats(0, 1e6, width=32), min_size=1, max_size=9), first=st.integers(0, 2**40))
 def test_events_that_were_written_are_read(values, first):
     data = HEADER + b"".join(event(first + at, scalar("x", value)) for at, value in enumerate(values))
@@ -272,7 +271,6 @@ def test_damaged_logs_of_wandb(data, problem):
     assert problem in said(run_of(data))[0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=80), begin=st.sampled_from([HEADER, EVENTS, WANDB[:7], WANDB]))
 def test_nothing_raises(data, begin):
     (run,) = runs_of(begin + data)

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import run_of, runs_of, said, steps_of, values_of
 
@@ -62,7 +62,6 @@ def damaged(data: bytes, seed: int) -> bytes:
     return bytes(damage)
 
 
-@settings(max_examples=60, deadline=None)
 @given(log=LOGS, block=st.sampled_from([200, 1000, 4000]), repeat=st.integers(1, 4), seed=st.integers(0, 999))
 def test_usual_lines_are_read_as_if_one_by_one(log, block, repeat, seed):
     lines = [line.format(*(NUMBERS[(at + other) % 10] for other in range(4))) for line, at in log]

@@ -311,7 +311,7 @@ ENTRIES = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     written=st.dictionaries(NAMES, ENTRIES, min_size=1, max_size=4),
     rank=st.none() | st.integers(0, 7),

@@ -2,7 +2,7 @@
 
 from typing import Any, get_args
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -40,7 +40,7 @@ from perfgate.core.details import (
 from perfgate.core.verdicts import verdict_ids
 
 #: Reports have so many fields that making one takes longer than rendering it.
-briefly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+briefly = settings(max_examples=20)
 
 HOSTILE = [
     "\x1b[31mred\x1b[0m",

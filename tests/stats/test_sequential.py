@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -46,7 +46,6 @@ STEPS = st.lists(st.floats(0.05, 3.0), min_size=1, max_size=5)
 RATES, POWERS = st.sampled_from([0.001, 0.01, 0.05, 0.2, 0.5]), st.floats(0.5, 8.0)
 
 
-@settings(max_examples=60)
 @given(steps=STEPS, total=RATES, power=POWERS)
 def test_every_look_adds_its_share_and_all_of_them_the_whole_rate(
     steps: list[float], total: float, power: float
