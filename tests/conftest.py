@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +27,10 @@ settings.load_profile("perfgate")
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and so would every program that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Hundreds of tests start perfgate as a program. It keeps its bytecode, as for users: else each compiles it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
