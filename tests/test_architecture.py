@@ -321,12 +321,7 @@ def test_test_files_have_one_name_each() -> None:
 
 #: Files that are one idea and longer than 300 lines, with the lines that they may have.
 LONG_FILES = {
-    "readers.text": 380,
-    "rules.load": 370,
-    "readers.builder": 359,
-    "baselines.files": 332,
     "causes.series_trees": 315,
-    "reporters.inspection": 303,
     "readers.torch_trace.event_tables": 301,
 }
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.baselines.files import ALLOWANCE, PRIOR, STORED_RUN, AllowanceFile, PriorFile, RunHead, RunOutline
+from perfgate.baselines.files import STORED_RUN, RunHead, RunOutline
 from perfgate.baselines.levels import History, RunBytes, StoredRun, contradictions
 from perfgate.baselines.places import (
     ALLOWANCES,
@@ -23,6 +23,7 @@ from perfgate.baselines.places import (
     kind_of,
     pairing_of,
 )
+from perfgate.baselines.policy_files import ALLOWANCE, PRIOR, AllowanceFile, PriorFile
 from perfgate.baselines.policy_stores import ListedStore
 from perfgate.baselines.stores import Store, each_file
 from perfgate.core import Acceptance, Baseline, Fact, NextStep, Problem

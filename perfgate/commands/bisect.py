@@ -41,9 +41,8 @@ from perfgate.measuring.items import clock, item_runner
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import Tell, claim
 from perfgate.reporters import bisect_text
-from perfgate.workspace.links import refuse_committed
 from perfgate.workspace.options import CommandOptions, Refused
-from perfgate.workspace.output_files import output_faults, write_reports
+from perfgate.workspace.output_files import output_faults, refuse_committed, write_reports
 from perfgate.workspace.surroundings import git
 
 

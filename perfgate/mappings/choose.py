@@ -19,7 +19,8 @@ from perfgate.mappings.reading import read_mapped
 from perfgate.readers import Recognition, Source, recognise
 from perfgate.readers.detection import read_within_limits
 from perfgate.readers.formats import JsonOutline
-from perfgate.readers.text import InputFile, clean
+from perfgate.readers.line_blocks import clean
+from perfgate.readers.text import InputFile
 from perfgate.readers.values import cells_of
 from perfgate.rules.syntax.sentence import glob_matches
 

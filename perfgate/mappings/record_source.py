@@ -18,7 +18,8 @@ from perfgate.mappings.line_patterns import LineMatch, mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
 from perfgate.mappings.printed_tables import PRINTED, printed_rows
-from perfgate.readers.builder import JsonSource, Place, RunBuilder
+from perfgate.readers.builder import Place, RunBuilder
+from perfgate.readers.json_source import JsonSource
 from perfgate.readers.line_readers import AlikeReader
 from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
@@ -142,7 +143,7 @@ class FileRecords(Struct):
     def _of_document(self, loaded: JsonDocument, line: int) -> Iterator[Record]:
         json = JsonSource(loaded, line)
         self.whole.json = json
-        self.whole.report_json_faults()
+        self.whole.report_problems(numbers=False)
         if loaded.faults and loaded.data is None:
             return
         records = self.mapping.records

@@ -21,7 +21,8 @@ from perfgate.mappings.printed_tables import PRINTED, printed_cells
 from perfgate.mappings.suggested_fields import FIRST_MARK, VariedLines, better_of, is_load, varied_lines
 from perfgate.mappings.suggested_tables import of_document, of_records
 from perfgate.mappings.units import NO_UNIT, written_unit
-from perfgate.readers.text import InputFile, Source, clean, is_json
+from perfgate.readers.line_blocks import clean, is_json
+from perfgate.readers.text import InputFile, Source
 from perfgate.readers.values import cells_of, unit_of_text
 
 #: The number of lines that are read, and the greatest length of one.

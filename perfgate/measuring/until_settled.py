@@ -25,9 +25,8 @@ from perfgate.core.runs import TENANTS
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
-from perfgate.workspace.links import refuse_committed
 from perfgate.workspace.options import Refused, shown_path
-from perfgate.workspace.output_files import replace_file
+from perfgate.workspace.output_files import refuse_committed, replace_file
 from perfgate.workspace.surroundings import machine_facts
 
 StopRule = Literal["final", "never", "unless-suspect"]

@@ -19,19 +19,17 @@ others are counted.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, TimeAndPlace, read_only
-from perfgate.documents.json import JsonDocument, Path
+from perfgate.documents.json import Path
 from perfgate.readers.digit_runs import Ints
+from perfgate.readers.json_source import JsonSource
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import Column, Items, checked, fault_in, in_base, measured
 
@@ -43,48 +41,11 @@ Place = int | Path | Location | None
 _EMPTY = read_only(np.empty(0))
 
 
-class JsonSource:
-    """A JSON document in a file, and the problems at its paths until their lines are known.
-
-    To find the line of a path costs a walk through the text, so all lines are found in one walk, when a run is
-    finished. A document in a log may begin in the middle of a line, so its columns are wrong: then `columns` is False.
-    """
-
-    def __init__(self, loaded: JsonDocument, line: int = 1, *, columns: bool = True) -> None:
-        self.loaded = loaded
-        self.read: set[Path] = set()
-        self._line, self._columns = line, columns
-        self._waiting: list[tuple[RunBuilder, Severity, str, Path, Key | None]] = []
-
-    @property
-    def lines(self) -> range:
-        """The lines of the file that the document is on."""
-        return range(self._line, self._line + self.loaded.text.count("\n") + 1)
-
-    def report(self, run: RunBuilder, severity: Severity, message: str, path: Path, key: Key | None) -> None:
-        """Keep a problem until its line is known. Raises OverLimit if there are too many."""
-        self._waiting.append((run, severity, message, path, key))
-        if len(self._waiting) > run.file.limits.problems:
-            self.report_waiting()
-
-    def report_waiting(self) -> None:
-        """Report every problem so far to its run, with its line."""
-        waiting, self._waiting = self._waiting, []
-        places = self.loaded.locate_all(path for _, _, _, path, _ in waiting)
-        for run, severity, message, path, key in waiting:
-            run.report(severity, message, self.moved(places[path]), key)
-
-    def moved(self, at: Location) -> Location:
-        """Return a place in the document as a place in its file."""
-        return replace(at, line=(at.line or 1) + self._line - 1, column=at.column if self._columns else None)
-
-
 class RunBuilder:
     """One run while it is read."""
 
     def __init__(self, file: InputFile, format_name: str, json: JsonSource | None = None) -> None:
-        self.file = file
-        self.format = format_name
+        self.file, self.format = file, format_name
         self.json = json
         self.commit: str | None = None
         self.measured: TimeAndPlace | None = None
@@ -267,8 +228,6 @@ class RunBuilder:
             self._rowless = None
             self.say("warning", "a table has a header, but no row that can be read", line, f": {what}")
 
-    # --- problems and facts -----------------------------------------------------------------------------------------
-
     def refuse(self, key: Key, why: str, at: Place = None) -> None:
         """Report why a value of this series is left out."""
         self.file.is_odd = True
@@ -289,22 +248,17 @@ class RunBuilder:
     def report(self, severity: Severity, message: str, at: Place, key: Key | None = None) -> None:
         """Report a problem, without counting how many are alike."""
         if isinstance(at, tuple) and self.json:
-            self.json.report(self, severity, message, at, key)
+            if self.json.report(self.report, severity, message, at, key) > self.file.limits.problems:
+                self.json.report_waiting()
             return
         place = at if isinstance(at, Location) else Location(self.file.name, at if isinstance(at, int) else None)
         self.file.count("problems", place.line, self.problems)
         self.problems.append(Problem(severity, message, place, key))
 
-    def report_problems(self) -> None:
-        """Report everything that is wrong with the JSON document."""
-        for problem in self.json.loaded.problems if self.json else ():
-            self.say(problem.severity, problem.message, self.json.moved(problem.at) if self.json else None)
-
-    def report_json_faults(self) -> None:
-        """Report what is wrong with the JSON document; numbers that are not finite are refused with their series."""
-        for fault in self.json.loaded.faults if self.json else ():
-            if self.json and not _is_number(self.json.loaded.data, fault.path):
-                self.say(fault.problem.severity, fault.problem.message, self.json.moved(fault.problem.at))
+    def report_problems(self, *, numbers: bool = True) -> None:
+        """Report what is wrong with the JSON document. Without `numbers`, those that are not finite are left out."""
+        for problem in self.json.problems(numbers=numbers) if self.json else ():
+            self.say(problem.severity, problem.message, problem.at)
 
     def fact(self, name: str, value: Fact, line: int) -> None:
         """Keep a fact of the environment; the first one counts, and each other value is reported once."""
@@ -329,8 +283,7 @@ class RunBuilder:
     def run(self, part: int | None = None) -> Run:
         """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
         self.close()
-        series = [*self.finished.values()]
-        steps: list[Ints] = []
+        series, steps = [*self.finished.values()], list[Ints]()
         for key in [*self.columns]:
             column = self.columns.pop(key)  # drops its values, which the finished series has, too
             if column.values or column.whole:
@@ -338,21 +291,10 @@ class RunBuilder:
         if not series:
             self.say("error", "no measurements")
         facts = MappingProxyType(dict(sorted(self.facts.items())))
-        problems = (*self.file.problems, *self.problems)
         return Run(
-            *(self.file.name, self.format, tuple(series), problems, facts),
+            *(self.file.name, self.format, tuple(series), (*self.file.problems, *self.problems), facts),
             commit=self.commit,
             measured=self.measured,
             part=part,
             unlabelled=MappingProxyType(dict(self.unlabelled)),
         )
-
-
-def _is_number(data: Any, path: Path) -> bool:
-    """Return whether the fault at this path is only that a number is NaN or infinite."""
-    for key in path:
-        if isinstance(data, dict):
-            data = data.get(key)
-        else:
-            data = data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
-    return isinstance(data, float) and not math.isfinite(data)

@@ -32,9 +32,10 @@ from perfgate.core.resource_limits import OverLimit
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.line_blocks import clean, is_json
 from perfgate.readers.not_recognised import find_format, format_names, not_recognised, plugins, read_outside
 from perfgate.readers.registry import FORMATS
-from perfgate.readers.text import InputFile, Source, clean, is_json
+from perfgate.readers.text import InputFile, Source
 
 #: How much of a file is examined: a little first, because most files show their format at once.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)

@@ -124,7 +124,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run.single_values(_SUMMARY)
     for name, value in _metrics({} if isinstance(history, list) else data):
         run.value(Key(name), unit_of(name), value, (name,))
-    run.report_json_faults()
+    run.report_problems(numbers=False)
     return (run.run(),)
 
 

@@ -275,7 +275,7 @@ def _golden(file: InputFile) -> Run:
             for step, value, path in _golden_values(series):
                 if value != "nan":
                     run.sample(Key(metric), unit, value, (name, "values", *path), step=step)
-    run.report_json_faults()
+    run.report_problems(numbers=False)
     return run.run()
 
 

@@ -17,8 +17,9 @@ from perfgate.core.resource_limits import OverLimit
 from perfgate.core.wording import clip, one_line
 from perfgate.documents.json import load_json
 from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.line_blocks import clean, is_json
 from perfgate.readers.registry import FORMATS
-from perfgate.readers.text import InputFile, clean, is_json
+from perfgate.readers.text import InputFile
 
 GROUP = "perfgate.readers"
 

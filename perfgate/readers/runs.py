@@ -18,7 +18,7 @@ from perfgate.core.outlines import joined_outlines
 from perfgate.core.wording import plural
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.digit_runs import Floats
-from perfgate.readers.text import rank_in_name
+from perfgate.readers.line_blocks import rank_in_name
 from perfgate.readers.unlabelled import as_sweep
 
 #: How many starts of runs a message names.

@@ -9,7 +9,6 @@ pieces. So the output of terminals, of progress bars and of killed jobs can be r
 from __future__ import annotations
 
 import codecs
-import re
 import zlib
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
 from perfgate.readers.coverage import FileCoverage
 from perfgate.readers.file_parts import FileParts
+from perfgate.readers.line_blocks import BLOCK, clean, is_json, last_parts, reblock, select, transcode
 from perfgate.readers.line_readers import AlikeReader, Line, Take, TakenLines
 
 if TYPE_CHECKING:
@@ -38,17 +38,10 @@ Counted = Literal["series", "runs", "problems", "facts"]
 #: The first bytes of an SQLite database, as Nsight Systems exports.
 SQLITE = b"SQLite format 3\0"
 
-BLOCK = 1 << 17
 _GZIP = b"\x1f\x8b"
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 #: Deflate reaches 1032:1 on a line of one letter, so a high ratio is suspect only from this size on.
 _RATIO_FROM = 64 << 20
-
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
-#: `{"`, `[{`, `["`, and arrays of numbers that go on as arrays do; not `[2024-02-20 09:55]` or `[1,0]<stdout>:`.
-_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[[\s\[]*[{"]|\[[\s\[\]\d.eE+\-,]*(?:\]\s*$|$))')
-#: `trace_rank3.json`, `rank_3.log`, `rank-3.log`
-_RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 
 
 class Source(Struct, frozen=True):
@@ -206,9 +199,9 @@ class InputFile:
                 del found
             while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
-                yield from _last(piece, number, words)
+                yield from last_parts(piece, number, words)
         self.coverage.lines.keep(rest, (number,))
-        yield from _last(rest, number, ("", *words) if wide else words)
+        yield from last_parts(rest, number, ("", *words) if wide else words)
 
     def _hand_out(self, found: list[Line], taken: TakenLines | None, after: int) -> Iterator[Line]:
         """Yield the lines of a block, and let the reader read its taken lines in between, up to the line `after`."""
@@ -243,16 +236,16 @@ class InputFile:
 
         The block size does not depend on the chunks of the source, so no result can depend on how the file was cut.
         """
-        stream = _reblock(self.source.chunks)
+        stream = reblock(self.source.chunks)
         first = next(stream, b"")
         if first.startswith(_GZIP):
-            stream = _reblock(self._gunzip(chain([first], stream)))
+            stream = reblock(self._gunzip(chain([first], stream)))
             first = next(stream, b"")
         if encoding := _UTF16.get(first[:2]):
-            stream = _reblock(_transcode(chain([first], stream), encoding))
+            stream = reblock(transcode(chain([first], stream), encoding))
             first = next(stream, b"")
         elif first.startswith(codecs.BOM_UTF8):
-            stream = _reblock(chain([first.removeprefix(codecs.BOM_UTF8)], stream))
+            stream = reblock(chain([first.removeprefix(codecs.BOM_UTF8)], stream))
             first = next(stream, b"")
         if first:
             self.last_blocks = (b"", first)
@@ -294,87 +287,3 @@ class InputFile:
     def _stop(self, message: str, lines: int) -> None:
         place = f"; everything after line {lines} is missing" if lines else ""
         self.problems.append(self.problem("error", message + place, lines + 1))
-
-
-def _reblock(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    waiting: list[bytes] = []
-    size = 0
-    for chunk in chunks:
-        waiting.append(chunk)
-        size += len(chunk)
-        if size < BLOCK:
-            continue
-        joined = b"".join(waiting)
-        whole = size - size % BLOCK
-        for start in range(0, whole, BLOCK):
-            yield joined[start : start + BLOCK]
-        waiting, size = [joined[whole:]], size - whole
-    if size:
-        yield b"".join(waiting)
-
-
-def _transcode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    """Yield UTF-16, as PowerShell's `>` writes it, as UTF-8 without the byte order mark."""
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    text = decoder.decode(next(blocks))
-    yield text.removeprefix("\ufeff").encode("utf-8", "replace")
-    for block in blocks:
-        yield decoder.decode(block).encode("utf-8", "replace")
-    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
-
-
-def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Line]:
-    """Return the lines that contain a word; `data` are lines with these numbers, without the last line end.
-
-    Most lines of a log contain the same word, and their reader checks which others they contain. So the others are
-    searched for only in the lines without that word.
-    """
-    text = clean(data.decode("utf-8", "replace"))
-    first = next((word for word in words if word in text), None)
-    if first is None:
-        return []
-    lines = text.split("\n")
-    if first:
-        rest = "\n".join([line for line in lines if first not in line])
-        others = [word for word in words if word in rest]
-    else:
-        others = words = [word for word in words if word in text]
-    found: list[Line] = [
-        (at, line, words if first in line else others, True)
-        for at, line in zip(numbers, lines, strict=False)
-        if first in line or (others and any(word in line for word in others))
-    ]
-    if "\r" not in text:
-        return found
-    return [
-        (at, part, known, True)
-        for at, line, known, _ in found
-        for part in line.removesuffix("\r").split("\r")
-        if any(word in part for word in known)
-    ]
-
-
-def _last(rest: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:
-    r"""Yield the parts of a line without `\n`; all parts but the last have a line end."""
-    *ended, last = clean(rest.decode("utf-8", "replace")).split("\r")
-    yield from ((number, part, words, True) for part in ended if any(word in part for word in words))
-    if last and any(word in last for word in words):
-        yield number, last, words, False
-
-
-def clean(text: str) -> str:
-    """Return the text without NUL bytes and terminal escape sequences."""
-    if "\0" in text:
-        text = text.replace("\0", "")
-    return _ESCAPES.sub("", text) if "\x1b" in text else text
-
-
-def is_json(text: str) -> bool:
-    """Return whether a text begins as a JSON object or array does."""
-    return bool(_JSON.match(text))
-
-
-def rank_in_name(name: str) -> str | None:
-    """Return the rank in the name of a file, without leading zeros; names of folders do not count."""
-    found = _RANK.search(name.replace("\\", "/").rpartition("/")[2])
-    return str(int(found[1])) if found else None

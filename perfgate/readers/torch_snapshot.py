@@ -46,8 +46,8 @@ from msgspec.structs import replace
 
 from perfgate.core.call_trees import CallNode, CallTree
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, items
+from perfgate.readers.line_blocks import rank_in_name
 from perfgate.readers.plain_pickle import PickleFault, Plain, PlainPickle
-from perfgate.readers.text import rank_in_name
 
 NAME = "torch-snapshot"
 METRICS = "`memory.peak_allocated`, `memory.allocated`, `memory.reserved`"

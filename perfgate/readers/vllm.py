@@ -34,8 +34,9 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.core.wording import show_labels
-from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format, JsonOutline
+from perfgate.readers.json_source import JsonSource
 from perfgate.readers.kit import InputFile, Labels, Path, RecordRuns, documents, items, labels_of, mapping, number_of
 
 NAME = "vllm"
@@ -95,7 +96,7 @@ def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None
     several: list[tuple[dict[str, Any], Path]] = [(data, ())] if isinstance(data, dict) else []
     several += [(member, (index,)) for index, member in enumerate(items(data)) if isinstance(member, dict)]
     if not several:
-        runs.run_of(None, source).report_json_faults()
+        runs.run_of(None, source).report_problems(numbers=False)
     for number, (member, path) in enumerate(several):
         is_pytorch = isinstance(member.get("metric"), dict)
         fields = _pytorch_fields(member) if is_pytorch else member
@@ -103,7 +104,7 @@ def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None
         name = mapping(member.get("metric")).get("name")
         run = runs.run_of((labels, name) if is_pytorch and isinstance(name, str) else labels, source, member)
         if number == 0:
-            run.report_json_faults()
+            run.report_problems(numbers=False)
         if is_pytorch:
             _add_pytorch(run, member, labels, path)
         else:

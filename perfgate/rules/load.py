@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import date
-from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
 
-from msgspec import Struct, field
-from msgspec.structs import replace
-
-from perfgate.core import Location, Problem, fact_text
-from perfgate.core.coverage import UnreadPolicy
+from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.documents.yaml import Path, YamlDocument, load_document
-from perfgate.rules.ruleset import (
-    DEFAULT_IDENTITY,
-    AtWorst,
-    Condition,
-    DerivedMetric,
-    ExpectedFailure,
-    PairsChoice,
-    Rule,
-    RuleQuarantine,
-    Ruleset,
-    Settings,
-    is_narrower,
-    parse_condition,
-)
-from perfgate.rules.syntax.cursor import MAX_LENGTH, SentenceError
-from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
-from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
-from perfgate.rules.validate import problem_at, proposing, violation_problems
-from perfgate.schemas import FOLDER
+from perfgate.documents.yaml import YamlDocument, load_document
+from perfgate.rules.rule_file import RuleFile
+from perfgate.rules.ruleset import DEFAULT_IDENTITY, DerivedMetric, Rule, Ruleset
 
-if TYPE_CHECKING:
-    from perfgate.rules.model_section import TrainedModel
-
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_PERCENTAGES = ("confidence", "power", "budget", "lost_time")
-#: The longest chain of derived metrics that use one another; the chain is computed by recursion.
-MAX_CHAIN = 10
-#: How many circles of definitions are reported for one file, and how many of its rules are read.
-_MOST_CIRCLES, _MOST_RULES = 20, 10_000
 _TWO_MODELS = "the suite has another `model` at {}: keep one of them"
 
 
@@ -102,9 +67,9 @@ def readable_suite(files: Iterable[tuple[str, bytes]]) -> str:
 
 def _load_files(
     files: Iterable[tuple[str, bytes]], limits: Limits, metrics: Collection[str] = ()
-) -> tuple[list[_FileLoader], list[Problem]]:
+) -> tuple[list[RuleFile], list[Problem]]:
     documents = [load_document(name, data, limits) for name, data in files]
-    loaders = [_FileLoader(document, list(document.problems), metrics) for document in documents]
+    loaders = [RuleFile(document, list(document.problems), metrics) for document in documents]
     problems = []
     for loader in loaders:
         if not loader.problems:
@@ -113,7 +78,7 @@ def _load_files(
     return loaders, problems
 
 
-def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
+def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
     """Make one ruleset of several files; ids and derived metrics must be unique in all of them."""
     problems: list[Problem] = []
     rules: list[Rule] = []
@@ -155,211 +120,3 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     model = models[0] if models else None
     known = metrics, identity, files, pairs, conditions, unreads[0][1] if unreads else "warn", renames
     return Ruleset(loaders[0].suite, tuple(rules), *known, model=model), problems
-
-
-class _FileLoader(Struct):
-    """Validates one file and turns it into rules; `load` collects the problems."""
-
-    document: YamlDocument
-    problems: list[Problem]
-    #: The names of known metrics, for proposals.
-    known: Collection[str] = ()
-    suite: str = "default"
-    identity: tuple[str, ...] = ()
-    pairs: PairsChoice | None = None
-    measured_under: tuple[str, ...] = ()
-    unread: UnreadPolicy | None = None
-    renames: dict[str, str] = field(default_factory=dict)
-    model: TrainedModel | None = None
-    rules: list[Rule] = field(default_factory=list)
-    metrics: dict[str, DerivedMetric] = field(default_factory=dict)
-
-    def load(self) -> None:
-        data = self.document.data
-        if data is None:
-            at = Location(self.document.name, 1, 1)
-            self.problems.append(Problem("error", "the file is empty: write `version: 1` and `rules`", at))
-            return
-        schema = json.loads((FOLDER / "rules.schema.json").read_bytes())
-        del schema["definitions"]["sentence"]["pattern"]  # it is for editors; the grammar says more of a wrong sentence
-        self.problems += violation_problems(self.document, schema)
-        if not isinstance(data, dict):
-            return
-        if isinstance(data.get("suite"), str):
-            self.suite = data["suite"]
-        if isinstance(data.get("metrics"), dict):
-            self.load_metrics(data["metrics"])
-        if isinstance(data.get("model"), dict):
-            from perfgate.rules.model_section import load_model
-
-            self.model = load_model(self.document, data["model"], self.fail)
-        if isinstance(data.get("rules"), list):
-            defaults = data.get("defaults")
-            base = self.settings(Settings(), defaults if isinstance(defaults, dict) else {}, ("defaults",))
-            for index, item in enumerate(data["rules"][:_MOST_RULES]):
-                if isinstance(item, str):
-                    self.load_rule({"assert": item}, ("rules", index), ("rules", index), base)
-                elif isinstance(item, dict):
-                    self.load_rule(item, ("rules", index), ("rules", index, "assert"), base)
-        if not self.problems:
-            self.identity, self.pairs = tuple((data.get("environment") or {}).get("identity", ())), data.get("pairs")
-            self.measured_under, self.unread = tuple(data.get("conditions", ())), data.get("unread")
-            self.renames = data.get("renames", {})
-
-    def fail(self, message: str, path: Path, start: int = 0, end: int | None = None) -> None:
-        self.problems.append(problem_at(self.document, message, path, start, end))
-
-    # --- derived metrics -----------------------------------------------------------------------------------------
-    def load_metrics(self, metrics: Mapping[str, Any]) -> None:
-        for name, text in metrics.items():
-            path: Path = ("metrics", name)
-            if not isinstance(text, str):
-                continue  # the schema reports it
-            try:
-                expression = parse_expression(text)
-            except SentenceError as error:
-                self.fail(error.message, path, error.start, error.end)
-                continue
-            for selector in selectors(expression):
-                if selector.is_glob:
-                    self.fail(f"{selector.pattern!r} is a glob: write the name of one metric", path)
-            if is_per_run(expression):
-                self.fail("a derived metric is computed step by step: write the statistic in the rule instead", path)
-            self.metrics[name] = DerivedMetric(name, expression, text, self.document.location(path, key=True))
-        self.check_chains()
-
-    def check_chains(self) -> None:
-        """Report definitions that use one another in a circle, or in a chain that is too long."""
-        parts: dict[str, Iterable[str]] = {
-            name: dict.fromkeys(s.pattern for s in selectors(metric.expression) if s.pattern in self.metrics)
-            for name, metric in self.metrics.items()
-        }
-        for _ in range(_MOST_CIRCLES):
-            try:
-                order = tuple(TopologicalSorter(parts).static_order())
-            except CycleError as error:
-                circle = list(reversed(error.args[1]))
-                shown = " → ".join(map(repr, circle[:6]))
-                self.fail(f"{circle[0]!r} is defined by itself: {shown}", ("metrics", circle[0]))
-                parts[circle[0]] = ()
-                continue
-            depth: dict[str, int] = {}
-            for name in order:
-                depth[name] = 1 + max((depth[part] for part in parts[name]), default=0)
-                if depth[name] == MAX_CHAIN + 1:
-                    message = f"{name!r} is a chain of more than {MAX_CHAIN} definitions: shorten it"
-                    self.fail(message, ("metrics", name))
-            return
-
-    # --- rules ---------------------------------------------------------------------------------------------------
-    def load_rule(self, item: Mapping[str, Any], path: Path, sentence_path: Path, base: Settings) -> None:
-        text, sentence = item.get("assert"), None
-        if isinstance(text, str) and 0 < len(text) <= MAX_LENGTH:  # otherwise the schema reports it
-            try:
-                sentence = parse_sentence(text)
-            except SentenceError as error:
-                self.fail_sentence(error, text, sentence_path)
-        settings = self.settings(base, item, path)
-        when = item.get("when")
-        conditions = self.conditions(when, path) if isinstance(when, dict) else ()
-        dated = {name: self.until(item[name], (*path, name)) for name in ("expect_fail", "quarantine") if name in item}
-        if sentence is None:
-            return
-        better = item.get("better")
-        wrong = {"higher": "upper", "lower": "lower"}.get(str(better))
-        for clause in sentence.clauses:
-            if isinstance(clause.asks, ChangeClause) and clause.asks.side == wrong:
-                start = sentence.text.find(clause.text)
-                message = f"`{clause.text}` limits an improvement, because of `better: {better}`"
-                self.fail(f"{message}: limit the other side", sentence_path, start, start + len(clause.text))
-        at, tags = self.document.location(sentence_path), tuple(item.get("tags") or ())
-        expect_fail = ExpectedFailure(*expected) if (expected := dated.get("expect_fail")) else None
-        quarantine = RuleQuarantine(*set_aside) if (set_aside := dated.get("quarantine")) else None
-        about = item.get("id"), item.get("why"), conditions
-        rule = Rule(sentence, at, settings, *about, better, expect_fail, tags, quarantine)
-        self.check_at_worst(rule, (*path, "at_worst") if "at_worst" in item else sentence_path, own="at_worst" in item)
-        self.rules.append(rule)
-
-    def fail_sentence(self, error: SentenceError, text: str, path: Path) -> None:
-        """Report a sentence that cannot be read, and what YAML did to it."""
-        place, message = self.document.values[path], error.message
-        for number in range(place.line + 1, place.end[0] + 1) if place.rest[:1] not in "'\"|>" else ():
-            line = self.document.lines[number - 1]
-            if line.lstrip().startswith("- "):
-                message = f"YAML reads this line as part of the sentence in line {place.line}: check the indentation"
-                self.problems.append(self.document.underlined(message, number, line.index("-") + 1))
-                return
-        if place.rest.startswith(text) and " #" in place.rest[len(text) :]:
-            advice = "if it belongs to the name, wrap the sentence in single quotes"
-            message = f"YAML ignores text after ` #` ({advice}): {message}"
-        self.fail(proposing(message, text, self.known), path, error.start, error.end)
-
-    def settings(self, base: Settings, item: Mapping[str, Any], path: Path) -> Settings:
-        """Return the settings written in a mapping, over those of `base`; the schema reports wrong types."""
-        found = {name: item[name] for name in Settings.__struct_fields__ if name in item}
-        for name, value in found.items():
-            if name == "at_worst":
-                found[name] = self.at_worst(value, (*path, name))
-            elif name in _PERCENTAGES:
-                found[name] = self.share(value, (*path, name), name)
-            elif isinstance(value, float) and value.is_integer():
-                found[name] = min(int(value), 1 << 53)
-        return replace(base, **found) if found else base
-
-    def at_worst(self, value: Any, path: Path) -> AtWorst | None:
-        """Return the parts of `at_worst`, written as a tolerance is: `10%`, `4 ms`, `10% and 4 ms`."""
-        if not isinstance(value, str):
-            return None  # the schema reports it
-        try:
-            clauses = parse_sentence(f"x within {value} of baseline").clauses
-        except SentenceError:
-            clauses = ()
-        clause = clauses[0].asks if len(clauses) == 1 else None
-        if not isinstance(clause, ChangeClause) or clause.side != "worse":
-            self.fail(f"at_worst {value!r} is not a size: write 10%, 4 ms, or 10% and 4 ms", path)
-            return None
-        return AtWorst(clause.relative, clause.absolute, value.strip())
-
-    def check_at_worst(self, rule: Rule, path: Path, *, own: bool) -> None:
-        """Report an `at_worst` that is narrower than what the rule tolerates.
-
-        One from `defaults` is a size of changes, and so is a share in a rule about a change: limits may ignore them.
-        """
-        at_worst, clauses = rule.settings.at_worst, rule.sentence.clauses
-        changes = [clause for clause in clauses if isinstance(clause.asks, ChangeClause)]
-        is_value = own and (not changes or (at_worst is not None and at_worst.relative is None))
-        for clause in clauses if is_value else changes:
-            if at_worst is not None and is_narrower(at_worst, clause.asks):
-                message = f"at_worst {at_worst.text} is below what `{clause.text}` tolerates: raise it, or leave it out"
-                self.fail(message, path)
-
-    def share(self, value: Any, path: Path, name: str) -> float:
-        try:
-            number = float(value.strip().removesuffix("%")) / 100 if isinstance(value, str) else float(value)
-        except (TypeError, ValueError):
-            return 0.95  # the schema reports it
-        if isinstance(value, str) and name not in ("budget", "lost_time") and not 0.5 < number < 1:
-            self.fail(f"{name} must be between 50% and 100%, not {value}", path)
-        return number
-
-    def conditions(self, when: Mapping[str, Any], path: Path) -> tuple[Condition, ...]:
-        found = []
-        for fact, value in when.items():
-            if not isinstance(value, (str, int, float)):
-                continue  # the schema reports it
-            try:
-                found.append(parse_condition(fact, fact_text(value)))
-            except ValueError as error:
-                self.fail(f"{value!r} {error}", (*path, "when", fact))
-        return tuple(found)
-
-    def until(self, item: Any, path: Path) -> tuple[str, date] | None:
-        """Return the reason and the last day of `expect_fail` or `quarantine`."""
-        until = item.get("until") if isinstance(item, dict) else None
-        if not isinstance(until, str) or not _DATE.fullmatch(until.strip()):
-            return None  # the schema reports it
-        try:
-            return str(item.get("reason")), date.fromisoformat(until.strip())
-        except ValueError:
-            self.fail(f"{until!r} is not a date: write YYYY-MM-DD", (*path, "until"))
-            return None

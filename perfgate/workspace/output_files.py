@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perfgate.workspace.options import Refused
-from perfgate.workspace.surroundings import leads_out
+from perfgate.workspace.surroundings import known_to_git, leads_out, refuse_link_out
 
 #: The time to wait for the other end of a pipe, in seconds.
 PATIENCE_S = 4
@@ -185,3 +185,14 @@ def _beside(path: str, data: bytes) -> Iterator[str]:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def refuse_committed(folder: str, option: str) -> None:
+    """Refuse a folder to write to that is a link out of the repository, or in which git tracks files. Raises Refused.
+
+    A pull request can commit links there, through which perfgate would write or remove files elsewhere.
+    """
+    refuse_link_out(folder, option)
+    tracked = known_to_git("--literal-pathspecs", "ls-files", "--", folder) or ""
+    for name in [line for line in tracked.splitlines() if os.path.basename(line) != ".gitignore"][:1]:
+        raise Refused(f"{option} {folder}: git tracks {name}: remove it from git, or name another folder with {option}")

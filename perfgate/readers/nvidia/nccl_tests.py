@@ -84,7 +84,7 @@ def _of_json(document: InputFile) -> Run:
         run.facts["gpu"] = named[0]
     if named and 0 < threads * gpus < 1 << 20:
         run.facts["gpu_count"] = run.facts["world_size"] = len(named) * int(threads * gpus)
-    run.report_json_faults()
+    run.report_problems(numbers=False)
     return run.run()
 
 

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 from perfgate.core import Severity
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, cells_of, fault_of
+from perfgate.readers.line_blocks import clean
 from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
 from perfgate.readers.nvidia.nsys_tables import cells_before_cut
-from perfgate.readers.text import clean
 
 NAME = "ncu"
 METRICS = "`kernel.NAME.METRIC`, one value a launch"

@@ -26,7 +26,8 @@ from perfgate.core import Run
 from perfgate.core.wording import plural
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.text import InputFile, rank_in_name
+from perfgate.readers.line_blocks import rank_in_name
+from perfgate.readers.text import InputFile
 from perfgate.readers.torch_trace.call_tree import call_tree
 from perfgate.readers.torch_trace.chunks import Buffer
 from perfgate.readers.torch_trace.event_fields import LONGEST_NAME, MOST_NAMES, OTHERS, whole_numbers

@@ -1,0 +1,101 @@
+r"""Blocks of bytes -> lines of text that contain a word. Escape sequences (ECMA-48 CSI and OSC) and NUL are dropped."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from perfgate.readers.line_readers import Line
+
+BLOCK = 1 << 17
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
+#: `{"`, `[{`, `["`, and arrays of numbers that go on as arrays do; not `[2024-02-20 09:55]` or `[1,0]<stdout>:`.
+_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[[\s\[]*[{"]|\[[\s\[\]\d.eE+\-,]*(?:\]\s*$|$))')
+#: `trace_rank3.json`, `rank_3.log`, `rank-3.log`
+_RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
+
+
+def reblock(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in blocks of `BLOCK` bytes; the last may be shorter."""
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size < BLOCK:
+            continue
+        joined = b"".join(waiting)
+        whole = size - size % BLOCK
+        for start in range(0, whole, BLOCK):
+            yield joined[start : start + BLOCK]
+        waiting, size = [joined[whole:]], size - whole
+    if size:
+        yield b"".join(waiting)
+
+
+def transcode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield UTF-16, as PowerShell's `>` writes it, as UTF-8 without the byte order mark."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    text = decoder.decode(next(blocks))
+    yield text.removeprefix("\ufeff").encode("utf-8", "replace")
+    for block in blocks:
+        yield decoder.decode(block).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Line]:
+    """Return the lines that contain a word; `data` are lines with these numbers, without the last line end.
+
+    Most lines of a log contain the same word, and their reader checks which others they contain. So the others are
+    searched for only in the lines without that word.
+    """
+    text = clean(data.decode("utf-8", "replace"))
+    first = next((word for word in words if word in text), None)
+    if first is None:
+        return []
+    lines = text.split("\n")
+    if first:
+        rest = "\n".join([line for line in lines if first not in line])
+        others = [word for word in words if word in rest]
+    else:
+        others = words = [word for word in words if word in text]
+    found: list[Line] = [
+        (at, line, words if first in line else others, True)
+        for at, line in zip(numbers, lines, strict=False)
+        if first in line or (others and any(word in line for word in others))
+    ]
+    if "\r" not in text:
+        return found
+    return [
+        (at, part, known, True)
+        for at, line, known, _ in found
+        for part in line.removesuffix("\r").split("\r")
+        if any(word in part for word in known)
+    ]
+
+
+def last_parts(rest: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:
+    r"""Yield the parts of a line without `\n`; all parts but the last have a line end."""
+    *ended, last = clean(rest.decode("utf-8", "replace")).split("\r")
+    yield from ((number, part, words, True) for part in ended if any(word in part for word in words))
+    if last and any(word in last for word in words):
+        yield number, last, words, False
+
+
+def clean(text: str) -> str:
+    """Return the text without NUL bytes and terminal escape sequences."""
+    if "\0" in text:
+        text = text.replace("\0", "")
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text begins as a JSON object or array does."""
+    return bool(_JSON.match(text))
+
+
+def rank_in_name(name: str) -> str | None:
+    """Return the rank in the name of a file, without leading zeros; names of folders do not count."""
+    found = _RANK.search(name.replace("\\", "/").rpartition("/")[2])
+    return str(int(found[1])) if found else None
