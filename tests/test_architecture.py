@@ -319,16 +319,9 @@ def test_test_files_have_one_name_each() -> None:
     assert sorted(name for name in {*names} if names.count(name) > 1) == []
 
 
-#: Files that are one idea and longer than 300 lines, with the lines that they may have.
-LONG_FILES = {
-    "causes.series_trees": 315,
-    "readers.torch_trace.event_tables": 301,
-}
-
-
 def test_files_are_short() -> None:
     lines = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
-    assert {name: count for name, count in lines.items() if count > LONG_FILES.get(name, 300)} == {}
+    assert {name: count for name, count in lines.items() if count > 300} == {}
 
 
 def test_functions_are_short() -> None:

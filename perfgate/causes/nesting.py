@@ -8,10 +8,12 @@ of Lightning is known by its hook: `[Strategy]DDPStrategy.backward` by `backward
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct
 
+from perfgate.causes.merged import Floats
 from perfgate.core.call_trees import NodeKind
 
 #: Timers of a whole step. What is below them is below the step.
@@ -27,6 +29,29 @@ WHOLES = (
 _STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
 #: Names that a program gives to a whole step, if its parts fit into it.
 PERHAPS_WHOLE = re.compile(r"(?:(?:train(?:ing)?|total|full)[_.-]?)?(?:step|iteration|iter|batch|loop)(?:[_.-]?time)?$")
+
+
+#: Parts fit into a whole if they are not longer by more than this.
+FITS = 1.02
+
+
+class Timer(Struct, frozen=True):
+    """One timer of one rank: the mean of its steady values, and its number of values with the warm-up."""
+
+    name: str
+    #: The mean in s and its standard error; `values` are in order of time, and empty for printed or stored statistics.
+    mean: float
+    error: float
+    count: float
+    values: Floats
+
+    def per_step(self, steps: float) -> float:
+        """The mean time of a step, (s)."""
+        return self.mean * self.calls(steps)
+
+    def calls(self, steps: float) -> float:
+        """Return the number of its calls in a step. A step that the end of the log cuts does not change it."""
+        return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
 
 
 class NestedTimers(Struct, frozen=True):
@@ -213,3 +238,30 @@ def kind_of_timer(name: str) -> NodeKind:
     if _COMMUNICATION.match(own):
         return "communication"
     return "loader" if _INPUT.match(own) else "range"
+
+
+def whole_timer(timers: Mapping[str, Timer], steps: float, format: str) -> str | None:
+    """The timer of a whole step, if there is one."""
+    for name in WHOLES:
+        found = next((one for one in timers if hook_of(one) == name), None)
+        if found is not None:
+            return found
+    hooks = {hook_of(name) for name in timers}
+    for name, timer in timers.items():
+        tops = [one for one in timers if one != name and around(one, hooks, nesting_of(format)) is None]
+        parts = sum(timers[one].per_step(steps) for one in tops)
+        can_be = may_be_whole(name, format) and len(tops) > 1
+        if can_be and parts < timer.per_step(steps) and _holds(timer, [timers[one] for one in tops]):
+            return name
+    return None
+
+
+def _holds(whole: Timer, parts: Sequence[Timer]) -> bool:
+    """True if the parts of nearly every step fit into it, and it is long when they are long."""
+    size = min(len(part.values) for part in (whole, *parts))
+    if any(part.count != whole.count for part in parts) or size < 8:
+        return False
+    inner, outer = np.sum([part.values[-size:] for part in parts], axis=0), whole.values[-size:]
+    if np.mean(inner <= FITS * outer) < 0.95 or min(np.ptp(inner), np.ptp(outer)) <= 0:
+        return False
+    return float(np.corrcoef(inner, outer)[0, 1]) > 0.5

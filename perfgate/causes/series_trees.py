@@ -13,20 +13,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.causes.merged import Floats
 from perfgate.causes.nesting import (
+    FITS,
     WHOLES,
     NestedTimers,
+    Timer,
     around,
     hook_of,
     is_known,
     is_redundant,
     kind_of_timer,
-    may_be_whole,
     nesting_of,
+    whole_timer,
 )
 from perfgate.core import Key, Run, Series
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind
@@ -41,8 +42,6 @@ _LABELS = frozenset(("rank", "ranks", "stage"))
 _EPOCH = "run_training_epoch"
 #: Timers of fewer steps than this share are not parts of a usual step.
 _USUAL = 0.5
-#: Parts fit into a whole if they are not longer by more than this.
-_FITS = 1.02
 #: A timer that is longer than another by this factor cannot be inside it; noise and warm-up make smaller differences.
 _TOO_LONG = 1.25
 #: Formats with timers of the steps of one program; in files of benchmarks, every metric is a program of its own.
@@ -54,25 +53,6 @@ _OF_STEPS = frozenset(
 )
 #: A metric of another tool in the same run, which times something else.
 _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.", "api.", "os.", "memcpy.", "warmup.")
-
-
-class Timer(Struct, frozen=True):
-    """One timer of one rank: the mean of its steady values, and its number of values with the warm-up."""
-
-    name: str
-    #: The mean in s and its standard error; `values` are in order of time, and empty for printed or stored statistics.
-    mean: float
-    error: float
-    count: float
-    values: Floats
-
-    def per_step(self, steps: float) -> float:
-        """The mean time of a step, (s)."""
-        return self.mean * self.calls(steps)
-
-    def calls(self, steps: float) -> float:
-        """Return the number of its calls in a step. A step that the end of the log cuts does not change it."""
-        return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
 
 
 def timer_trees(run: Run) -> tuple[CallTree, ...]:
@@ -125,7 +105,7 @@ def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) 
         return None
     steps = _steps(timers, known)
     usual = {name: one for name, one in timers.items() if one.count >= _USUAL * steps or hook_of(name) == _EPOCH}
-    whole = _whole(usual, steps, format)
+    whole = whole_timer(usual, steps, format)
     if whole is None and len(known) < 2:
         return None
     return _TreeBuilder(usual, steps, whole, nesting).tree(rank, peak)
@@ -163,33 +143,6 @@ def _steps(timers: Mapping[str, Timer], known: Iterable[Timer]) -> float:
     """The number of steps: the batches of Lightning, else the count of most timers that are parts of a step."""
     batches = next((timers[name].count for name in timers if hook_of(name) == "run_training_batch"), None)
     return max(batches or float(np.median(sorted(timer.count for timer in known))), 1.0)
-
-
-def _whole(timers: Mapping[str, Timer], steps: float, format: str) -> str | None:
-    """The timer of a whole step, if there is one."""
-    for name in WHOLES:
-        found = next((one for one in timers if hook_of(one) == name), None)
-        if found is not None:
-            return found
-    hooks = {hook_of(name) for name in timers}
-    for name, timer in timers.items():
-        tops = [one for one in timers if one != name and around(one, hooks, nesting_of(format)) is None]
-        parts = sum(timers[one].per_step(steps) for one in tops)
-        can_be = may_be_whole(name, format) and len(tops) > 1
-        if can_be and parts < timer.per_step(steps) and _holds(timer, [timers[one] for one in tops]):
-            return name
-    return None
-
-
-def _holds(whole: Timer, parts: Sequence[Timer]) -> bool:
-    """True if the parts of nearly every step fit into it, and it is long when they are long."""
-    size = min(len(part.values) for part in (whole, *parts))
-    if any(part.count != whole.count for part in parts) or size < 8:
-        return False
-    inner, outer = np.sum([part.values[-size:] for part in parts], axis=0), whole.values[-size:]
-    if np.mean(inner <= _FITS * outer) < 0.95 or min(np.ptp(inner), np.ptp(outer)) <= 0:
-        return False
-    return float(np.corrcoef(inner, outer)[0, 1]) > 0.5
 
 
 class _TreeBuilder:
@@ -264,7 +217,7 @@ class _TreeBuilder:
     def _fits(self, names: Sequence[str]) -> bool:
         whole = self.timers[self.whole] if self.whole else None
         inner = sum(self.timers[name].per_step(self.steps) for name in names)
-        return whole is None or inner <= _FITS * whole.per_step(self.steps)
+        return whole is None or inner <= FITS * whole.per_step(self.steps)
 
     def _below(self, outer: str | None) -> list[str]:
         """The timers right below a timer, or below the step, in the order of the run."""

@@ -283,8 +283,7 @@ class EventTables:
     def _finish_allocations(self) -> None:
         pieces = self.allocation_pieces if self.allocation_count <= MOST_ALLOCATIONS else Pieces()
         device, thread = pieces.take("device", np.int16), pieces.take("thread", np.int16)
-        moments = pieces.take("time"), pieces.take("address"), pieces.take("size")
-        self.allocations = Allocations(self.places, device, thread, *moments)
+        self.allocations = Allocations(self.places, device, thread, *map(pieces.take, ("time", "address", "size")))
 
 
 def _place(args: Args) -> str:
