@@ -54,7 +54,7 @@ def test_the_sides_and_their_outcome(
         (["base1.log", "--new", "same.log", "--tolerance", "2 ms"], 2, "percentage"),
         (["base1.log", "--new", "same.log", "--statistic", "best"], 2, "no such statistic"),
         (["base1.log"], 2, "--new"),
-        (["base1.log", "--new", "absent.log"], 3, "no metric in common"),
+        (["base1.log", "--new", "absent.log"], 3, "file not found; did you mean base9.log?\n\nERROR  nothing was judged, 1 problem"),
     ],
 )
 def test_what_cannot_be_compared(perfgate: Command, logs: Path, words: list[str], code: int, said: str) -> None:
@@ -67,6 +67,12 @@ def test_what_only_one_side_holds_is_said(perfgate: Command, logs: Path) -> None
     done = perfgate("compare", *BASE, "--new", "same.log")
     assert "only the base side has old" in done.out
     assert "only the new side has fresh" in done.out
+
+
+def test_sides_without_a_common_metric_are_not_a_pass(perfgate: Command, logs: Path) -> None:
+    (logs / "other.log").write_text("[Rank 0] time (ms) | other: 1.00\n" * 20)
+    done = perfgate("compare", *BASE, "--new", "other.log")
+    assert (done.code, "the two sides have no metric in common" in done.said) == (3, True)
 
 
 def test_a_metric_that_holds_no_number_any_more_is_not_a_pass(perfgate: Command, logs: Path) -> None:

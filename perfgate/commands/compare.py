@@ -273,6 +273,8 @@ def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> 
 
 def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list[Problem]:
     """Return a warning for metrics of one side only, unless causes tell them, and an error if no metric is shared."""
+    if not _metrics(base) or not _metrics(new):
+        return []  # the files of that side say why
     shared = _shared((*base, *new))
     sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
     found = [f"only the {side} side has {', '.join(sorted(names))}" for side, names in sides.items() if names]
