@@ -39,7 +39,7 @@ class Told(Struct, frozen=True):
         """Return what the ticket of an event says now."""
         runs = [run.label for run in (event.last_good, event.first_bad, event.likely)]
         series = sorted(f"{one.suite}/{one.environment}/{one.name}" for one in event.changes)
-        rest = repr((event.kind, runs, event.commits, series, event.facts, event.causes, event.owners))
+        rest = repr((event.kind, runs, event.commits, series, event.facts, event.causes, event.owners, *event.hidden))
         suites = ",".join(sorted({_hash(one.suite) for one in event.changes}))
         return cls(event.id, event.state, _worst(event).change, _hash(rest), suites)
 

@@ -64,13 +64,18 @@ def event_object(event: HistoryEvent) -> dict[str, Any]:
         "likely": _run(event.likely),
         "commits": event.commits,
         "changes": list(map(_change, event.changes)),
-        "facts": [{"name": name, "before": old, "after": new} for name, old, new in event.facts],
+        "facts": _facts(event.facts),
         "causes": list(event.causes),
         "owners": list(event.owners),
         "rules": list(event.rules),
         "ended": None if event.ended is None else _run(event.ended),
         "approval": level and {"by": level.by, "reason": level.reason, "pr": level.pr, "time": level.time},
+        "hidden": _facts(event.hidden),
     }
+
+
+def _facts(facts: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "before": old, "after": new} for name, old, new in facts]
 
 
 def _run(run: HistoryRun) -> dict[str, Any]:

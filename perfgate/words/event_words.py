@@ -39,14 +39,14 @@ def headline(event: HistoryEvent) -> str:
     more = f" and {plural(len(others), 'more metric')}" if others else ""
     what = f"{first.name} {format_change(first.change)}{more}"
     if event.kind == "machine":
-        cause = _facts(event) or "two runs of the same commit differ"
+        cause = _listed(event.facts) or "two runs of the same commit differ"
         return f"{what} since {event.likely.time[:10]}: the machine, {cause}"
     count = f" ({plural(event.commits, 'commit')})" if event.commits is not None and event.commits > 1 else ""
     return f"{what} since {event.first_bad.label}{count}"
 
 
-def _facts(event: HistoryEvent) -> str:
-    return listed([f"{name} from {old} to {new}" for name, old, new in event.facts])
+def _listed(facts: Sequence[tuple[str, str, str]]) -> str:
+    return listed([f"{name} from {old} to {new}" for name, old, new in facts])
 
 
 def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
@@ -65,7 +65,7 @@ def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]
     """Yield the commits of an event, the facts of the machine that changed, too, its causes, and its rules."""
     yield commits(event, line)
     if event.facts and event.kind == "code":
-        yield f"the machine changed in these commits, too, and does not explain all of it: {_facts(event)}"
+        yield f"the machine changed in these commits, too, and does not explain all of it: {_listed(event.facts)}"
     yield from (f"cause: {cause}" for cause in event.causes)
     yield from (f"rule {rule}" for rule in event.rules)
 
@@ -119,7 +119,10 @@ def _named(run: HistoryRun, line: CommitLine | None) -> str:
 
 def end(event: HistoryEvent) -> Iterator[str]:
     """Yield how an event ended."""
-    if event.ended is not None:
+    if event.hidden and event.ended is not None:
+        when = f"since {event.ended.label} on {event.ended.time[:10]}"
+        yield f"the machine hides it {when}: {_listed(event.hidden)}; the code still has the change"
+    elif event.ended is not None:
         yield f"{event.state} in {event.ended.label} on {event.ended.time[:10]}"
     if event.approval is not None:
         level = event.approval
@@ -147,13 +150,13 @@ def news(action: str, event: HistoryEvent | None) -> str:
     if event is None:
         return "the history does not show this change any more"
     if action == "reopen":
-        return "the change is back"
+        return "; ".join(end(event)) or "the change is back"
     return "; ".join(end(event)) if action == "close" else ""
 
 
 def next_step(event: HistoryEvent) -> tuple[str, str | None]:
     """Return what to do about an open event, and its command."""
     if event.kind == "machine":
-        return "look at the machine, not at the code" + (f": {_facts(event)}" if event.facts else ""), None
+        return "look at the machine, not at the code" + (f": {_listed(event.facts)}" if event.facts else ""), None
     command = search(event)
     return ("find the commit" if command else "revert the commit, or approve the new level if it is intended"), command
