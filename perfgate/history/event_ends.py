@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core.history_events import EventState
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
@@ -24,43 +25,44 @@ Facts: TypeAlias = tuple[tuple[str, str, str], ...]
 
 
 class EventRange(Struct, frozen=True):
-    """Where an event began, the facts that changed there, and whether the machine explains it."""
+    """Where an event began, the facts that changed there, whether the machine explains it, and what hides it."""
 
     good: HistoryRun
     likely: HistoryRun
     bad: HistoryRun
     facts: Facts
     is_machine: bool
+    hidden: Facts = ()
 
 
-def hidden_by(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[Facts]:
-    """Return for each event of the code the facts of the machine that brought its old levels back, if they did."""
+def with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[EventRange]:
+    """Return each event, those of the code with the facts of the machine that brought their old levels back."""
     known = {
-        (id(one.series), one.change.likely.id): own
+        (id(one.series), one.change.likely.id): own.facts if own.is_machine else ()
         for changes, own in zip(moved, ranges, strict=True)
         for one in changes
     }
-
-    def facts_of(one: MovedSeries) -> Facts:
-        back = next((later for later in one.series.changes if later.likely is one.change.went_away), None)
-        end = known.get((id(one.series), back.likely.id)) if back else None
-        return () if back is None else back.facts if end is None else end.facts if end.is_machine else ()
-
-    found: list[Facts] = []
+    found = []
     for changes, own in zip(moved, ranges, strict=True):
-        facts = [facts_of(one) for one in _worse(changes)]
-        is_hidden = not own.is_machine and sum(map(bool, facts)) >= MACHINE_SHARE * len(facts)
-        found.append(tuple(dict.fromkeys(fact for one in facts for fact in one)) if is_hidden else ())
+        worse = _worse(changes)
+        facts = [
+            known.get((id(one.series), back.likely.id), back.facts)
+            for one in worse
+            for back in one.series.changes
+            if back.likely is one.change.went_away
+        ]
+        is_hidden = not own.is_machine and sum(map(bool, facts)) >= MACHINE_SHARE * len(worse)
+        found.append(replace(own, hidden=tuple({fact: None for one in facts for fact in one if is_hidden})))
     return found
 
 
-def ends(moved: Sequence[Sequence[MovedSeries]], hidden: Sequence[Facts]) -> list[bool]:
+def ends(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[bool]:
     """Return for each event whether it only brings old levels back. What hides an event does not end it."""
     back = {
         (id(one.series), one.change.went_away.id)
-        for changes, facts in zip(moved, hidden, strict=True)
+        for changes, own in zip(moved, ranges, strict=True)
         for one in changes
-        if one.change.went_away is not None and not facts
+        if one.change.went_away is not None and not own.hidden
     }
     return [
         sum((id(one.series), one.change.likely.id) in back for one in changes) >= _BACK * len(changes)
@@ -70,27 +72,26 @@ def ends(moved: Sequence[Sequence[MovedSeries]], hidden: Sequence[Facts]) -> lis
 
 
 def state_of(
-    moved: Sequence[MovedSeries], own: EventRange, line: CommitLine | None, hidden: Sequence[tuple[float, HistoryRun]]
+    moved: Sequence[MovedSeries], own: EventRange, line: CommitLine | None, runs: Sequence[tuple[float, HistoryRun]]
 ) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:
     """Return the state of an event, the run in which its old levels came back, and its approval.
 
-    `hidden`: the runs with the places of their commits, if the machine brought the levels back. Then only a revert or
-    an approval ends the event.
+    `runs` have the places of their commits. If the machine hides the event, only a revert or an approval ends it.
     """
     changes = [one.change for one in _worse(moved)]
     left = [change for change in changes if change.went_away is None]
     back = max((change.went_away for change in changes if change.went_away), key=lambda run: run.time, default=None)
     if not left and back is not None:
-        revert = _revert(line, own, hidden[-1][1] if hidden else back)
+        revert = _revert(line, own, runs[-1][1] if own.hidden else back)
         if revert is not None:
-            return "reverted", next((run for at, run in hidden if at >= revert and run.time >= back.time), back), None
-        if not hidden:
+            return "reverted", next((run for at, run in runs if at >= revert and run.time >= back.time), back), None
+        if not own.hidden:
             return "recovered", back, None
         left = changes
     decided = [change.approval for change in left if change.approval is not None]
     if len(decided) == len(left):
         return "approved", None, max(decided, key=lambda level: level.time)
-    return "open", back if hidden else None, None
+    return "open", back if own.hidden else None, None
 
 
 def _worse(moved: Sequence[MovedSeries]) -> Sequence[MovedSeries]:

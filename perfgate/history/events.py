@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from perfgate.core.history_events import EventChange, EventKind, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
 from perfgate.core.run_history import LoadedHistory
-from perfgate.history.event_ends import MACHINE_SHARE, EventRange, Facts, ends, hidden_by, state_of
+from perfgate.history.event_ends import MACHINE_SHARE, EventRange, ends, state_of, with_hidden
 from perfgate.history.event_panels import EventPanel, MovedSeries
 from perfgate.stats.change_points import SAME_POINT
 from perfgate.stats.panel_steps import PanelStep
@@ -82,13 +82,10 @@ def events_of(found: LoadedHistory) -> list[HistoryEvent]:
     groups = _grouped(panels, commits)
     _assign(panels, groups, commits)
     told = [group for group in groups if group.moved]
-    ranges, moved = [_range(group, panels, commits) for group in told], list(map(_all, told))
-    hidden = hidden_by(moved, ranges)
-    events = [
-        _event(group, own, facts, panels, found.line, commits)
-        for group, own, facts, is_end in zip(told, ranges, hidden, ends(moved, hidden), strict=True)
-        if not is_end
-    ]
+    moved = list(map(_all, told))
+    ranges = with_hidden(moved, [_range(group, panels, commits) for group in told])
+    rows = zip(told, ranges, ends(moved, ranges), strict=True)
+    events = [_event(group, own, panels, found.line, commits) for group, own, is_end in rows if not is_end]
     return sorted(events, key=lambda event: (event.likely.time, event.id), reverse=True)
 
 
@@ -153,20 +150,14 @@ def _all(group: _Cluster) -> list[MovedSeries]:
 
 
 def _event(
-    group: _Cluster,
-    own: EventRange,
-    hidden: Facts,
-    panels: Sequence[EventPanel],
-    line: CommitLine | None,
-    commits: Mapping[str, float],
+    group: _Cluster, own: EventRange, panels: list[EventPanel], line: CommitLine | None, commits: Mapping[str, float]
 ) -> HistoryEvent:
     first = group.steps[0]
     place = panels[first.panel].place
     name = f"{place.suite}\n{place.environment}\n{first.seen.id}"
     changes = [_change(one) for one in _all(group)]
     changes.sort(key=lambda one: (-abs(one.change), one.suite, one.environment, one.name))
-    runs = [(commits[run.id], run) for run in place.runs] if hidden else ()
-    state, ended, approval = state_of(_all(group), own, line, runs)
+    state, ended, approval = state_of(_all(group), own, line, [(commits[run.id], run) for run in place.runs])
     kind: EventKind = "machine" if own.is_machine else "code"
     return HistoryEvent(
         hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:_ID_LETTERS],
@@ -176,7 +167,7 @@ def _event(
         facts=own.facts,
         ended=ended,
         approval=approval,
-        hidden=hidden if state == "open" else (),
+        hidden=own.hidden if state == "open" else (),
     )
 
 

@@ -71,6 +71,21 @@ class TicketStep(Struct, frozen=True):
     first: int | None = None
 
 
+class SearchAnswer(Struct, frozen=True):
+    """What a ticket says of an answer of `bisect --json`."""
+
+    message: str
+    next_step: str
+
+
+def answer_of(data: bytes) -> SearchAnswer | None:
+    """Return the answer in a file; None if it is none."""
+    try:
+        return msgspec.json.decode(data, type=SearchAnswer)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
 def ticket_of(number: int, is_open: bool, url: str, body: str, reason: str | None = None) -> Ticket | None:
     """Return the ticket that an issue is; None if perfgate did not write its body. `reason` is why it is closed."""
     found = _MARKER.match(body)

@@ -64,18 +64,14 @@ def event_object(event: HistoryEvent) -> dict[str, Any]:
         "likely": _run(event.likely),
         "commits": event.commits,
         "changes": list(map(_change, event.changes)),
-        "facts": _facts(event.facts),
+        "facts": [{"name": name, "before": old, "after": new} for name, old, new in event.facts],
         "causes": list(event.causes),
         "owners": list(event.owners),
         "rules": list(event.rules),
         "ended": None if event.ended is None else _run(event.ended),
         "approval": level and {"by": level.by, "reason": level.reason, "pr": level.pr, "time": level.time},
-        "hidden": _facts(event.hidden),
+        "hidden": [{"name": name, "before": old, "after": new} for name, old, new in event.hidden],
     }
-
-
-def _facts(facts: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "before": old, "after": new} for name, old, new in facts]
 
 
 def _run(run: HistoryRun) -> dict[str, Any]:

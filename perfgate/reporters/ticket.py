@@ -37,6 +37,11 @@ def comment(sentence: str) -> str:
     return without_commands(text(sentence))
 
 
+def answer(message: str, step: str) -> str:
+    """Return the answer of a search for the commit as a comment."""
+    return without_commands(f"{text(message)}\n\n**Next:** {text(step)}")
+
+
 def slack(event: HistoryEvent, done: str, url: str) -> dict[str, str]:
     """Return the message for an incoming webhook of Slack; `done` is what happened to the ticket at `url`.
 

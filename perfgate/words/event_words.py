@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from perfgate.core.history_events import EventChange, HistoryEvent
@@ -87,10 +88,7 @@ def size(one: EventChange) -> str:
 
 def where(event: HistoryEvent) -> str:
     """Return the suites and environments with their numbers of metrics."""
-    places: dict[str, int] = {}
-    for one in event.changes:
-        name = f"{one.suite}/{one.environment}"
-        places[name] = places.get(name, 0) + 1
+    places = Counter(f"{one.suite}/{one.environment}" for one in event.changes)
     return "in " + ", ".join(f"{name} ({plural(count, 'metric')})" for name, count in places.items())
 
 
