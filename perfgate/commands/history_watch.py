@@ -156,7 +156,9 @@ class TicketDesk:
             return self._opened(event.id, fields)
         if event is None:
             about = f"Duplicate of #{step.first}" if step.first else news
-            fields["body"] = f"{replace(ticket.told, state='gone').marker}{about}\n\n{ticket.text}"
+            fields["body"] = (
+                f"{replace(ticket.told, state='gone').marker}{about}\n\n{ticket.text.partition(reporter.NEXT)[0]}"
+            )
         if step.action != "update":
             reason = "not_planned" if step.first else "completed"
             fields |= {"state": "closed", "state_reason": reason} if step.action == "close" else {"state": "open"}

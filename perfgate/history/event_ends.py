@@ -5,7 +5,7 @@ Levels that came back because the machine changed end no event of the code: the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -72,19 +72,27 @@ def ends(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -
 
 
 def state_of(
-    moved: Sequence[MovedSeries], own: EventRange, line: CommitLine | None, runs: Sequence[tuple[float, HistoryRun]]
+    moved: Sequence[MovedSeries],
+    own: EventRange,
+    line: CommitLine | None,
+    runs: Sequence[HistoryRun],
+    commits: Mapping[str, float],
 ) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:
     """Return the state of an event, the run in which its old levels came back, and its approval.
 
-    `runs` have the places of their commits. If the machine hides the event, only a revert or an approval ends it.
+    `commits` are the places of the runs. If the machine hides the event, only a revert or an approval ends it.
     """
     changes = [one.change for one in _worse(moved)]
     left = [change for change in changes if change.went_away is None]
     back = max((change.went_away for change in changes if change.went_away), key=lambda run: run.time, default=None)
     if not left and back is not None:
-        revert = _revert(line, own, runs[-1][1] if own.hidden else back)
+        revert = _revert(line, own, runs[-1] if own.hidden else back)
         if revert is not None:
-            return "reverted", next((run for at, run in runs if at >= revert and run.time >= back.time), back), None
+            return (
+                "reverted",
+                next((run for run in runs if commits[run.id] >= revert and run.time >= back.time), back),
+                None,
+            )
         if not own.hidden:
             return "recovered", back, None
         left = changes

@@ -157,7 +157,7 @@ def _event(
     name = f"{place.suite}\n{place.environment}\n{first.seen.id}"
     changes = [_change(one) for one in _all(group)]
     changes.sort(key=lambda one: (-abs(one.change), one.suite, one.environment, one.name))
-    state, ended, approval = state_of(_all(group), own, line, [(commits[run.id], run) for run in place.runs])
+    state, ended, approval = state_of(_all(group), own, line, place.runs, commits)
     kind: EventKind = "machine" if own.is_machine else "code"
     return HistoryEvent(
         hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:_ID_LETTERS],

@@ -104,7 +104,7 @@ def commits(event: HistoryEvent, line: CommitLine | None) -> str:
     if event.commits == 1:
         return f"in commit {_named(bad, line)}"
     which = "after commit" if event.commits is None else f"in one of {plural(event.commits, 'commit')} after"
-    most = "" if line is None and likely.commit == bad.commit else f"; most likely {_named(likely, line)}"
+    most = "" if likely.commit == bad.commit else f"; most likely {_named(likely, line)}"
     return f"{which} {good.label}, up to {bad.label}{most}"
 
 
@@ -146,7 +146,9 @@ def conclusion(events: Sequence[HistoryEvent]) -> str:
 def news(action: str, event: HistoryEvent | None) -> str:
     """Return what a comment says about what was done to a ticket; empty if the ticket says enough."""
     if event is None:
-        return "the history does not show this change any more"
+        return (
+            "the history shows no lasting change any more: the old level may have come back after fewer than nine runs"
+        )
     if action == "reopen":
         return "; ".join(end(event)) or "the change is back"
     return "; ".join(end(event)) if action == "close" else ""

@@ -295,7 +295,9 @@ def test_a_ticket_that_the_history_does_not_explain_is_closed(team: Team, watch:
     github.issue(1)["body"] = re.sub(r"event: \w+", "event: 0123abcd", old)
     github.open(re.sub(r"(event: )\w+(.*),? ?\w{8} -->", r"\g<1>0123abce\2 ffffffff -->", old))  # another store's
     assert watch() == [*OPENED, "PATCH /issues/1", "POST /issues/1/comments"]
-    assert github.comments == [(1, "the history does not show this change any more")]
+    [(number, comment)] = github.comments
+    assert (number, comment[:46]) == (1, "the history shows no lasting change any more: ")
+    assert "**Next:**" not in github.issue(1)["body"]
     assert github.open_ones == [2, 3]
     assert watch() == []
 
