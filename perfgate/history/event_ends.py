@@ -72,12 +72,9 @@ def ends(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -
 
 
 def state_of(
-    moved: Sequence[MovedSeries],
-    own: EventRange,
-    line: CommitLine | None,
-    runs: Sequence[HistoryRun],
-    commits: Mapping[str, float],
-) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:
+    moved: Sequence[MovedSeries], own: EventRange, line: CommitLine | None,
+    runs: Sequence[HistoryRun], commits: Mapping[str, float],
+) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:  # fmt: skip
     """Return the state of an event, the run in which its old levels came back, and its approval.
 
     `commits` are the places of the runs. If the machine hides the event, only a revert or an approval ends it.
