@@ -1,6 +1,6 @@
 """Measure how well the changes of main become tickets: one for each event, with its commits and its machine.
 
-    python benchmarks/events.py [--histories 200] [--first 0] [--speed]
+    python benchmarks/events.py [--histories 200] [--first 0]
 
 Each made history has 60 merges on two cards with 12 to 40 metrics, whose noise between runs is 1 to 5 %, a third of it
 shared by the metrics of a run. It has one to four events and two changes of the environment. An event of the code moves

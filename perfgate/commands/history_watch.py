@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import sleep
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,9 +17,10 @@ from perfgate.cli.printing import NOT_JUDGED, complain, say, tell
 from perfgate.cli.shared import baselines_option, command_options, rules_option
 from perfgate.commands.history_events import told_events
 from perfgate.commands.ledger_records import record_false_alarms
+from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.wording import one_line, plural
-from perfgate.history.tickets import Ticket, TicketStep, Told, steps, ticket_of
+from perfgate.history.tickets import Ticket, TicketStep, Told, answer_of, steps, ticket_of
 from perfgate.reporters import ticket as reporter
 from perfgate.reporters.history_events import event_object
 from perfgate.words import event_words
@@ -28,6 +31,8 @@ from perfgate.workspace.web_requests import ask, is_private
 _LABEL = {"name": "perfgate", "color": "d93f0b", "description": "A change on main that perfgate found"}
 #: Only a change that began in this many newest runs gets a ticket, so that a first look at a history opens few.
 _RECENT = 50
+#: The most events whose commits a job searches.
+_MOST_SEARCHED = 2
 #: The pauses in s before each look at the list of issues, which may be late.
 _LOOKS = (0, 2, 4, 8)
 
@@ -41,14 +46,16 @@ _LOOKS = (0, 2, 4, 8)
     help="Post events with news here. [default: PERFGATE_WEBHOOK]",
 )
 @click.option("--slack", is_flag=True, help="Post messages for Slack to the webhook instead of JSON.")
+@click.option("--answers", default="", metavar="FOLDER", help="Comment on tickets: `bisect --json FOLDER/EVENT.json`.")
 @click.option("--ref", metavar="REF", help="The branch that orders the runs. [default: that of the runs, or HEAD]")
 @command_options(rules_option, baselines_option)
 def command(
-    options: CommandOptions, dry_run: bool | None, webhook: str | None, slack: bool, ref: str | None
+    options: CommandOptions, dry_run: bool | None, webhook: str | None, slack: bool, answers: str, ref: str | None
 ) -> int:  # fmt: skip
     """Open, update and close a ticket for each change of main for the worse: an issue of GitHub.
 
     It needs GITHUB_REPOSITORY and GITHUB_TOKEN, which may write issues. A ticket that a person closes stays closed.
+    A job gets the output `search`: two events that got a ticket and whose commit is one of several.
 
     \b
     Example: perfgate history watch
@@ -73,7 +80,9 @@ def command(
         url = desk.do(step, found.line)
         say([f"{step.action.removesuffix('e')}ed {url}: {news}"])
         lost += bool(webhook) and not _posted(webhook or "", step, url, is_slack=slack)
-    if not todo:
+    if not is_dry:
+        _hand_over([step.event for step in todo if step.action == "open" and step.event])
+    if not (answers and _answered(answers, tickets, None if is_dry else desk)) and not todo:
         say([f"nothing to do for {plural(len(events), 'change')} of the history"])
     false = {} if is_dry else {one.told.event: one.url for one in tickets if one.is_false}
     try:
@@ -81,6 +90,29 @@ def command(
     except Refused as refused:
         tell(f"warning: the false alarms were not recorded: {refused}")
     return max(complain(found.problems), NOT_JUDGED if lost else 0)
+
+
+def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -> bool:
+    """Comment on the open tickets whose commit was searched; return whether there are any. Raises Refused."""
+    if not Path(folder).is_dir():
+        raise click.UsageError(f"--answers {folder}: no such folder")
+    paths = {path.stem: path for path in Path(folder).glob("*.json")}
+    found = [(one, paths[one.told.event]) for one in tickets if one.is_open and one.told.event in paths]
+    for ticket, path in found:
+        if (answer := answer_of(path.read_bytes())) is None:
+            raise Refused(f"{path}: this is no answer of `perfgate bisect --json`", 3)
+        if desk is not None:
+            desk.comment(ticket.number, reporter.answer(answer.message, answer.next_step))
+        say([f"{'answered' if desk else 'would answer'} {ticket.url}: {one_line(answer.message)}"])
+    return bool(found)
+
+
+def _hand_over(opened: Sequence[HistoryEvent]) -> None:
+    """Set the output `search` of the job's step: the new events whose commit is not known."""
+    if path := os.environ.get("GITHUB_OUTPUT"):
+        with open(path, "a", encoding="utf-8") as file:
+            sought = [event.id for event in opened if event_words.search(event)]
+            file.write(f"search={' '.join(sought[:_MOST_SEARCHED])}\n")
 
 
 def _posted(webhook: str, step: TicketStep, url: str, *, is_slack: bool) -> bool:
@@ -124,14 +156,20 @@ class TicketDesk:
             return self._opened(event.id, fields)
         if event is None:
             about = f"Duplicate of #{step.first}" if step.first else news
-            fields["body"] = f"{replace(ticket.told, state='gone').marker}{about}\n\n{ticket.text}"
+            fields["body"] = (
+                f"{replace(ticket.told, state='gone').marker}{about}\n\n{ticket.text.partition(reporter.NEXT)[0]}"
+            )
         if step.action != "update":
             reason = "not_planned" if step.first else "completed"
             fields |= {"state": "closed", "state_reason": reason} if step.action == "close" else {"state": "open"}
         self._issues.send("PATCH", f"issues/{ticket.number}", fields)
         if news and step.first is None:
-            self._issues.send("POST", f"issues/{ticket.number}/comments", {"body": reporter.comment(news)})
+            self.comment(ticket.number, reporter.comment(news))
         return ticket.url
+
+    def comment(self, number: int, text: str) -> None:
+        """Comment on a ticket. Raises Refused."""
+        self._issues.send("POST", f"issues/{number}/comments", {"body": text})
 
     def _opened(self, event: str, fields: dict[str, Any]) -> str:
         """Open a ticket, and look again: of two that were opened at once, the older stays. Return its address."""

@@ -60,6 +60,8 @@ class HistoryEvent(Struct, frozen=True):
     owners: tuple[str, ...] = ()
     #: The rules that name its metrics, each with how often it was wrong, as sentences.
     rules: tuple[str, ...] = ()
-    #: The run in which it ended, and the approval, if there was one.
+    #: The run in which its old levels came back, and the approval, if there was one.
     ended: HistoryRun | None = None
     approval: ApprovedLevel | None = None
+    #: The facts of the machine that brought the old levels back: the change is still in the code, and open.
+    hidden: tuple[tuple[str, str, str], ...] = ()

@@ -10,22 +10,19 @@ in which no metric has a change point is not told.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct, field
 
-from perfgate.core.history_events import EventChange, EventKind, EventState, HistoryEvent
+from perfgate.core.history_events import EventChange, EventKind, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
-from perfgate.core.run_history import ApprovedLevel, LoadedHistory
+from perfgate.core.run_history import LoadedHistory
+from perfgate.history.event_ends import MACHINE_SHARE, EventRange, ends, state_of, with_hidden
 from perfgate.history.event_panels import EventPanel, MovedSeries
 from perfgate.stats.change_points import SAME_POINT
 from perfgate.stats.panel_steps import PanelStep
 
-#: A machine explains an event if its facts changed with this share of the series that moved.
-_MACHINE = 0.75
-#: An event is the end of others if this share of its changes brings old levels back.
-_BACK = 0.75
 _ID_LETTERS = 8
 
 
@@ -85,8 +82,10 @@ def events_of(found: LoadedHistory) -> list[HistoryEvent]:
     groups = _grouped(panels, commits)
     _assign(panels, groups, commits)
     told = [group for group in groups if group.moved]
-    ends = _ends(told)
-    events = [_event(group, panels, found.line, commits) for group in told if id(group) not in ends]
+    moved = list(map(_all, told))
+    ranges = with_hidden(moved, [_range(group, panels, commits) for group in told])
+    rows = zip(told, ranges, ends(moved, ranges), strict=True)
+    events = [_event(group, own, panels, found.line, commits) for group, own, is_end in rows if not is_end]
     return sorted(events, key=lambda event: (event.likely.time, event.id), reverse=True)
 
 
@@ -146,57 +145,36 @@ def _assign(panels: Sequence[EventPanel], groups: Sequence[_Cluster], commits: M
                     break
 
 
-def _ends(groups: Iterable[_Cluster]) -> set[int]:
-    """Return the events that only bring old levels back, by their `id()`."""
-    back = {
-        (id(one.series), change.went_away.id)
-        for group in groups
-        for one in _all(group)
-        for change in (one.change,)
-        if change.went_away is not None
-    }
-    found = set()
-    for group in groups:
-        moved = _all(group)
-        returns = [one for one in moved if (id(one.series), one.change.likely.id) in back]
-        if len(returns) >= _BACK * len(moved) and not any(one.change.point.worse for one in moved):
-            found.add(id(group))
-    return found
-
-
 def _all(group: _Cluster) -> list[MovedSeries]:
     return [one for panel in group.moved for one in group.of(panel)]
 
 
 def _event(
-    group: _Cluster, panels: Sequence[EventPanel], line: CommitLine | None, commits: Mapping[str, float]
+    group: _Cluster, own: EventRange, panels: list[EventPanel], line: CommitLine | None, commits: Mapping[str, float]
 ) -> HistoryEvent:
     first = group.steps[0]
     place = panels[first.panel].place
     name = f"{place.suite}\n{place.environment}\n{first.seen.id}"
-    good, likely, bad, facts, machine = _range(group, panels, commits)
     changes = [_change(one) for one in _all(group)]
     changes.sort(key=lambda one: (-abs(one.change), one.suite, one.environment, one.name))
-    state, ended, approval = _state(_all(group), line, good, bad)
-    is_machine = machine or (good.commit is not None and good.commit == bad.commit)
-    kind: EventKind = "machine" if is_machine else "code"
+    state, ended, approval = state_of(_all(group), own, line, place.runs, commits)
+    kind: EventKind = "machine" if own.is_machine else "code"
     return HistoryEvent(
         hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:_ID_LETTERS],
-        *(kind, state, good, bad, likely),
-        len(line.between(good.commit, bad.commit)) or None if line else None,
+        *(kind, state, own.good, own.bad, own.likely),
+        len(line.between(own.good.commit, own.bad.commit)) or None if line else None,
         tuple(changes),
-        facts=facts,
+        facts=own.facts,
         ended=ended,
         approval=approval,
+        hidden=own.hidden if state == "open" else (),
     )
 
 
-def _range(
-    group: _Cluster, panels: Sequence[EventPanel], commits: Mapping[str, float]
-) -> tuple[HistoryRun, HistoryRun, HistoryRun, tuple[tuple[str, str, str], ...], bool]:
-    """Return the last good run, the likeliest and the first bad one, the facts that changed, and if these explain it.
+def _range(group: _Cluster, panels: Sequence[EventPanel], commits: Mapping[str, float]) -> EventRange:
+    """Return where an event began, and the machine's share of it.
 
-    The range is that of the environment with the most evidence, cut by the others where they overlap.
+    It is that of the environment with the most evidence, cut by the others where they overlap.
     """
     facts: dict[tuple[str, str, str], None] = {}
     with_facts = 0
@@ -221,7 +199,9 @@ def _range(
             likely = found[1] if commits[good.id] < commits[found[1].id] <= commits[bad.id] else bad
             found = (good, likely, bad)
     assert found is not None
-    return *found, tuple(facts), with_facts >= _MACHINE * len(_all(group))
+    good, likely, bad = found
+    is_same = good.commit is not None and good.commit == bad.commit
+    return EventRange(good, likely, bad, tuple(facts), is_same or with_facts >= MACHINE_SHARE * len(_all(group)))
 
 
 def _evidence(moved: Sequence[MovedSeries]) -> float:
@@ -233,27 +213,3 @@ def _change(one: MovedSeries) -> EventChange:
     series, point = one.series, one.change.point
     sizes = (point.before, point.after, point.change, point.low, point.high, point.worse)
     return EventChange(series.suite, series.environment, series.name, series.unit, *sizes)
-
-
-def _state(
-    moved: Sequence[MovedSeries], line: CommitLine | None, good: HistoryRun, bad: HistoryRun
-) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:
-    """Return whether an event is over, the run in which it ended, and its approval."""
-    worse = [one.change for one in moved if one.change.point.worse] or [one.change for one in moved]
-    left = [change for change in worse if change.went_away is None]
-    ended = max((change.went_away for change in worse if change.went_away), key=lambda run: run.time, default=None)
-    if not left and ended is not None:
-        return ("reverted" if _is_reverted(line, good, bad, ended) else "recovered"), ended, None
-    decided = [change.approval for change in left if change.approval is not None]
-    if len(decided) == len(left):
-        return "approved", None, max(decided, key=lambda level: level.time)
-    return "open", None, None
-
-
-def _is_reverted(line: CommitLine | None, good: HistoryRun, bad: HistoryRun, ended: HistoryRun) -> bool:
-    """Return whether a later commit up to the end reverts one of the range, as git and GitHub name it."""
-    if line is None:
-        return False
-    subjects = [f'Revert "{commit.subject}"' for commit in line.between(good.commit, bad.commit)]
-    later = line.between(bad.commit, ended.commit)
-    return any(commit.subject.startswith(subject) for commit in later for subject in subjects)

@@ -132,8 +132,8 @@ def _changes(
 ) -> Iterator[HistoryChange]:
     decided = [level for level in levels if level.covers(metric)]
     for number, point in enumerate(points):
-        later = points[number + 1 :]
-        back = next((other for other in later if _is_back(point, other)), None)
+        earlier, later = points[:number], points[number + 1 :]
+        back = next((other for other in later if _is_back(point, other, earlier)), None)
         good, bad, likely = runs[point.first - 1], runs[point.last], runs[point.index]
         between = line.between(good.commit, bad.commit) if line else ()
         until = later[0].index if later else len(runs)
@@ -146,8 +146,12 @@ def _changes(
         )
 
 
-def _is_back(point: ChangePoint, later: ChangePoint) -> bool:
-    return abs(later.after - point.before) <= _GONE * abs(point.after - point.before)
+def _is_back(point: ChangePoint, later: ChangePoint, earlier: Sequence[ChangePoint]) -> bool:
+    """Return whether a later level is the one before a point, or beyond it, as a level before an earlier point was."""
+    if abs(later.after - point.before) <= _GONE * abs(point.after - point.before):
+        return True
+    is_beyond = (later.after - point.before) * (point.after - point.before) < 0
+    return is_beyond and any(_is_back(one, later, ()) for one in earlier)
 
 
 def _approval(

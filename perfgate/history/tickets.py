@@ -39,7 +39,7 @@ class Told(Struct, frozen=True):
         """Return what the ticket of an event says now."""
         runs = [run.label for run in (event.last_good, event.first_bad, event.likely)]
         series = sorted(f"{one.suite}/{one.environment}/{one.name}" for one in event.changes)
-        rest = repr((event.kind, runs, event.commits, series, event.facts, event.causes, event.owners))
+        rest = repr((event.kind, runs, event.commits, series, event.facts, event.causes, event.owners, *event.hidden))
         suites = ",".join(sorted({_hash(one.suite) for one in event.changes}))
         return cls(event.id, event.state, _worst(event).change, _hash(rest), suites)
 
@@ -69,6 +69,21 @@ class TicketStep(Struct, frozen=True):
     ticket: Ticket | None = None
     #: The number of the ticket that this one is a duplicate of.
     first: int | None = None
+
+
+class SearchAnswer(Struct, frozen=True):
+    """What a ticket says of an answer of `bisect --json`."""
+
+    message: str
+    next_step: str
+
+
+def answer_of(data: bytes) -> SearchAnswer | None:
+    """Return the answer in a file; None if it is none."""
+    try:
+        return msgspec.json.decode(data, type=SearchAnswer)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def ticket_of(number: int, is_open: bool, url: str, body: str, reason: str | None = None) -> Ticket | None:

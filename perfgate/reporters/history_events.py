@@ -70,6 +70,7 @@ def event_object(event: HistoryEvent) -> dict[str, Any]:
         "rules": list(event.rules),
         "ended": None if event.ended is None else _run(event.ended),
         "approval": level and {"by": level.by, "reason": level.reason, "pr": level.pr, "time": level.time},
+        "hidden": [{"name": name, "before": old, "after": new} for name, old, new in event.hidden],
     }
 
 

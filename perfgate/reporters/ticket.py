@@ -18,6 +18,8 @@ from perfgate.words import event_words
 
 #: A ticket lists so many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
 _METRICS, _LONGEST, _LONGEST_TITLE = 20, 50_000, 250
+#: The begin of what an open ticket asks for.
+NEXT = "\n**Next:**"
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -35,6 +37,11 @@ def issue(event: HistoryEvent, page: str, line: CommitLine | None = None) -> dic
 def comment(sentence: str) -> str:
     """Return a sentence as a comment."""
     return without_commands(text(sentence))
+
+
+def answer(message: str, step: str) -> str:
+    """Return the answer of a search for the commit as a comment."""
+    return without_commands(f"{text(message)}\n{NEXT} {text(step)}")
 
 
 def slack(event: HistoryEvent, done: str, url: str) -> dict[str, str]:
@@ -62,4 +69,4 @@ def _lines(event: HistoryEvent, page: str, line: CommitLine | None) -> Iterator[
         yield f"- [the difference]({page}/compare/{good}...{bad})"
     if event.state == "open":
         step, command = event_words.next_step(event)
-        yield f"\n**Next:** {text(step)}" + (f"\n\n{fenced([command])}" if command else "")
+        yield f"{NEXT} {text(step)}" + (f"\n\n{fenced([command])}" if command else "")

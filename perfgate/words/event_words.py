@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from perfgate.core.history_events import EventChange, HistoryEvent
@@ -39,14 +40,14 @@ def headline(event: HistoryEvent) -> str:
     more = f" and {plural(len(others), 'more metric')}" if others else ""
     what = f"{first.name} {format_change(first.change)}{more}"
     if event.kind == "machine":
-        cause = _facts(event) or "two runs of the same commit differ"
+        cause = _listed(event.facts) or "two runs of the same commit differ"
         return f"{what} since {event.likely.time[:10]}: the machine, {cause}"
     count = f" ({plural(event.commits, 'commit')})" if event.commits is not None and event.commits > 1 else ""
     return f"{what} since {event.first_bad.label}{count}"
 
 
-def _facts(event: HistoryEvent) -> str:
-    return listed([f"{name} from {old} to {new}" for name, old, new in event.facts])
+def _listed(facts: Sequence[tuple[str, str, str]]) -> str:
+    return listed([f"{name} from {old} to {new}" for name, old, new in facts])
 
 
 def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
@@ -65,7 +66,7 @@ def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]
     """Yield the commits of an event, the facts of the machine that changed, too, its causes, and its rules."""
     yield commits(event, line)
     if event.facts and event.kind == "code":
-        yield f"the machine changed in these commits, too, and does not explain all of it: {_facts(event)}"
+        yield f"the machine changed in these commits, too, and does not explain all of it: {_listed(event.facts)}"
     yield from (f"cause: {cause}" for cause in event.causes)
     yield from (f"rule {rule}" for rule in event.rules)
 
@@ -87,10 +88,7 @@ def size(one: EventChange) -> str:
 
 def where(event: HistoryEvent) -> str:
     """Return the suites and environments with their numbers of metrics."""
-    places: dict[str, int] = {}
-    for one in event.changes:
-        name = f"{one.suite}/{one.environment}"
-        places[name] = places.get(name, 0) + 1
+    places = Counter(f"{one.suite}/{one.environment}" for one in event.changes)
     return "in " + ", ".join(f"{name} ({plural(count, 'metric')})" for name, count in places.items())
 
 
@@ -106,7 +104,7 @@ def commits(event: HistoryEvent, line: CommitLine | None) -> str:
     if event.commits == 1:
         return f"in commit {_named(bad, line)}"
     which = "after commit" if event.commits is None else f"in one of {plural(event.commits, 'commit')} after"
-    most = "" if line is None and likely.commit == bad.commit else f"; most likely {_named(likely, line)}"
+    most = "" if likely.commit == bad.commit else f"; most likely {_named(likely, line)}"
     return f"{which} {good.label}, up to {bad.label}{most}"
 
 
@@ -119,7 +117,10 @@ def _named(run: HistoryRun, line: CommitLine | None) -> str:
 
 def end(event: HistoryEvent) -> Iterator[str]:
     """Yield how an event ended."""
-    if event.ended is not None:
+    if event.hidden and event.ended is not None:
+        when = f"since {event.ended.label} on {event.ended.time[:10]}"
+        yield f"the machine hides it {when}: {_listed(event.hidden)}; the code still has the change"
+    elif event.ended is not None:
         yield f"{event.state} in {event.ended.label} on {event.ended.time[:10]}"
     if event.approval is not None:
         level = event.approval
@@ -145,15 +146,17 @@ def conclusion(events: Sequence[HistoryEvent]) -> str:
 def news(action: str, event: HistoryEvent | None) -> str:
     """Return what a comment says about what was done to a ticket; empty if the ticket says enough."""
     if event is None:
-        return "the history does not show this change any more"
+        return (
+            "the history shows no lasting change any more: the old level may have come back after fewer than nine runs"
+        )
     if action == "reopen":
-        return "the change is back"
+        return "; ".join(end(event)) or "the change is back"
     return "; ".join(end(event)) if action == "close" else ""
 
 
 def next_step(event: HistoryEvent) -> tuple[str, str | None]:
     """Return what to do about an open event, and its command."""
     if event.kind == "machine":
-        return "look at the machine, not at the code" + (f": {_facts(event)}" if event.facts else ""), None
+        return "look at the machine, not at the code" + (f": {_listed(event.facts)}" if event.facts else ""), None
     command = search(event)
     return ("find the commit" if command else "revert the commit, or approve the new level if it is intended"), command

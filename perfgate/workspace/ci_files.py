@@ -129,7 +129,7 @@ TICKETS = CiFile(
     ".github/workflows/perf-history.yml",
     """\
 # Keeps an issue for each change of main, whenever a run joins the history. Add the workflow baseline-add of
-# docs/github-actions.md, which measures each merge.
+# docs/github-actions.md, which measures each merge. Its perf-history.yml also searches the commit of a new issue.
 name: perf-history
 
 on:

@@ -134,13 +134,20 @@ def test_the_first_example_is_what_init_writes() -> None:
     assert load(EXAMPLES[0]) == load(ci_file("github").text)
 
 
-@pytest.mark.parametrize("text", [TICKETS.text, (ROOT / ".github/workflows/perf-history.yml").read_text()])
-def test_one_job_alone_may_write_issues_and_one_step_has_the_token(text: str) -> None:
-    jobs = load(text)["jobs"]
-    assert [name for name, job in jobs.items() if "issues" in job["permissions"]] == ["tickets"]
-    assert jobs["tickets"]["permissions"] == {"contents": "read", "issues": "write"}
-    [step] = [step for step in jobs["tickets"]["steps"] if "github.token" in str(step)]
-    assert step["run"] == "perfgate history watch"
+def test_the_jobs_that_write_issues_run_perfgate_alone_and_the_search_cannot_write() -> None:
+    own = load((ROOT / ".github/workflows/perf-history.yml").read_text())["jobs"]
+    watch = "perfgate history watch"
+    for jobs, expected in (
+        (load(TICKETS.text)["jobs"], {"tickets": watch}),
+        (own, {"tickets": watch, "answers": f"{watch} --answers answers"}),
+    ):
+        assert [name for name, job in jobs.items() if "issues" in job["permissions"]] == [*expected]
+        for name, command in expected.items():
+            assert jobs[name]["permissions"] == {"contents": "read", "issues": "write"}
+            [step] = [step for step in jobs[name]["steps"] if "github.token" in str(step)]
+            assert step["run"] == command
+    assert own["search"]["permissions"] == {"contents": "read"}
+    assert "github.token" not in str(own["search"])
 
 
 def test_the_gate_of_gpus_starts_by_hand_only_and_its_example_does_not() -> None:

@@ -30,6 +30,7 @@ Command = Callable[..., Done]
 #: The metrics that a change multiplies, by its run: `{20: {"a*": 1.1}}` is +10 % of all metrics of card a.
 Changes = Mapping[int, Mapping[str, float]]
 RUNS, METRICS = 50, 4
+DRIVERS = ("570.86", "580.65", "590.12")
 GOLDEN = Path(__file__).parent / "events.txt"
 
 
@@ -48,7 +49,7 @@ def history(
     changes: Changes,
     *,
     runs: int = RUNS,
-    facts: Mapping[str, int] | None = None,
+    facts: Mapping[str, tuple[int, ...]] | None = None,
     levels: Sequence[ApprovedLevel] = (),
     reverts: Mapping[int, int] | None = None,
     cards: str = "ab",
@@ -61,9 +62,9 @@ def history(
     places = []
     for card in cards:
         found = numbers(card, changes, seed)[:runs]
-        driver = (facts or {}).get(card, RUNS)
+        drivers = [sum(i >= at for at in (facts or {}).get(card, ())) for i in range(runs)]
         own = tuple(
-            HistoryRun(f"{card}{i}", at(i), sha(i), "main", context={"driver": "580.65" if i >= driver else "570.86"})
+            HistoryRun(f"{card}{i}", at(i), sha(i), "main", context={"driver": DRIVERS[drivers[i]]})
             for i in range(runs)
         )
         unknown = np.full(runs, np.nan)
@@ -98,17 +99,17 @@ CASES: dict[str, tuple[dict[str, object], list[tuple[str, str, int, int]]]] = {
         {"changes": {20: {"a*": 1.1, "b*": 1.1}, 26: {"a*": 1.1, "b*": 1.1}}},
         [("code", "open", 26, 8), ("code", "open", 20, 8)],
     ),
-    "a new driver of one card": ({"changes": {20: {"a*": 1.1}}, "facts": {"a": 20}}, [("machine", "open", 20, 4)]),
+    "a new driver of one card": ({"changes": {20: {"a*": 1.1}}, "facts": {"a": (20,)}}, [("machine", "open", 20, 4)]),
     "a new driver that moves nothing": (
-        {"changes": {20: {"a*": 1.1, "b*": 1.1}}, "facts": {"a": 35}},
+        {"changes": {20: {"a*": 1.1, "b*": 1.1}}, "facts": {"a": (35,)}},
         [("code", "open", 20, 8)],
     ),
     "a new driver of one card, and both are slower": (
-        {"changes": {20: {"a*": 1.1, "b*": 1.1}}, "facts": {"a": 20}},
+        {"changes": {20: {"a*": 1.1, "b*": 1.1}}, "facts": {"a": (20,)}},
         [("code", "open", 20, 8)],
     ),
     "a slower driver of one card, and code that makes the other faster": (
-        {"changes": {20: {"a*": 1.1, "b*": 0.9}}, "facts": {"a": 20}},
+        {"changes": {20: {"a*": 1.1, "b*": 0.9}}, "facts": {"a": (20,)}},
         [("code", "open", 20, 4), ("machine", "open", 20, 4)],
     ),
     "recovered": (
@@ -128,6 +129,38 @@ CASES: dict[str, tuple[dict[str, object], list[tuple[str, str, int, int]]]] = {
         [("code", "open", 35, 4), ("code", "recovered", 20, 4)],
     ),
     "approved": ({"changes": {20: {"a*": 1.1}}, "levels": [APPROVED]}, [("code", "approved", 20, 4)]),
+    "slower twice, and back at once": (
+        {"changes": {20: {"a*": 1.08}, 28: {"a*": 1.11}, 38: {"a*": 1 / 1.2}}},
+        [("code", "recovered", 28, 4), ("code", "recovered", 20, 4)],
+    ),
+    "slower twice, and faster than ever": (
+        {"changes": {20: {"a*": 1.08}, 28: {"a*": 1.11}, 38: {"a*": 0.7}}},
+        [("code", "open", 38, 4), ("code", "open", 28, 4), ("code", "open", 20, 4)],
+    ),
+    "a faster driver hides a change": (
+        {"changes": {20: {"a*": 1.1}, 35: {"a*": 1 / 1.1}}, "facts": {"a": (35,)}},
+        [("machine", "open", 35, 4), ("code", "open", 20, 4)],
+    ),
+    "a faster driver of one card, and both came back": (
+        {"changes": {20: {"a*": 1.1, "b*": 1.1}, 35: {"a*": 1 / 1.1, "b*": 1 / 1.1}}, "facts": {"a": (35,)}},
+        [("code", "recovered", 20, 8)],
+    ),
+    "a faster driver beside a revert": (
+        {"changes": {20: {"a*": 1.1}, 35: {"a*": 1 / 1.1}}, "facts": {"a": (35,)}, "reverts": {35: 20}},
+        [("machine", "open", 35, 4), ("code", "reverted", 20, 4)],
+    ),
+    "a revert after a faster driver": (
+        {
+            "changes": {20: {"a*": 1.1}, 30: {"a*": 1 / 1.1}, 41: {"a*": 1 / 1.1}},
+            "facts": {"a": (30,)},
+            "reverts": {41: 20},
+        },
+        [("machine", "open", 30, 4), ("code", "open", 41, 4), ("code", "reverted", 20, 4)],
+    ),
+    "a faster driver after a slower one": (
+        {"changes": {20: {"a*": 1.1}, 35: {"a*": 1 / 1.1}}, "facts": {"a": (20, 35)}},
+        [("machine", "recovered", 20, 4)],
+    ),
 }
 
 
@@ -148,7 +181,7 @@ def test_ids_stay_when_runs_are_added(seed: int) -> None:
 
 
 def test_an_event_has_its_range_its_facts_and_its_intervals() -> None:
-    (event,) = events_of(history({20: {"a*": 1.1}}, facts={"a": 20}))
+    (event,) = events_of(history({20: {"a*": 1.1}}, facts={"a": (20,)}))
     assert (event.last_good.commit, event.first_bad.commit, event.commits) == (sha(19), sha(20), 1)
     assert event.facts == (("driver", "570.86", "580.65"),)
     assert all(one.low < 0.1 < one.high and one.worse for one in event.changes)

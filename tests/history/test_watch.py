@@ -136,6 +136,7 @@ def test_the_story_of_a_ticket(
     team: Team, watch: Any, github: GitHub, perfgate: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERFGATE_WEBHOOK", f"{github.url}/hook")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(team.folder / "outputs"))
     good, bad = team.git("rev-parse", "HEAD~11"), team.git("rev-parse", "HEAD~7")
     before, culprit, _ = team.unmeasured
 
@@ -151,12 +152,15 @@ def test_the_story_of_a_ticket(
     assert f"**Next:** find the commit\n\n```\nperfgate bisect --event {event} -- COMMAND\n```" in ticket["body"]
     assert f"\ncc {TEAM}\n" in ticket["body"]
 
-    search = re.search(r"```\nperfgate (bisect .*) COMMAND\n```", ticket["body"])
-    assert search is not None
-    done = perfgate(
-        *search[1].removesuffix(" --").split(), "--results", "results.json", "--", sys.executable, "-c", PROGRAM
-    )
-    assert f"{culprit[:10]}" in done.said, done.said
+    assert (team.folder / "outputs").read_text() == f"search={event}\n"
+    words = ("--json", f"answers/{event}.json", "--results", "results.json", "--", sys.executable, "-c", PROGRAM)
+    (team.folder / "answers").mkdir()
+    assert perfgate("bisect", "--event", event, *words).code == 0
+    assert watch("--answers", "answers") == ["POST /issues/1/comments"]
+    answered = github.comments.pop()[1]
+    found = rf"{culprit[:12]} changed forward by \+8\.\d% .*, with (more than )?9\d\.\d % probability: Use a slower k"
+    assert re.match(found, answered.replace("&#8203;", "").replace("\\", "")), answered
+    assert "**Next:** look at what it changed: git show" in answered
 
     assert watch() == []  # nothing new
     assert "nothing to do for 1 change" in watch.said
@@ -239,6 +243,23 @@ def test_a_change_proves_a_green_wrong_until_a_person_calls_it_a_false_alarm(
     assert "On main: wrong in 1 of 2 checks (1 green), at most 97%." in perfgate("rules", "explain").out
 
 
+def test_an_answer_is_for_an_open_ticket_and_is_plain_text(team: Team, watch: Any, github: GitHub) -> None:
+    watch()
+    event = re.search(r"event: (\w+)", github.issue(1)["body"])
+    assert event
+    file = team.folder / f"{event[1]}.json"
+    file.write_text('{"message": "[pay](https://evil.example) @all", "next_step": "<img>"}')
+    assert watch("--answers", ".", "--dry-run") == []
+    assert "would answer https://github.example/o/r/issues/1: [pay]" in watch.said
+    assert watch("--answers", ".") == ["POST /issues/1/comments"]
+    assert not re.search(r"\]\(|@all|<img", github.comments[0][1])
+    file.write_text('{"message": 1}')
+    watch("--answers", ".", code=3)
+    assert f"{event[1]}.json: this is no answer of `perfgate bisect --json`" in watch.said
+    github.issue(1)["state"] = "closed"
+    assert watch("--answers", ".") == []
+
+
 def test_a_person_opens_a_closed_ticket_again(team: Team, watch: Any, github: GitHub) -> None:
     watch()
     team.merges(12, 100)
@@ -274,7 +295,9 @@ def test_a_ticket_that_the_history_does_not_explain_is_closed(team: Team, watch:
     github.issue(1)["body"] = re.sub(r"event: \w+", "event: 0123abcd", old)
     github.open(re.sub(r"(event: )\w+(.*),? ?\w{8} -->", r"\g<1>0123abce\2 ffffffff -->", old))  # another store's
     assert watch() == [*OPENED, "PATCH /issues/1", "POST /issues/1/comments"]
-    assert github.comments == [(1, "the history does not show this change any more")]
+    [(number, comment)] = github.comments
+    assert (number, comment[:46]) == (1, "the history shows no lasting change any more: ")
+    assert "**Next:**" not in github.issue(1)["body"]
     assert github.open_ones == [2, 3]
     assert watch() == []
 

@@ -40,6 +40,7 @@ EVENTS = {
     "better": replace(CODE, changes=CHANGES[2:]),
     "recovered": replace(CODE, state="recovered", ended=RUNS[3]),
     "approved": replace(CODE, state="approved", approval=LEVEL),
+    "hidden": replace(CODE, ended=RUNS[3], hidden=FACTS),
 }
 
 
