@@ -21,10 +21,10 @@ _CALLS = ("work.ops", "work.launches", "work.graph_launches")
 def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], Baseline]:
     """Return traces of both sides with their stalled values marked, unless a stored run has only a summary of them."""
     sides = (baseline.runs, new, baseline.anchor)
-    stored = (*baseline.runs, *baseline.anchor)
-    condensed = {series.key.without_members() for run in stored for series in run.series if series.kind == "summary"}
+    stored = (series for side in (sides[0], sides[2]) for run in side for series in run.series)
+    condensed = {series.key.without_members() for series in stored if series.kind == "summary"}
     steps = [[_steps(run) for run in side] for side in sides]
-    if not all(len(run.times) for run in steps[0]):
+    if not all(len(run.times) for run in (*steps[0], *steps[1])):
         steps = [[StepsOfRun() for _ in side] for side in sides]
     marks = (*stalled_steps(steps[0], steps[1]), stalled_steps(steps[2], ())[0])
     runs, judged, anchor = (

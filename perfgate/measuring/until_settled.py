@@ -191,11 +191,9 @@ def until_settled(
 
 def _time_left(options: MeasuringOptions, number: int, spent: float) -> float | None:
     """Return how long this run and all later ones take at most, in seconds; None for the first one without a budget."""
-    budget = options.time_budget
-    rest = spent / (number - 1) * (options.most_runs - number + 1) if number > 1 else None
-    if budget is None:
-        return rest
-    return max(budget - spent, 0.0) if rest is None else min(rest, max(budget - spent, 0.0))
+    rest = [spent / (number - 1) * (options.most_runs - number + 1)] if number > 1 else []
+    rest += [] if options.time_budget is None else [max(options.time_budget - spent, 0.0)]
+    return min(rest, default=None)
 
 
 def is_open(verdict: Verdict) -> bool:

@@ -37,7 +37,7 @@ class StepsOfRun(Struct, frozen=True):
 def stalled_steps(base: Sequence[StepsOfRun], new: Sequence[StepsOfRun]) -> tuple[StalledSteps, StalledSteps]:
     """Return which steps of the runs of both sides stalled; none of the new side if they count."""
     stored, found = (tuple(_stalled(run, side) for run in side) for side in (base, new))
-    if _is_more_often(_joined(found), _joined(stored)):
+    if _is_more_often(found, stored):
         found = tuple(np.zeros_like(marks) for marks in found)
     return stored, found
 
@@ -54,11 +54,8 @@ def _stalled(run: StepsOfRun, side: Sequence[StepsOfRun]) -> BoolArray:
     return np.zeros_like(found) if bool(found.all()) else found
 
 
-def _joined(marks: StalledSteps) -> BoolArray:
-    return np.concatenate([np.zeros(0, dtype=np.bool_), *marks])
-
-
-def _is_more_often(new: BoolArray, base: BoolArray) -> bool:
-    stalled, total, steps = int(new.sum()), int(new.sum() + base.sum()), len(new) + len(base)
-    ways = sum(comb(len(new), k) * comb(len(base), total - k) for k in range(stalled, total + 1))
-    return len(base) > 0 < stalled and ways < _BY_CHANCE * comb(steps, total)
+def _is_more_often(new: StalledSteps, base: StalledSteps) -> bool:
+    (stalled, before), (steps, others) = ([sum(map(count, side)) for side in (new, base)] for count in (np.sum, len))
+    total = int(stalled + before)
+    ways = sum(comb(steps, k) * comb(others, total - k) for k in range(int(stalled), total + 1))
+    return others > 0 < stalled and ways < _BY_CHANCE * comb(steps + others, total)

@@ -89,18 +89,16 @@ class PolicySource(Struct, frozen=True):
                     with file.open("rb") as opened:
                         files.append((name, opened.read(longest + 1)))
                 except OSError as error:
-                    raise Refused(_unreadable(path, error)) from None
+                    if isinstance(error, FileNotFoundError):
+                        step = "`perfgate init` writes the first ones; --rules names another folder"
+                        raise Refused(f"there are no rules at {path}; {step}") from None
+                    why = error.strerror or error
+                    raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
             if not os.path.isdir(path) and len(found) > 1 and not is_mapping_file(files[-1]):
                 files.pop()  # another rule file
             if needs_rules and all(map(is_mapping_file, files[before:])):
                 raise Refused(f"{path} has no rule file (*.yaml)")
         return files
-
-
-def _unreadable(path: str, error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"there are no rules at {path}; `perfgate init` writes the first ones; --rules names another folder"
-    return f"{path}: cannot read the rules: {error.strerror or error}; name their folder with --rules"
 
 
 WORKING_TREE = PolicySource()
