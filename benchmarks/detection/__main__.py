@@ -21,6 +21,7 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import edges
 import gate
 import ideas
 import models
@@ -48,6 +49,7 @@ PARTS: dict[str, tuple[int, Sequence[Piece]]] = {
     "generated": (300, [(score.score, (source, score.perfgate)) for source in models.MODELS]),
     "promise": (1000, [(promise.cells, cell) for cell in _CELLS]),
     "quiet": (1000, [(quiet.score, (*row[:2], change)) for row in quiet.ROWS for change in row[2]]),
+    "edges": (300, [(edges.score, words) for words in edges.CASES]),
     "other noise": (1000, [(quiet.score_kind, (kind, spread)) for kind in quiet.KINDS for spread in quiet.SPREADS]),
     "wander": (300, [(quiet.score_wander, (kept,)) for kept in quiet.KEPT]),
     "real": (100, [(real.score_real, (*words, score.perfgate)) for words in _CLOCKS]),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import edges
 import findings
 import ideas
 import models
@@ -29,6 +30,7 @@ def tables(results: Rows) -> dict[str, str]:
         "goals": _goals(found["promise"]),
         "cells": _cells(found["promise"]),
         "quiet": _quiet(found["quiet"]),
+        "edges": _edges(found["edges"]),
         "other-noise": _other_noise(found["other noise"]),
         "history": _history(found["promise"], found["history"]),
         "quieter": findings.quieter(found["quieter"]),
@@ -65,6 +67,7 @@ _PARTS = {
     "generated": ("familiar noise, noise of other kinds", "a case of one source and slowdown"),
     "promise": ("what exit 0 and exit 1 promise", "a case of one cell"),
     "quiet": ("quiet runs", "a case of one cell"),
+    "edges": ("edge cases", "a case of one row"),
     "other noise": ("noise of other shapes", "a case of one cell, for each number of base runs"),
     "history": ("noise from the history", "a case of one cell"),
     "quieter": ("noise from a history that was quieter", "a case of one cell"),
@@ -153,6 +156,18 @@ def _quiet(found: Rows) -> str:
                 cell = found[f"{tolerance} {noise} {change} {base_runs}"]
                 row += [percent(cell["green"]), percent(cell["red"]), f"{cell['runs']:.2f}"]
             rows.append(row)
+    return _table(head, rows)
+
+
+def _edges(found: Rows) -> str:
+    """Return the answers about edge cases."""
+    head = ["case", "noise", "unchanged: exit 0", "exit 1", "runs"]
+    head += [one for change in edges.CHANGES[1:] for one in (f"{100 * change:g} % worse: exit 0", "exit 1", "runs")]
+    rows = []
+    for name, noise in edges.CASES:
+        cells = [found[f"{name} {noise} {change}"] for change in edges.CHANGES]
+        shown = [one for cell in cells for one in (percent(cell["green"]), percent(cell["red"]), f"{cell['runs']:.2f}")]
+        rows.append([name, f"{100 * noise:g} %", *shown])
     return _table(head, rows)
 
 

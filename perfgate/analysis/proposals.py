@@ -33,6 +33,8 @@ WORK = "work."
 STEP = "step.time"
 _KINDS: tuple[Kind, ...] = ("samples", "summary", "value", "aggregate")
 _UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
+#: How the names of metrics end that are no performance.
+_LEARNING = ("loss", "perplexity", "ppl")
 #: Nobody said which direction of a metric is better.
 UNSAID: Mapping[str, Better] = MappingProxyType({})
 #: The ratio of a proposed limit to the worst measured value.
@@ -150,6 +152,8 @@ def ranked(
             left_out.setdefault("their mapping says that neither direction is better", []).append(metric)
         elif direction(metric, series[0].unit, better.get(metric)) is None:
             left_out.setdefault("unknown which direction is better (set `better:` in a rule)", []).append(metric)
+        elif metric.lower().endswith(_LEARNING):
+            left_out.setdefault("they show if a model learns, not how fast the program is", []).append(metric)
         else:
             fitting.append(metric)
     return sorted(fitting, key=lambda metric: _rank(metric, known[metric]))

@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, mean_of, merged
-from perfgate.causes.stalls import StallTimes
 from perfgate.core.call_trees import CallNode, CallTree, heads_of, trees_with
 from perfgate.core.causes import CauseKind
 
@@ -63,8 +62,6 @@ class Alignment(Struct, frozen=True):
     is_cut: bool = False
     #: False if a side does not count steps: its times are those of the whole file.
     has_steps: bool = True
-    #: The times of the stalled steps of both sides in s, which the columns lack.
-    stalled: StallTimes = ((), ())
 
     @property
     def sides(self) -> tuple[TreeSide, TreeSide]:

@@ -31,7 +31,6 @@ from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
 from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
 from perfgate.causes.recognised import recognised, types_of
 from perfgate.causes.series_findings import find_in_series
-from perfgate.causes.stalls import StallTimes
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
@@ -56,7 +55,6 @@ def find_causes(
     base: Sequence[RunTrees],
     new: Sequence[RunTrees],
     *,
-    stalled: StallTimes = ((), ()),
     other_device: bool = False,
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
@@ -68,7 +66,6 @@ def find_causes(
     Parameters:
         base: the call trees of each base run, one for each rank; at least one.
         new: those of the new runs.
-        stalled: the times of the stalled steps of both sides in s, which the trees lack.
         other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
         verdicts: the verdicts on these runs; a cause names those that it explains.
         components: by the metric of a verdict, what it is computed from, if that is not the metric itself.
@@ -77,8 +74,7 @@ def find_causes(
     """
     notes = incomparable(base, new)
     base, new = same_ranks(base, new, paired=paired)
-    alignment = replace(align(base, new), stalled=stalled)
-    alignment, noise = _with_noise(alignment, of_metrics=is_of_metrics(base, new), paired=paired)
+    alignment, noise = _with_noise(align(base, new), of_metrics=is_of_metrics(base, new), paired=paired)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
     findings: list[Finding] = []
@@ -204,18 +200,12 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
 
 
 def _step_times(alignment: Alignment) -> tuple[float, float]:
-    """The typical time of a step on both sides: the median of all steps if their calls are the same, else the mean.
-
-    The median counts stalled steps, as that of a verdict does.
-    """
+    """The typical time of a step on both sides: the median if the calls of all steps are the same, else the mean."""
     sides = alignment.sides
     pairs = [(side.counts.sum(axis=0), side) for side in sides]
     is_alike = all(np.ptp(one) <= _ALIKE * one.mean() and len(one) > side.runs for one, side in pairs)
-    times = [side.wall.sum(axis=0) for side in sides]
-    if not is_alike:
-        return float(times[0].mean()), float(times[1].mean())
-    before, after = (float(np.median([*kept, *out])) for kept, out in zip(times, alignment.stalled, strict=True))
-    return before, after
+    before, after = ((np.median if is_alike else np.mean)(side.wall.sum(axis=0)) for side in sides)
+    return float(before), float(after)
 
 
 def _sorted(groups: Sequence[Finding], alignment: Alignment) -> list[Finding]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from perfgate.baselines.repository import LoadedBaseline
 from perfgate.causes.find import find_causes
-from perfgate.causes.stalls import Settled, without_stalls
+from perfgate.causes.stalls import without_stalls
 from perfgate.causes.table_trees import trees_of_runs
 from perfgate.core import Fact, Location, Problem, Run, Verdict, fact_text
 from perfgate.core.causes import CauseReport
@@ -44,17 +44,11 @@ def causes_of(
     other = bool(devices[0] and devices[1] and devices[0] != devices[1])
     first: CauseReport | None = None
     for sides in trees_of_runs(whole, new, paired=paired):
-        settled = Settled(sides) if paired else without_stalls(sides)
+        kept, notes = (sides, ()) if paired else without_stalls(sides)
         found = find_causes(
-            *settled.sides,
-            stalled=settled.stalled,
-            other_device=other,
-            verdicts=verdicts,
-            components=components,
-            metrics=metrics,
-            paired=paired,
+            *kept, other_device=other, verdicts=verdicts, components=components, metrics=metrics, paired=paired
         )
-        found = replace(found, notes=(*settled.notes, *found.notes))
+        found = replace(found, notes=(*notes, *found.notes))
         if found.causes:
             return found
         first = first or found

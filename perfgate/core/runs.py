@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
     Steps = npt.NDArray[np.int64]
+    Marks = npt.NDArray[np.bool_]
     Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 Severity = Literal["error", "warning"]
@@ -189,6 +190,13 @@ class Series(Struct, frozen=True):
     #: For a derived metric, the share of all steps of its parts that every part has.
     joined: float = 1.0
     summary: Summary | None = None
+    #: For a trace, which values are of steps that stalled, (n,). A trace has no warm-up.
+    stalled: Marks | None = None
+
+    @property
+    def settled(self) -> Values:
+        """The values that are not of stalled steps."""
+        return self.values if self.stalled is None else self.values[~self.stalled]
 
 
 def read_only(array: Array) -> Array:

@@ -245,7 +245,9 @@ def _combine(operator: str, left: Series, right: Series) -> Series:
     with np.errstate(all="ignore"):  # a division by zero gives infinity, which no rule passes
         values = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operator](x, y)
     kind: Kind = "samples" if "samples" in (left.kind, right.kind) else "value"
-    return Series(left.key, unit, kind, read_only(values), steps, joined=min(share, left.joined, right.joined))
+    found = (one.stalled for one in (left, right) if one.stalled is not None and len(one.values) == len(values))
+    joined, stalled = min(share, left.joined, right.joined), next(found, None)
+    return Series(left.key, unit, kind, read_only(values), steps, joined=joined, stalled=stalled)
 
 
 def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, float]:

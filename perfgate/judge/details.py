@@ -123,6 +123,8 @@ def _through(
 
 @np.errstate(all="ignore")
 def _with_values(seen: RunDetails, series: Series, method: Method, points: int) -> RunDetails:
+    measured = method.measure(series).n
+    series = replace(series, stalled=None if series.stalled is None else series.stalled & False)  # draw all values
     steady = method.steady(series)
     kept = kept_for_drawing(series.values, points)
     stalled = stalls(steady.values if series.unit in _STALLING else steady.values[:0], method.better)
@@ -132,7 +134,7 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
     described = steady.finite and len(steady.values) and method.statistic not in _NO_PLACE
     return replace(
         seen,
-        n=method.measure(series).n,
+        n=measured,
         dropped=steady.dropped,
         stalled=int(stalled.sum()),
         quantiles=_rounded(np.quantile(steady.values, QUANTILES)) if described else (),

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Better, Series, Summary, read_only
 from perfgate.rules.syntax.sentence import RankChoice
-from perfgate.stats.statistics import Count, Quantile, RunMeasure, describe, parse_statistic, warmup_for
+from perfgate.stats.statistics import MIDDLES, Count, Quantile, RunMeasure, describe, parse_statistic, warmup_for
 from perfgate.stats.steady import SteadyRun, WarmUpRule, steady_run
 
 #: A rank, or a device of a rank: the labels that distinguish the members of a metric.
@@ -116,7 +116,10 @@ def pooled(parts: list[Series]) -> Series:
         same_length = len({len(one) for one in values}) == 1  # then in order of time: step by step, rank by rank
         pooled_values = np.stack(values, axis=1).ravel() if same_length else np.concatenate(values)
         joined = min(part.joined for part in parts)
-        return Series(first.key.without_members(), first.unit, "samples", pooled_values, joined=joined)
+        marks = [part.stalled for part in parts if part.stalled is not None]
+        stalled = np.stack(marks, axis=1).ravel() if same_length and len(marks) == len(parts) else None
+        key = first.key.without_members()
+        return Series(key, first.unit, "samples", pooled_values, joined=joined, stalled=stalled)
     totals = [part.aggregate.get("total") for part in parts]
     counts = [part.aggregate.get("count") for part in parts]
     if None in totals or None in counts:
@@ -136,7 +139,7 @@ class MeasureCache(Struct, frozen=True):
     """Every series is measured once, however many rules need it."""
 
     #: The series is kept with its result, so that its id stays unique.
-    steady: dict[tuple[int, WarmUpRule, Better], tuple[Series, SteadyRun]] = field(default_factory=dict)
+    steady: dict[tuple[int, WarmUpRule, Better, bool], tuple[Series, SteadyRun]] = field(default_factory=dict)
     measures: dict[tuple[int, str, WarmUpRule, Better], RunMeasure] = field(default_factory=dict)
 
 
@@ -155,9 +158,13 @@ class Method(Struct, frozen=True):
         if series.kind != "samples":
             return steady_run(single_number(series, self.statistic))
         warmup = warmup_for(self.statistic, self.warmup)
-        key = (id(series), warmup, self.better)
+        if series.stalled is not None and warmup == "auto":
+            warmup = 0
+        is_middle = self.statistic in MIDDLES
+        key = (id(series), warmup, self.better, is_middle)
         if key not in self.cache.steady:
-            self.cache.steady[key] = (series, steady_run(series.values, warmup, self.better))
+            values = series.settled if is_middle else series.values
+            self.cache.steady[key] = (series, steady_run(values, warmup, self.better))
         return self.cache.steady[key][1]
 
     def measure(self, series: Series) -> RunMeasure:

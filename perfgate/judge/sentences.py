@@ -12,6 +12,7 @@ from perfgate.judge.explanation import parts_not_stored
 from perfgate.judge.pairs import base_goes_first, number_of, order_bias
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.rules.syntax.sentence import ChangeClause
+from perfgate.stats.statistics import MIDDLES
 from perfgate.stats.steady import two_modes
 from perfgate.words import change, notes
 from perfgate.words.doubts import doubt_next_step, doubt_sentence
@@ -60,7 +61,7 @@ def change_notes(evidence: Evidence, question: ChangeQuestion, result: ChangeRes
         added.append(notes.less_work(result.estimate or 0.0, *found))
     of_side = _of_runs if question.ratios is None else _of_pairs
     added += of_side(evidence, question, result)
-    added += two_modes_of(evidence, question.new)
+    added += of_values(evidence, question.new, question.base)
     if result.pooled:
         added.append(change.pooled_note(result.pooled))
     if result.allowance:
@@ -111,9 +112,12 @@ def of_one_run(result: LimitResult) -> tuple[str, ...]:
     return (notes.ONE_RUN,) if result.runs == 1 else ()
 
 
-def two_modes_of(evidence: Evidence, side: MeasuredSide) -> Iterator[str]:
-    """Yield a warning about the first run with two modes: its median can jump between them."""
-    for series in side.series if evidence.method.statistic == "median" else ():
+def of_values(evidence: Evidence, *sides: MeasuredSide) -> Iterator[str]:
+    """Yield how many values a middle leaves out, and the first new run with two modes, between which it can jump."""
+    found = [one.stalled.sum() for side in sides for one in side.series if one.stalled is not None]
+    if evidence.method.statistic in MIDDLES and any(found):
+        yield notes.stalled(int(sum(found)))
+    for series in sides[0].series if evidence.method.statistic == "median" else ():
         modes = two_modes(evidence.method.steady(series).values) if series.kind == "samples" else None
         if modes is not None:
             yield notes.two_modes(modes.low_centre, modes.high_centre, modes.low_share, series.unit)

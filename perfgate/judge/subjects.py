@@ -57,6 +57,10 @@ class JudgedRuns(Struct, frozen=True):
         conditions: Collection[str] = (),
     ) -> JudgedRuns:
         """The runs with the derived metrics and the further conditions of a ruleset."""
+        if any("torch-trace" in run.format for run in new):
+            from perfgate.judge.stalls import with_stalls
+
+            new, baseline = with_stalls(new, baseline)
         views = {id(run): RunView(run, metrics) for run in (*new, *baseline.runs, *baseline.anchor)}
         new_views, base, anchor = (
             tuple(views[id(run)] for run in runs) for runs in (new, baseline.runs, baseline.anchor)

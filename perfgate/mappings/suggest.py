@@ -31,7 +31,8 @@ _MOST_LINES, _LONGEST = 5000, 2000
 _LEAST_LETTERS = 3
 #: The most patterns of a mapping.
 _MOST_PATTERNS = 8
-_NUMBER = re.compile(r"(?:(?<![\w.])|(?<=rank)|(?<=Rank))[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
+_WHOLE = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+_NUMBER = re.compile(rf"(?:(?<![\w.])|(?<=[rR]ank))[-+]?(?:{_WHOLE}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
 #: The word before a number, and the unit behind it.
 _NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
 _UNIT = re.compile(r"[ \t]?([A-Za-z%µ°$][A-Za-z%]{0,12}(?:/[A-Za-z]{1,12})?)(?![\w/])")

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 
 from perfgate.core import Fact, Location, Problem, Report, Verdict
 from perfgate.core.runs import TENANTS
-from perfgate.core.wording import MACHINE_FILE
+from perfgate.core.wording import MACHINE_FILE, listed
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
 from perfgate.workspace.options import Refused, shown_path
@@ -190,11 +190,9 @@ def until_settled(
 
 def _time_left(options: MeasuringOptions, number: int, spent: float) -> float | None:
     """Return how long this run and all later ones take at most, in seconds; None for the first one without a budget."""
-    budget = options.time_budget
-    rest = spent / (number - 1) * (options.most_runs - number + 1) if number > 1 else None
-    if budget is None:
-        return rest
-    return max(budget - spent, 0.0) if rest is None else min(rest, max(budget - spent, 0.0))
+    rest = [spent / (number - 1) * (options.most_runs - number + 1)] if number > 1 else []
+    rest += [] if options.time_budget is None else [max(options.time_budget - spent, 0.0)]
+    return min(rest, default=None)
 
 
 def is_open(verdict: Verdict) -> bool:
@@ -216,14 +214,9 @@ def is_open(verdict: Verdict) -> bool:
 
 
 def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
-    lines = [f"{head}: {count - len(waiting)} final, {len(waiting)} open"]
-    lines += [f"  {v.metric} {v.statistic or ''}: {v.outcome}; {_next(v)}" for v in waiting[:5]]
-    lines += [f"  and {len(waiting) - 5} more"] if len(waiting) > 5 else []
-    return "\n".join(lines)
-
-
-def _next(verdict: Verdict) -> str:
-    return "code or environment: not clear yet" if verdict.attribution is not None else verdict.next_step.text
+    names = [" ".join(filter(None, (verdict.metric, verdict.statistic))) for verdict in waiting]
+    named = f" ({listed(list(dict.fromkeys(names)))})" if names else ""
+    return f"{head}: {count - len(waiting)} final, {len(waiting)} open{named}"
 
 
 def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, Fact]]:
@@ -288,4 +281,4 @@ def move_aside(folder: Path, keep: str, tell: Callable[[str], None]) -> None:
         aside.mkdir()
         for path in found:
             path.rename(aside / path.name)
-        tell(f"the runs of an earlier `perfgate run` are now in {aside.as_posix()}")
+        tell(f"earlier runs are now in {aside.as_posix()}")

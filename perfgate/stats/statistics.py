@@ -120,6 +120,10 @@ Statistic: TypeAlias = Smooth | Quantile | Extreme | Count
 _OF_WHOLE_RUN = ("max", "p100", "total", "count")
 
 
+#: The statistics that no stalled step of a trace moves.
+MIDDLES = ("mean", "median", "p50", "trimmed_mean")
+
+
 def warmup_for(statistic: str, warmup: WarmUpRule) -> WarmUpRule:
     """Return the warm-up rule of a statistic: `auto` drops nothing for `max`, `total` and `count`.
 

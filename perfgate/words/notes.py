@@ -77,6 +77,11 @@ def two_modes(low: float, high: float, low_share: float, unit: str) -> str:
     return f"two modes: {groups}; the median can jump: use p90 or mean"
 
 
+def stalled(count: int) -> str:
+    """Return how many values of both sides are left out."""
+    return f"left out: {plural(count, 'value')} of steps that stalled"
+
+
 def left_out(names: Sequence[str]) -> str:
     """Return the metrics of a glob whose unit does not fit the quantity."""
     return f"not judged by this rule, because the unit does not fit: {listed([*dict.fromkeys(names)])}"

@@ -89,6 +89,9 @@ class PolicySource(Struct, frozen=True):
                     with file.open("rb") as opened:
                         files.append((name, opened.read(longest + 1)))
                 except OSError as error:
+                    if isinstance(error, FileNotFoundError):
+                        step = "`perfgate init` writes the first ones; --rules names another folder"
+                        raise Refused(f"there are no rules at {path}; {step}") from None
                     why = error.strerror or error
                     raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
             if not os.path.isdir(path) and len(found) > 1 and not is_mapping_file(files[-1]):

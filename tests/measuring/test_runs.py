@@ -72,8 +72,7 @@ def test_an_open_verdict_gets_all_runs_and_says_what_it_would_take(perfgate: Com
     base = [write_log(folder / f"base{i}.log", forward=[100.0 + 0.01 * i] * 50 + [100.1] * 50) for i in range(2)]
     assert perfgate("baseline", "approve", *base, "--reason", "first").code == 0
     done = perfgate("run", "--runs", "2", "--", *plain(folder, 100.3))
-    assert "run 2 of at most 2: 0 final, 1 open" in done.err
-    assert "forward median: undecided; " in done.err
+    assert "run 2 of at most 2: 0 final, 1 open (forward median)" in done.err
     assert "of baseline" in done.out
 
 
@@ -180,7 +179,7 @@ def test_a_second_run_in_the_same_folder_keeps_the_earlier_runs_aside(perfgate: 
     for number in range(3):
         done = perfgate("run", "--", *plain(folder))
         assert done.code == 0, done.said
-        told = f"the runs of an earlier `perfgate run` are now in perfgate-runs/earlier-{number:03d}"
+        told = f"earlier runs are now in perfgate-runs/earlier-{number:03d}"
         assert (told in done.err) == (number > 0)
     names = ["machine-after.json", "machine-before.json", "run-001", "run-001.log", "run-001.log.machine"]
     for place in ("earlier-001", "earlier-002"):

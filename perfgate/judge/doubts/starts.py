@@ -70,7 +70,7 @@ def mean_doubts(base: MeasuredSide, new: MeasuredSide, statistic: str) -> Iterat
 
     It counts if it is beyond the tolerance although the median is not.
     """
-    sides = [[one.values for one in side.series if one.kind == "samples"] for side in (base, new)]
+    sides = [[one.settled for one in side.series if one.kind == "samples"] for side in (base, new)]
     length = min((len(values) for side in sides for values in side), default=0)  # longer runs have less warm-up
     if statistic not in ("median", "p50") or not all(sides) or not length:
         return
@@ -88,7 +88,7 @@ def _means(side: Sequence[FloatArray], length: int) -> list[float]:
 @np.errstate(all="ignore")
 def breaks_with_start(new: MeasuredSide, terms: LimitTerms) -> bool:
     """Return whether the mean of all values of a run, warm-up included, is on the bad side of a limit."""
-    return any(terms.is_bad(float(one.values.mean())) for one in new.series if len(one.values))
+    return any(terms.is_bad(float(one.settled.mean())) for one in new.series if len(one.settled))
 
 
 def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:

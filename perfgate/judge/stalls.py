@@ -1,0 +1,60 @@
+"""Traces as the judge sees them: nothing is warm-up, and the values of stalled steps are marked.
+
+A profiler's schedule skips the warm-up of the program. What is a stall: see `stats.stalled_steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from perfgate.core import Baseline, Key, Run, Series
+from perfgate.stats.distributions import BoolArray
+from perfgate.stats.stalled_steps import StepsOfRun, stalled_steps
+
+#: What the host calls in each step. A stalled step has no more calls than the others.
+_CALLS = ("work.ops", "work.launches", "work.graph_launches")
+
+
+def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], Baseline]:
+    """Return traces of both sides with their stalled values marked, unless a stored run has only a summary of them."""
+    sides = (baseline.runs, new, baseline.anchor)
+    stored = (series for side in (sides[0], sides[2]) for run in side for series in run.series)
+    condensed = {series.key.without_members() for series in stored if series.kind == "summary"}
+    steps = [[_steps(run) for run in side] for side in sides]
+    if not all(len(run.times) for run in (*steps[0], *steps[1])):
+        steps = [[StepsOfRun() for _ in side] for side in sides]
+    marks = (*stalled_steps(steps[0], steps[1]), stalled_steps(steps[2], ())[0])
+    runs, judged, anchor = (
+        tuple(_marked(run, own, stalled, condensed) for run, own, stalled in zip(*side, strict=True))
+        for side in zip(sides, steps, marks, strict=True)
+    )
+    return judged, replace(baseline, runs=runs, anchor=anchor)
+
+
+def _steps(run: Run) -> StepsOfRun:
+    """The steps of a trace: each lasts as long as on its slowest rank. None without their calls."""
+    samples = [series for series in run.series if series.kind == "samples"]
+    times = [series.values for series in samples if series.key.metric == "step.time"]
+    calls = [series.values for series in samples if series.key.metric in _CALLS]
+    if not times or not calls or len({len(values) for values in (*times, *calls)}) > 1:
+        return StepsOfRun()
+    return StepsOfRun(np.max(times, axis=0), np.array(calls))
+
+
+def _marked(run: Run, steps: StepsOfRun, stalled: BoolArray, condensed: Collection[Key]) -> Run:
+    is_alike = bool((steps.calls == steps.calls[:, :1]).all())  # then each step makes every call equally often
+
+    def of(series: Series) -> Series:
+        if series.kind != "samples" or series.key.without_members() in condensed:
+            return series
+        count, marks = len(series.values), np.zeros(len(series.values), dtype=np.bool_)
+        # The device works in a stalled step as long as in any other.
+        is_wall = series.unit == "s" and not series.key.metric.startswith("work.") and bool(stalled.any())
+        if is_wall and count % len(stalled) == 0 and (is_alike or series.steps is not None):
+            marks = np.repeat(stalled, count // len(stalled))
+        return replace(series, stalled=marks)
+
+    return replace(run, series=tuple(map(of, run.series))) if "torch-trace" in run.format else run

@@ -1,0 +1,104 @@
+"""Stalled steps of a trace: they move no middle, they are counted, and they count if they are the program's."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfgate.core import Baseline, Key, Run, Series, Verdict, read_only
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
+from perfgate.rules.load import load_rules
+
+_USUAL = (30.1, 30.2, 29.9, 30.0)
+_STALLED = (30.1, 93.0, 30.2, 30.0)
+
+
+def _series(metric: str, unit: str, values: Any, *, has_steps: bool = True) -> Series:
+    steps = read_only(np.arange(len(values))) if has_steps else None
+    return Series(Key(metric), unit, "samples", read_only(np.array(values, np.float64)), steps)
+
+
+def _trace(times: Any, ops: Any = None, source: str = "run", **more: Any) -> Run:
+    """A trace with these times of steps in ms; a range takes a third of each step, in two calls."""
+    seconds = np.array(times) / 1000
+    series = (
+        _series("step.time", "s", seconds),
+        _series("range.forward", "s", np.repeat(seconds / 6, 2), has_steps=False),
+        _series("work.device_time", "s", seconds),
+        _series("work.ops", "count", ops or [100] * len(times)),
+    )
+    return Run(source, more.get("format", "torch-trace"), series)
+
+
+def _ask(rule: str, base: list[Run], new: list[Run]) -> Verdict:
+    text = f"version: 1\nsuite: s\nrules:\n  - {rule}\n"
+    rules, _ = load_rules([("r.yaml", text.encode())])
+    (verdict,) = judge(Case(rules, tuple(new), Baseline(place="s", runs=tuple(base)), date(2026, 1, 1)))
+    return verdict
+
+
+def _base(*second: Any) -> list[Run]:
+    times = [_USUAL, *(second or (_STALLED, _USUAL))]
+    return [_trace(one, source=f"b{at}") for at, one in enumerate(times)]
+
+
+def _change(rule: str, base: list[Run], new: list[Run]) -> float:
+    change = _ask(rule, base, new).change
+    assert change is not None
+    assert change.estimate is not None
+    return change.estimate
+
+
+@pytest.mark.parametrize("metric", ["step.time", "range.forward"])
+@pytest.mark.parametrize("statistic", ["mean", "median", "trimmed_mean"])
+def test_a_stalled_step_moves_no_middle(metric: str, statistic: str) -> None:
+    verdict = _ask(f"{metric} {statistic} within 5% of baseline", _base(), [_trace(_STALLED)])
+    assert verdict.outcome == "pass"
+    assert verdict.change is not None
+    assert abs(verdict.change.estimate or 1.0) < 0.005
+    assert f"left out: {2 if metric == 'step.time' else 4} values of steps that stalled" in verdict.notes
+
+
+def test_a_limit_on_a_middle_leaves_it_out_and_one_on_the_largest_step_does_not() -> None:
+    assert _ask("step.time mean under 40 ms", [], [_trace(_STALLED)] * 3).outcome == "pass"
+    assert _ask("step.time max under 40 ms", [], [_trace(_STALLED)]).outcome == "fail"
+
+
+@pytest.mark.parametrize("statistic", ["max", "total", "p95"])
+def test_what_sees_the_whole_run_sees_the_stall(statistic: str) -> None:
+    assert _change(f"step.time {statistic} within 5% of baseline", _base(_USUAL), [_trace(_STALLED)]) > 0.3
+
+
+def test_steps_with_more_work_are_no_stalls() -> None:
+    more = _trace(_STALLED, ops=[100, 300, 100, 100])
+    assert _change("step.time mean within 5% of baseline", _base(), [more]) > 0.4
+
+
+def test_steps_that_stall_clearly_more_often_than_those_of_the_base_count() -> None:
+    often = [_trace(_STALLED, source=f"n{at}") for at in range(3)]
+    assert _change("step.time mean within 5% of baseline", _base(_USUAL, _USUAL), often) < 0.01  # 3 of 12: chance
+    base = _base(*[_USUAL] * 9)
+    assert _change("step.time mean within 5% of baseline", base, often) > 0.4
+
+
+def test_the_time_of_the_device_is_that_of_all_steps() -> None:
+    assert _change("work.device_time mean within 5% of baseline", _base(_USUAL), [_trace(_STALLED)]) > 0.4
+
+
+def test_the_first_step_of_a_trace_is_no_warm_up() -> None:
+    first = (45.0, 30.0, 30.1, 30.0)
+    verdict = _ask("step.time max within 5% of baseline", _base(_USUAL), [_trace(first)])
+    assert [run.dropped for run in verdict.runs] == [0, 0, 0]
+    slow = [_trace((38.0, 30.0, 30.1, 30.0), source=f"b{at}") for at in range(3)]
+    assert [run.n for run in _ask("step.time mean within 5% of baseline", slow, slow[:1]).runs] == [3, 3, 3, 3]
+
+
+def test_other_formats_and_runs_without_their_calls_keep_every_value() -> None:
+    logs = [_trace(_STALLED, format="perfgate.results/1")]
+    assert _change("step.time mean within 5% of baseline", _base(_USUAL), logs) > 0.4
+    without = [Run("old", "torch-trace", _trace(_USUAL).series[:1]) for _ in range(3)]
+    assert _change("step.time mean within 5% of baseline", without, [_trace(_STALLED)]) > 0.4
