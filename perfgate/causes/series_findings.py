@@ -17,6 +17,7 @@ from perfgate.causes.kinds import is_sync, subtree
 from perfgate.causes.noise import SeriesNoise
 from perfgate.causes.series_ranks import find_slow_rank
 from perfgate.core.causes import CauseKind
+from perfgate.core.runtime_calls import PAGEABLE
 from perfgate.stats.distributions import t_quantile
 
 #: The probability of a finding where nothing changed, in one report.
@@ -151,10 +152,8 @@ class _FindingSearch:
             self.add("replaced", subtree((*gone, *come), self.children), lead, gone=gone, come=come)
             return
         if self.alignment.is_cut:  # the other side may have them below its last row
-            for node in (*gone, *come):
-                self.add("faster" if node in gone else "slower", subtree([node], self.children), node)
-                error = math.hypot(self.findings[-1].error, self._last_row(1 if node in gone else 0))
-                self.findings[-1] = replace(self.findings[-1], error=error)
+            self._beyond_last_row(0, gone)
+            self._beyond_last_row(1, come)
             return
         if gone:
             lead = max(gone, key=lambda node: self._sum(0, subtree([node], self.children)))
@@ -163,6 +162,16 @@ class _FindingSearch:
             lead = max(come, key=lambda node: self._sum(1, subtree([node], self.children)))
             kind: CauseKind = "sync" if is_sync(self.alignment.nodes[lead].name) else "appeared"
             self.add(kind, subtree(come, self.children), lead, come=come)
+
+    def _beyond_last_row(self, side: int, nodes: tuple[int, ...]) -> None:
+        """Rows that only one of two cut tables has: one finding."""
+        if not nodes:
+            return
+        lead = max(nodes, key=lambda node: self.time[side][node])
+        kind: CauseKind = "slower" if side else "faster"
+        self.add(kind, nodes, lead, gone=() if side else nodes, come=nodes if side else ())
+        error = math.hypot(self.findings[-1].error, self._last_row(1 - side) * math.sqrt(len(nodes)))
+        self.findings[-1] = replace(self.findings[-1], error=error)
 
     def calls(self) -> None:
         """Nodes with another number of calls in a step, which explains their change: one change of the program."""
@@ -219,7 +228,7 @@ class _FindingSearch:
 
     def times(self) -> None:
         """Nodes whose own time changed."""
-        nodes = self._comparable()
+        nodes = [node for node in self._comparable() if not PAGEABLE.match(self.alignment.nodes[node].name)]
         for node in sorted(nodes, key=lambda one: -abs(self.time[1][one] - self.time[0][one])):
             group = [node, *self.joined.get(node, ())]
             change, error, freedom = self.noise.measured(group)

@@ -59,8 +59,10 @@ def undo(cause: Cause) -> str:
     """Return what to undo; empty if the cause is none to undo."""
     if cause.change_per_step <= 0:
         return ""
+    if cause.kind == "slower" and cause.come:
+        return "look for what calls them; the base's table ends above their rows (row_limit=-1 prints all)"
     if cause.metric == "total time" and cause.kind == "slower":
-        return "compare its number of calls and shapes; a table with row_limit=-1 has all rows"
+        return "compare its number of calls, and the shapes of its inputs"
     if cause.kind == "larger" and cause.factor is not None:
         return f"{cause.factor:.3g} times as many thread blocks: compare the batch, lengths and widths of the model"
     gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
@@ -197,6 +199,8 @@ def kind(cause: Cause) -> str:
     if cause.kind == "slow rank":
         return f"slow {'rank' if len(cause.ranks) == 1 else 'ranks'} {ranks} (the others wait)"
     words = _KINDS.get(cause.kind, cause.kind)
+    if cause.kind in ("slower", "faster") and (cause.gone or cause.come):
+        words = "more time" if cause.kind == "slower" else "less time"
     if cause.kind == "memory":
         words = "more memory at the peak" if cause.change_per_step > 0 else "less memory at the peak"
     return f"{words} on rank {ranks}" if ranks else words
