@@ -91,7 +91,7 @@ def find_causes(
         findings = grouped(findings, alignment, noise)
     groups = [group for group in findings if _matters(group, alignment)]
     if not groups and any(one.outcome == "fail" and one.metric.startswith("work") for one in verdicts):
-        groups = sorted((one for one in findings if one.is_edit), key=lambda one: -_new_calls(one, alignment))[:1]
+        groups = sorted((one for one in findings if one.is_edit), key=lambda one: -abs(one.change))[:1]
     if isinstance(noise, Noise):
         groups = [with_host_error(group, alignment) if group.is_edit else group for group in groups]
     report = _closed(groups, alignment, noise, (*notes, *said))
@@ -245,13 +245,6 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
     if group.kind == "replaced" and abs(group.change) < _CLEAR * group.error:
         return largest >= _REPLACED * step
     return abs(group.change) >= _WORTH_EDIT * step
-
-
-def _new_calls(group: Finding, alignment: Alignment) -> float:
-    """The calls per step that a finding adds."""
-    own = sorted(group.nodes)
-    base, new = (float(side.counts[own].mean(axis=1).sum()) for side in alignment.sides)
-    return new - base
 
 
 def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float) -> Cause:

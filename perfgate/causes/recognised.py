@@ -88,11 +88,6 @@ class _Change(Struct, frozen=True, dict=True):
             found[index] = found[node.parent] or is_backward(node.name)
         return found
 
-    def is_clear(self, node: int) -> bool:
-        """True if the time of a node changed by more than noise."""
-        change, error = self.noise.change([node])
-        return abs(change) > _CLEAR * error
-
     def finding(self, kind: CauseKind, gone: list[int], come: list[int], more: Collection[int] = ()) -> Finding:
         """Return the finding that calls came and went, without its cost. `more` are nodes whose time it explains."""
         nodes = frozenset(subtree((*gone, *come), self.alignment.children())) | frozenset(more)
@@ -170,7 +165,8 @@ def _larger(change: _Change) -> Finding | None:
         return None
     most = _OTHERS * float((sign * blocks).max())
     grown = np.flatnonzero((sign * times > 0) & (sign * times < most)).tolist()
-    alike = [node for node in grown if change.is_clear(node)]
+    changes = {node: change.noise.change([node]) for node in grown}
+    alike = [node for node, (size, error) in changes.items() if abs(size) > _CLEAR * error]
     swaps = [edit for edit in change.edits if _has_other_kernels(edit, change, sign, most)]
     others = max(
         (abs(float(change.growth[list(edit.nodes)].sum())) for edit in change.edits if edit not in swaps), default=0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -42,6 +43,7 @@ def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Findi
     search.slow_rank()
     search.edits()
     search.calls()
+    search.one_change()
     search.all_alike()
     search.times()
     return search.findings, search.notes
@@ -152,8 +154,11 @@ class _FindingSearch:
             self.add("replaced", subtree((*gone, *come), self.children), lead, gone=gone, come=come)
             return
         if self.alignment.is_cut:  # the other side may have them below its last row
-            self._beyond_last_row(0, gone)
-            self._beyond_last_row(1, come)
+            for node in (*gone, *come):
+                went, came = ((node,), ()) if node in gone else ((), (node,))
+                self.add("faster" if went else "slower", subtree([node], self.children), node, gone=went, come=came)
+                error = math.hypot(self.findings[-1].error, self._last_row(1 if went else 0))
+                self.findings[-1] = replace(self.findings[-1], error=error)
             return
         if gone:
             lead = max(gone, key=lambda node: self._sum(0, subtree([node], self.children)))
@@ -162,16 +167,6 @@ class _FindingSearch:
             lead = max(come, key=lambda node: self._sum(1, subtree([node], self.children)))
             kind: CauseKind = "sync" if is_sync(self.alignment.nodes[lead].name) else "appeared"
             self.add(kind, subtree(come, self.children), lead, come=come)
-
-    def _beyond_last_row(self, side: int, nodes: tuple[int, ...]) -> None:
-        """Rows that only one of two cut tables has: one finding."""
-        if not nodes:
-            return
-        lead = max(nodes, key=lambda node: self.time[side][node])
-        kind: CauseKind = "slower" if side else "faster"
-        self.add(kind, nodes, lead, gone=() if side else nodes, come=nodes if side else ())
-        error = math.hypot(self.findings[-1].error, self._last_row(1 - side) * math.sqrt(len(nodes)))
-        self.findings[-1] = replace(self.findings[-1], error=error)
 
     def calls(self) -> None:
         """Nodes with another number of calls in a step, which explains their change: one change of the program."""
@@ -188,6 +183,18 @@ class _FindingSearch:
             else:
                 waits = is_sync(self.alignment.nodes[lead].name)
                 self.add("sync" if waits else "more calls", group, lead, come=group)
+
+    def one_change(self) -> None:
+        """Join the rows of a table that came, went, or have other calls: it does not tell which belong together."""
+        parts = [one for one in self.findings if one.is_edit]
+        if len(parts) < 2 or any(node.parent > 0 or node.kind == "range" for node in self.alignment.nodes):
+            return
+        gone, come = (tuple(chain(*pairs)) for pairs in zip(*((one.gone, one.come) for one in parts), strict=True))
+        largest = max(parts, key=lambda one: abs(one.change))
+        kind = "replaced" if gone and come and not self.alignment.is_cut else largest.kind
+        self.findings = [one for one in self.findings if one not in parts]
+        self.add(kind, frozenset().union(*(one.nodes for one in parts)), largest.lead, gone=gone, come=come)
+        self.findings[-1] = replace(self.findings[-1], error=math.hypot(*(one.error for one in parts)))
 
     def _by_calls(self, node: int) -> bool:
         """True if the calls of a node changed, and its time with them."""

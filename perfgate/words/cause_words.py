@@ -31,6 +31,7 @@ _DECISIONS = (
 )
 #: The place of work that only the weights decide.
 _is_optimizer = re.compile(r"optimizer|aten::_(?:fused|foreach)_", re.IGNORECASE).search
+_is_backward, _OF_CALLS = re.compile("backward", re.IGNORECASE).search, ("appeared", "replaced", "more calls")
 #: By kind, if the step needs more time or memory.
 _SENTENCES: dict[CauseKind, str] = {
     "more calls": "look for a new loop, or a value that was kept before",
@@ -63,15 +64,14 @@ def undo(cause: Cause) -> str:
         return f"{blocks}: compare the batch, lengths and widths of the model"
     gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
     for went, came, sentence in _DECISIONS:
-        is_one = re.search(went, gone) and re.search(came, come, re.MULTILINE)
-        if cause.kind in ("appeared", "replaced", "more calls") and is_one:
+        if cause.kind in _OF_CALLS and re.search(went, gone) and re.search(came, come, re.MULTILINE):
             return sentence
     if cause.types is not None:
         return _of_types(*cause.types)
     if cause.kind == "replaced" or (cause.kind == "appeared" and cause.gone):
         return _of_calls(cause)
     if cause.kind == "appeared" and cause.come:
-        names = [name for name, _ in cause.come if "Backward" not in name] or [cause.come[0][0]]
+        names = [name for name, _ in cause.come if not _is_backward(name)] or [cause.come[0][0]]
         return f"remove {listed(names, _NAMES_SHOWN)}, or call {'it' if len(names) == 1 else 'them'} in fewer steps"
     return _SENTENCES.get(cause.kind, "")
 
@@ -88,7 +88,7 @@ def _of_calls(cause: Cause) -> str:
     if not cause.gone or not cause.come:
         return ""
     counts = [sum(count for _, count in calls) for calls in (cause.gone, cause.come)]
-    old = next((name for name, _ in cause.gone if "Backward" not in name), cause.gone[0][0]).rpartition("::")[2]
+    old = next((name for name, _ in cause.gone if not _is_backward(name)), cause.gone[0][0]).rpartition("::")[2]
     if counts[1] >= 2 * counts[0]:
         return f"{old} was one call, and is {counts[1] / counts[0]:.0f} now: use it again"
     return "compare the calls that are gone and new: a flag, a type, a shape or a version changed"
