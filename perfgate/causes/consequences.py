@@ -164,6 +164,7 @@ class Explanation(Struct, frozen=True, dict=True):
             chosen = np.array([named.fullmatch(node.name) is not None for node in self.alignment.nodes])
         else:
             chosen = self._kinds(*{"ops": ("operator",), "copies": ("copy",)}.get(name, ("kernel", "copy", "runtime")))
+            chosen = chosen if (new != base)[chosen].any() else self._kinds("operator")
         return _MetricChange(np.where(chosen, new - base, 0), None, has_sign=False)
 
     def _of_device(self, name: str) -> _MetricChange | None:

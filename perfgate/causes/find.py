@@ -41,8 +41,6 @@ _WORTH_EDIT = 0.002
 _CLEAR = 3.0
 #: A replacement that costs nothing that is clear is told if it replaced at least this share of the step.
 _REPLACED = 0.02
-#: The step of a program that waits for its device differs by this share from process to process.
-_BETWEEN = 0.01
 #: The calls of steps that are alike differ by less than this share.
 _ALIKE = 0.01
 #: Of timers, a larger share of a change means that noise hides the change of the step.
@@ -88,6 +86,8 @@ def find_causes(
         findings, said = _find(alignment, noise, other_device=other_device)
         findings = grouped(findings, alignment, noise)
     groups = [group for group in findings if _matters(group, alignment)]
+    if not groups and any(one.outcome == "fail" and one.metric.startswith("work") for one in verdicts):
+        groups = sorted((one for one in findings if one.is_edit), key=lambda one: -abs(one.change))[:1]
     if isinstance(noise, Noise):
         groups = [with_host_error(group, alignment) if group.is_edit else group for group in groups]
     report = _closed(groups, alignment, noise, (*notes, *said))
@@ -119,7 +119,7 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     children = alignment.children()
     slow = None if other_device or not isinstance(noise, Noise) else find_slow_ranks(alignment, noise)
     claimed = set() if slow is None else set(slow.nodes)
-    edits = [] if other_device else recognised(alignment, claimed)
+    edits = [] if other_device else recognised(alignment, claimed, noise)
     claimed |= {node for edit in edits for node in edit.nodes}
     for edit in kinds.find_edits(alignment, claimed):
         nodes = kinds.subtree(edit.nodes, children) - claimed
@@ -184,8 +184,7 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
     causes = [_cause(group, alignment, noise, after - before) for group in _sorted(groups, alignment)]
     explained = sum(cause.change_per_step for cause in causes)
     _, error = noise.change(range(len(alignment.nodes)))
-    fewest = min(alignment.base.runs, alignment.new.runs)
-    between = abs(host_speed(alignment).effect) + _BETWEEN * before / fewest if isinstance(noise, Noise) else 0.0
+    between = abs(host_speed(alignment).effect) + noise.device_effect if isinstance(noise, Noise) else 0.0
     memory, said = kinds.find_memory(alignment)
     return CauseReport(
         (*causes, *memory),

@@ -144,12 +144,13 @@ def _operators(finding: Finding, alignment: Alignment) -> set[str]:
 
 def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise | PairNoise) -> Finding:
     kind, lead = large.kind, large.lead
-    if small.is_edit and large.is_edit:
-        kind = "moved" if kind in _EDITS and _is_move(small, large, alignment) else kind
-    elif small.is_edit and (_surrounds(large, small, alignment) or _is_waiting(large, small, alignment)):
-        kind, lead = small.kind, small.lead
     nodes = large.nodes | small.nodes
     change, error = noise.change(nodes)
+    if small.is_edit and large.is_edit:
+        is_move = _is_move(small, large, alignment) and abs(change) <= _MINOR * abs(large.change)
+        kind = "moved" if kind in _EDITS and is_move else kind
+    elif small.is_edit and (_surrounds(large, small, alignment) or _is_waiting(large, small, alignment)):
+        kind, lead = small.kind, small.lead
     return replace(
         large,
         kind=kind,

@@ -53,6 +53,12 @@ class Noise(Struct, frozen=True):
         steps = base.wall.shape[1] + new.wall.shape[1] - 2
         return t_quantile(max(steps, 4), 0.975)
 
+    @property
+    def device_effect(self) -> float:
+        """The size of what the common shift of all kernels does to the step, in s: clocks differ between processes."""
+        device = classes(self.alignment)["device"]
+        return abs(float((self.alignment.base.wall.mean(axis=1) * np.expm1(self.shift))[device].sum()))
+
     def change(self, nodes: Iterable[int]) -> tuple[float, float]:
         """Return new minus base of some nodes, and its standard error, in s per step."""
         chosen = np.array(sorted(nodes), np.int64)

@@ -11,7 +11,7 @@ They are looked for before single edits, in the order of `_RECOGNISERS`; a node 
 
 Thread blocks follow the shapes of inputs, without `record_shapes`. But an operator may choose another kernel for other
 shapes, and some matrix products have as many blocks for every shape. So kernels belong to the finding, too, if their
-operators are called as before, and their times changed by no more than the blocks of others.
+operators are called as before, and their times changed by more than noise, and no more than the blocks of others.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from msgspec.structs import replace
 from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.kinds import Edit, find_edits, subtree
 from perfgate.causes.merged import Floats, Masks
+from perfgate.causes.noise import Noise
+from perfgate.causes.paired import PairNoise
 from perfgate.core.call_trees import DEVICE_KINDS
 from perfgate.core.causes import CauseKind
 from perfgate.core.runtime_calls import ALLOCATIONS
@@ -42,8 +44,8 @@ _PART = 0.05
 #: Thread blocks differ by at least this share. Times change by at least the first, and at most the second part of
 #: what they say; the times of other kernels by at most the third one.
 _BLOCKS, _LEAST, _AT_MOST, _OTHERS = 0.02, 0.5, 2.0, 1.3
-#: The times of a kernel differ by less than this share from process to process.
-_TIMES = 0.05
+#: The time of a kernel with as many blocks as before changed clearly if by this number of its standard errors.
+_CLEAR = 3.0
 
 
 class _Change(Struct, frozen=True, dict=True):
@@ -51,6 +53,7 @@ class _Change(Struct, frozen=True, dict=True):
 
     alignment: Alignment
     claimed: Collection[int]
+    noise: Noise | PairNoise
 
     @cached_property
     def edits(self) -> list[Edit]:
@@ -93,12 +96,12 @@ class _Change(Struct, frozen=True, dict=True):
         return Finding(kind, nodes, lead, tuple(parents), tuple(gone), tuple(come))
 
 
-def recognised(alignment: Alignment, claimed: Collection[int]) -> list[Finding]:
+def recognised(alignment: Alignment, claimed: Collection[int], noise: Noise | PairNoise) -> list[Finding]:
     """Return the findings without their costs; no node is in two of them, or claimed."""
     found: list[Finding] = []
     taken = frozenset(claimed)
     for recognise in _RECOGNISERS:
-        one = recognise(_Change(alignment, taken))
+        one = recognise(_Change(alignment, taken, noise))
         if one is not None:
             found.append(one)
             taken |= one.nodes
@@ -161,13 +164,15 @@ def _larger(change: _Change) -> Finding | None:
     if not len(shown) or not _LEAST < (after - before)[shown].sum() / expected[shown].sum() < _AT_MOST:
         return None
     most = _OTHERS * float((sign * blocks).max())
-    alike = np.flatnonzero((sign * times > _TIMES) & (sign * times < most))
+    grown = np.flatnonzero((sign * times > 0) & (sign * times < most)).tolist()
+    changes = {node: change.noise.change([node]) for node in grown}
+    alike = [node for node, (size, error) in changes.items() if abs(size) > _CLEAR * error]
     swaps = [edit for edit in change.edits if _has_other_kernels(edit, change, sign, most)]
     others = max(
         (abs(float(change.growth[list(edit.nodes)].sum())) for edit in change.edits if edit not in swaps), default=0
     )
     come, gone = [node for edit in swaps for node in edit.come], [node for edit in swaps for node in edit.gone]
-    found = change.finding("larger" if sign > 0 else "smaller", gone, come, {*shown.tolist(), *alike.tolist()})
+    found = change.finding("larger" if sign > 0 else "smaller", gone, come, {*shown.tolist(), *alike})
     lead = max(shown.tolist(), key=lambda node: abs(float(after[node] - before[node])))
     if abs(float((after - before)[sorted(found.nodes)].sum())) < others:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from perfgate.causes.kinds import is_sync, subtree
 from perfgate.causes.noise import SeriesNoise
 from perfgate.causes.series_ranks import find_slow_rank
 from perfgate.core.causes import CauseKind
+from perfgate.core.runtime_calls import PAGEABLE
 from perfgate.stats.distributions import t_quantile
 
 #: The probability of a finding where nothing changed, in one report.
@@ -41,6 +43,7 @@ def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Findi
     search.slow_rank()
     search.edits()
     search.calls()
+    search.one_change()
     search.all_alike()
     search.times()
     return search.findings, search.notes
@@ -152,8 +155,9 @@ class _FindingSearch:
             return
         if self.alignment.is_cut:  # the other side may have them below its last row
             for node in (*gone, *come):
-                self.add("faster" if node in gone else "slower", subtree([node], self.children), node)
-                error = math.hypot(self.findings[-1].error, self._last_row(1 if node in gone else 0))
+                went, came = ((node,), ()) if node in gone else ((), (node,))
+                self.add("faster" if went else "slower", subtree([node], self.children), node, gone=went, come=came)
+                error = math.hypot(self.findings[-1].error, self._last_row(1 if went else 0))
                 self.findings[-1] = replace(self.findings[-1], error=error)
             return
         if gone:
@@ -179,6 +183,18 @@ class _FindingSearch:
             else:
                 waits = is_sync(self.alignment.nodes[lead].name)
                 self.add("sync" if waits else "more calls", group, lead, come=group)
+
+    def one_change(self) -> None:
+        """Join the rows of a table that came, went, or have other calls: it does not tell which belong together."""
+        parts = [one for one in self.findings if one.is_edit]
+        if len(parts) < 2 or any(node.parent > 0 or node.kind == "range" for node in self.alignment.nodes):
+            return
+        gone, come = (tuple(chain(*pairs)) for pairs in zip(*((one.gone, one.come) for one in parts), strict=True))
+        largest = max(parts, key=lambda one: abs(one.change))
+        kind = "replaced" if gone and come and not self.alignment.is_cut else largest.kind
+        self.findings = [one for one in self.findings if one not in parts]
+        self.add(kind, frozenset().union(*(one.nodes for one in parts)), largest.lead, gone=gone, come=come)
+        self.findings[-1] = replace(self.findings[-1], error=math.hypot(*(one.error for one in parts)))
 
     def _by_calls(self, node: int) -> bool:
         """True if the calls of a node changed, and its time with them."""
@@ -219,7 +235,7 @@ class _FindingSearch:
 
     def times(self) -> None:
         """Nodes whose own time changed."""
-        nodes = self._comparable()
+        nodes = [node for node in self._comparable() if not PAGEABLE.match(self.alignment.nodes[node].name)]
         for node in sorted(nodes, key=lambda one: -abs(self.time[1][one] - self.time[0][one])):
             group = [node, *self.joined.get(node, ())]
             change, error, freedom = self.noise.measured(group)

@@ -30,6 +30,7 @@ from perfgate.causes.nesting import PERHAPS_WHOLE
 from perfgate.causes.series_trees import range_trees, timer_trees
 from perfgate.core import Run, Series
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
+from perfgate.core.runtime_calls import PAGEABLE
 
 _REPEATED = re.compile(r"#\d+$")
 #: The families of metrics of each tree, and the kinds of their nodes.
@@ -157,8 +158,19 @@ def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: f
     else:
         is_sure = not any(_REPEATED.sub("", name).endswith("...") for name in kernels)
     if not is_sure and times[1] >= _MOST * min(times[0], whole or times[0]) > 0:
-        return rest
+        return _with_copies(rest, kernels)
     return kernels if times[0] >= _MOST * times[1] else rest
+
+
+def _with_copies(operators: dict[str, TableRow], kernels: Mapping[str, TableRow]) -> dict[str, TableRow]:
+    """The operators with copies of pageable memory as rows of their own: their time is that of the host."""
+    copies = {name: row for name, row in kernels.items() if PAGEABLE.match(name)}
+    time = sum(row.time for row in copies.values())
+    callers = (name for name in operators if _REPEATED.sub("", name) == "aten::copy_")
+    caller = max(callers, key=lambda name: operators[name].time, default="")
+    if not caller or time > operators[caller].time:
+        return operators
+    return operators | copies | {caller: operators[caller] + TableRow(-time, 0.0, 0)}
 
 
 def _steps(series: Sequence[Series]) -> float | None:

@@ -23,3 +23,5 @@ ALLOCATIONS = re.compile(
     r"|(?:cu|hip)Mem(?:Alloc|HostAlloc|HostRegister|HostUnregister|Free|Create|Release)\w*"
     r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree|zeMem(?:Alloc\w+|Free\w*)"
 )
+#: Rows of copies that take as long as the host's memory happens to need: only more of them are a change of the program.
+PAGEABLE = re.compile(r"Memcpy .*Pageable")

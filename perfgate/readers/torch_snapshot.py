@@ -27,10 +27,10 @@ sizes that the program requested. `torch.cuda.max_memory_allocated()` has rounde
 bytes for each small tensor. The history is a ring: the peak is that of the events that are still in it.
 
 The call tree has the stack of each allocation that was in use at the peak, the outermost function first, and the line
-that allocates as the innermost node, with its bytes. Functions are named without line numbers and folders. The stack of
-`free_requested` is the place that frees, so the stack is that of the `alloc` before it. Of stacks with C++ frames,
-those of Python are used; a stack without any, as of the backward pass, has the names of its autograd nodes and
-operators (`NllLossBackward0`, `aten::nll_loss_backward`).
+that allocates as the innermost node, with its bytes. Functions of torch are left out, so it is a line of the program.
+Functions are named without line numbers and folders. The stack of `free_requested` is the place that frees, so the
+stack is that of the `alloc` before it. Of stacks with C++ frames, those of Python are used; a stack without any, as of
+the backward pass, has the names of its autograd nodes and operators (`NllLossBackward0`, `aten::nll_loss_backward`).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _SNAPSHOT = (
     rb"(?:segments|device_traces|allocator_settings|external_annotations|host_segments)"
 )
 FORMAT = Format(NAME, __name__, signature=(_SNAPSHOT, "as a memory snapshot of torch does"))
-#: Frames inside every call of a module; they do not identify a place.
-_PLUMBING = frozenset(("_call_impl", "_wrapped_call_impl"))
+#: Files of torch itself.
+_is_of_torch = re.compile(r".*[/\\](?:(?:site|dist)-packages|pytorch)[/\\]torch[/\\]").match
 #: An operator or a node of autograd in a stack of C++; all other frames are the same for every allocation.
 _OF_CPP = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\(|torch::autograd::(?:generated::)?(\w+)::apply\(")
 _NO_FRAMES = ("(no Python frames)", "")
@@ -204,8 +204,9 @@ def _with_allocations(changes: list[dict[Any, Any]]) -> Iterator[tuple[dict[Any,
 def _functions(frames: list[dict[Any, Any]]) -> Iterator[tuple[str, str]]:
     """The Python functions of a stack that torch gives from the inside out; its operators if there are none."""
     named = [(str(one.get("name", "")), str(one.get("filename", "")), one.get("line")) for one in reversed(frames)]
-    python = [one for one in named if one[1].endswith(".py") and one[0] not in _PLUMBING]
-    for name, path, line in python[:_DEEPEST]:
+    python = [one for one in named if one[1].endswith(".py")]
+    own = [one for one in python if not _is_of_torch(one[1])]
+    for name, path, line in (own or python)[:_DEEPEST]:
         file = path.replace("\\", "/").rpartition("/")[2]
         yield f"{name} ({file})", f"{file}({line}): {name}"
     matches = (_OF_CPP.match(name) for name, _, _ in named if not python)

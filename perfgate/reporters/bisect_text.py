@@ -76,7 +76,8 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
         page.blank()
         page.paragraph(f"What changed: {cause_words.step(report.causes)}", "bold")
         for cause in report.causes.causes[:5]:
-            page.paragraph(f"{cause_words.title(cause)}: {cause_words.cost(cause)}", indent=2)
+            page.paragraph(cause_words.line(cause), indent=2)
+            page.paragraph(cause_words.undo(cause), indent=4)
     page.blank()
     for note in notes(report):
         page.paragraph(f"note: {note}", "dim")

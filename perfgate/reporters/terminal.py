@@ -89,7 +89,7 @@ def _write_short(page: Page, report: Report) -> None:
     if report.verdicts:
         write_answer(page, report)
     below = page.mark()
-    if report.causes is not None and report.exit_code:
+    if report.causes is not None:
         _write_causes(page, report)
     _write_lines(page, in_short.lines(report))
     write_problems(page, report.problems, verbose=False)
@@ -123,8 +123,8 @@ def _write_causes(page: Page, report: Report) -> None:
             page.paragraph(sentence, indent=INDENT)
     if len(groups) > _CAUSES:
         page.paragraph(f"{plural(len(groups) - _CAUSES, 'smaller cause')} more", "dim", indent=INDENT)
-    if not groups:
-        page.paragraph(cause_words.without_cause(found), "dim")
+    for text in () if groups else (cause_words.without_cause(found), *found.notes):
+        page.paragraph(text, "dim")
 
 
 def _write_lines(page: Page, found: Sequence[ShortLine]) -> None:

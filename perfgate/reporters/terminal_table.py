@@ -269,7 +269,7 @@ def _write_cause(page: Page, group: CauseGroup, *, verbose: bool, detailed: bool
             page.paragraph(f"why: {verdict.why}", "dim", indent=INDENT + 2)
     if len(shown) < len(group.verdicts):
         more = plural(len(group.verdicts) - len(shown), "more verdict")
-        page.paragraph(f"{more} that follow from it: --verbose shows them", "dim", indent=INDENT)
+        page.paragraph(f"and {more}: --verbose shows all", "dim", indent=INDENT)
     for step in cause_words.steps(group)[:3]:
         page.paragraph(f"→ {step}", "bold", indent=INDENT)
     page.blank()

@@ -26,20 +26,14 @@ _DECISIONS = (
         r"aten::(?:mul_|add_|lerp_|addcdiv_)$",
         "the optimizer runs one kernel for each parameter: pass fused=True or foreach=True",
     ),
-    (
-        r"",
-        r"linalg_vector_norm|clamp_coef",
-        "gradients are clipped, one parameter after the other: pass foreach=True, or clip less often",
-    ),
-    (
-        r"scaled_dot_product",
-        r"softmax|bmm|matmul",
-        "attention is not fused any more: call scaled_dot_product_attention",
-    ),
+    (r"", r"linalg_vector_norm|clamp_coef", "gradients are clipped one by one: pass foreach=True, or clip less often"),
+    (r"scaled_dot_product", r"softmax|bmm|matmul", "attention is no longer fused: call scaled_dot_product_attention"),
 )
+#: The place of work that only the weights decide.
+_is_optimizer = re.compile(r"optimizer|aten::_(?:fused|foreach)_", re.IGNORECASE).search
+_is_backward, _OF_CALLS = re.compile("backward", re.IGNORECASE).search, ("appeared", "replaced", "more calls")
 #: By kind, if the step needs more time or memory.
 _SENTENCES: dict[CauseKind, str] = {
-    "appeared": "remove these calls, or make them in fewer steps",
     "more calls": "look for a new loop, or a value that was kept before",
     "slower": "compare the shapes, layouts and types of its inputs",
     "sync": "the host waits there for the device: read the value later, or in fewer steps",
@@ -59,21 +53,26 @@ def undo(cause: Cause) -> str:
     """Return what to undo; empty if the cause is none to undo."""
     if cause.change_per_step <= 0:
         return ""
+    if cause.kind == "slower" and cause.come:
+        return "look for what calls them; the base's table ends above their rows (row_limit=-1 prints all)"
     if cause.metric == "total time" and cause.kind == "slower":
-        return "compare its number of calls and shapes; a table with row_limit=-1 has all rows"
+        return "compare its number of calls, and the shapes of its inputs"
     if cause.kind == "larger" and cause.factor is not None:
-        return f"{cause.factor:.3g} times as many thread blocks: compare the batch, lengths and widths of the model"
+        blocks = f"{cause.factor:.3g} times as many thread blocks"
+        if any(_is_optimizer("/".join(path)) for path in cause.places):
+            return f"{blocks}, more in the optimizer, too: compare the widths of layers and the vocabulary"
+        return f"{blocks}: compare the batch, lengths and widths of the model"
     gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
     for went, came, sentence in _DECISIONS:
-        is_one = re.search(went, gone) and re.search(came, come, re.MULTILINE)
-        if cause.kind in ("appeared", "replaced", "more calls") and is_one:
+        if cause.kind in _OF_CALLS and re.search(went, gone) and re.search(came, come, re.MULTILINE):
             return sentence
     if cause.types is not None:
         return _of_types(*cause.types)
-    if cause.kind == "replaced":
+    if cause.kind == "replaced" or (cause.kind == "appeared" and cause.gone):
         return _of_calls(cause)
     if cause.kind == "appeared" and cause.come:
-        return f"remove {cause.come[0][0]}, or call it in fewer steps"
+        names = [name for name, _ in cause.come if not _is_backward(name)] or [cause.come[0][0]]
+        return f"remove {listed(names, _NAMES_SHOWN)}, or call {'it' if len(names) == 1 else 'them'} in fewer steps"
     return _SENTENCES.get(cause.kind, "")
 
 
@@ -89,7 +88,7 @@ def _of_calls(cause: Cause) -> str:
     if not cause.gone or not cause.come:
         return ""
     counts = [sum(count for _, count in calls) for calls in (cause.gone, cause.come)]
-    old = next((name for name, _ in cause.gone if "Backward" not in name), cause.gone[0][0]).rpartition("::")[2]
+    old = next((name for name, _ in cause.gone if not _is_backward(name)), cause.gone[0][0]).rpartition("::")[2]
     if counts[1] >= 2 * counts[0]:
         return f"{old} was one call, and is {counts[1] / counts[0]:.0f} now: use it again"
     return "compare the calls that are gone and new: a flag, a type, a shape or a version changed"
@@ -101,8 +100,8 @@ _LONGEST_NAME, _LONGEST_PLACE = 80, 160
 _NAMES_SHOWN = 3
 #: The most ranks of a cause that are named.
 _RANKS_SHOWN = 8
-#: A larger share of the step's change says nothing: other changes nearly cancel this one.
-_LARGEST_SHARE = 1.1
+#: A larger share of the step's change says nothing: other changes nearly cancel this one. A smaller one is noise.
+_LARGEST_SHARE, _LEAST_SHARE = 1.1, 0.005
 _KINDS = {
     "sync": "new synchronisation",
     "exposed": "exposed communication",
@@ -196,9 +195,11 @@ def kind(cause: Cause) -> str:
     ranks = listed(cause.ranks, _RANKS_SHOWN)
     if cause.kind == "slow rank":
         return f"slow {'rank' if len(cause.ranks) == 1 else 'ranks'} {ranks} (the others wait)"
-    words = _KINDS.get(cause.kind, cause.kind)
+    words, amount = _KINDS.get(cause.kind, cause.kind), "more" if cause.change_per_step > 0 else "less"
+    if cause.kind in ("slower", "faster") and (cause.gone or cause.come):
+        words = f"{amount} time"
     if cause.kind == "memory":
-        words = "more memory at the peak" if cause.change_per_step > 0 else "less memory at the peak"
+        words = f"{amount} memory at the peak"
     return f"{words} on rank {ranks}" if ranks else words
 
 
@@ -229,7 +230,7 @@ def cost(cause: Cause) -> str:
     size = f"{_plus(cause.change_per_step / unit.factor)} {unit.symbol} [{low}, {high}]"
     if cause.metric == "memory":
         return size
-    known = cause.share is not None and 0 < cause.share <= _LARGEST_SHARE
+    known = cause.share is not None and _LEAST_SHARE <= cause.share <= _LARGEST_SHARE
     share = min(cause.share or 0.0, 1.0)
     size += " per step" if cause.metric == "time" else ""
     return size + (f", {share:.0%} of the change" if known else "")
@@ -276,14 +277,17 @@ def follow(count: int) -> str:
     return f"{plural(count, 'verdict')} {'follows' if count == 1 else 'follow'} from it"
 
 
+#: Steps that make a doubt certain: with a failed verdict beside it, there is none.
+_MEASURING = {"run-again", "run-longer", "run-paired", "add-base-runs"}
+
+
 def steps(group: CauseGroup) -> list[str]:
     """Return what to undo, and the next steps of the verdicts, one for each action, those of the worst first."""
-    verdicts, own = group.verdicts, undo(group.cause)
-    by_action = {one.next_step.action: one.next_step for one in reversed(verdicts) if one.next_step.text}
-    found = [by_action.pop(one.next_step.action, None) for one in verdicts]
-    others = [
-        answer.next_step(step) for step in found if step is not None and not (own and step.action == "find-cause")
-    ]
+    own, is_red = undo(group.cause), any(one.outcome == "fail" for one in group.verdicts)
+    useless = {"find-cause", *(_MEASURING if is_red else ())} if own else set()
+    by_action = {one.next_step.action: one.next_step for one in reversed(group.verdicts) if one.next_step.text}
+    actions = dict.fromkeys(one.next_step.action for one in group.verdicts)
+    others = [answer.next_step(by_action[one]) for one in actions if one in by_action and one not in useless]
     return [own, *others] if own else others
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Done
-from made_traces import GPU_JOB, write
+from made_traces import GPU_JOB, Op, write
 
 Command = Callable[..., Done]
 
@@ -36,6 +36,14 @@ def test_the_causes_fit_on_one_screen(perfgate: Command, sides: Path) -> None:
     assert "rest -" in done.out or "rest +" in done.out
     assert "more verdicts: --verbose shows them" in done.out
     assert len(done.out.splitlines()) <= 25
+
+
+def test_a_failed_count_has_its_cause_whatever_that_costs(perfgate: Command, folder: Path) -> None:
+    write(GPU_JOB, folder / "base")
+    write(GPU_JOB.after("aten::softmax", Op("forward", "aten::neg", 1, kernel="neg_kernel")), folder / "new")
+    done = perfgate("compare", "base", "--new", "new")
+    assert "1  appeared: forward / aten::neg" in done.out
+    assert "kernels, no more work than baseline" in done.out
 
 
 def test_verbose_shows_every_verdict(perfgate: Command, sides: Path) -> None:

@@ -131,6 +131,22 @@ def test_larger_inputs_say_how_many_times_as_many_blocks() -> None:
     assert undo(cause).startswith("1.25 times as many thread blocks")
 
 
+def test_kernels_that_noise_made_slower_are_no_part_of_larger_inputs() -> None:
+    """Each process has its own times of kernels with as many blocks as before."""
+    norm = "forward/aten::layer_norm/norm_kernel(k)"
+    runs = [tree(PROGRAM, seed=1), tree(but({norm: (6, 430, 1024)}), seed=2)]
+    new = [tree(but({norm: (6, 460, 1024)}, LARGER), seed=3), tree(but({norm: (6, 430, 1024)}, LARGER), seed=4)]
+    (cause,) = find_causes([[run] for run in runs], [[run] for run in new]).causes
+    assert (cause.kind, ("forward", "aten::layer_norm") in cause.places) == ("larger", False)
+
+
+def test_larger_weights_are_told_from_larger_inputs() -> None:
+    adam = "optimizer/aten::_fused_adamw_/adam_kernel(k)"
+    for changes, words in (({}, "compare the batch"), ({adam: (1, 1050, 470)}, "compare the widths")):
+        (cause,) = find_causes([[tree(PROGRAM)]], [[tree(but(changes, LARGER), seed=2)]]).causes
+        assert words in undo(cause)
+
+
 def test_more_time_without_more_blocks_is_no_larger_input() -> None:
     slower = but({"forward/aten::gelu/gelu_kernel(k)": (6, 900, 4096)})
     (cause,) = _found([tree(PROGRAM)], [tree(slower, seed=2)]).causes

@@ -214,6 +214,18 @@ def test_a_table_with_a_limit_of_rows(tmp_path: Path, steps: int, metric: str) -
     assert cause.low < (83.0 - 6.1) / each < cause.high
 
 
+def test_rows_beyond_the_last_one_are_one_cause(tmp_path: Path) -> None:
+    """Three operators of one change; copies of pageable memory took longer, as many as before."""
+    base = _limited(_OF_DEVICE, _KERNELS_OF, 351.6)
+    operators = {**_OF_DEVICE, "aten::mul": (29.0, 83.0, 720), "aten::add_": (3.0, 31.2, 288)}
+    operators |= {"aten::add": (4.0, 25.0, 192), "aten::copy_": (90.0, 94.3, 1253)}
+    kernels = {**_KERNELS_OF, _MUL: (83.0, 720), "Memcpy HtoD (Pageable -> Device)": (94.3, 77)}
+    report = _of_tables(tmp_path, base, _limited(operators, kernels, 156.9))
+    (cause,) = report.causes
+    assert [name for name, _ in cause.come] == ["aten::mul", "aten::add_", "aten::add"]
+    assert report.rest == pytest.approx((94.3 - 67.4 - 6.1) / 1e3)
+
+
 def test_rows_of_one_name_below_the_last_row_are_no_cause(tmp_path: Path) -> None:
     """Grouped by shapes: two of three rows of an operator are below the last row on one side."""
     shapes = {"aten::mm": (30.0, 16.2, 96), "aten::addmm": (100.0, 27.5, 192), "aten::copy_": (90.0, 67.4, 1253)}

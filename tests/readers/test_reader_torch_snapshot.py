@@ -107,6 +107,14 @@ def test_the_cause_names_the_line_that_grew(lines: int, monkeypatch: pytest.Monk
     assert (cause.source, cause.change_per_step) == (f"model.py({33 + lines}): forward", 16 * MIB)
 
 
+def test_the_line_is_one_of_the_program_not_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    linear = "/opt/conda/lib/python3.12/site-packages/torch/nn/modules/linear.py"
+    caller = frame("forward", "/home/user/job/model.py", 23)
+    monkeypatch.setitem(STACKS, "attention", [frame("forward", linear, 134), caller, *STACKS["loss"][1:]])
+    (cause,) = find_causes([_run(24 * MIB).call_trees], [_run(60 * MIB).call_trees]).causes
+    assert (cause.where[-1], cause.source) == ("forward (model.py)", "model.py(23): forward")
+
+
 def test_without_a_history_the_peak_is_unknown() -> None:
     run = run_of(pickle.dumps(job(history=False).snapshot()))
     assert sorted(values_of(run)) == ["memory.allocated", "memory.reserved"]

@@ -4,7 +4,7 @@ import pytest
 from goldens import check_golden
 from msgspec.structs import replace
 from sample_verdicts import FAILED_LIMIT, change
-from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY
+from samples import ALL_PASS, EVERY_OUTCOME, WITH_CAUSES, WITH_MANY
 
 from perfgate.core import Location, NextStep, Problem, RelativeChange
 from perfgate.reporters.terminal import render
@@ -30,6 +30,15 @@ def test_golden(name, width):
 def test_a_pass_is_one_line():
     [line] = render(ALL_PASS).splitlines()
     assert line.startswith("PASS  ")
+
+
+def test_causes_of_warnings_are_shown():
+    assert "2  replaced: forward / aten::softmax" in render(replace(WITH_CAUSES, outcome="pass", exit_code=0))
+
+
+def test_without_a_cause_the_notes_are_shown():
+    assert WITH_CAUSES.causes is not None
+    assert "NOTE of the causes" in render(replace(WITH_CAUSES, causes=replace(WITH_CAUSES.causes, causes=())))
 
 
 def test_the_first_and_the_last_line_are_the_answer():
