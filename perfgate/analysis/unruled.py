@@ -30,8 +30,8 @@ from perfgate.causes.nesting import (
 from perfgate.core import Key, Run, Series, UnruledChange
 from perfgate.core.verdicts import MOST_UNRULED
 from perfgate.core.wording import COMMAND, TIMES_OF_RUN, is_machine_metric
-from perfgate.judge.measure import BETTER_BY_UNIT
-from perfgate.stats.steady import median, steady_run
+from perfgate.judge.measure import BETTER_BY_UNIT, Method
+from perfgate.stats.steady import median
 
 #: The relative change from which a metric is listed, and its multiple of the standard error.
 LEAST_CHANGE, STANDARD_ERRORS = 0.1, 3.0
@@ -150,7 +150,7 @@ def size_of(series: Series) -> Size | None:
     """The median of samples after warm-up, the number of a value, the mean of an aggregate; None if there is none."""
     samples = series.values
     if series.kind == "samples" and len(samples):
-        run = steady_run(samples, "auto", BETTER_BY_UNIT.get(series.unit, "neither"))
+        run = Method("median", better=BETTER_BY_UNIT.get(series.unit, "neither")).steady(series)
         values, value = run.values, median(run.values) if run.finite else math.nan
         error = 1.8581 * median(np.abs(values - value)) / math.sqrt(len(values)) / value if value > 0 else 0.0
         total = float(samples.mean()) * (series.thinned_from or len(samples))

@@ -61,6 +61,7 @@ class StoredSeries(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     steps: list[int] | None = None
     aggregate: dict[str, float] = {}
     thinned_from: int | None = None
+    is_warm: bool = False
 
     @property
     def key(self) -> Key:
@@ -200,8 +201,8 @@ class BaselineFile(RunHead, frozen=True, forbid_unknown_fields=True):
             taken = None if row.steps is None else np.array(row.steps, dtype=np.int64)
             if taken is None and row.kind == "samples":
                 taken = counted[: len(values)]  # the steps 0, 1, 2, ... of all series share their memory
-            one = Series(row.key, row.unit, row.kind, values, taken, row.aggregate, thinned_from=row.thinned_from)  # type: ignore[arg-type]
-            series.append(one)
+            rest = {"thinned_from": row.thinned_from, "is_warm": row.is_warm}
+            series.append(Series(row.key, row.unit, row.kind, values, taken, row.aggregate, **rest))  # type: ignore[arg-type]
         sources = tuple(source.path for source in self.sources)
         series += [one for row in self.summarised for one in row.series(sources)]
         facts: dict[str, Fact] = {**self.context, **{k: v for k, v in self.identity.items() if v is not None}}
@@ -317,6 +318,7 @@ def stored_series(series: Series) -> StoredSeries:
         steps=None if steps is None or counts_up else [int(step) for step in steps],
         aggregate=dict(sorted(series.aggregate.items())),
         thinned_from=None if keep is None else len(series.values),
+        is_warm=series.is_warm,
     )
 
 

@@ -53,6 +53,7 @@ class _RawSeries(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     steps: msgspec.Raw = _NO_STEPS
     aggregate: dict[str, float] = {}
     thinned_from: int | None = None
+    is_warm: bool = False
 
     @property
     def key(self) -> Key:
@@ -63,7 +64,7 @@ class _RawSeries(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
         """Return the series with its numbers. Raises MsgspecError."""
         values = msgspec.json.decode(self.values, type=list[float])
         steps = msgspec.json.decode(self.steps, type=list[int] | None)
-        rest = self.aggregate, self.thinned_from
+        rest = self.aggregate, self.thinned_from, self.is_warm
         return StoredSeries(self.metric, self.unit, self.kind, self.labels, values, steps, *rest)
 
 

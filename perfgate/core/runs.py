@@ -189,6 +189,8 @@ class Series(Struct, frozen=True):
     #: For a derived metric, the share of all steps of its parts that every part has.
     joined: float = 1.0
     summary: Summary | None = None
+    #: True if a profiler's schedule ran steps before the first value: then no value is warm-up.
+    is_warm: bool = False
 
 
 def read_only(array: Array) -> Array:

@@ -245,7 +245,9 @@ def _combine(operator: str, left: Series, right: Series) -> Series:
     with np.errstate(all="ignore"):  # a division by zero gives infinity, which no rule passes
         values = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operator](x, y)
     kind: Kind = "samples" if "samples" in (left.kind, right.kind) else "value"
-    return Series(left.key, unit, kind, read_only(values), steps, joined=min(share, left.joined, right.joined))
+    is_warm = kind == "samples" and all(one.is_warm for one in (left, right) if one.kind == kind)
+    share = min(share, left.joined, right.joined)
+    return Series(left.key, unit, kind, read_only(values), steps, joined=share, is_warm=is_warm)
 
 
 def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, float]:

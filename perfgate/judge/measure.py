@@ -116,7 +116,8 @@ def pooled(parts: list[Series]) -> Series:
         same_length = len({len(one) for one in values}) == 1  # then in order of time: step by step, rank by rank
         pooled_values = np.stack(values, axis=1).ravel() if same_length else np.concatenate(values)
         joined = min(part.joined for part in parts)
-        return Series(first.key.without_members(), first.unit, "samples", pooled_values, joined=joined)
+        key, is_warm = first.key.without_members(), all(part.is_warm for part in parts)
+        return Series(key, first.unit, "samples", pooled_values, joined=joined, is_warm=is_warm)
     totals = [part.aggregate.get("total") for part in parts]
     counts = [part.aggregate.get("count") for part in parts]
     if None in totals or None in counts:
@@ -154,7 +155,7 @@ class Method(Struct, frozen=True):
             raise _only_summary(series, series.summary, "no samples, which this needs")
         if series.kind != "samples":
             return steady_run(single_number(series, self.statistic))
-        warmup = warmup_for(self.statistic, self.warmup)
+        warmup = warmup_for(self.statistic, self.warmup, is_warm=series.is_warm)
         key = (id(series), warmup, self.better)
         if key not in self.cache.steady:
             self.cache.steady[key] = (series, steady_run(series.values, warmup, self.better))

@@ -161,7 +161,8 @@ def _series(source: Series, part: _Part) -> Series | None:
         shares = read_only(np.asarray(part.of(values), dtype=np.float64))
     is_samples = source.kind == "samples"
     key = Key(MFU, source.key.labels)
-    return Series(key, "1", "samples" if is_samples else "value", shares, source.steps if is_samples else None)
+    steps = source.steps if is_samples else None
+    return Series(key, "1", "samples" if is_samples else "value", shares, steps, is_warm=source.is_warm)
 
 
 def _counted(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> list[Series]:
@@ -176,7 +177,7 @@ def _counted(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> list[S
             continue
         with np.errstate(all="ignore"):
             shares = read_only(one.values / (time.values * peak))
-        found.append(Series(Key(HFU, one.key.labels), "1", "samples", shares, one.steps))
+        found.append(replace(one, key=Key(HFU, one.key.labels), unit="1", values=shares))
     return found
 
 

@@ -120,12 +120,12 @@ Statistic: TypeAlias = Smooth | Quantile | Extreme | Count
 _OF_WHOLE_RUN = ("max", "p100", "total", "count")
 
 
-def warmup_for(statistic: str, warmup: WarmUpRule) -> WarmUpRule:
-    """Return the warm-up rule of a statistic: `auto` drops nothing for `max`, `total` and `count`.
+def warmup_for(statistic: str, warmup: WarmUpRule, *, is_warm: bool = False) -> WarmUpRule:
+    """Return the warm-up rule of a statistic: `auto` drops nothing for `max`, `total` and `count`, nor if `is_warm`.
 
     A number of values that the user gave is kept.
     """
-    return 0 if warmup == "auto" and statistic in _OF_WHOLE_RUN else warmup
+    return 0 if warmup == "auto" and (is_warm or statistic in _OF_WHOLE_RUN) else warmup
 
 
 def parse_statistic(name: str) -> Statistic:

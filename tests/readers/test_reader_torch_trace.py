@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from damage import contents, series_of
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, steps_of, values_of
 from trace_texts import traces
 
+from perfgate.baselines.files import BaselineFile, stored_series
+from perfgate.judge.measure import Method
 from perfgate.readers import Source, join_runs, read, with_missing_ranks
 from perfgate.readers.torch_trace import chunks, repair
 from perfgate.readers.torch_trace.breakdown import Intervals, complement, join, measure_within, union
@@ -59,6 +62,22 @@ def test_a_step_grows_to_the_end_of_its_device_work():
     assert values['gpu.sm_efficiency{device="0"}'] == [pytest.approx(0.5 * 80 / 200)]
     assert values['gpu.occupancy{device="0"}'] == [pytest.approx(0.5)]
     assert steps_of(run_of(TRACE))["step.time"] == [1, 2]
+
+
+@pytest.mark.parametrize(("first", "dropped"), [(5, 0), (0, 1)])
+def test_steps_after_the_warm_up_of_a_schedule_are_all_kept(first, dropped):
+    """Steps from 0 on had no warm-up. A stored run is measured alike."""
+    events = [step(first + i, 100 * i, 90) for i in range(8)] + [
+        event("cpu_op", "aten::mm", 100 * i, 80) for i in range(8)
+    ]
+    run = run_of(text_of(*events))
+    stored = [stored_series(one) for one in run.series if one.key.metric == "step.time"]
+    file = {"schema": "perfgate.baseline/1", "tool": "x", "suite": "x", "time": "x", "commit": None, "added_by": "x"}
+    file |= {"level": {"name": "x"}, "identity": {}, "context": {}, "format": "torch-trace", "sources": []}
+    text = msgspec.json.encode({**file, "series": stored})
+    for one in (run, msgspec.json.decode(text, type=BaselineFile).run("x")):
+        measured = Method("median").measure(next(two for two in one.series if two.key.metric == "step.time"))
+        assert (measured.n, measured.dropped) == (8 - dropped, dropped)
 
 
 def test_idle_time_has_a_cause():

@@ -106,7 +106,9 @@ def read(document: InputFile) -> tuple[Run, ...]:
         run.say("warning", f"{missed}: matmul.flop is not available")
     work = Work.of(make, steps).series() if steps else ()
     others = of_flop, work, make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
-    run.finished |= {series.key: series for series in chain(of_steps, *others)}
+    # A schedule that began to record later ran the warm-up before.
+    is_warm = steps is not None and bool(steps.numbers[0] > 0)
+    run.finished |= {series.key: replace(series, is_warm=is_warm) for series in chain(of_steps, *others)}
     return (replace(run.run(), call_trees=trees),)
 
 

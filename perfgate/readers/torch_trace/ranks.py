@@ -158,9 +158,10 @@ def with_wait(run: Run, calls: Iterable[Calls], transfers: Mapping[Collective, F
     rank = rank_of(run)
     if rank is None or not waits or own.keys().isdisjoint(transfers):
         return run
-    values, numbers = np.array([*waits.values()]), np.array([*waits], np.int64)
-    wait_series = Series(Key.of("comm.wait", rank=rank), "s", "samples", read_only(values), read_only(numbers))
-    return replace(run, series=(*run.series, wait_series))
+    values, numbers = read_only(np.array([*waits.values()])), np.array([*waits], np.int64)
+    is_warm = any(series.is_warm for series in run.series)
+    wait = Series(Key.of("comm.wait", rank=rank), "s", "samples", values, read_only(numbers), is_warm=is_warm)
+    return replace(run, series=(*run.series, wait))
 
 
 def missing_ranks(run: Run) -> list[Problem]:
