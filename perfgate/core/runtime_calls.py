@@ -1,4 +1,9 @@
-"""The kinds of calls of a runtime or driver, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU)."""
+"""The kinds of calls of a runtime or driver, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU).
+
+On an XPU, Kineto records what submits work twice: the call `ur...` of the runtime, and the call `ze...` of the driver
+inside it, with the same correlation. The runtime's counts. The host waits in calls of the driver, which alone are
+recorded. Source: pytorch/kineto `libkineto/src/plugin/xpupti` (`XpuptiActivityApi.cpp`, `XpuptiFlowCorrelationTest`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ IS_RUNTIME = re.compile(r"(?:cu|cuda|hip|ur|pi|ze)[A-Z]")
 #: Calls that launch one kernel; a callback of the host is none.
 LAUNCHES = re.compile(
     r"(?:cu|cuda|hip|hipExt|hipDrv|hipModule|hipExtModule|hipHccModule)Launch(?!Host)\w*"
-    r"|(?:ur|pi)Enqueue\w*KernelLaunch\w*|zeCommandListAppendLaunch\w*"
+    r"|(?:ur|pi)Enqueue\w*KernelLaunch\w*"
 )
 GRAPH_LAUNCHES = re.compile(r"(?:cu|cuda|hip)GraphLaunch\w*")
 #: Calls by which the host waits for a device, copies that are not `Async` included.
@@ -21,5 +26,5 @@ SYNCS = re.compile(
 ALLOCATIONS = re.compile(
     r"(?:cuda|hip)(?:(?:Host|Ext)?Malloc|Free|Host(?:Alloc|Free|Register|Unregister))\w*"
     r"|(?:cu|hip)Mem(?:Alloc|HostAlloc|HostRegister|HostUnregister|Free|Create|Release)\w*"
-    r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree|zeMem(?:Alloc\w+|Free\w*)"
+    r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree"
 )

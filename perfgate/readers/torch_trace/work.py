@@ -58,7 +58,8 @@ _CALLS = {"launches": LAUNCHES, "graph_launches": GRAPH_LAUNCHES, "syncs": SYNCS
 #: The kinds of copies that are 0, not absent, where no step makes one: between host and device, and in a device.
 _USUAL_COPIES = ("HtoD", "DtoH", "DtoD")
 _SYNC = list(_CALLS).index("syncs")
-_KIND = re.compile(r"\b[A-Z]to[A-Z]\b")
+#: `Memcpy HtoD (...)` of CUDA and HIP; of XPUs `Memcpy M2D (MEMORY(Unknown) -> DEVICE)`: M is pageable host memory.
+_KIND = re.compile(r"\b([A-Z])(?:to|2)([A-Z])\b")
 
 
 class Work(Struct, frozen=True):
@@ -123,7 +124,7 @@ class Work(Struct, frozen=True):
         kinds: dict[str, list[int]] = defaultdict(list, {kind: [] for kind in _USUAL_COPIES})
         for name in np.unique(device.name[rows]).tolist():
             found = _KIND.search(device.names.texts[name])
-            kinds[found[0] if found else "other"].append(name)
+            kinds["to".join(found.groups()).replace("M", "H") if found else "other"].append(name)
         for kind, names in sorted(kinds.items()):
             own = rows[np.isin(device.name[rows], names)]
             labels = {**label, "kind": kind}
