@@ -125,8 +125,16 @@ def _refuse_uncounted(evidence: Evidence) -> None:
         raise CannotJudge("no-baseline", message, complete_base(case.accept, sources_of(case.baseline.runs)))
     names = listed(sorted({view.run.format for view in evidence.subject.new_views}))
     message = f"the new runs have no counts of work ({names})"
-    raise CannotJudge("metric-absent", message, "record a trace, or measure with `perfgate.Recorder(work=True)`")
+    steps = [_STEPS[one] for one in sorted({view.run.format for view in evidence.subject.new_views} & _STEPS.keys())]
+    record = "record a trace, or measure with `perfgate.Recorder(work=True)`"
+    raise CannotJudge("metric-absent", message, next(iter(steps), record))
 
+
+#: What makes files of other profilers countable: they have no steps by themselves.
+_STEPS = {
+    "nsys": "mark each step with an NVTX range such as `step 12`, and give the export of `nsys export --type sqlite`",
+    "xplane": "annotate the steps with jax.profiler.StepTraceAnnotation; only the work of GPUs is counted",
+}
 
 #: The counts that show whether a faster program does less, the one that follows the shapes best first.
 _WITNESSES = ("work.flops", "work.blocks", "work.kernels", "work.ops")
