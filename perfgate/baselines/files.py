@@ -309,11 +309,9 @@ def stored_series(series: Series) -> StoredSeries:
     values = series.values if keep is None else series.values[keep]
     steps = series.steps if series.steps is None or keep is None else series.steps[keep]
     counts_up = steps is None or np.array_equal(steps, np.arange(len(steps)))  # 0, 1, 2, ... need not be written
+    names = series.key.metric, series.unit, series.kind, dict(series.key.labels)
     return StoredSeries(
-        metric=series.key.metric,
-        labels=dict(series.key.labels),
-        unit=series.unit,
-        kind=series.kind,
+        *names,
         values=[float(value) for value in values],
         steps=None if steps is None or counts_up else [int(step) for step in steps],
         aggregate=dict(sorted(series.aggregate.items())),
