@@ -1,8 +1,7 @@
 """The kinds of calls of a runtime or driver, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU).
 
-On an XPU, Kineto records what submits work twice: the call `ur...` of the runtime, and the call `ze...` of the driver
-inside it, with the same correlation. The runtime's counts. The host waits in calls of the driver, which alone are
-recorded. Source: pytorch/kineto `libkineto/src/plugin/xpupti` (`XpuptiActivityApi.cpp`, `XpuptiFlowCorrelationTest`).
+On an XPU, Kineto records each submission as `ur...` of the runtime and as `ze...` of the driver inside it: the former
+counts. Waits are calls of the driver. Source: pytorch/kineto `libkineto/src/plugin/xpupti/XpuptiActivityApi.cpp`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from msgspec import Struct, field
 
 from perfgate.readers.kit import InputFile, Key, Run, RunBuilder, Series, in_base, read_only
 from perfgate.readers.nvidia.nsys_tables import name_of_calls
-from perfgate.readers.nvidia.nsys_work import Range, add_work, process_of
+from perfgate.readers.nvidia.nsys_work import RANGE_TYPES, add_work, process_of
 from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
 
 _COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
@@ -45,8 +45,8 @@ _NAMED = {
 }
 _ACTIVITIES = (*_NAMED, _SETS, _RANGES)
 _TABLES = re.compile("|".join((*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)), re.ASCII)
-#: The NVTX events of ranges (push/pop and start/end), and of the naming of a domain.
-_RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75
+#: The NVTX event that names a domain.
+_DOMAIN_TYPE = 75
 _VERSION = re.compile(r"_v\d{4}$")
 #: (start, end, name, device, bytes) of an activity; the name is a text or its id.
 Row = tuple[object, ...]
@@ -104,7 +104,7 @@ class _Export(RunBuilder):
         strings = _labels(database, _STRINGS, "value", self._used())
         self._keep(database, strings)
         with suppress(DatabaseFault):  # it was said of the table
-            add_work(self, database, _texts(database, strings), strings)
+            add_work(self, database, strings)
         if _GPUS in database.tables:
             names = {name for (name,) in database.rows(_GPUS, ("name",)) if isinstance(name, str)}
             self.facts |= {"gpu": names.pop()} if len(names) == 1 else {}
@@ -188,19 +188,9 @@ def _ranges(database: Database) -> Iterator[Row]:
         if kind == _DOMAIN_TYPE and isinstance(text, str)
     }
     for kind, domain, thread, text, text_id, start, end in database.rows(_RANGES, columns):
-        if kind in _RANGE_TYPES:
+        if kind in RANGE_TYPES:
             name = text_id if text is None else text
             yield start, end, (domains.get((domain, process_of(thread)), ""), name), None, None
-
-
-def _texts(database: Database, strings: Mapping[object, str]) -> Iterator[Range]:
-    """Yield the ranges of all domains with their process and text."""
-    for kind, thread, own, text_id, start, end in database.rows(
-        _RANGES, ("eventType", "globalTid", "text", "textId", "start", "end")
-    ):
-        text = strings.get(text_id) if own is None else own
-        if kind in _RANGE_TYPES and isinstance(start, int) and isinstance(end, int) and isinstance(text, str):
-            yield process_of(thread), start, end, text
 
 
 def read(document: InputFile) -> tuple[Run, ...]:

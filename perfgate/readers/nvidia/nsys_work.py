@@ -1,11 +1,7 @@
 """`work.*` of an export of Nsight Systems, if NVTX ranges mark the steps: `step 12`, `iteration_12`, `ProfilerStep#12`.
 
-| metric | from |
-|---|---|
-| `work.launches`, `.graph_launches`, `.syncs`, `.allocations` | `CUPTI_ACTIVITY_KIND_RUNTIME` |
-| `work.kernels`, `.blocks` | `CUPTI_ACTIVITY_KIND_KERNEL` |
-| `work.copies`, `.copied_bytes`, `.memsets` | `CUPTI_ACTIVITY_KIND_MEMCPY`, `CUPTI_ACTIVITY_KIND_MEMSET` |
-| `work.device_time` | these three tables |
+`work.launches`, `.graph_launches`, `.syncs` and `.allocations` are calls of the table RUNTIME; `.kernels`, `.blocks`,
+`.copies`, `.copied_bytes`, `.memsets` and `.device_time` are rows of KERNEL, MEMCPY and MEMSET.
 
 As in traces of torch, work belongs to the step of the call that issued it, by `correlationId`, and the time until the
 next step belongs to a step. Of ranges inside each other the outer ones are the steps. The numbers are those of the
@@ -36,14 +32,13 @@ _KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 #: The bits of a thread's id that identify its process.
 _PROCESS = 0x0000FFFFFF000000
 _VERSION = re.compile(r"_v\d{4}$")
-#: A range with its process: the process, start and end in ns, text.
-Range = tuple[int, int, int, str]
+#: The NVTX events of ranges: push/pop and start/end.
+RANGE_TYPES = (59, 60, 70, 71)
 
 
-def add_work(run: RunBuilder, database: Database, ranges: Iterator[Range], names: Mapping[object, str]) -> None:
+def add_work(run: RunBuilder, database: Database, names: Mapping[object, str]) -> None:
     """Add the work of each step. `names` are the texts of the export by their id. Raises DatabaseFault."""
-    found = ((process, start, end, _STEP.fullmatch(text)) for process, start, end, text in ranges)
-    marked = sorted((process, start, end, int(mark[1])) for process, start, end, mark in found if mark)
+    marked = sorted(_marked(database, names))
     processes = {process for process, *_ in marked}
     if len(processes) > 1:
         run.say("warning", "several processes mark steps, so their work is not counted (work.*): export one process")
@@ -70,6 +65,15 @@ def add_work(run: RunBuilder, database: Database, ranges: Iterator[Range], names
         return
     for series in _of_devices(database, sums, correlation, step):
         run.finish(series)
+
+
+def _marked(database: Database, names: Mapping[object, str]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the process, start, end and number of each range that marks a step."""
+    columns = ("eventType", "globalTid", "text", "textId", "start", "end")
+    for kind, thread, text, text_id, start, end in database.rows("NVTX_EVENTS", columns):
+        found = _STEP.fullmatch(str(names.get(text_id) if text is None else text))
+        if found and kind in RANGE_TYPES and isinstance(start, int) and isinstance(end, int):
+            yield process_of(thread), start, end, int(found[1])
 
 
 def process_of(thread: object) -> int:
