@@ -54,7 +54,11 @@ def test_the_sides_and_their_outcome(
         (["base1.log", "--new", "same.log", "--tolerance", "2 ms"], 2, "percentage"),
         (["base1.log", "--new", "same.log", "--statistic", "best"], 2, "no such statistic"),
         (["base1.log"], 2, "--new"),
-        (["base1.log", "--new", "absent.log"], 3, "file not found; did you mean base9.log?\n\nERROR  nothing was judged, 1 problem"),
+        (
+            ["base1.log", "--new", "absent.log"],
+            3,
+            "file not found; did you mean base9.log?\n\nERROR  nothing was judged, 1 problem",
+        ),
     ],
 )
 def test_what_cannot_be_compared(perfgate: Command, logs: Path, words: list[str], code: int, said: str) -> None:

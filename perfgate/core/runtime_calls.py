@@ -1,4 +1,8 @@
-"""The kinds of calls of a runtime or driver, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU)."""
+"""The kinds of calls of a runtime or driver, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU).
+
+On an XPU, Kineto records each submission as `ur...` of the runtime and as `ze...` of the driver inside it: the former
+counts. Waits are calls of the driver. Source: pytorch/kineto `libkineto/src/plugin/xpupti/XpuptiActivityApi.cpp`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ IS_RUNTIME = re.compile(r"(?:cu|cuda|hip|ur|pi|ze)[A-Z]")
 #: Calls that launch one kernel; a callback of the host is none.
 LAUNCHES = re.compile(
     r"(?:cu|cuda|hip|hipExt|hipDrv|hipModule|hipExtModule|hipHccModule)Launch(?!Host)\w*"
-    r"|(?:ur|pi)Enqueue\w*KernelLaunch\w*|zeCommandListAppendLaunch\w*"
+    r"|(?:ur|pi)Enqueue\w*KernelLaunch\w*"
 )
 GRAPH_LAUNCHES = re.compile(r"(?:cu|cuda|hip)GraphLaunch\w*")
 #: Calls by which the host waits for a device, copies that are not `Async` included.
@@ -21,7 +25,7 @@ SYNCS = re.compile(
 ALLOCATIONS = re.compile(
     r"(?:cuda|hip)(?:(?:Host|Ext)?Malloc|Free|Host(?:Alloc|Free|Register|Unregister))\w*"
     r"|(?:cu|hip)Mem(?:Alloc|HostAlloc|HostRegister|HostUnregister|Free|Create|Release)\w*"
-    r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree|zeMem(?:Alloc\w+|Free\w*)"
+    r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree"
 )
 #: Rows of copies that take as long as the host's memory happens to need: only more of them are a change of the program.
 PAGEABLE = re.compile(r"Memcpy .*Pageable")

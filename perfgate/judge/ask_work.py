@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from perfgate.core import Key, Series
-from perfgate.core.wording import listed
 from perfgate.judge.ask import exceptions_of
 from perfgate.judge.case import Case
 from perfgate.judge.derived import RunView
@@ -123,9 +122,7 @@ def _refuse_uncounted(evidence: Evidence) -> None:
     if any(name.startswith("work.") for view in evidence.subject.new_views for name in view.names):
         message = f"the baseline {case.baseline.place} has no counts of work"
         raise CannotJudge("no-baseline", message, complete_base(case.accept, sources_of(case.baseline.runs)))
-    names = listed(sorted({view.run.format for view in evidence.subject.new_views}))
-    message = f"the new runs have no counts of work ({names})"
-    raise CannotJudge("metric-absent", message, "record a trace, or measure with `perfgate.Recorder(work=True)`")
+    raise CannotJudge("metric-absent", *(evidence.runs.why_absent("work.*") or ("no step was counted", "")))
 
 
 #: The counts that show whether a faster program does less, the one that follows the shapes best first.

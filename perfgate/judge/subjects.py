@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from perfgate.core import Baseline, Key, Problem, Run, Series
 from perfgate.core.conditions import CONDITIONS, by_load, nearest_conditions, other_conditions
-from perfgate.core.wording import is_machine_metric, synonyms
+from perfgate.core.wording import is_machine_metric, listed, synonyms
 from perfgate.judge.derived import WARMUP_METRICS, RunView, component_names, read_by
 from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
 from perfgate.rules.ruleset import DerivedMetric, Ruleset
@@ -22,6 +22,12 @@ from perfgate.rules.syntax.sentence import Expression, Selector, Sentence, selec
 _NOBODY: Members = MappingProxyType({})
 #: The most absent metrics for which the nearest names are searched, and the most names that are compared.
 _MOST_HINTS, _MOST_COMPARED = 50, 5_000
+#: What to do if no step was counted, by the format of a file that may have steps, and in general.
+_COUNTABLE = {
+    "nsys": "mark each step with an NVTX range such as `step 12`, and give the SQLite export",
+    "xplane": "annotate the steps with jax.profiler.StepTraceAnnotation; only the work of GPUs is counted",
+}
+_RECORD = "record a trace, or measure with `perfgate.Recorder(work=True)`"
 
 
 class JudgedRuns(Struct, frozen=True):
@@ -93,7 +99,11 @@ class JudgedRuns(Struct, frozen=True):
         return self._by_means[id(view)]
 
     def why_absent(self, metric: str) -> tuple[str, str] | None:
-        """Return why reading left a metric out, and what to do; None if it did not. hfu follows from mfu."""
+        """Return why no run has a metric, and what to do, if more is known than that. hfu follows from mfu."""
+        if metric.startswith("work.") and not any(name.startswith("work.") for name in self.names):
+            formats = sorted({view.run.format for view in self.new})
+            step = next((_COUNTABLE[one] for one in formats if one in _COUNTABLE), _RECORD)
+            return f"the new runs have no counts of work ({listed(formats)})", step
         found = self.left_out.get(metric) or (self.left_out.get("mfu") if metric == "hfu" else None)
         if not found:
             return None

@@ -20,20 +20,19 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct, field
 
 from perfgate.core.runtime_calls import GRAPH_LAUNCHES
 from perfgate.readers.kit import Key, RunBuilder
+from perfgate.readers.step_work import DeviceEvents, StepSums
 
 _COPY = re.compile(r"Memcpy(?:([A-Z])2([A-Z]))?")
 _GRID = re.compile(r"\bgrid:(\d{1,10}),(\d{1,10}),(\d{1,10})\b")
 _SIZE = re.compile(r"\bsize:(\d{1,18})\b")
-_PS = 1e12
-#: The kinds of copies that are 0, not absent, where no step makes one; as in traces of torch.
-_USUAL_COPIES = ("HtoD", "DtoH", "DtoD")
+_PS_OF_NS = 1e3
 
 
 class Event(Struct):
@@ -72,51 +71,49 @@ def add_work(
     own = {device: [one for one in events if one.correlation in step_of] for device, events in devices.items()}
     if not any(own.values()):
         return
+    sums = StepSums(np.array(steps.numbers, np.int64), lambda metric, labels: Key.of(metric, **labels))
     launched = {one.correlation for events in own.values() for one in events if _is_kernel(one)}
     graphs = {one.correlation for one in calls if GRAPH_LAUNCHES.match(one.name)}
     for name, chosen in (("launches", launched - graphs), ("graph_launches", graphs)):
-        _add(run, steps, Key(f"work.{name}"), "count", [(step_of[one], 1.0) for one in chosen])
+        found = [at for one in chosen if (at := step_of[one]) is not None]
+        run.finish(sums.count(name, np.array(found, np.int64), {}))
     for device, events in own.items():
-        _add_device(run, steps, device, [(step_of[one.correlation], one) for one in events])
+        issued = [(at, one) for one in events if (at := step_of[one.correlation]) is not None]
+        for series in sums.of_device(_columns(issued), {"device": device}):
+            run.finish(series)
 
 
-def _add_device(run: RunBuilder, steps: Steps, device: str, events: Sequence[tuple[int | None, Event]]) -> None:
-    kernels = [(at, one) for at, one in events if _is_kernel(one)]
-    memsets = [(at, 1.0) for at, one in events if one.name.startswith("Memset")]
-    _add(run, steps, Key.of("work.kernels", device=device), "count", [(at, 1.0) for at, _ in kernels])
-    blocks = [(at, _blocks(one)) for at, one in kernels]
-    _add(run, steps, Key.of("work.blocks", device=device), "count", blocks)
-    _add(run, steps, Key.of("work.memsets", device=device), "count", memsets)
-    times = [(at, float(one.duration)) for at, one in events]
-    _add(run, steps, Key.of("work.device_time", device=device), "s", times)
-    copies: dict[str, list[tuple[int, float]]] = defaultdict(list, {kind: [] for kind in _USUAL_COPIES})
-    for at, one in events:
-        if at is not None and (found := _COPY.match(one.name)):
-            size = _SIZE.search(one.details)
-            copies[f"{found[1]}to{found[2]}" if found[1] else "other"].append(
-                (at, float(size[1]) if size else math.nan)
-            )
-    for kind, sizes in sorted(copies.items()):
-        labels = {"device": device, "kind": kind}
-        _add(run, steps, Key.of("work.copies", **labels), "count", [(at, 1.0) for at, _ in sizes])
-        _add(run, steps, Key.of("work.copied_bytes", **labels), "B", sizes)
+def _columns(issued: Sequence[tuple[int, Event]]) -> DeviceEvents:
+    """What a device did, with the index of its step."""
+    events = [one for _, one in issued]
+    kinds = np.array([_kind(one) for one in events], object)
+    return DeviceEvents(
+        np.array([at for at, _ in issued], np.int64),
+        np.array([one.duration / _PS_OF_NS for one in events], np.float64),
+        np.array([_blocks(one) if _is_kernel(one) else _size(one) for one in events], np.float64),
+        kinds == "kernel",
+        kinds == "memset",
+        {kind: kinds == kind for kind in {*kinds.tolist()} - {"kernel", "memset"}},
+    )
 
 
 def _is_kernel(event: Event) -> bool:
     return not event.name.startswith(("Memset", "Memcpy"))
 
 
+def _kind(event: Event) -> str:
+    """Return `kernel`, `memset`, or the kind of a copy."""
+    found = _COPY.match(event.name)
+    if found is None:
+        return "kernel" if _is_kernel(event) else "memset"
+    return f"{found[1]}to{found[2]}" if found[1] else "other"
+
+
+def _size(copy: Event) -> float:
+    size = _SIZE.search(copy.details)
+    return float(size[1]) if size else math.nan
+
+
 def _blocks(kernel: Event) -> float:
     grid = _GRID.search(kernel.details)
     return math.prod(map(float, grid.groups())) if grid else math.nan
-
-
-def _add(run: RunBuilder, steps: Steps, key: Key, unit: str, amounts: Iterable[tuple[int | None, float]]) -> None:
-    """Add the sum of amounts in each step, times in ps; nothing if one of them is unknown."""
-    sums = [0.0] * len(steps.numbers)
-    for at, amount in amounts:
-        if at is not None:
-            sums[at] += amount
-    if not any(map(math.isnan, sums)):
-        for number, value in zip(steps.numbers, sums, strict=True):
-            run.sample(key, unit, value, None, per=_PS if unit == "s" else 1, step=number)

@@ -118,8 +118,6 @@ class Count(Struct, frozen=True):
 Statistic: TypeAlias = Smooth | Quantile | Extreme | Count
 #: The statistics of a whole run: what `auto` drops as warm-up counts for them.
 _OF_WHOLE_RUN = ("max", "p100", "total", "count")
-
-
 #: The statistics that no stalled step of a trace moves.
 MIDDLES = ("mean", "median", "p50", "trimmed_mean")
 

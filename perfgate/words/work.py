@@ -85,7 +85,7 @@ def largest_difference(verdict: Verdict) -> str:
     """Return the count that differs first, `1 → 7 synchronisations`, or that all are the same."""
     if not verdict.work:
         return "same work" if verdict.outcome == "pass" else "it varies"
-    first = verdict.work[0]
+    first = _first(verdict.work)
     noun = _NOUNS.get(first.metric, ("", first.metric.removeprefix("work.").replace("_", " ")))[1]
     return f"{format_number(first.base)} → {format_number(first.new)} {noun}"
 
@@ -94,11 +94,17 @@ def first_difference(verdict: Verdict) -> str:
     """Return the count that differs first, with its place: `a step has 6 more synchronisations (1 → 7) in forward`."""
     if not verdict.work:
         return largest_difference(verdict)
-    first, word = verdict.work[0], "more" if verdict.work[0].new > verdict.work[0].base else "less"
+    first = _first(verdict.work)
+    word = "more" if first.new > first.base else "less"
     alike = [one for one in verdict.work if (one.metric, one.labels) == (first.metric, first.labels)]
     others = len({(one.metric, tuple(one.labels.items())) for one in verdict.work}) - 1
     rest = f", and {plural(others, 'other count')} {'differ' if others > 1 else 'differs'}" if others else ""
     return _said(alike, word) + rest
+
+
+def _first(differences: Sequence[WorkDifference]) -> WorkDifference:
+    """Return the first difference with a place, or else the first one: no call tree has allocations of host memory."""
+    return next((one for one in differences if one.place is not None), differences[0])
 
 
 def _said(differences: Sequence[WorkDifference], word: str, has: str = "has") -> str:

@@ -105,6 +105,14 @@ def test_a_count_that_the_new_run_lacks_is_an_error() -> None:
     assert "work.syncs" in found.message
 
 
+@pytest.mark.parametrize(("made_by", "says"), [("nsys", "NVTX range such as `step 12`"), ("deepspeed", "Recorder(")])
+def test_runs_without_any_count_say_how_to_get_them(made_by: str, says: str) -> None:
+    plain = Run("new", made_by, (Series(Key("step.time"), "s", "samples", read_only(np.ones(4))),))
+    found = verdict(NO_MORE, [plain], [plain])
+    assert (found.outcome, found.reason) == ("error", "metric-absent")
+    assert says in found.next_step.text
+
+
 def test_a_base_without_counts_cannot_be_compared() -> None:
     plain = Run("old", "torch-trace", (Series(Key("step.time"), "s", "samples", read_only(np.ones(4))),))
     found = verdict(NO_MORE, [plain], [run_of()])

@@ -221,3 +221,73 @@ def test_the_calls_of_a_range_of_pytorch_are_one_metric(tmp_path):
     )
     run = run_of(database(tmp_path, SCHEMA, f"INSERT INTO NVTX_EVENTS VALUES {calls};"))
     assert values_of(run) == {"range.:aten::mm": pytest.approx([10e-9] * 3)}
+
+
+#: Two steps; all the device does is late, in the second one. The threads 16777217 and 16777218 are of one process.
+STEPS = """
+DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY; DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME;
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, correlationId, demangledName, gridX, gridY, gridZ);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, correlationId, bytes, copyKind);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId);
+INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'cudaLaunchKernel_v7000'), (3, 'cudaStreamSynchronize_v3020'),
+  (4, 'cudaMemcpyAsync_v3020'), (5, 'cudaMalloc_v3020'), (6, 'iteration_8'), (7, 'cudaGraphLaunch_v10000');
+INSERT INTO NVTX_EVENTS VALUES (0, 100, 59, 'step 7', NULL, 16777217, 0), (110, 210, 59, NULL, 6, 16777217, 0),
+  (10, 20, 59, 'optimizer step', NULL, 16777217, 0), (120, 130, 59, 'step 3', NULL, 16777217, 0);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (-5, -4, 16777217, 1, 2), (10, 11, 16777217, 2, 2),
+  (105, 106, 16777217, 3, 4), (120, 121, 16777217, 4, 2), (121, 122, 16777217, 5, 7), (122, 123, 16777218, 6, 3),
+  (123, 124, 16777217, 7, 5), (250, 251, 16777217, 8, 3), (125, 126, 33554433, 9, 2);
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 8, 0, 1, 1, 1, 1, 1), (130, 135, 0, 2, 1, 2, 3, 4),
+  (140, 145, 0, 4, 1, 2, 3, 4), (150, 155, 0, 5, 1, 2, 3, 4), (160, 165, 0, 5, 1, 2, 3, 4),
+  (170, 175, 0, 9, 1, 9, 9, 9);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (136, 138, 0, 3, 64, 2);
+INSERT INTO ENUM_CUDA_MEMCPY_OPER VALUES (2, '', 'Device-to-Host');
+"""
+
+
+def work(tmp_path, *scripts):
+    values = values_of(run_of(database(tmp_path, SCHEMA, *scripts)))
+    return {name.removeprefix("work."): found for name, found in values.items() if name.startswith("work.")}
+
+
+def test_the_work_of_a_step_follows_its_calls(tmp_path):
+    """Not the place at which the device did it. The other process, and what is outside of the steps, do not count."""
+    found = work(tmp_path, STEPS)
+    kinds = {f'{name}{{device="0", kind="{kind}"}}' for name in ("copies", "copied_bytes") for kind in ("HtoD", "DtoD")}
+    assert all(found.pop(name) == [0, 0] for name in kinds)
+    assert found.pop('device_time{device="0"}') == pytest.approx([7e-9, 15e-9])
+    assert found == {
+        "launches": [1, 1],
+        "graph_launches": [0, 1],
+        "syncs": [0, 1],
+        "allocations": [0, 1],
+        'kernels{device="0"}': [1, 3],
+        'blocks{device="0"}': [24, 72],
+        'memsets{device="0"}': [0, 0],
+        'copies{device="0", kind="DtoH"}': [1, 0],
+        'copied_bytes{device="0", kind="DtoH"}': [64, 0],
+    }
+    series = [one for one in run_of(database(tmp_path, SCHEMA, STEPS)).series if one.key.metric == "work.kernels"]
+    assert series[0].steps.tolist() == [7, 8]
+
+
+ABSENT = {
+    "no steps": ("DELETE FROM NVTX_EVENTS;", 0, []),
+    "graphs as a whole": ("CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end);", 4, ["--cuda-graph-trace=node"]),
+    "two processes with steps": (
+        "INSERT INTO NVTX_EVENTS VALUES (0, 100, 59, 'step 7', NULL, 33554433, 0);",
+        0,
+        ["export one process"],
+    ),
+    "no numbers of calls": ("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = NULL;", 4, []),
+    "no calls": ("DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME;", 0, []),
+    "no sizes of grids": ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 'x' WHERE start = 130;", 13, []),
+}
+
+
+@pytest.mark.parametrize("case", ABSENT)
+def test_work_that_an_export_cannot_show_is_absent(tmp_path, case):
+    script, count, messages = ABSENT[case]
+    assert len(work(tmp_path, STEPS, script)) == count
+    problems = said(run_of(database(tmp_path, SCHEMA, STEPS, script)))
+    assert len(problems) == len(messages)
+    assert all(message in problem for message, problem in zip(messages, problems, strict=True))

@@ -151,6 +151,31 @@ def test_copies_by_kind_with_their_bytes() -> None:
     assert found['device_time{device="0"}'] == pytest.approx([7e-6, 32e-6])
 
 
+def test_a_step_of_an_xpu() -> None:
+    """As Kineto writes it: each submission twice, waits of the driver, and copies named by the kinds of memory."""
+
+    def submitted(at: float, number: int, runtime: str, driver: str) -> list[Json]:
+        return [
+            event("xpu_runtime", runtime, at, 3, correlation=number),
+            event("xpu_driver", driver, at + 1, 1, correlation=number),
+        ]
+
+    found = work(
+        step(12, 0),
+        *submitted(10, 1, "urUSMDeviceAlloc", "zeMemAllocDevice"),
+        *submitted(20, 2, "urEnqueueUSMMemcpy", "zeCommandListAppendMemoryCopy"),
+        event("gpu_memcpy", "Memcpy M2D (MEMORY(Unknown) -> DEVICE)", 25, 2, device=0, correlation=2, bytes=64),
+        *submitted(30, 3, "urEnqueueKernelLaunchWithArgsExp", "zeCommandListAppendLaunchKernelWithArguments"),
+        event("kernel", "gemm_kernel", 35, 5, device=0, correlation=3),
+        event("xpu_driver", "zeEventHostSynchronize", 50, 9, correlation=4),
+        event("xpu_sync", "zeEventHostSynchronize", 50, 9, correlation=4),
+    )
+    wanted = {"launches": [1], "graph_launches": [0], "syncs": [1], "allocations": [1], 'kernels{device="0"}': [1]}
+    wanted |= {'copies{device="0", kind="HtoD"}': [1], 'copied_bytes{device="0", kind="HtoD"}': [64]}
+    assert {name: found[name] for name in found if name in wanted or "copi" in name} == wanted
+    assert 'blocks{device="0"}' not in found  # Kineto writes no grid
+
+
 def test_memsets_and_two_devices() -> None:
     memset = event("gpu_memset", "Memset (Device)", 60, device=1, correlation=5, bytes=8)
     found = work(*PROGRAM, call("cudaMemsetAsync", 30, 5), memset)

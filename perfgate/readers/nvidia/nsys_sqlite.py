@@ -11,6 +11,7 @@
 
 `nsys stats` gives the same metrics as aggregates, so a rule works for both. Times are ns in the file and s here, sizes
 B, in order of start. Activities have the label device if their table has several. Tables without records are absent.
+If ranges mark the steps, there is `work.*`, too: see `nsys_work`.
 
 Source: NVIDIA's SQLite Export Schema Reference of Nsight Systems (2020 to 2025), and the queries of
 `nsys stats` for the names. Not tested on a file that the tool wrote.
@@ -22,6 +23,7 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ from msgspec import Struct, field
 
 from perfgate.readers.kit import InputFile, Key, Run, RunBuilder, Series, in_base, read_only
 from perfgate.readers.nvidia.nsys_tables import name_of_calls
+from perfgate.readers.nvidia.nsys_work import RANGE_TYPES, add_work, process_of
 from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
 
 _COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
@@ -42,10 +45,8 @@ _NAMED = {
 }
 _ACTIVITIES = (*_NAMED, _SETS, _RANGES)
 _TABLES = re.compile("|".join((*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)), re.ASCII)
-#: The NVTX events of ranges (push/pop and start/end), and of the naming of a domain.
-_RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75
-#: The bits of a thread's id that identify its process.
-_PROCESS = 0x0000FFFFFF000000
+#: The NVTX event that names a domain.
+_DOMAIN_TYPE = 75
 _VERSION = re.compile(r"_v\d{4}$")
 #: (start, end, name, device, bytes) of an activity; the name is a text or its id.
 Row = tuple[object, ...]
@@ -100,7 +101,10 @@ class _Export(RunBuilder):
         for table in database.others:
             if _MEASURED.match(table):
                 self.file.coverage.leave(table)
-        self._keep(database)
+        strings = _labels(database, _STRINGS, "value", self._used())
+        self._keep(database, strings)
+        with suppress(DatabaseFault):  # it was said of the table
+            add_work(self, database, strings)
         if _GPUS in database.tables:
             names = {name for (name,) in database.rows(_GPUS, ("name",)) if isinstance(name, str)}
             self.facts |= {"gpu": names.pop()} if len(names) == 1 else {}
@@ -128,10 +132,13 @@ class _Export(RunBuilder):
             self.say("warning", f"{table}: {unended} activities without an end are left out")
         self._found.append((table, kind, groups))
 
-    def _keep(self, database: Database) -> None:
+    def _used(self) -> set[object]:
+        """The names in use, or their ids."""
+        return {name for _, _, groups in self._found for name, _ in groups}
+
+    def _keep(self, database: Database, strings: Mapping[object, str]) -> None:
         """Turn the groups into series; groups with the same name become one."""
-        wanted = {name for _, _, groups in self._found for name, _ in groups}
-        strings, copies = _labels(database, _STRINGS, "value", wanted), _labels(database, _COPY_NAMES, "label", wanted)
+        copies = _labels(database, _COPY_NAMES, "label", self._used())
         kinds = {id: f"[CUDA memcpy {label}]" for id, label in copies.items()}
         series: dict[Key, _Spans] = defaultdict(_Spans)
         for table, kind, groups in self._found:
@@ -176,18 +183,14 @@ def _ranges(database: Database) -> Iterator[Row]:
     """Yield the NVTX ranges, each with the name that its process gave to the domain, and its text or text id."""
     columns = ("eventType", "domainId", "globalTid", "text", "textId", "start", "end")
     domains = {
-        (domain, _process(thread)): text
+        (domain, process_of(thread)): text
         for kind, domain, thread, text, *_ in database.rows(_RANGES, columns)
         if kind == _DOMAIN_TYPE and isinstance(text, str)
     }
     for kind, domain, thread, text, text_id, start, end in database.rows(_RANGES, columns):
-        if kind in _RANGE_TYPES:
+        if kind in RANGE_TYPES:
             name = text_id if text is None else text
-            yield start, end, (domains.get((domain, _process(thread)), ""), name), None, None
-
-
-def _process(thread: object) -> object:
-    return thread & _PROCESS if isinstance(thread, int) else thread
+            yield start, end, (domains.get((domain, process_of(thread)), ""), name), None, None
 
 
 def read(document: InputFile) -> tuple[Run, ...]:

@@ -45,12 +45,17 @@ def union(starts: Int64, ends: Int64) -> Intervals:
     """The union of intervals, which may overlap, touch, be empty and have any order."""
     if len(starts) == 0:
         return NOTHING
+    # Each array is freed as early as possible: of a large trace they are the peak of memory.
     order = np.argsort(starts, kind="stable")
-    starts, reached = starts[order], np.maximum.accumulate(ends[order])
-    begins = np.concatenate(([True], starts[1:] > reached[:-1]))
-    merged = starts[begins], reached[np.concatenate((begins[1:], [True]))]
-    keep = merged[0] < merged[1]
-    return Intervals(merged[0][keep], merged[1][keep])
+    starts = starts[order]
+    ends = ends[order]
+    del order
+    np.maximum.accumulate(ends, out=ends)
+    begins = np.concatenate(([True], starts[1:] > ends[:-1]))
+    starts = starts[begins]
+    ends = ends[np.concatenate((begins[1:], [True]))]
+    keep = starts < ends
+    return Intervals(starts, ends) if keep.all() else Intervals(starts[keep], ends[keep])
 
 
 def join(*sets: Intervals) -> Intervals:

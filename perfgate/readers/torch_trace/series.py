@@ -54,6 +54,7 @@ class SeriesMaker(Struct, frozen=True):
         if len(breakdown.sets["communication"].starts):
             for name, part in breakdown.communication(has_kernels=len(tables.kernels.name) > 0).items():
                 yield self._per_step(f"comm.{name}", steps, part)
+        del breakdown  # its arrays are large
         kernels, is_plugin = tables.kernels, self.mode == "tensorboard"
         uses = kernels.names.which(kinds.uses_plugin_tensor_cores if is_plugin else kinds.uses_tensor_cores)
         for number in np.unique(kernels.device).tolist():

@@ -41,8 +41,9 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Series, read_only
-from perfgate.core.runtime_calls import ALLOCATIONS, GRAPH_LAUNCHES, IS_RUNTIME, LAUNCHES, SYNCS
-from perfgate.readers.torch_trace.event_fields import ABSENT, Float64, Int64, is_collective_range, is_step
+from perfgate.core.runtime_calls import IS_RUNTIME
+from perfgate.readers.step_work import CALLS, DeviceEvents, Mask, StepSums, kind_of_call
+from perfgate.readers.torch_trace.event_fields import ABSENT, Int64, is_collective_range, is_step
 from perfgate.readers.torch_trace.host_calls import step_of
 from perfgate.readers.torch_trace.series import SeriesMaker, message_size
 from perfgate.readers.torch_trace.steps import Steps
@@ -51,14 +52,10 @@ from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, OP, PYTH
 #: A program has about ten collectives; of more, the first ones are counted.
 _MOST_OPS = 100
 _SLICE = 50_000
-_SECOND = 1e9
 
-#: The counts of calls of a runtime or driver.
-_CALLS = {"launches": LAUNCHES, "graph_launches": GRAPH_LAUNCHES, "syncs": SYNCS, "allocations": ALLOCATIONS}
-#: The kinds of copies that are 0, not absent, where no step makes one: between host and device, and in a device.
-_USUAL_COPIES = ("HtoD", "DtoH", "DtoD")
-_SYNC = list(_CALLS).index("syncs")
-_KIND = re.compile(r"\b[A-Z]to[A-Z]\b")
+_SYNC = list(CALLS).index("syncs")
+#: `Memcpy HtoD (...)` of CUDA and HIP; of XPUs `Memcpy M2D (MEMORY(Unknown) -> DEVICE)`: M is pageable host memory.
+_KIND = re.compile(r"\b([A-Z])(?:to|2)([A-Z])\b")
 
 
 class Work(Struct, frozen=True):
@@ -66,8 +63,7 @@ class Work(Struct, frozen=True):
 
     make: SeriesMaker
     steps: Steps
-    #: The number of each step, (steps,); all series share it.
-    numbers: Int64
+    sums: StepSums
     #: The devices with work that calls of the trace launched.
     devices: list[int]
     #: The index of the step in which each device event was issued, (device events,); -1 outside of all.
@@ -79,7 +75,7 @@ class Work(Struct, frozen=True):
         is_launched = steps.issued != ABSENT
         step = np.where(is_launched, _step_of(steps.issued, steps), -1)
         devices = np.unique(make.tables.device.device[is_launched]).tolist()
-        return cls(make, steps, read_only(steps.numbers.copy()), devices, step)
+        return cls(make, steps, StepSums(read_only(steps.numbers.copy()), make.key), devices, step)
 
     def series(self) -> Iterator[Series]:
         """All series; a metric that the trace cannot show is absent."""
@@ -97,38 +93,30 @@ class Work(Struct, frozen=True):
             if len(made.time):
                 yield self._issued("allocations", made.time[made.size > 0])
             return
-        kind = np.array([_kind_of_call(text) for text in runtime.names.texts], np.int8)[runtime.name]
+        kind = np.array([kind_of_call(text) for text in runtime.names.texts], np.int8)[runtime.name]
         last = int(runtime.start.argmax())
         is_profilers = kind[last] == _SYNC and runtime.start[last] >= self.make.tables.host.end.max()
         if is_profilers and not self.steps.are_marked:
             kind[last] = -1
-        for at, name in enumerate(_CALLS):
+        for at, name in enumerate(CALLS):
             yield self._issued(name, runtime.start[kind == at])
 
     def _of_devices(self) -> Iterator[Series]:
         device = self.make.tables.device
         for number in self.devices:
-            label = self.make.device_label(number)
             rows = np.flatnonzero((device.device == number) & (self.device_step >= 0))
-            kind, step = device.kind[rows], self.device_step[rows]
-            yield self._count("kernels", step[kind == KERNEL], label)
-            yield from self._amount("blocks", "count", step[kind == KERNEL], device.amount[rows[kind == KERNEL]], label)
-            yield self._count("memsets", step[kind == MEMSET], label)
-            duration = (device.end[rows] - device.start[rows]).astype(np.float64)
-            yield from self._amount("device_time", "s", step, duration, label)
-            yield from self._of_copies(rows[kind == MEMCPY], label)
+            kind, duration = device.kind[rows], (device.end[rows] - device.start[rows]).astype(np.float64)
+            columns = self.device_step[rows], duration, device.amount[rows], kind == KERNEL, kind == MEMSET
+            events = DeviceEvents(*columns, self._copies(device.name[rows].astype(np.int64), kind == MEMCPY))
+            yield from self.sums.of_device(events, self.make.device_label(number))
 
-    def _of_copies(self, rows: Int64, label: Mapping[str, str]) -> Iterator[Series]:
-        device = self.make.tables.device
-        kinds: dict[str, list[int]] = defaultdict(list, {kind: [] for kind in _USUAL_COPIES})
-        for name in np.unique(device.name[rows]).tolist():
-            found = _KIND.search(device.names.texts[name])
-            kinds[found[0] if found else "other"].append(name)
-        for kind, names in sorted(kinds.items()):
-            own = rows[np.isin(device.name[rows], names)]
-            labels = {**label, "kind": kind}
-            yield self._count("copies", self.device_step[own], labels)
-            yield from self._amount("copied_bytes", "B", self.device_step[own], device.amount[own], labels)
+    def _copies(self, name: Int64, is_copy: Mask) -> Mapping[str, Mask]:
+        """The copies of each kind; `name` are the indices of the names of device events."""
+        kinds: dict[str, list[int]] = defaultdict(list)
+        for index in np.unique(name[is_copy]).tolist():
+            found = _KIND.search(self.make.tables.device.names.texts[index])
+            kinds["to".join(found.groups()).replace("M", "H") if found else "other"].append(index)
+        return {kind: is_copy & np.isin(name, names) for kind, names in kinds.items()}
 
     def _of_collectives(self) -> Iterator[Series]:
         tables = self.make.tables
@@ -142,8 +130,8 @@ class Work(Struct, frozen=True):
             found[tables.collectives[at].name, int(tables.device.device[rows[at]])].append(at)
         for (op, number), calls in islice(found.items(), _MOST_OPS):
             labels = {**self.make.device_label(number), "op": op}
-            yield self._count("collectives", step[calls], labels)
-            yield from self._amount("collective_bytes", "B", step[calls], size[calls], labels)
+            yield self.sums.count("collectives", step[calls], labels)
+            yield from self.sums.amount("collective_bytes", "B", step[calls], size[calls], labels)
 
     def _of_collective_ranges(self) -> Iterator[Series]:
         host = self.make.tables.host
@@ -152,13 +140,13 @@ class Work(Struct, frozen=True):
         rows, step = rows[step >= 0], step[step >= 0]
         for name in np.unique(host.name[rows])[:_MOST_OPS].tolist():
             op = host.names.texts[name].partition(":")[2]
-            yield self._count("collectives", step[host.name[rows] == name], {"op": op})
+            yield self.sums.count("collectives", step[host.name[rows] == name], {"op": op})
 
     def _of_flop(self) -> Iterator[Series]:
         tables = self.make.tables
         step = _step_of(tables.flop_starts, self.steps)
         if (step >= 0).any() and not self.make.misses_flop():
-            yield from self._amount("flops", "FLOP", step, tables.flop, {})
+            yield from self.sums.amount("flops", "FLOP", step, tables.flop, {})
 
     def _issued(self, name: str, times: Int64) -> Series:
         """How much the host did in each step: one for each time, in slices because there are many."""
@@ -166,30 +154,9 @@ class Work(Struct, frozen=True):
         for part in np.array_split(times, 1 + len(times) // _SLICE):
             step = _step_of(part, self.steps)
             counts += np.bincount(step[step >= 0], minlength=len(counts))
-        return self._series(name, "count", counts, {})
-
-    def _count(self, name: str, step: Int64, labels: Mapping[str, str]) -> Series:
-        """How often each step occurs in a column of steps."""
-        return self._series(name, "count", np.bincount(step[step >= 0], minlength=len(self.steps)), labels)
-
-    def _amount(
-        self, name: str, unit: str, step: Int64, amount: Float64, labels: Mapping[str, str]
-    ) -> Iterator[Series]:
-        """The sum of an amount in each step, times in ns; nothing if one of them is unknown."""
-        sums = np.bincount(step[step >= 0], amount[step >= 0], len(self.steps))
-        if not np.isnan(sums).any():
-            yield self._series(name, unit, sums / _SECOND if unit == "s" else sums, labels)
-
-    def _series(self, name: str, unit: str, values: Int64 | Float64, labels: Mapping[str, str]) -> Series:
-        key = self.make.key(f"work.{name}", labels)
-        return Series(key, unit, "samples", read_only(values.astype(np.float64)), self.numbers)
+        return self.sums.series(name, "count", counts, {})
 
 
 def _step_of(times: Int64, steps: Steps) -> Int64:
     """The index of the step of what the host did at some times, (n,); -1 outside of all."""
     return step_of(times, steps) if steps.are_marked else np.zeros(len(times), np.int64)
-
-
-def _kind_of_call(text: str) -> int:
-    """The index in `_CALLS` of what a call does; -1 for other calls."""
-    return next((at for at, is_one in enumerate(_CALLS.values()) if is_one.fullmatch(text)), -1)
