@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct, field
@@ -165,7 +166,7 @@ class Summary(Struct, frozen=True):
     sources: tuple[str, ...] = ()
 
 
-class Series(Struct, frozen=True):
+class Series(Struct, frozen=True, dict=True):
     """The values of one metric in one run, in order of time.
 
     * samples: `values` (n,) float64, read-only; `steps` (n,) int64 is the step of each value.
@@ -189,6 +190,11 @@ class Series(Struct, frozen=True):
     #: For a derived metric, the share of all steps of its parts that every part has.
     joined: float = 1.0
     summary: Summary | None = None
+
+    @cached_property
+    def extremes(self) -> tuple[float, float]:
+        """The smallest and the largest of the values, 0 of none; not finite if a value is not."""
+        return (float(self.values.min()), float(self.values.max())) if len(self.values) else (0.0, 0.0)
 
 
 def read_only(array: Array) -> Array:
