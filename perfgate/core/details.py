@@ -16,9 +16,9 @@ DRAWN_DIGITS = 5
 
 
 def rounded(values: Iterable[float], digits: int = DRAWN_DIGITS) -> list[float]:
-    """Return finite numbers with this many significant digits; all at once is twice as fast."""
+    """Return finite numbers with this many significant digits; all at once, in half of the time. -0.0 remains."""
     numbers = tuple(values)
-    return _FLOATS(f"[{f'%.{digits}g,' * len(numbers)}"[:-1] % numbers + "]") if numbers else []
+    return _FLOATS(f"[{f'%.{digits - 1}e,' * len(numbers)}"[:-1] % numbers + "]") if numbers else []
 
 
 class RunDetails(Struct, frozen=True):
