@@ -61,7 +61,7 @@ HOMES = {
     "rich": {"reporters"},
     "msgspec": {
         *("documents.structs", "documents.tree_texts", "baselines", "readers", "reporters", "history"),
-        "workspace.github",
+        *("workspace.github", "core.details"),
     },
     #: The base class of types. A recorded program, the sampler and `--help` do without.
     "msgspec.structs": {

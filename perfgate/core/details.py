@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 
 Standing = Literal["past", "base", "new"]
 #: The quantiles that describe the values of a run.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+_FLOATS = json.Decoder(list[float]).decode
+#: The digits of the values of a report: more than a screen shows, and few, so that a report stays small.
+DRAWN_DIGITS = 5
+
+
+def rounded(values: Iterable[float], digits: int = DRAWN_DIGITS) -> list[float]:
+    """Return finite numbers with this many significant digits; all at once, in half of the time. -0.0 remains."""
+    numbers = tuple(values)
+    return _FLOATS(f"[{f'%.{digits - 1}e,' * len(numbers)}"[:-1] % numbers + "]") if numbers else []
 
 
 class RunDetails(Struct, frozen=True):

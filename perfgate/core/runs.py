@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct, field
@@ -166,7 +167,7 @@ class Summary(Struct, frozen=True):
     sources: tuple[str, ...] = ()
 
 
-class Series(Struct, frozen=True):
+class Series(Struct, frozen=True, dict=True):
     """The values of one metric in one run, in order of time.
 
     * samples: `values` (n,) float64, read-only; `steps` (n,) int64 is the step of each value.
@@ -197,6 +198,11 @@ class Series(Struct, frozen=True):
     def settled(self) -> Values:
         """The values that are not of stalled steps."""
         return self.values if self.stalled is None else self.values[~self.stalled]
+
+    @cached_property
+    def extremes(self) -> tuple[float, float]:
+        """The smallest and the largest of the values, 0 of none; not finite if a value is not."""
+        return (float(self.values.min()), float(self.values.max())) if len(self.values) else (0.0, 0.0)
 
 
 def read_only(array: Array) -> Array:

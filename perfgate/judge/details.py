@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import OUTCOMES, Series, Verdict
-from perfgate.core.details import QUANTILES, RunDetails, Standing, VerdictDetails
+from perfgate.core.details import QUANTILES, RunDetails, Standing, VerdictDetails, rounded
+from perfgate.core.runs import is_large
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import Member, Members, Method, NotAvailable, choose
 from perfgate.judge.subjects import members_by_key
 from perfgate.rules.syntax.sentence import ChangeClause
+from perfgate.stats.distributions import FloatArray, sample_quantile
 from perfgate.stats.steady import kept_for_drawing, stalls
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
 
 #: How many values of a run are drawn: of the rank that represents a new run, and of all others.
 POINTS = {"judged": 240, "other": 80}
@@ -100,6 +98,8 @@ def _ranks(run: _RunOfSubject, evidence: Evidence, method: Method) -> Iterator[R
 
 def _spread(others: Members, method: Method) -> list[Member]:
     """A few of many ranks: the slowest, the fastest, and some at equal distances between them."""
+    if not others:
+        return []
     ordered = sorted(others, key=lambda member: (_value(others[member], method), member))
     chosen = np.linspace(0, len(ordered) - 1, min(OTHER_RANKS, len(ordered))).round()
     return sorted(ordered[int(i)] for i in chosen)
@@ -137,17 +137,20 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
         n=measured,
         dropped=steady.dropped,
         stalled=int(stalled.sum()),
-        quantiles=_rounded(np.quantile(steady.values, QUANTILES)) if described else (),
-        values=_rounded(series.values[kept]),
+        quantiles=tuple(rounded(_quantiles(steady.values))) if described else (),
+        values=tuple(rounded(series.values[kept].tolist())),
         steps=tuple(np.asarray(steps).tolist()),
         warmup=warmup,
         stalls=tuple(warmup + int(i) for i in drawn),
     )
 
 
-def _rounded(values: Values) -> tuple[float, ...]:
-    """Values with five digits, more than a screen shows, so that a report stays small."""
-    return tuple([float(f"{value:.5g}") for value in np.asarray(values).tolist()])
+def _quantiles(values: FloatArray) -> list[float]:
+    """The values at QUANTILES."""
+    if is_large(values):
+        return [float(value) for value in np.quantile(values, QUANTILES)]
+    ordered = np.sort(values)
+    return [sample_quantile(ordered, q) for q in QUANTILES]
 
 
 def _accepted(verdict: Verdict) -> tuple[float | None, float | None]:

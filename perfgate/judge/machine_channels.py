@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perfgate.core import Run, Series
-from perfgate.core.details import MachineChannel, MachineTrace, Standing
+from perfgate.core.details import MachineChannel, MachineTrace, Standing, rounded
 from perfgate.core.wording import ELAPSED
 from perfgate.stats.steady import kept_for_drawing
 
@@ -134,7 +134,7 @@ def _trace(run: Run, standing: Standing, series: Series, most: int) -> MachineTr
         kept, times, at = kept[is_placed], times[is_placed], at[is_placed]
     else:
         at = at[:0]
-    return MachineTrace(run.name, standing, mean, _rounded(times), _rounded(series.values[kept]), _rounded(at))
+    return MachineTrace(run.name, standing, mean, *(tuple(rounded(one)) for one in (times, series.values[kept], at)))
 
 
 def _mean(series: Series) -> float:
@@ -148,7 +148,3 @@ def _marks(run: Run) -> tuple[FloatArray, FloatArray] | None:
         return None
     is_sorted = bool((np.diff(found.values) > 0).all() and (np.diff(found.steps) >= 0).all())
     return (found.values, found.steps.astype(np.float64)) if is_sorted else None
-
-
-def _rounded(values: FloatArray) -> tuple[float, ...]:
-    return tuple(float(f"{value:.5g}") for value in values)

@@ -5,12 +5,11 @@ Whatever keeps a clause from being judged is raised here as `CannotJudge`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from statistics import median
-
-import numpy as np
 
 from perfgate.core import Key, NextStep, Series
 from perfgate.core.conditions import condition_differences, nearest_conditions, without_conditions
@@ -115,7 +114,7 @@ def refuse_partial(evidence: Evidence) -> None:
     check_terms(evidence)
     for run in (*evidence.new, *evidence.base):
         for member, series in run.items():
-            if not np.isfinite(series.values).all():
+            if not all(map(math.isfinite, series.extremes)):
                 raise evidence.bad_values("not-a-number", evidence.name(member, evidence.shown_statistic))
 
 
@@ -239,7 +238,7 @@ def _negative(series: Series) -> tuple[float | None, str]:
     count = series.aggregate.get("count", 0.0)
     if count < 0:
         return count, "1"
-    lowest = min([float(np.min(series.values, initial=0.0)), *series.aggregate.values()])
+    lowest = min([series.extremes[0], *series.aggregate.values()])
     return (lowest, series.unit) if lowest < 0 and series.unit != "1" else (None, series.unit)
 
 

@@ -75,18 +75,8 @@ SCHEMA = "perfgate.report/1"
 #: The first fields of a verdict; the others follow in the order of the class.
 _FIRST = (
     *("rule", "metric", "labels", "statistic", "outcome", "severity", "kind", "unit", "against", "new", "bound"),
-    *(
-        "base",
-        "change",
-        "tolerance",
-        "minimum_detectable_change",
-        "confidence",
-        "suspect",
-        "message",
-        "next_step",
-        "at",
-        "next",
-    ),
+    *("base", "change", "tolerance", "minimum_detectable_change", "confidence", "suspect", "message", "next_step"),
+    *("at", "next"),
 )
 #: Fields that are absent if there is nothing to say, as in older reports.
 _OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled", "attribution", "calculation")

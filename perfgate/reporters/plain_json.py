@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from perfgate.core import Problem
+from perfgate.core.details import rounded
 
-#: A list of numbers over several lines. It is never inside a string, because JSON strings have no line breaks.
-_NUMBERS = re.compile(r"\[\n([-+.,\deE\s]*)\]")
+_JSON = msgspec.json.Encoder().encode
+_SCALARS = frozenset((float, int, bool, type(None)))
 
 
 def encode(document: Mapping[str, Any]) -> str:
@@ -22,8 +23,7 @@ def encode(document: Mapping[str, Any]) -> str:
 
     A list of numbers is on one line, which halves the text. Numbers are rounded by `stable`.
     """
-    text = msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()
-    text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    text = _text(document, "\n")
     # Unprintable characters, and `##[`, which starts a command on GitHub, occur only in strings, where an escape has
     # the same meaning.
     if not text.isascii() or "\x7f" in text:
@@ -67,17 +67,31 @@ def members_of(value: Struct, *last: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in (*first, *last)}
 
 
-def _plain(value: Any) -> Any:
-    """The value as dicts, lists and scalars. Lone surrogates become visible escapes, because UTF-8 has none."""
+def _text(value: Any, line: str) -> str:
+    """Return the value as JSON. `line` is a line break and the indentation of the value.
+
+    Lone surrogates become visible escapes, because UTF-8 has none. The mappings in structs are sorted.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return _JSON(stable(value) if kind is float else value).decode()
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, float):
-        return stable(value)
-    if isinstance(value, Mapping):
-        return {_plain(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):  # nearly all items are samples or their steps
-        return [stable(item) if type(item) is float else item if type(item) is int else _plain(item) for item in value]
-    if isinstance(value, Struct):
-        members = {name: in_order(m) if isinstance(m, Mapping) else m for name, m in members_of(value).items()}
-        return {name: _plain(member) for name, member in members.items()}
-    return value
+        return _JSON(value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()).decode()
+    inner, ends = f"{line}  ", "{}"
+    if isinstance(value, list | tuple):
+        kinds, ends = set(map(type, value)), "[]"  # nearly all items are samples or their steps
+        if kinds == {float} and min(value) > -1e12 and max(value) < 1e12 and isfinite(sum(value)):
+            kinds, value = {int}, rounded(value, 12)  # `stable`, all at once
+        if kinds == {int}:
+            return _JSON(value).decode().replace(",", ", ")
+        items = [_text(item, inner) for item in value]
+        if kinds <= {int, float} and "null" not in items:
+            inner, line = "", ""
+    elif isinstance(value, Struct):
+        members = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        items = [f'"{name}": {_text(in_order(m) if isinstance(m, Mapping) else m, inner)}' for name, m in members]
+    elif isinstance(value, Mapping):
+        items = [f"{_text(name, inner)}: {_text(item, inner)}" for name, item in value.items()]
+    else:
+        return _JSON(value).decode()
+    return f"{ends[0]}{inner}{(',' + (inner or ' ')).join(items)}{line}{ends[1]}" if items else ends

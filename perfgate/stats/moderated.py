@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from statistics import median
 from typing import Literal, TypeAlias
 
@@ -130,7 +131,6 @@ class LogChange(Struct, frozen=True):
         return noise.runs_needed(margin, confidence, power)
 
 
-@np.errstate(all="ignore")
 def moderated_t(
     base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float], clipped_at: float = CLIPPED_AT
 ) -> LogChange:
@@ -142,18 +142,19 @@ def moderated_t(
     """
     k, m, d0 = len(base), len(new), prior[1]
     centre, base_squares, within, prior_squares = _base_noise(base, prior, clipped_at)
-    new_logs: list[float] = logs_of(new).tolist()
-    new_centre = math.fsum(new_logs) / m
+    side = _side(tuple(new))
+    new_centre = side.centre
     run_df = d0 + k + m - 2
-    run_variance = (prior_squares + (base_squares + math.fsum((log - new_centre) ** 2 for log in new_logs))) / run_df
+    run_variance = (prior_squares + (base_squares + side.squares)) / run_df
     between = run_variance * (1 / k + 1 / m)
-    excess = max(sum(run.within_variance or 0.0 for run in new) / m - within, 0.0) / m
-    excess_df = max(sum(run.n for run in new) / m - 1, 1.0)
+    excess = max(side.within - within, 0.0) / m
+    excess_df = max(side.values - 1, 1.0)
     share = between / (between + excess) if between else 0.0
     df = 1 / (share**2 / run_df + (1 - share) ** 2 / excess_df)
     standard_error = math.sqrt(between + excess)
-    base_value, new_value = geometric_mean(centre, base), geometric_mean(new_centre, new)
-    return LogChange(base_value, new_value, new_centre - centre, standard_error, df, run_variance, k, d0)
+    known = _side(tuple(base))
+    base_value = known.value if centre == known.centre else geometric_mean(centre, base)
+    return LogChange(base_value, side.value, new_centre - centre, standard_error, df, run_variance, k, d0)
 
 
 @np.errstate(all="ignore")
@@ -176,16 +177,52 @@ def _base_noise(
     Outliers are clipped if there are 4 runs or more. A single bad run in the baseline must not shift the centre, and
     must not make the interval so wide that no change is detected.
     """
-    s0, d0 = prior
-    within = sum(run.within_variance or 0.0 for run in base) / len(base)
-    expected = s0 * s0 + within
-    logs: list[float] = logs_of(base).tolist()  # numpy takes ten times as long for a few numbers
-    if len(logs) >= 4:
-        middle = median(logs)
-        reach = clipped_at * max(1.4826 * median(abs(log - middle) for log in logs), math.sqrt(expected))
-        logs = [min(max(log, middle - reach), middle + reach) for log in logs]
+    (s0, d0), side = prior, _side(tuple(base))
+    expected = s0 * s0 + side.within
+    reach = clipped_at * max(1.4826 * side.deviation, math.sqrt(expected))
+    low, high = side.middle - reach, side.middle + reach
+    if len(base) < 4 or (side.logs[0] >= low and side.logs[-1] <= high):
+        return side.centre, side.squares, side.within, d0 * expected
+    centre, squares = _centred([min(max(log, low), high) for log in side.logs])
+    return centre, squares, side.within, d0 * expected
+
+
+class _Side(Struct, frozen=True):
+    """What K >= 1 runs of one side show by themselves, whatever the prior is.
+
+    `logs` are the logarithms of their values, ascending. `centre` is their mean and `value` its power of e, `squares`
+    is the sum of squares around it, `middle` the median, and `deviation` the median absolute deviation. `within` is the
+    mean variance within a run, and `values` the mean number of values of a run.
+    """
+
+    logs: tuple[float, ...]
+    centre: float
+    squares: float
+    middle: float
+    deviation: float
+    within: float
+    values: float
+    value: float
+
+
+@lru_cache(maxsize=64)
+@np.errstate(all="ignore")
+def _side(runs: tuple[RunMeasure, ...]) -> _Side:
+    """Return what the runs of one side show. The bounds of one comparison ask for it with several priors."""
+    logs: list[float] = sorted(logs_of(runs).tolist())  # numpy takes ten times as long for a few numbers
+    middle = median(logs)
+    deviation = median(abs(log - middle) for log in logs)
+    within = sum(run.within_variance or 0.0 for run in runs) / len(runs)
+    values = sum(run.n for run in runs) / len(runs)
+    centre, squares = _centred(logs)
+    value = geometric_mean(centre, runs)
+    return _Side(tuple(logs), centre, squares, middle, deviation, within, values, value)
+
+
+def _centred(logs: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and the sum of squares around it. Both are exact sums, whatever the order."""
     centre = math.fsum(logs) / len(logs)
-    return centre, math.fsum((log - centre) ** 2 for log in logs), within, d0 * expected
+    return centre, math.fsum((log - centre) ** 2 for log in logs)
 
 
 def runs_disagree(

@@ -235,8 +235,11 @@ def kept_for_drawing(values: FloatArray, most: int) -> npt.NDArray[np.int64]:
     length, longer = divmod(len(finite), most // 2)
     cut = longer * (length + 1)
     rows = (finite[:cut].reshape(longer, length + 1), finite[cut:].reshape(-1, length))
-    found = [part[np.arange(len(part)), extreme(values[part], axis=1)] for part in rows for extreme in _EXTREMES]
-    return np.unique(np.concatenate(found))
+    kept = np.zeros(len(values), dtype=np.bool_)
+    for part in rows:
+        for extreme in _EXTREMES:
+            kept[part[np.arange(len(part)), extreme(values[part], axis=1)]] = True
+    return np.flatnonzero(kept)
 
 
 def stalls(values: FloatArray, better: Better) -> BoolArray:
@@ -246,7 +249,7 @@ def stalls(values: FloatArray, better: Better) -> BoolArray:
     """
     if not len(values):
         return np.zeros(0, dtype=np.bool_)
-    usual = np.median(values)
+    usual = median(values)
     if not usual > 0:
         return np.zeros(len(values), dtype=np.bool_)
     return values <= usual / STALL if better == "higher" else values >= STALL * usual

@@ -13,7 +13,7 @@ from sample_verdicts import ABSENT, CANNOT_EXCLUDE, FAILED_CHANGE
 from samples import ALL_PASS, EVERY_OUTCOME, MANY, NOTHING_JUDGED
 
 from perfgate.reporters.json_report import render
-from perfgate.reporters.plain_json import stable
+from perfgate.reporters.plain_json import encode, stable
 from perfgate.schemas import schema
 
 SCHEMA = schema("report")
@@ -80,6 +80,12 @@ def test_the_last_digits_of_a_sum_do_not_change_the_bytes(one, other):
     texts = [render(replace(ALL_PASS, verdicts=(replace(FAILED_CHANGE, bound=bound),))) for bound in (one, other)]
     assert texts[0] == texts[1]
     assert json.loads(texts[0])["verdicts"][0]["bound"] == pytest.approx(other, rel=1e-11)
+
+
+@pytest.mark.parametrize("value", [number for pair in LAST_DIGITS for number in pair] + [123456789012.5, 1e300, 7.0])
+def test_a_list_is_rounded_as_its_numbers_alone_are(value):
+    alone = encode({"one": value}).split()[-2]
+    assert encode({"one": [value, 2.5]}).split("\n")[1] == f'  "one": [{alone}, 2.5]'
 
 
 @briefly

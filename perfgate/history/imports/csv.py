@@ -25,18 +25,7 @@ TITLE = "CSV with the columns time, commit, metric, value and unit"
 _NEEDED = ("time", "metric", "value")
 _HEADER = ("time", "commit", "metric", "value", "unit")
 _KNOWN = (
-    *_NEEDED,
-    "commit",
-    "unit",
-    "error",
-    "n",
-    "n_effective",
-    "better",
-    "statistic",
-    "rank",
-    "labels",
-    "ref",
-    "host",
+    *(*_NEEDED, "commit", "unit", "error", "n", "n_effective", "better", "statistic", "rank", "labels", "ref", "host"),
     "run",
 )
 #: Written by an export, and decided by the options of an import.

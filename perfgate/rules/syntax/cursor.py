@@ -128,7 +128,9 @@ class Cursor:
 
     def at(self, *words: str) -> bool:
         """Return whether the next tokens are these words."""
-        return all(self.peek(i).kind in ("word", "sign") and self.peek(i).text == word for i, word in enumerate(words))
+        # The text of a quoted name or of labels has its quotes or brackets, so it is never one of these words.
+        here = self.tokens[self.position : self.position + len(words)]
+        return here[0].text == words[0] and [token.text for token in here] == [*words]
 
     def accept(self, *words: str) -> bool:
         """Move past these words if they come next, and return whether they did."""

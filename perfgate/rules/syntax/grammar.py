@@ -115,12 +115,11 @@ class _Parser(SubjectParser):
     # --- exact work ----------------------------------------------------------------------------------------------
     def begins_work(self) -> bool:
         """Return whether the sentence is one about exact work, or a misspelt one."""
+        word = self.token.text
+        if word not in ("no", "not", "same"):
+            return False
         is_named = any(self.peek(ahead).text.startswith(("work", "device")) for ahead in (1, 2))
-        return (
-            self.at("no", "more")
-            or (self.token.text in ("no", "not") and is_named)
-            or (self.at("same") and (is_named or self.peek(2).text == "as"))
-        )
+        return is_named or self.at("no", "more") or (word == "same" and self.peek(2).text == "as")
 
     def work_sentence(self) -> Sentence:
         """Read `no more work than baseline`, `same device work as baseline` or `no more work.syncs than baseline`."""
