@@ -54,6 +54,8 @@ METRICS = (
     "`time.evaluation` and `time.total` of a training"
 )
 CHECKED = "transformers 3 to 5, from its sources; console logs and a trainer_state.json of public repositories"
+#: Of a trainer state, beside its rows.
+BESIDE = "total_flos|best_metric"
 
 
 def _outline(outline: JsonOutline) -> str | None:
