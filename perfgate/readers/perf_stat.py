@@ -122,9 +122,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
             runs.run.unlabelled["command"] = title[1].strip("'")[:_LONGEST_COMMAND]
         elif text.startswith('{"') and text.endswith("}"):
             _json(runs.run, text, line_number)
-        elif not ended and _ROW.fullmatch(line):
-            runs.run.say("warning", _CUT, line_number)
-        elif not (_text(runs.run, line, line_number) or _csv(runs.run, text, line_number) or ended):
+        elif (not ended and _ROW.fullmatch(line)) or not (
+            _text(runs.run, line, line_number) or _csv(runs.run, text, line_number) or ended
+        ):
             runs.run.say("warning", _CUT, line_number)
     return runs.finish()
 

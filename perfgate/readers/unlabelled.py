@@ -29,7 +29,9 @@ _NO_CONDITION = re.compile(
     r"|release|revision|dirty|ci|prefix|log_level|progress|verbose|debug|quiet)_?"
     r"|(?:request_id|commit|machine|system|gpu|cpu|host|python|cuda|torch|env|environment|software|hardware|git|build)\w*"
 )
-_NO_VALUE = re.compile(r"\d{4}-\d\d-\d\d.*|[0-9a-fA-F-]{7,64}|https?://.*|[~/.]?/.*|[A-Z]:\\.*|\d{8}[-_]\d+.*|[\w.-]+:\d+")
+_NO_VALUE = re.compile(
+    r"\d{4}-\d\d-\d\d.*|[0-9a-fA-F-]{7,64}|https?://.*|[~/.]?/.*|[A-Z]:\\.*|\d{8}[-_]\d+.*|[\w.-]+:\d+"
+)
 #: Of the whole numbers, these are conditions for sure.
 _SIZES = re.compile(r"(?:num|n|max)_\w*|\w*(?:_size|_len|_length|batch|shape|parallel|concurrency|degree)|[tpde]p")
 #: Conditions have labels, or do not matter (the number of requests at a given rate).
