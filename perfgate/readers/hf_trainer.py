@@ -56,7 +56,7 @@ METRICS = (
 )
 CHECKED = "transformers 3 to 5, from its sources; console logs and a trainer_state.json of public repositories"
 #: Of a trainer state, beside its rows.
-BESIDE = "total_flos|best_metric"
+BESIDE = "total_flos|best_metric|_wandb"
 
 
 def _outline(outline: JsonOutline) -> str | None:

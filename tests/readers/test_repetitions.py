@@ -19,18 +19,31 @@ SERVE = """Namespace(model='m/x', request_rate=inf, seed={seed}, port={port}, re
 """
 #: Fields that differ between honest repetitions of one measurement.
 HARMLESS = {
-    "date": ("20251101-101010", "20251102-111111"), "label": ("run1", "run2"), "hostname": ("n1", "n2"),
-    "tag": ("a", "b"), "run_name": ("nightly-1", "nightly-2"), "version": ("0.11.0", "0.11.1"), "seed": (1, 2),
-    "image": ("v:1", "v:2"), "slurm_job_id": ("77", "78"), "pod": ("bench-x1", "bench-x2"), "user": ("u", "v"),
-
-        "namespace": ("ci-a", "ci-b"),
-        "container_id": ("c1", "c2"),
-        "log_file": ("a.log", "b.log"),
-        "ci": (True, False)
-    ,
-    "cuda_version": ("12.8", "12.9"), "gpu_uuid": ("GPU-1", "GPU-2"), "git_dirty": (True, False),
-    "git_commit": ("abc1234", "def5678"), "output_dir": ("/a", "/b"), "master_addr": ("10.0.0.1:29500", "n2:29501"),
-    "runner": ("r-1", "r-2"), "port": (8000, 8001), "attempt": (1, 2), "driver_version": ("580", "581"),
+    "date": ("20251101-101010", "20251102-111111"),
+    "label": ("run1", "run2"),
+    "hostname": ("n1", "n2"),
+    "tag": ("a", "b"),
+    "run_name": ("nightly-1", "nightly-2"),
+    "version": ("0.11.0", "0.11.1"),
+    "seed": (1, 2),
+    "image": ("v:1", "v:2"),
+    "slurm_job_id": ("77", "78"),
+    "pod": ("bench-x1", "bench-x2"),
+    "user": ("u", "v"),
+    "namespace": ("ci-a", "ci-b"),
+    "container_id": ("c1", "c2"),
+    "log_file": ("a.log", "b.log"),
+    "ci": (True, False),
+    "cuda_version": ("12.8", "12.9"),
+    "gpu_uuid": ("GPU-1", "GPU-2"),
+    "git_dirty": (True, False),
+    "git_commit": ("abc1234", "def5678"),
+    "output_dir": ("/a", "/b"),
+    "master_addr": ("10.0.0.1:29500", "n2:29501"),
+    "runner": ("r-1", "r-2"),
+    "port": (8000, 8001),
+    "attempt": (1, 2),
+    "driver_version": ("580", "581"),
 }
 
 
@@ -67,7 +80,8 @@ def test_blocks_with_another_word_are_refused_unless_it_is_a_label():
 
 def test_blocks_of_one_condition_are_repetitions():
     runs = runs_of(serve(seed=1) + serve(seed=2))
-    assert len(runs) == 2 and not any(map(errors, runs))
+    assert len(runs) == 2
+    assert not any(map(errors, runs))
 
 
 def test_the_command_above_a_block_has_its_conditions():

@@ -42,7 +42,10 @@ METRICS = (
     "`iteration_time`, `tokens_per_second`, `throughput`, `mfu`, `hook_time`, `loading_time`, `loss`, `eval.loss`, "
     "...; of progress lines `progress.iterations_per_second`"
 )
-CHECKED = "Levanter 1.2's JSON tracker of 2025-09: a log that it wrote; generated logs; progress lines printed by tqdm-loggable 0.4.1"
+CHECKED = (
+    "Levanter 1.2's JSON tracker of 2025-09: a log that it wrote; generated logs; progress lines printed by"
+    " tqdm-loggable 0.4.1"
+)
 #: One record of a log of Levanter, or the first of them.
 FORMAT = Format(
     NAME,
