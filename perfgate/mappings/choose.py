@@ -7,6 +7,7 @@ only about files that no reader of perfgate knows. Two mappings that fit one fil
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -79,7 +80,10 @@ def _read(file: InputFile, mapping: FileMapping, why: str) -> tuple[Run, ...]:
     if not file.head():
         problems = file.problems or [file.problem("error", "the file is empty")]
         return (Run(file.name, mapping.name, (), tuple(problems), recognised_by=why),)
-    return read_within_limits(file, mapping.name, why, lambda one: read_mapped(one, mapping))
+    paths = (*(path for _, path in (*mapping.labels, *mapping.facts)), *filter(None, (mapping.step, mapping.commit)))
+    names = {str(path.steps[-1]) for path in paths if path.steps} | {name.split(".")[-1] for name in mapping.ignore}
+    beside = "|".join(map(re.escape, names))
+    return read_within_limits(file, mapping.name, why, lambda one: read_mapped(one, mapping), beside)
 
 
 def _unmapped(recognised: Recognition, mappings: Sequence[FileMapping]) -> tuple[Run, ...]:

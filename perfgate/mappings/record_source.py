@@ -196,18 +196,24 @@ class FileRecords(Struct):
     def _lines(self) -> Iterator[Record]:
         patterns = self.mapping.patterns
         fields = frozenset(name for pattern in patterns for name in pattern.names)
+        labels = {"", *(path.text for _, path in self.mapping.labels)}
+        headings = [pattern for pattern in patterns if labels.issuperset(pattern.names)] if len(patterns) > 1 else []
+        heading: dict[str, str] = {}
         for number, line, _, ended in self.file.lines([mark_of(pattern) for pattern in patterns]):
             for pattern in patterns:
                 for found in matches(pattern, line):
                     if found.end >= len(line) and not ended:
                         self.whole.say("warning", "the last record is cut off; left out", number)
-                    elif self._takes(found.fields, number):
+                    elif pattern in headings:
+                        heading |= found.fields
+                    elif not headings and self._takes(found.fields, number):
                         if self.note and self.file.alike:
                             self.note(self.file.alike, found)
                     else:
                         self.file.is_odd = True
                         place = partial(_field_place, self.file.name, number, found.column)
-                        yield Record(found.fields, found.fields, (), {}, place, fields=fields, line=number)
+                        record = heading | found.fields
+                        yield Record(record, record, (), {}, place, fields=fields, line=number)
             if self.file.alike:
                 self.file.alike.plain()
 

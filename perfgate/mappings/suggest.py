@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -18,7 +17,8 @@ from perfgate.mappings.document import load_mappings
 from perfgate.mappings.mapping_draft import DraftMetric, MappingDraft
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.printed_tables import PRINTED, printed_cells
-from perfgate.mappings.suggested_fields import FIRST_MARK, VariedLines, better_of, is_load, varied_lines
+from perfgate.mappings.suggested_fields import better_of, is_count, is_ignored, is_load
+from perfgate.mappings.suggested_lines import FIRST_MARK, NUMBER, AlikeLines, alike_lines
 from perfgate.mappings.suggested_tables import of_document, of_records
 from perfgate.mappings.units import NO_UNIT, written_unit
 from perfgate.readers.line_blocks import clean, is_json
@@ -31,8 +31,8 @@ _MOST_LINES, _LONGEST = 5000, 2000
 _LEAST_LETTERS = 3
 #: The most patterns of a mapping.
 _MOST_PATTERNS = 8
-_WHOLE = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
-_NUMBER = re.compile(rf"(?:(?<![\w.])|(?<=[rR]ank))[-+]?(?:{_WHOLE}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
+#: A line with one word that may say what the lines below it are about.
+_HEADING = re.compile(r"([^\w\s\d]{1,20} ?|[A-Za-z]{1,30}: ?)([A-Za-z][\w./-]{0,60})([^\w\s\d]?| ?[^\w\s\d]{2,20}|)")
 #: The word before a number, and the unit behind it.
 _NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
 _UNIT = re.compile(r"[ \t]?([A-Za-z%µ°$][A-Za-z%]{0,12}(?:/[A-Za-z]{1,12})?)(?![\w/])")
@@ -59,16 +59,24 @@ class _NumberInLine(Struct, frozen=True):
 def of_lines(lines: Sequence[str]) -> MappingDraft | None:
     """Return a mapping for a log; None if no line with a named number occurs twice, or has a number with a unit."""
     lines = [line for line in lines[:_MOST_LINES] if len(line) <= _LONGEST and not re.search(r"[{}]", line)]
-    shapes = Counter(shape for line in lines if "\0" in (shape := _NUMBER.sub("\0", line)))
-    samples = {_NUMBER.sub("\0", line): line for line in reversed(lines)}
-    found = [(count, _of_line(samples[shape])) for shape, count in shapes.most_common(50)]
-    drafts = [(count * len(draft.metrics), draft) for count, draft in found if draft and _is_telling(draft, count)]
+    found = [(group.count, draft) for group in alike_lines(lines) if (draft := _of_alike(group))]
+    drafts = [(count * len(draft.metrics), draft) for count, draft in found if _is_telling(draft, count)]
     drafts.sort(key=lambda one: -one[0])
-    varied = [(one.count * len(draft.metrics), draft) for one in varied_lines(lines) if (draft := _of_varied(one))]
-    best = max(varied, key=lambda one: one[0], default=None)
-    if best is not None and (not drafts or best[0] > drafts[0][0]):
-        return best[1]
-    return _joined([draft for _, draft in drafts]) if drafts else None
+    return _below_headings(_joined([draft for _, draft in drafts]), lines) if drafts else None
+
+
+def _below_headings(draft: MappingDraft, lines: Sequence[str]) -> MappingDraft:
+    """Return a draft with the pattern of the headings above its lines: `=== bert ===`, `Model: bert`."""
+    headings: dict[tuple[str, str], set[str]] = {}
+    for found in map(_HEADING.fullmatch, lines):
+        if found and not NUMBER.search(found[0]):
+            headings.setdefault((found[1], found[3]), set()).add(found[2])
+    (before, after), values = max(headings.items(), key=lambda one: len(one[1]), default=(("", ""), set[str]()))
+    if len(values) < 2:
+        return draft
+    name = re.sub(r"\W", "", before).lower() or "section"
+    pattern = f"{before}{{{name}}}{after}"
+    return replace(draft, source=pattern, more=(draft.source, *draft.more), labels={name: name, **draft.labels})
 
 
 def _is_telling(draft: MappingDraft, count: int) -> bool:
@@ -77,34 +85,26 @@ def _is_telling(draft: MappingDraft, count: int) -> bool:
 
 
 def _joined(drafts: Sequence[MappingDraft]) -> MappingDraft:
-    """Return the first draft with the patterns of others whose metrics have units and other names."""
+    """Return the first draft with the patterns of others that have other metrics."""
     joined = drafts[0]
     for one in drafts[1:]:
         names = {metric.name for metric in joined.metrics}
-        is_new = names.isdisjoint(metric.name for metric in one.metrics) and not one.labels and one.step == joined.step
-        if is_new and len(joined.more) < _MOST_PATTERNS and all(metric.unit != NO_UNIT for metric in one.metrics):
+        is_new = names.isdisjoint(metric.name for metric in one.metrics) and one.step in ("", joined.step)
+        if is_new and len(joined.more) < _MOST_PATTERNS:
             metrics = [replace(metric, is_optional=True) for metric in (*joined.metrics, *one.metrics)]
-            joined = replace(joined, metrics=metrics, more=(*(joined.more or (joined.source,)), one.source))
+            labels = {**joined.labels, **one.labels}
+            joined = replace(joined, metrics=metrics, labels=labels, more=(*joined.more, one.source))
     return joined
 
 
-def _of_varied(lines: VariedLines) -> MappingDraft | None:
-    """Return a mapping for lines that differ in some words, which are labels of their metrics."""
-    draft = _of_line(lines.sample)
-    if draft is None:
-        return None
-    pattern = draft.source
-    for mark, name in lines.names.items():
-        pattern = pattern.replace(mark, f"{{{name}}}")
-    labels = {name: name for name in lines.names.values() if f"{{{name}}}" in pattern and name}
-    return replace(draft, source=pattern, labels={**labels, **draft.labels}) if labels else None
-
-
-def _of_line(line: str) -> MappingDraft | None:
+def _of_alike(lines: AlikeLines) -> MappingDraft | None:
+    """Return a mapping for lines that are alike; words that vary are labels of their metrics."""
+    line, labels = lines.sample, dict[str, str]()
     numbers = _numbers(line)
-    named = [one for one in numbers if one.name]
-    loads = [one for one in named if one.unit == NO_UNIT and is_load(one.name) and not _STEP.fullmatch(one.name)]
-    metrics = [one for one in named if not _STEP.fullmatch(one.name) and one not in loads]
+    measured = dict(zip([one.start for one in numbers], lines.numbers, strict=False))
+    kinds = {one.start: _kind(one, measured.get(one.start, [])) for one in numbers}
+    named = [one for one in numbers if kinds[one.start]]
+    metrics = [one for one in named if kinds[one.start] == "metric"]
     if not metrics:
         return None
     words = [place for place, char in enumerate(line) if char > FIRST_MARK]
@@ -112,24 +112,38 @@ def _of_line(line: str) -> MappingDraft | None:
     pattern, at = "", begin
     for one in numbers:
         if one.start >= begin and one.end <= end:
-            pattern += line[at : one.start] + (f"{{{one.name}}}" if one.name else "{}")
+            pattern += line[at : one.start] + (f"{{{one.name}}}" if kinds[one.start] else "{}")
             at = one.end
     pattern += line[at:end]
     if not words and len(re.findall(r"[A-Za-z]", re.sub(r"\{[^}]*\}", "", pattern))) < _LEAST_LETTERS:
         return None  # many other lines would be like it
-    step = next((one.name for one in named if _STEP.fullmatch(one.name)), "")
+    for mark, name in lines.names.items():
+        pattern = pattern.replace(mark, f"{{{name}}}")
+        labels |= {name: name} if name else {}
+    labels |= {one.name: one.name for one in named if kinds[one.start] == "label"}
     found = [
         DraftMetric(one.name, one.unit, "", better_of(one.name) if one.unit == NO_UNIT else None) for one in metrics
     ]
-    labels = {one.name: one.name for one in loads}
+    step = next((one.name for one in named if kinds[one.start] == "step"), "")
     return MappingDraft("lines", re.sub(r"[ \t]+", " ", pattern), found, labels=labels, step=step)
+
+
+def _kind(one: _NumberInLine, values: Sequence[float]) -> str:
+    """Return what a number of a line is: `metric`, `label`, `step`, or nothing of interest."""
+    if not one.name or _STEP.fullmatch(one.name):
+        return "step" if one.name else ""
+    if one.unit == NO_UNIT and is_load(one.name):
+        return "label"
+    is_whole = all(value == int(value) for value in values if abs(value) < 1e300)
+    is_measured = one.unit != NO_UNIT or not (is_whole or is_ignored(one.name)) or is_count(one.name)
+    return "metric" if is_measured else ""
 
 
 def _numbers(line: str) -> list[_NumberInLine]:
     found: list[_NumberInLine] = []
     taken: set[str] = set()
     last = 0
-    for match in _NUMBER.finditer(line):
+    for match in NUMBER.finditer(line):
         start, end = match.span()
         word = _NAME.search(line[last:start])
         unit = _UNIT.match(line, end)
@@ -231,15 +245,18 @@ def _of_table(lines: list[str]) -> MappingDraft | None:
     shown = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#")]
     for name, delimiter in DELIMITERS.items():
         split = printed_cells if delimiter in PRINTED else cells_of
-        rows = [cells for line in shown[:_FIRST_LINES] if (cells := split(line, delimiter)) != []]
-        header = rows[0] if rows else None
-        if not header or len(header) < 2 or len(rows) < 2 or len({*header}) < len(header):
-            continue
-        whole = sum(row is not None and len(row) == len(header) for row in rows)
-        if whole < max(2, _MOSTLY * len(rows)) or not all(_HEADER.fullmatch(cell) for cell in header):
-            continue
-        every = (split(line, delimiter) for line in shown[1:])
-        records = [dict(zip(header, row, strict=True)) for row in every if row and len(row) == len(header)]
-        filled = [{key: cell for key, cell in row.items() if cell.strip()} for row in records]
-        return of_records("csv", name, filled)
+        for begin in range(min(_FIRST_LINES, len(shown))):
+            header = split(shown[begin], delimiter)
+            if not header or len(header) < 2 or len({*header}) < len(header):
+                continue
+            rows = [cells for line in shown[begin:] if (cells := split(line, delimiter)) != []]
+            first = rows[:_FIRST_LINES]
+            whole = sum(row is not None and len(row) == len(header) for row in first)
+            named = header[1:] if not header[0] else header  # pandas writes an index without a name
+            if whole < max(2 + bool(begin), _MOSTLY * len(first)) or not all(map(_HEADER.fullmatch, named)):
+                continue
+            records = [dict(zip(header, row, strict=True)) for row in rows[1:] if row and len(row) == len(header)]
+            filled = [{key: cell for key, cell in row.items() if key and cell.strip()} for row in records]
+            if draft := of_records("csv", name, filled):
+                return draft
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
@@ -28,7 +27,7 @@ _REPETITIONS = re.compile(
 )
 _IGNORED = re.compile(
     r"(?:.*[_. ])?(?:time_?stamp|timestamp|datetime|date|started?(?:_at)?|ended?(?:_at)?|created(?:_at)?|uuid|guid|"
-    r"hash|schema|tool|note|notes|comment|title|python|platform|torch|cuda|driver|host(?:name)?|pid|path|"
+    r"hash|schema|tool|build\w*|channel|align\w*|port|status|code|node|request(?:_?(?:id|num(?:ber)?))?|note|notes|comment|title|python|platform|torch|cuda|driver|host(?:name)?|pid|path|"
     r"file(?:name)?|url|user|id|run_id|version|seed|lr|learning_rate|epoch|eta|message|description|command|cmd|error)",
     re.I,
 )
@@ -115,6 +114,8 @@ def is_measured(value: Any) -> bool:
 def role_of(one: FieldValues) -> Role:
     """Return the probable role of a field."""
     name = one.name
+    if name in ("count", "n") and len(one.path) > 1:
+        return "ignore"  # of statistics
     values = [value for value in one.values if _is_given(value)]
     texts = [value for value in values if isinstance(value, str) and number(value) is None]
     if texts and (is_text := _role_of_texts(name, values, texts)):
@@ -172,7 +173,7 @@ def _counts_up(numbers: Sequence[float]) -> bool:
 def metric_of(one: FieldValues, count: int) -> DraftMetric:
     """Return a field as a metric; it is optional if fewer than `count` records have it."""
     in_value = any(isinstance(value, str) and split_value(value) for value in one.values)
-    unit = IN_VALUE if in_value else written_unit(one.name) or NO_UNIT
+    unit = IN_VALUE if in_value else written_unit(one.name) or written_unit(".".join(one.path)) or NO_UNIT
     better = better_of(one.name) if unit == NO_UNIT else None
     return DraftMetric(one.text, unit, "", better, is_optional=one.present < count)
 
@@ -187,6 +188,16 @@ def better_of(name: str) -> str | None:
 def is_condition(name: str) -> bool:
     """Return whether a field of a whole document says under which condition its records were measured."""
     return name in _CONDITIONS or name in ("mode", "config", "precision", "variant")
+
+
+def is_ignored(name: str) -> bool:
+    """Return whether a name is that of an id, a date or a host, which are no labels."""
+    return bool(_IGNORED.fullmatch(name))
+
+
+def is_count(name: str) -> bool:
+    """Return whether a whole number with this name may be a measurement."""
+    return bool(_COUNTS.fullmatch(name) or better_of(name))
 
 
 def is_load(name: str) -> bool:
@@ -213,74 +224,3 @@ def is_gpu(name: str, value: Any) -> bool:
 def is_commit(name: str, value: Any) -> bool:
     """Return whether a field of a whole document is the commit."""
     return bool(_COMMIT.fullmatch(name)) and isinstance(value, str)
-
-
-#: Stand for words that vary, from this character on; the first one is for words that mean nothing.
-FIRST_MARK = "\ue000"
-#: The most words that vary, and the most values of one.
-_MOST_WORDS, _MOST_VALUES = 3, 20
-_SIGNS = "\"'()[]{},;:=|<>"
-_METHODS = {"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"}
-_LEVELS = re.compile(r"(?:trace|debug|info|notice|warn(?:ing)?|error|critical|fatal)", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-#: A word that names the number behind it.
-_NAMING = re.compile(r"[A-Za-z_][\w.-]*\s?[:=]?")
-
-
-class VariedLines(Struct, frozen=True):
-    """Lines that are alike but for some words: one of them with marks for these words, and the name of each mark."""
-
-    sample: str
-    names: dict[str, str]
-    count: int
-
-
-def varied_lines(lines: Sequence[str]) -> Iterator[VariedLines]:
-    """Yield the groups of lines that are alike but for a few words, each with two kinds of lines or more."""
-    groups: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
-    for line in lines:
-        words = line.split()
-        kinds = tuple(_kind(word) for word in words)
-        if any(kind not in ("word", "digits") for kind in kinds):
-            groups[kinds].append(words)
-    for kinds, found in groups.items():
-        columns = [[word.strip(_SIGNS) for word in column] for column in zip(*found, strict=True)]
-        varied = [place for place, kind in enumerate(kinds) if kind == "word" and len({*columns[place]}) > 1]
-        names = [_NAMING.fullmatch(found[0][place]) and _is_number(kinds, place + 1) for place in varied]
-        few = all(len({*columns[place]}) <= _MOST_VALUES for place in varied)
-        if varied and few and len(varied) <= _MOST_WORDS and not any(names):
-            yield _marked(found, kinds, {place: _name(columns[place]) for place in varied})
-
-
-def _kind(word: str) -> str:
-    """Return the shape of a word with one number; others are `word`, or `digits` if there are digits."""
-    shape = _NUMBER.sub("\0", word)
-    return "word" if "\0" not in shape else shape if shape.count("\0") == 1 else "digits"
-
-
-def _is_number(kinds: Sequence[str], place: int) -> bool:
-    return place < len(kinds) and kinds[place] not in ("word", "digits")
-
-
-def _name(values: Sequence[str]) -> str:
-    """Return the name of a label with these values; empty if they are levels of a log."""
-    if all(map(_LEVELS.fullmatch, values)):
-        return ""
-    if _METHODS.issuperset(values):
-        return "method"
-    return "path" if all(value.startswith("/") for value in values) else "name"
-
-
-def _marked(found: Sequence[Sequence[str]], kinds: Sequence[str], names: dict[int, str]) -> VariedLines:
-    """Return the first line with marks in place of the words that vary, and of those with several numbers."""
-    marks: dict[str, str] = {FIRST_MARK: ""}
-    words = []
-    for place, (word, kind) in enumerate(zip(found[0], kinds, strict=True)):
-        core = word.strip(_SIGNS)
-        mark = FIRST_MARK if kind == "digits" or names.get(place) == "" else ""
-        if names.get(place):
-            mark = chr(ord(FIRST_MARK) + len(marks))
-            same = sum(name.startswith(names[place]) for name in marks.values())
-            marks[mark] = names[place] + (f"_{same + 1}" if same else "")
-        words.append(word.replace(core, mark, 1) if mark else word)
-    return VariedLines(" ".join(words), marks, len(found))

@@ -29,6 +29,8 @@ from perfgate.readers.values import number
 
 #: The greatest depth at which records are found, and the number of them that are read.
 _DEEPEST, _MOST_RECORDS = 4, 2000
+#: The number of records with equal labels that are samples.
+_MANY = 10
 _DTYPE = re.compile(r"(?:bf|fp|tf|int|float|bfloat|half|e\dm)\d{0,3}", re.IGNORECASE)
 _LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -94,8 +96,14 @@ def of_records(kind: FileKind, source: str, records: Sequence[Mapping[str, Any]]
         step=_path(steps[0], kind) if steps else "",
         where=where,
         ignore=[".".join(one.path) for one in others],
-        has_samples=bool(repetitions),
+        has_samples=bool(repetitions) or (not steps and _are_samples(records, roles.get("label", ()))),
     )
+
+
+def _are_samples(records: Sequence[Mapping[str, Any]], labels: Sequence[FieldValues]) -> bool:
+    """Return whether records are so often alike that they are samples, and not runs."""
+    conditions = {tuple(str(record.get(one.path[0])) for one in labels) for record in records}
+    return len(records) >= _MANY * len(conditions)
 
 
 def _with_numbers(records: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], Sequence[Mapping[str, Any]]]:
@@ -242,6 +250,8 @@ def _with_top(draft: MappingDraft, data: Any, path: str) -> MappingDraft:
         for inner, name in value.items() if isinstance(value, dict) else ():
             if is_gpu(inner, name):
                 facts.setdefault("gpu", f"$.{_key(key)}.{_key(inner)}")
+            elif is_commit(inner, name):
+                commit = commit or f"$.{_key(key)}.{_key(inner)}"
         if is_gpu(key, value):
             facts["gpu"] = f"$.{_key(key)}"
         elif is_commit(key, value):

@@ -43,14 +43,16 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _row(run, "collective", row, path)
         return (run.run(),)
     run, collective, header = RunBuilder(file, NAME), "collective", list[str]()
+    begun = 0
     for line, text, _, ended in file.lines():
         cells = text.split()
         if command := _COMMAND.search(text):
             collective = _NAMES.get(command[1], command[1])
         elif "size(B)" in cells:
-            header = cells
+            header, begun = cells, line
         elif average := _AVERAGE.fullmatch(text):
             run.value(run.unique(Key(f"{collective}.avg_busbw"), line), "B/s", average[1], line, per=1e-9)
+            begun = 0
         elif header and cells and cells[0].isdecimal():
             if len(cells) == len(header) and ended:
                 _row(run, collective, dict(zip(header, cells, strict=True)), line)
@@ -58,6 +60,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 run.say(
                     "error" if ended else "warning", "a row cannot be read; left out", line, f": {text.strip()[:80]}"
                 )
+    if begun:
+        run.say("warning", "the table has no `Avg bus bandwidth` at its end: rows may be missing", begun)
     return (run.run(),)
 
 

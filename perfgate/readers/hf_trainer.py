@@ -18,7 +18,8 @@ Every number of a row is a metric by its printed name, apart from `epoch`, `step
 `*_runtime` and `*_time` s, `*_per_second` 1/s, `*_mem_*` B, `total_flos` FLOP, the others 1. A row with step n (from 1)
 belongs to step n - 1; printed rows have no steps. A metric that is once in the summary of a whole run (`train_*`,
 `predict_*`, `test_*`, `total_flos`) is one value, and so is everything in `all_results.json`. On the console every
-process may print the same summary without its rank: those values are kept as samples, with a warning. The table of
+process may print the same summary without its rank: those values are kept as samples, with a warning. Beside a `loss`,
+`train_*` are the times and rates so far: `running.train_runtime`. The table of
 `log_metrics` is rounded, so only metrics that no row has are read from it: numbers have 4 decimals, times hundredths of
 a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down.
 
@@ -37,7 +38,7 @@ v5.23.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ METRICS = (
     "`time.evaluation` and `time.total` of a training"
 )
 CHECKED = "transformers 3 to 5, from its sources; console logs and a trainer_state.json of public repositories"
+#: Of a trainer state, beside its rows.
+BESIDE = "total_flos|best_metric|_wandb"
 
 
 def _outline(outline: JsonOutline) -> str | None:
@@ -119,7 +122,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         times.row(row)
         step = max(row["step"] - 1, 0) if stepped else None
         for name, value in _metrics(row):
-            run.sample(Key(name), unit_of(name), value, ("log_history", index, name), step=step)
+            run.sample(_key(name, row), unit_of(name), value, ("log_history", index, name), step=step)
     times.add(run)
     run.single_values(_SUMMARY)
     for name, value in _metrics({} if isinstance(history, list) else data):
@@ -134,6 +137,14 @@ def _metrics(row: Mapping[str, Any]) -> Iterator[tuple[str, int | float | str]]:
         is_number = number(value) is not None if isinstance(value, str) else type(value) in (int, float)
         if name not in _NO_METRICS and is_number:
             yield name, value
+
+
+def _key(name: str, row: Collection[str]) -> Key:
+    """Return the key of a number: beside a loss, times and rates of the training are those so far, and not its totals.
+
+    transformers 5 prints them so with `include_num_input_tokens_seen`.
+    """
+    return Key(f"running.{name}" if name.startswith("train_") and "loss" in row else name)
 
 
 def _table_row(line: str) -> tuple[str, str] | None:
@@ -251,11 +262,11 @@ class _Console:
             self.alike.plain()
         run = self.runs.run
         run.times.row({name: text for name, (text, _) in row.items()})
-        run.file.is_odd |= any(name.endswith("_runtime") or _SUMMARY.match(name) for name in row)
+        run.file.is_odd |= any(name.endswith("_runtime") or _SUMMARY.match(name) for name in row if "loss" not in row)
         for name, (text, found) in row.items():
             if name in _NO_METRICS or number(text) is None:
                 continue
-            key = Key(name)
+            key = _key(name, row)
             if key in run.rounded:  # a table came first
                 run.rounded.remove(key)
                 del run.columns[key]

@@ -270,7 +270,9 @@ def _golden(file: InputFile) -> Run:
     loaded = load_json(text or "{}", file.name, file.limits)
     run = RunBuilder(file, NAME, JsonSource(loaded))
     for name, series in loaded.data.items() if isinstance(loaded.data, dict) else ():
-        if isinstance(series, dict):
+        if name == "iteration_timing_avg":
+            run.value(Key("iteration_time"), "s", series, (name,))
+        elif isinstance(series, dict):
             metric, unit = _GOLDEN.get(name, (lines.plain(name), "1"))
             for step, value, path in _golden_values(series):
                 if value != "nan":

@@ -44,6 +44,8 @@ METRICS = (
 )
 CHECKED = "mlperf_logging 0.7 to 5, from its sources; two published logs"
 FORMAT = Format(NAME, __name__, markers={":::MLLOG": ""})
+#: Of `run_stop`: what its time and that of `run_start` tell.
+BESIDE = "duration"
 WORD = ":::MLLOG"
 _RUN_TIME, _INIT_TIME = Key("run_time"), Key("init_time")
 #: The events that begin a new run after one has stopped.

@@ -53,6 +53,7 @@ FORMAT = Format(
     json=("with the 'counter-value' of perf stat", "counter-value", "event"),
 )
 #: Numbers of JSON that follow from the counts, or say how long they were counted.
+_CUT = "the last record is cut off; left out"
 BESIDE = "event-runtime|pcnt-running|metric-value|variance"
 _TITLE = re.compile(r"Performance counter stats for (.{0,4000}?)(?: \(\d+ runs\))?:\s*$")
 #: The longest command that is a label.
@@ -96,6 +97,8 @@ class _StatRun(RunBuilder):
         if self.not_counted:
             names, line = ", ".join([*self.not_counted][:20]), next(iter(self.not_counted.values()))
             self.say("warning", f"perf did not count {len(self.not_counted)} events: {names}", line)
+        if "command" in self.unlabelled and not self.is_interval and Key("time_elapsed") not in self.columns:
+            self.say("warning", "the list of counts has no `time elapsed` at its end: rows may be missing")
         if not self.is_interval:
             self.single_values(re.compile(""))
         return super().run(part)
@@ -119,8 +122,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
             runs.run.unlabelled["command"] = title[1].strip("'")[:_LONGEST_COMMAND]
         elif text.startswith('{"') and text.endswith("}"):
             _json(runs.run, text, line_number)
-        elif not (_text(runs.run, line, line_number) or _csv(runs.run, text, line_number) or ended):
-            runs.run.say("warning", "the last record is cut off; left out", line_number)
+        elif (not ended and _ROW.fullmatch(line)) or not (
+            _text(runs.run, line, line_number) or _csv(runs.run, text, line_number) or ended
+        ):
+            runs.run.say("warning", _CUT, line_number)
     return runs.finish()
 
 

@@ -21,13 +21,17 @@ from perfgate.readers.values import number
 _DEEPEST, _MOST, _LONGEST = 3, 200, 80
 #: Names of what differs from run to run without changing the load, or belongs to the machine.
 _NO_CONDITION = re.compile(
-    r"(?:\w+_)?(?:date|time|timestamp|ts|id|ids|uuid|run|runs|job|trial|experiment|name|title|description|comment|notes?"
+    r"(?:\w+_)?(?:date|time|timestamp|ts|id|ids|uuid|run|runs|job|trial|experiment|name|title|label|description|comment|notes?"
     r"|message|errors?|outputs?|texts?|prompts?|files?|filename|path|dir|directory|folder|url|uri|host|hostname|user|email"
     r"|port|pid|rank|seed|commit|sha|hash|branch|status|logs?|start|end|created|index|idx|step|steps|iterations?|epochs?"
-    r"|count|repeat|repetition|round|attempt|version|checkpoint|cli_command|driver|python|platform|os|machine|node|tags?|schema|unit|group|fullname)"
-    r"|(?:commit|machine|system|gpu|cpu|host|python|cuda|torch|env|environment|software|hardware|git|build)\w*"
+    r"|count|repeat|repetition|round|attempt|version|checkpoint|cli_command|driver|python|platform|os|machine|node|tags?|schema|unit|group|fullname|addr|address|ip"
+    r"|image|container|digest|pod|namespace|cluster|region|zone|instance|runner|workflow|actor|owner|author|session|cwd"
+    r"|release|revision|dirty|ci|prefix|log_level|progress|verbose|debug|quiet)_?"
+    r"|(?:request_id|commit|machine|system|gpu|cpu|host|python|cuda|torch|env|environment|software|hardware|git|build)\w*"
 )
-_NO_VALUE = re.compile(r"\d{4}-\d\d-\d\d.*|[0-9a-fA-F-]{7,64}|https?://.*|[~/.]?/.*|[A-Z]:\\.*|\d{8}[-_]\d+.*")
+_NO_VALUE = re.compile(
+    r"\d{4}-\d\d-\d\d.*|[0-9a-fA-F-]{7,64}|https?://.*|[~/.]?/.*|[A-Z]:\\.*|\d{8}[-_]\d+.*|[\w.-]+:\d+"
+)
 #: Of the whole numbers, these are conditions for sure.
 _SIZES = re.compile(r"(?:num|n|max)_\w*|\w*(?:_size|_len|_length|batch|shape|parallel|concurrency|degree)|[tpde]p")
 #: Conditions have labels, or do not matter (the number of requests at a given rate).

@@ -30,10 +30,11 @@ _NUMBER = re.compile(
     r"(?<![\w.\-:/])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d.:]*\d)"
     r"(?:[ \t]?(?P<unit>[A-Za-zµμ%°][\w/%²µ]{0,20}))?"
 )
-#: Dates, times of day, versions, addresses, hashes, places in programs.
+#: Dates, times of day, versions, addresses, hashes, places in programs, progress bars up to their rate.
 _NO_NUMBERS = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
     r"|\b\d+\.\d+\.\d+[\w.+-]*|0x[0-9a-fA-F]+|(?<![.\w])(?=\d*[a-f])[0-9a-f]{12,}\b|\b[\w./-]+\.\w{1,4}:\d+"
+    r"|\d{1,3}%\|[^\[\n]{0,300}\[[^\],]{0,40},[ \t]*[\d.?]{1,12} ?(?:s/)?\w{1,12}(?:/s)?"
 )
 #: The name of a number without words before it, as in the rows of a table.
 _NAMELESS = "rows of numbers"

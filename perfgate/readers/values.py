@@ -208,6 +208,11 @@ class Column(Struct, eq=False):
                 del self.steps[:]
             self.earlier.append(steps)
 
+    def last_steps(self) -> list[int]:
+        """Return the steps of the last two values."""
+        parts = [*self.earlier[-2:], self.steps]
+        return [int(step) for part in parts for step in part[-2:]][-2:]
+
     def series(self, shared: list[Ints]) -> Series:
         """Return the series in place of the column, with the steps of one of `shared` that has the same."""
         if self.whole:

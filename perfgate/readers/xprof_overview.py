@@ -14,6 +14,7 @@ Source: openxla/xprof `xprof/convert/op_stats_to_overview_page.cc`, `op_stats_to
 |---|---|---|
 | `step.time`, one sample a step | s | `stepTimeMs`; without that column an aggregate of `steptime_ms_*` |
 | `step.device_compute`, `step.infeed`, `step.host_compute`, ... | s | the other columns of times; absent if all are 0 |
+| `input.preprocessing`, `input.enqueue`, ..., of the input pipeline of the host | s | `..._us` |
 | `device_duty_cycle`, `mxu_utilization`, `hbm_utilization`, ..., shares | 1 | `..._percent`; absent if 0 |
 
 The type of the device is the fact `gpu`.
@@ -35,7 +36,9 @@ METRICS = (
 CHECKED = "XProf 2.24.2: a page that it made of a profile of JAX 0.10.2 on a CPU; generated files"
 #: The overview page of XProf.
 FORMAT = Format(NAME, __name__, json=("with the 'steptime_ms_average' of XProf", "*.p.steptime_ms_average"))
-BESIDE = r"steptime_ms_\w+"
+#: What follows from the rows of the steps.
+BESIDE = r"\w+_ms_\w+|infeed_?percent_?\w+|cumulativeTimePercent"
+_INPUT = re.compile(r"(\w{1,60})_us")
 _TIME = re.compile(r"(\w{1,60}?)(?:Time)?Ms")
 _STEP = re.compile(r"(?:.*\D)?(\d{1,15})")
 _PERCENT = re.compile(r"(\w{1,80})_percent(?:_relative_to_\w+)?|(\w{1,60}_utilization)_relative_to_\w+")
@@ -51,6 +54,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _steps(run, table, properties, path)
         elif "mxu_utilization_percent" in properties or "device_duty_cycle_percent" in properties:
             _shares(run, properties, path)
+        elif "enqueue_us" in properties:
+            for name, text in properties.items():
+                if found := _INPUT.fullmatch(name):
+                    Target(run, Key(f"input.{found[1]}"), "s", 1e6).value(_number(text), (*path, "p", name))
         elif isinstance(device := properties.get("device_type"), str) and device:
             run.facts["gpu"] = device[:200]
     return (run.run(),)

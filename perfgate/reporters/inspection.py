@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from perfgate.core import Key
+from perfgate.core.coverage import joined_coverage
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.runs import Location
 from perfgate.core.summaries import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
@@ -275,6 +276,8 @@ def render_suggestions(found: Sequence[MappingSuggestion]) -> str:
     for one in found:
         runs = f" in {plural(one.runs, 'run')}" if one.runs > 1 else ""
         lines.append(one_line(f"  # {one.file}: {plural(one.metrics, 'metric')}, {plural(one.values, 'value')}{runs}"))
+        coverage = joined_coverage(part for run in one.read[:1] for part in run.coverage)
+        lines += [one_line(f"  #   {coverage_line(coverage)}")] if coverage and coverage.unread else []
         lines += [one_line(f"  #   {problem}") for problem in one.problems[:_MOST]]
         if more := len(one.problems) - _MOST:
             lines += [f"  #   and {plural(more, 'more problem')}"] if more > 0 else []

@@ -212,6 +212,10 @@ def test_a_database_of_mlflow_is_refused_by_name(tmp_path):
 BLOCK = 1 << 15
 
 
+#: Metrics of the system: one whose value is a word.
+STATS = message(7, message(3, message(1, b"gpu.0.name") + message(16, b'"H100"')))
+
+
 def wandb(*records):
     """The log format of LevelDB, with pieces where a block ends."""
     out = b":W&B\xe1\xbe\x00"
@@ -241,7 +245,7 @@ def history(step, **values):
 @pytest.mark.parametrize("size", [1, 32740, 32749, 32750, 32760, 40000, 100000])
 def test_history_in_blocks_of_every_fill(size):
     records = [history(step, loss=2.5 - step, time_ms=5 + step, note="x" * size, _runtime=1.0) for step in range(3)]
-    run = run_of(wandb(message(7, b"stats"), *records))
+    run = run_of(wandb(STATS, *records))
     assert (run.format, said(run)) == ("wandb", [])
     assert values_of(run) == {"loss": [2.5, 1.5, 0.5], "time_ms": [0.005, 0.006, 0.007]}
     assert steps_of(run)["loss"] == [0, 1, 2]
@@ -346,3 +350,10 @@ def test_endless_digits_of_a_step_are_an_error(digits):
     run = run_of(f"epoch,step,loss\n0,1{'0' * digits},2.5\n0,49,2.25\n", "lightning-csv")
     assert values_of(run) == {"loss": [2.25]}
     assert "a row has no step" in errors(run)[0]
+
+
+def test_metrics_of_the_system_are_the_machines():
+    stats = [message(7, message(3, message(1, b"gpu.0.temp") + message(16, text))) for text in (b"61.5", b"62")]
+    run = run_of(wandb(STATS, *stats, history(0, loss=2.5)))
+    assert values_of(run) == {"machine.gpu.0.temp": [61.5, 62], "loss": [2.5]}
+    assert not run.coverage[0].unread

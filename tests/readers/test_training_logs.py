@@ -188,7 +188,7 @@ def test_ranks_with_the_prefix_of_the_launcher_are_told_apart():
     assert values_of(run) == values | more
 
 
-def test_a_step_that_every_process_prints_counts_once():
+def test_a_step_that_every_process_prints_is_one_value():
     """A process may be one step behind: that is no restart."""
     lines, values = torchtitan()
     twice = [line for line in lines for _ in range(3)]
@@ -197,6 +197,24 @@ def test_a_step_that_every_process_prints_counts_once():
     assert values_of(run) == values
     assert "warning: a step is printed again, perhaps by another process" in said(run)[0]
     assert not errors(run)
+
+
+def test_a_step_is_the_mean_of_the_lines_of_all_processes():
+    """Each line has values of its own; without ranks, they are one value of the step, and all of them are read."""
+    lines = [
+        f"step: {step:2}  loss:  2.5000  memory: {gib}.00GiB(50.00%)  tps: {tps}  tflops: {tflops}  mfu: 20.00%\n"
+        for step, others in enumerate(
+            (((40, 9, 1), (40, 9, 1)), ((40, 100, 10), (42, 104, 14)), ((41, 110, 20), (40, 90, 10))), 1
+        )
+        for gib, tps, tflops in others
+    ]
+    lines[3], lines[4] = lines[4], lines[3]  # one process is behind
+    run = run_of("".join(lines))
+    values = values_of(run)
+    assert values["throughput_per_gpu"] == [1e12, 12e12, 15e12]
+    assert values["tokens_per_second_per_gpu"] == [9, 102, 100]
+    assert values["memory.peak_reserved"] == [40 * 2**30, 42 * 2**30, 41 * 2**30]
+    assert not run.coverage[0].unread
 
 
 def test_torchtitan_of_2024_and_its_validation():

@@ -1,7 +1,7 @@
 """A table is whole, or it is said to be cut: interrupted rows, announced sizes, sections that never came."""
 
 import pytest
-from reading import errors, run_of, runs_of, values_of
+from reading import errors, run_of, runs_of, said, values_of
 
 START = "# Collective test starting: all_reduce_perf\n"
 SIZES = "# nThread 1 nGpus 1 minBytes 8 maxBytes 32 step: 2(factor) warmup iters: 5 iters: 20\n"
@@ -70,3 +70,34 @@ def test_a_summary_of_loadgen_ends_with_its_parameters():
     assert errors(run_of(SUMMARY + PARAMETERS)) == []
     (error,) = errors(run_of(SUMMARY))
     assert "the summary is cut off" in error
+
+
+GO = "goos: linux\npkg: x/y\nBenchmarkA-8  \t 100\t 12.5 ns/op\nBenchmarkB-8  \t 100\t 13.5 ns/op\n"
+NCCOM = (
+    "  size(B)    count(elems)    type    time:avg(us)    algbw(GB/s)    busbw(GB/s)\n  8  2  fp32  63.52  0.10  0.10\n"
+)
+PERF = " Performance counter stats for './a':\n\n     1,000.11 msec task-clock\n     5,000      cycles\n"
+TRITON = "M;aten-latency;triton-latency\n256;0.11;0.09\n512;0.21;0.19\n"
+SMI = "timestamp,power.draw [W],utilization.gpu [%]\n10:00,95.0,45\n10:01,96.0,46\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "warning"),
+    [
+        (GO, "PASS\nok  \tx/y\t3.2s\n", "no PASS or FAIL at its end"),
+        (NCCOM, "Avg bus bandwidth:      0.2346GB/s\n", "no `Avg bus bandwidth` at its end"),
+        (PERF, "\n       1.02 seconds time elapsed\n", "no `time elapsed` at its end"),
+        (TRITON, "average;0.16;0.14\n", "no row `average` at its end"),
+    ],
+)
+def test_what_a_tool_prints_at_its_end_is_missed(text, end, warning):
+    assert said(run_of(text + end)) == []
+    (only,) = said(run_of(text))
+    assert warning in only
+
+
+@pytest.mark.parametrize("text", [PERF, SMI])
+def test_a_row_that_is_cut_off_is_left_out_with_a_warning(text):
+    run = run_of(text[:-2])
+    assert "the last record is cut off; left out" in said(run)[0]
+    assert len(values_of(run)) == len(values_of(run_of(text))) - (text == PERF)

@@ -33,6 +33,7 @@ FORMAT = Format(
 _LINE = re.compile(r"Benchmark(\S{1,300}?)(?:-(\d{1,6}))?[ \t]+\d{1,18}((?:[ \t]+\S{1,40} \S{1,60})+)\s*")
 _VALUE = re.compile(r"[ \t]+(\S{1,40}) (\S{1,60})")
 _FACT = re.compile(r"(goos|goarch|pkg|cpu): (\S.{0,199}?)\s*")
+_CLOSING = re.compile(r"(?:PASS|FAIL|ok )\b|ok\s")
 _FAILED = re.compile(r"\s*--- FAIL: (Benchmark\S{1,300})")
 #: By the printed unit: the end of the metric, its base unit, and how many printed units are one base unit.
 _UNITS = {
@@ -47,19 +48,25 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of an output."""
     run, package = RunBuilder(file, NAME), ""
     found: list[tuple[str, re.Match[str], int]] = []
-    for number, line, _, ended in file.lines(("Benchmark", ": ")):
+    begun = 0
+    for number, line, _, ended in file.lines(("Benchmark", ": ", "PASS", "FAIL", "ok ")):
         if match := _LINE.fullmatch(line):
             if ended:
                 found.append((package, match, number))
             else:
                 run.say("warning", "the last record is cut off; left out", number)
+        elif _CLOSING.match(line):
+            begun = 0
         elif fact := _FACT.fullmatch(line):
+            begun = begun or number
             if fact[1] == "pkg":
                 package = fact[2]
             else:
                 run.fact(fact[1], fact[2], number)
         elif failed := _FAILED.match(line):
             run.say("error", f"{failed[1]} failed", number)
+    if begun:
+        run.say("warning", "the output of a package has no PASS or FAIL at its end: benchmarks may be missing", begun)
     several = len({package for package, _, _ in found}) > 1
     for package, match, number in found:
         labels = ({"procs": match[2]} if match[2] else {}) | ({"pkg": package} if several and package else {})

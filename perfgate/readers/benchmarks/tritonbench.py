@@ -18,7 +18,7 @@ from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, csv_ro
 
 NAME = "tritonbench"
 METRICS = "`BACKEND.latency`, `.tflops`, `.speedup`, `.gbps`, ..., labelled with the input `x`"
-CHECKED = "TritonBench's sources of 2025-08: generated files"
+CHECKED = "TritonBench's writer of 2025-08: a file that it wrote; generated files"
 FORMAT = Format(
     NAME,
     __name__,
@@ -42,12 +42,15 @@ _SKIPPED = ("average", "hashes")
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
-    run = RunBuilder(file, NAME)
+    run, is_whole = RunBuilder(file, NAME), False
     for line, row in csv_rows(run, ";", is_header):
         (_, x), *cells = row.items()
         if x not in _SKIPPED:
             for name, text in cells:
                 _cell(run, name, _TRUTH.get(text, text), x, line)
+        is_whole = is_whole or x == "average"
+    if not is_whole:
+        run.say("warning", "the table has no row `average` at its end: rows may be missing")
     return (run.run(),)
 
 

@@ -63,7 +63,7 @@ FORMAT = Format(
         "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
     },
 )
-BESIDE = "RunningAvgSamplesPerSec"
+BESIDE = "RunningAvgSamplesPerSec|samples[ _]per[ _]second"
 
 _BEFORE_STEPS, _THROUGHPUT = ("memory.", "collective."), ("samples_per_second",)
 

@@ -38,7 +38,9 @@ from perfgate.readers.nvidia.nccl_log import NAME, PROGRAM, NcclLog
 from perfgate.readers.nvidia.nccl_rows import DETAILS, NcclValue, add_values, varying_details
 
 METRICS = "`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `size` and `place`"
-CHECKED = "nccl-tests' sources to 2.17; generated tables and files"
+CHECKED = "nccl-tests' sources to 2.17; generated tables and files; public logs of NCCL 2.20 and 2.22"
+#: What the library says about the network.
+BESIDE = ".*Internode latency set at"
 #: `results` of nccl-tests: sizes, measured out of place and in place.
 FORMAT = Format(
     NAME,

@@ -69,8 +69,9 @@ class Value(NamedTuple):
 class Tables:
     """The tables in the output of ncu. The details page has a row for each metric, the raw page for each launch."""
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
+    def __init__(self, say: Say, advice: Callable[[int], object] = int) -> None:
+        #: Takes the line of a row that has advice and no metric.
+        self._say, self._advice = say, advice
         self.headers = 0
         self._header: list[str] = []
         #: The line of a header without a row so far.
@@ -129,8 +130,10 @@ class Tables:
         kernel, section = named["Kernel Name"], named.get("Section Name", "")
         if "Metric Name" in named:
             metric, unit, text = named["Metric Name"], named["Metric Unit"], named["Metric Value"].strip()
-            if metric:  # a row without one is advice
+            if metric:
                 yield Value(self.headers, number, launch, kernel, section, metric, unit, text)
+            else:
+                self._advice(number)
         elif not cells[0]:
             self._units = list(cells)
         elif self._units is None:
@@ -203,7 +206,8 @@ def read(document: InputFile) -> tuple[Run, ...]:
     """One run for each invocation of ncu; each has at least one series or an error."""
     mark = _mark_of(document)
     runs = Runs(lambda: _Profile(document, mark))
-    tables = Tables(lambda severity, message, line: runs.run.say(severity, message, line))  # noqa: PLW0108
+    advice = document.coverage.lines.tell
+    tables = Tables(lambda severity, message, line: runs.run.say(severity, message, line), advice)  # noqa: PLW0108
     header = 0
     for value in tables.values(_lines(document, runs)):
         if value.header != header:

@@ -37,7 +37,7 @@ FORMAT = Format(
     },
 )
 #: The memory that a card has.
-BESIDE = "Total"
+BESIDE = r"Total|\w+\.total|cuda_version|\w*\.?limit|\w*\.?(?:max|default|enforced)[_.]limit|pcie\.link\..*|count"
 #: The names of `dmon`, of `--query-gpu` and of `-q` for the same metric.
 _NAMES = {
     Field("power", "W"): "pwr power.draw Power/Power",
@@ -70,19 +70,22 @@ def read(file: InputFile) -> tuple[Run, ...]:
         by_comma = bool(columns) and columns[-1] == ","
         cells = [cell.strip() for cell in line.split(",")] if by_comma else re.split(r"[,\s]+", line.strip())
         named = [cell.strip().partition(" [")[0] for cell in line.split(",")]
-        if line.startswith("#"):
+        if not ended:
+            run.say("warning", "the last record is cut off; left out", number)
+        elif line.startswith("#"):
             found = re.findall(r"\w+", line)
             columns = found if "gpu" in found else columns
         elif any(name in _KNOWN for name in named):
             columns = [*named, ","]
+            file.coverage.lines.headers[number] = columns[:-1], ","
         elif gpu := _GPU.fullmatch(line):
             device = gpu[1]
         elif device and (title := _SECTION.fullmatch(line)):
             section = _SECTIONS.get(title[1], title[1])
         elif device and (detail := _DETAIL.fullmatch(line)):
-            _samples(run, device, [(f"{section}/{detail[1]}", detail[2])], number) if ended else None
+            _samples(run, device, [(f"{section}/{detail[1]}", detail[2])], number)
         elif columns and len(cells) == len(columns) - by_comma:
-            _samples(run, "", list(zip(columns, cells, strict=False)), number) if ended else None
+            _samples(run, "", list(zip(columns, cells, strict=False)), number)
         elif columns and len(cells) > 1:
             run.say("warning", "a line has other columns than the header; left out", number)
     _without_single_device(run)

@@ -16,8 +16,9 @@ both: `mean_ttft`, `p99_itl`, `request_throughput`, `output_throughput`, `durati
 with two decimals; the JSON is exact.
 
 The conditions are labels, as far as the log has them: in the block `request_rate`, `concurrency` and `backend`; before
-it the arguments, which both tools print as `Namespace(model='...', ...)`. Blocks under unequal conditions are a load
-sweep, and those under equal conditions are several runs. A block without its end is a warning.
+it the arguments, which both tools print as `Namespace(model='...', ...)`, or the command, if the shell printed it.
+Blocks under unequal conditions are a load sweep, and those under equal conditions are several runs. Blocks that differ
+in a word or an argument that is no label (`Architecture: dlora`) are refused. A block without its end is a warning.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ _END = re.compile(r"\s*(?:\S{1,60}\s+)?={20,}\s*")
 _ROW = re.compile(r"(?:.*?[\]|>] ?)?\s*([A-Z][\w ().,%/-]{1,60}):\s+([^\s:]{1,40})(?:\s.*)?")
 _ARGUMENTS = re.compile(r"\b(?:Namespace|ServerArgs)\((.*)")
 _ARGUMENT = re.compile(r"(\w{1,60})=(?:'([^']{0,300})'|([^\s,'()\[\]]{1,100}))")
+#: A command, which may go on after a backslash, and its options.
+_COMMAND = re.compile(r"\b(?:bench(?:mark)?_serving|bench serve)\b")
+_OPTION = re.compile(r"--([a-z][\w-]{0,60})(?:[ =]+['\"]?([^\s'\"\\-][^\s'\"\\]{0,300}))?")
 _BEFORE = re.compile(r"(Traffic request rate|Maximum request concurrency|Burstiness factor): (\S{1,40})")
 #: Times: `Mean TTFT (ms)`, `P99.9 E2E Latency (ms)`, `Max ITL (ms)`.
 _TIME = re.compile(r"(Mean|Median|Std|Max|Min|P\d{1,2}(?:\.\d{1,3})?) ([\w -]{1,30}) \(ms\)")
@@ -76,6 +80,7 @@ class _Log:
         self.runs = RecordRuns(file, NAME)
         #: What was printed before a block: the arguments and the rate.
         self.arguments: dict[str, str] = {}
+        self._in_command = False
         #: The rows of the open block with their lines, and the line that it began on.
         self.rows: dict[str, tuple[str, int]] = {}
         self.begun: int | None = None
@@ -93,6 +98,11 @@ class _Log:
             self.rows.setdefault(row[1], (row[2], number))
 
     def _before(self, line: str) -> None:
+        if _COMMAND.search(line):
+            self.arguments, self._in_command = {"request_rate": "inf"}, True
+        if self._in_command:
+            self.arguments |= {name.replace("-", "_"): value or "True" for name, value in _OPTION.findall(line)}
+            self._in_command = line.rstrip().endswith("\\")
         if "Namespace(" in line and (found := _ARGUMENTS.search(line)):
             self.arguments = {name: quoted or plain for name, quoted, plain in _ARGUMENT.findall(found[1])}
         elif found := _BEFORE.search(line):
@@ -103,7 +113,7 @@ class _Log:
         if self.begun is None:
             return
         labels = self._labels()
-        run = self.runs.run_of(labels if self.rows else None)
+        run = self.runs.run_of(labels if self.rows else None, fields=self._fields())
         if not self.rows:
             run.say("error", "a block of results has no row", self.begun)
         elif not ended:
@@ -115,9 +125,16 @@ class _Log:
             run.say("error", "no request was completed", self.begun, load)
         self.rows, self.begun = {}, None
 
+    def _fields(self) -> dict[str, object]:
+        """Return what else may be a condition of the open block: the arguments, and words in its rows."""
+        texts = self.arguments | {
+            name: text for name, (text, _) in self.rows.items() if text[0].isalpha() and name not in _CONDITIONS
+        }
+        return {name: int(text) if text.isdecimal() else text for name, text in texts.items()}
+
     def _labels(self) -> Labels:
         """Return the conditions of the open block. Its own lines win over lines before it."""
-        record: dict[str, object] = {key: value for key, value in self.arguments.items() if value != "None"}
+        record = {key: value for key, value in self._fields().items() if value != "None"}
         for name, field in _CONDITIONS.items():
             if name in self.rows:
                 record.pop(field, None)

@@ -1,4 +1,4 @@
-"""The report of guidellm: `benchmarks.json`, of version 0.2 to 0.7.
+"""The report of guidellm: `benchmarks.json`, of version 0.2 to 0.8.
 
     {"metadata": {"guidellm_version": "0.7.3"}, "benchmarks": [{
        "config": {"strategy": {"type_": "constant", "rate": 2.0}, "backend": {"model": "org/model"}},
@@ -10,9 +10,9 @@ Source: vllm-project/guidellm 0.7.3 `src/guidellm/benchmark/schemas/`, `src/guid
 
 Each metric is an aggregate over the successful requests: `request_latency` (s), `time_to_first_token`,
 `inter_token_latency`, `time_per_output_token` (s; printed in ms), `requests_per_second`, `output_tokens_per_second`,
-`tokens_per_second` (1/s), `request_concurrency`, counts of tokens (1). `requests.successful` and `requests.errored` are
-one value each. A report is a sweep over strategies: `strategy`, `request_rate` and `concurrency` are labels, and so is
-`model`. A benchmark without a successful request is an error.
+`tokens_per_second` (1/s), `request_concurrency`, counts of tokens (1). `duration`, `requests.successful` and
+`requests.errored` are one value each. A report is a sweep over strategies: `strategy`, `request_rate` and
+`concurrency` are labels, and so is `model`. A benchmark without a successful request is an error.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ METRICS = (
     "`time_to_first_token`, `inter_token_latency`, `request_latency`, `requests_per_second`, ...: aggregates, labelled "
     "with `model`, `strategy`, `request_rate` and `concurrency`"
 )
-CHECKED = "guidellm 0.7.3's sources: generated files"
+CHECKED = "guidellm 0.7.3's sources: generated files; public reports of 0.3 (2025-09) and 0.8"
 #: `{"benchmarks": [{"type_": "generative_benchmark", "metrics": {...}}]}`.
 FORMAT = Format(NAME, __name__, json=("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_"))
+#: Each request, from which the statistics follow; what the load generator did; requests that were not successful.
+BESIDE = r"requests|run_stats|scheduler_\w+|worker|\w+_duration|errored|incomplete|total|total_sum|variance"
 _SECONDS = ("request_latency",)
 
 
@@ -76,10 +78,13 @@ def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, pl
             run.file.coverage.mark(run.json, (*place, "metrics", name, "successful", "percentiles"), None)
             if successful.get("count") != 0:
                 to.statistics(statistics, (*place, "metrics", name, "successful"))
-    totals = mapping(metrics.get("request_totals"))
+    if "duration" in benchmark:
+        Target(run, Key("duration", labels), "s").value(benchmark["duration"], (*place, "duration"))
+    place = (*place, "metrics") if "request_totals" in metrics else place
+    totals = mapping(metrics.get("request_totals") or benchmark.get("request_totals"))
     for status in ("successful", "errored", "incomplete"):
         if status in totals:
             to = Target(run, Key(f"requests.{status}", labels), "1")
-            to.value(totals[status], (*place, "metrics", "request_totals", status))
+            to.value(totals[status], (*place, "request_totals", status))
     if totals.get("successful") == 0:
         run.say("error", "no request was successful", place, f" with {show_labels(labels)}")

@@ -58,6 +58,8 @@ _PRINTED = {
     "Per GPU Output Throughput (tps/gpu)": Field("output_throughput_per_gpu", "1/s"),
     "Per User Output Speed (tps/user)": Field("output_speed_per_user", "1/s"),
 }
+#: The machine and the settings, and means that the percentiles have, too.
+BESIDE = r"machine|world_info|avg_\w+"
 _JSON = {
     ("performance", "request_throughput_req_s"): Field("request_throughput", "1/s"),
     ("performance", "system_output_throughput_tok_s"): Field("output_throughput", "1/s"),

@@ -17,7 +17,7 @@ from perfgate.readers.trackers.logged_values import Scalars
 
 NAME = "mlflow"
 METRICS = "the name of the file, with its steps"
-CHECKED = "mlflow 3.17: files that it wrote"
+CHECKED = "mlflow 3.17: files that it wrote; files of public repositories"
 FORMAT = Format(NAME, __name__, hints={" ": r"\A\d{13} \S{1,40} -?\d{1,18}\n"})
 _LINE = re.compile(r"(\d{1,18}) (\S{1,40})(?: (-?\d{1,18}))?")
 _FOLDER = re.compile(r"(?:.*/)?metrics/(.+)")

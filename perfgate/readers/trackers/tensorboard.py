@@ -37,7 +37,7 @@ from perfgate.readers.trackers.logged_values import (
 
 NAME = "tensorboard"
 METRICS = "the tag of each scalar, with its steps"
-CHECKED = "tensorboardX 2.6.5 and torch 2.13: files that they wrote; generated files"
+CHECKED = "tensorboardX 2.6.5 and torch 2.13: files that they wrote; a public file of TensorFlow 2; generated files"
 FORMAT = Format(
     NAME, __name__, signature=(rb".{12}\x09.{8}(?:\x10.)?\x1a.brain\.Event:\d", "as an event file of TensorBoard does")
 )

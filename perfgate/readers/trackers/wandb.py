@@ -4,13 +4,14 @@ A file begins with `:W&B`, 0xBEE1 and a version, and is a log of LevelDB: blocks
 with a CRC32 (4 bytes), its length (2) and its kind (whole, first, middle, last). A record is a protocol buffer:
 
     Record: 2 history;     HistoryRecord: 1 item (repeated), 2 step {1 num}
+    Record: 7 stats;       StatsRecord: 3 item (repeated)
     HistoryItem: 1 key, 2 nested_key (repeated), 5 integer (sint64), 6 number (double), 16 value_json
 
 Source: wandb 0.31 `wandb/proto/v6/wandb_internal_pb2.py`; google/leveldb `doc/log_format.md`, with CRC32 of zlib.
 
 Each number of the history is a sample of the metric with its key, nested keys joined by `.`; the unit is what the end
 of the key tells (see `logged_values`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read.
-Words, images and tables are not metrics. Metrics of the system are not read.
+Words, images and tables are not metrics. Metrics of the system have `machine.` before their key, and no unit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from perfgate.readers.kit import Format, InputFile, Run, RunBuilder
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
 from perfgate.readers.trackers.logged_values import (
     ByteStream,
     DamagedError,
@@ -33,8 +34,8 @@ from perfgate.readers.trackers.logged_values import (
 )
 
 NAME = "wandb"
-METRICS = "the key of each number of the history, with its steps"
-CHECKED = "wandb 0.31.0: a file that it wrote offline; generated files"
+METRICS = "the key of each number of the history, with its steps; `machine.KEY` of the system"
+CHECKED = "wandb 0.31.0: a file that it wrote offline; files of public repositories (2021 and 2023); generated files"
 FORMAT = Format(NAME, __name__, signature=(rb":W&B\xe1\xbe", "with ':W&B'"))
 MAGIC = b":W&B\xe1\xbe"
 _BLOCK, _HEAD = 1 << 15, 7
@@ -46,14 +47,18 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     run = RunBuilder(file, NAME)
-    scalars = Scalars(run)
+    scalars, samples = Scalars(run), 0
     for number, record in enumerate(_records(run, ByteStream(file)), 1):
         try:
             for field, value in fields(record):
                 if field == 2:
                     _history(scalars, message_of(value), f"record {number}")
                 elif field == _SYSTEM:
-                    file.coverage.leave("metrics of the system")
+                    items = [_item(message_of(item)) for name, item in fields(message_of(value)) if name == 3]
+                    for key, measured in items:
+                        if measured is not None:
+                            run.sample(Key(f"machine.{key}"), "1", measured, None, step=samples)
+                    samples += 1
         except DamagedError as damage:
             run.say("error", f"record {number} is damaged: {damage}; left out")
     return (run.run(),)

@@ -15,7 +15,7 @@ Source: stanford-crfm/levanter 1.2 `tracker/json_logger.py`, `callbacks/_metrics
 | `throughput` | FLOP/s | `throughput/gflops_per_second`, of all devices |
 | `mfu`, a share | 1 | `throughput/mfu`, in % |
 | `hook_time`, `loading_time` | s | `throughput/hook_time`, `throughput/loading_time` |
-| `loss`, `eval.loss`, ... | 1 | `train/loss`, `eval/loss` and other losses |
+| `loss`, `eval.loss`, `eval.bpb`, ... | 1 | `train/loss`, `eval/loss` and other losses |
 | `eval.loading_time`, `eval.total_time` | s | the same with `/` |
 | `progress.iterations_per_second` | 1/s | `rate` of `train`: tqdm's running average |
 
@@ -42,7 +42,10 @@ METRICS = (
     "`iteration_time`, `tokens_per_second`, `throughput`, `mfu`, `hook_time`, `loading_time`, `loss`, `eval.loss`, "
     "...; of progress lines `progress.iterations_per_second`"
 )
-CHECKED = "Levanter 1.2's sources: generated logs; progress lines printed by tqdm-loggable 0.4.1"
+CHECKED = (
+    "Levanter 1.2's JSON tracker of 2025-09: a log that it wrote; generated logs; progress lines printed by"
+    " tqdm-loggable 0.4.1"
+)
 #: One record of a log of Levanter, or the first of them.
 FORMAT = Format(
     NAME,
@@ -51,6 +54,9 @@ FORMAT = Format(
     hints={"Progress on:train ": r"Progress on:train \S{1,40} rate:"},
     json=("of Levanter's JSON tracker", 'tracker="json_logger"'),
 )
+
+#: Totals and hyperparameters.
+BESIDE = r"run_progress|parameter_count|(?:optim|params|grad)/.*|throughput/(?:total|theoretical|flops_per)_\w+"
 
 WORD = '"tracker": "json_logger"'
 _PROGRESS_WORD = "Progress on:train "
@@ -66,7 +72,7 @@ _KNOWN = {
     "throughput/loading_time": Field("loading_time", "s"),
     "train/loss": Field("loss", "1"),
 }
-_OTHER = re.compile(r"eval/(?:.*/)?(?:\w*loss|loading_time|total_time)")
+_OTHER = re.compile(r"eval/(?:.*/)?(?:\w*loss|bpb|loading_time|total_time)")
 _DECODER = json.JSONDecoder()
 
 

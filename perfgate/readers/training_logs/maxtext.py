@@ -61,16 +61,16 @@ def read(file: InputFile) -> tuple[Run, ...]:
     log = StepLog(file, NAME)
     for number, line in log.lines("ompleted ", "System Information: Jax V", "Num_devices: "):
         if found := _STEP.search(line):
-            if log.begin("", number, line, found[1], found.start(1), 0):
-                fields = fields_in(_FIELD, line, found.span(2))
-                log.add_known(fields, _losses(fields) | _KNOWN)
+            log.begin("", number, line, found[1], found.start(1), 0)
+            fields = fields_in(_FIELD, line, found.span(2))
+            log.add_known(fields, _losses(fields) | _KNOWN)
         elif found := _EVAL_STEP.search(line):
-            if log.begin("eval step", number, line, found[1], found.start(1), 0):
-                log.add("eval.iteration_time", "s", found[2], found.start(2), printed_as="seconds")
+            log.begin("eval step", number, line, found[1], found.start(1), 0)
+            log.add("eval.iteration_time", "s", found[2], found.start(2), printed_as="seconds")
         elif found := _EVAL.search(line):
-            if log.begin("eval", number, line, found[1], found.start(1), 0):
-                fields = fields_in(_EVAL_FIELD, line, found.span(2))
-                log.add_known(fields, _losses(fields), "eval.")
+            log.begin("eval", number, line, found[1], found.start(1), 0)
+            fields = fields_in(_EVAL_FIELD, line, found.span(2))
+            log.add_known(fields, _losses(fields), "eval.")
         elif found := _FACTS.search(line):
             name, value = ("jax", found[2]) if found[1] else ("world_size", int(found[4]))
             log.run.fact(name, value, number)

@@ -74,10 +74,12 @@ def read(file: InputFile) -> tuple[Run, ...]:
     log = StepLog(file, NAME)
     last: dict[RunBuilder, tuple[int, float]] = {}
     for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory "):
-        if (found := _ITERATION.search(line)) and log.begin("iter", number, line, found[1], found.start(1), 0):
+        if found := _ITERATION.search(line):
+            log.begin("iter", number, line, found[1], found.start(1), 0)
             for metric, unit, per, text, at in _fields(line, found.start(2)):
                 log.add(metric, unit, text, at, per=per)
-        elif (found := _EVALUATION.search(line)) and log.begin("step", number, line, found[1], found.start(1), 0):
+        elif found := _EVALUATION.search(line):
+            log.begin("step", number, line, found[1], found.start(1), 0)
             log.add("train_loss", "1", found[2], found.start(2))
             log.add("val_loss", "1", found[3], found.start(3))
         elif found := _STEP.search(line):

@@ -75,9 +75,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
             step, at = _whole(next((text for name, text, _ in reversed(fields) if name == "global_step"), "")), -1
         else:
             continue
-        if log.begin("", number, line, step, at, 0):
-            losses = {name: Field(name, "1") for name, _, _ in fields if _LOSS.fullmatch(name)}
-            log.add_known(fields, losses | _KNOWN)
+        log.begin("", number, line, step, at, 0)
+        losses = {name: Field(name, "1") for name, _, _ in fields if _LOSS.fullmatch(name)}
+        log.add_known(fields, losses | _KNOWN)
     return log.runs.finish()
 
 

@@ -2,8 +2,8 @@
 
 A line may begin with what a launcher puts there: `[rank3]:` or `[default3]:` (torchrun), `3: ` (srun --label),
 `[1,3]<stdout>:` (mpirun --tag-output). That rank becomes the label `rank`. Several processes may also print the same
-step without a rank. Then the first line of a step counts, and a warning says so: values of other processes are no
-further samples of that step.
+step without a rank. They are no further samples of that step, and their order is chance: so a step has one value, the
+mean of its lines, and of memory the largest.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.digit_runs import Floats
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import Field, checked
+from perfgate.readers.values import Column, Field, checked
 
 _RANK = re.compile(r"\s*(?:\[(?:rank|default)(\d{1,6})\]:|\[\d{1,6},(\d{1,6})\]<std(?:out|err)>:|(\d{1,6}): )")
-_AGAIN = "a step is printed again, perhaps by another process without its rank; the first line of a step counts"
+_AGAIN = (
+    "a step is printed again, perhaps by another process without its rank: it has the mean of its lines, and of memory"
+    " the largest"
+)
 _CUT = "the last record is cut off; left out"
 
 
@@ -58,6 +61,10 @@ class StepLog:
         self._last: dict[tuple[str, str | None], tuple[int, int]] = {}
         self._run = self.runs.run
         self._printed_again = False
+        #: Of each kind of line, rank and step that was printed again: how many lines it has.
+        self._lines_of: dict[tuple[str, str | None, int], int] = {}
+        #: The number of lines of the step of the record so far.
+        self._lines = 1
         #: The labels, the step and the line of the record that is being read.
         self._labels: dict[str, str] = {}
         self._step = 0
@@ -77,7 +84,7 @@ class StepLog:
                 self.run.say("warning", _CUT, number_)
 
     def begin(self, kind: str, line: int, text: str, step: str, at: int, first: int) -> bool:
-        """Begin a record, and return whether it counts: False if its step was printed before.
+        """Begin a record, and return whether it is the first of its step.
 
         Parameters:
             kind: the kind of record; each kind has its own steps.
@@ -88,15 +95,21 @@ class StepLog:
         rank, printed = rank_of(text), int(step)
         last, before = self._last.get((kind, rank), (-1, -1))
         if printed == last or (printed == before and self._printed_again):  # a process may be one step behind
-            self.run.say("warning", _AGAIN, line)
+            if not self._printed_again:
+                self.run.say("warning", _AGAIN, line)
             self._printed_again = True
+            own = (kind, rank, printed)
+            self._lines = self._lines_of[own] = self._lines_of.get(own, 1) + 1
+            self._labels = {"rank": rank} if rank is not None else {}
+            self._step, self._line = max(printed - first, 0), line
             return False
         self.runs.count(f"{kind} {rank}", printed, line)
         if self._run is not self.run:
             self._run, self._last, self._printed_again, last = self.run, {}, False, -1
+            self._lines_of = {}
         self._last[kind, rank] = (printed, last)
         self._labels = {"rank": rank} if rank is not None else {}
-        self._step, self._line = max(printed - first, 0), line
+        self._step, self._line, self._lines = max(printed - first, 0), line, 1
         if prefix := _RANK.match(text):
             self.alike.same(*prefix.span())
         self.alike.step(step, at, first, self._follow, kind, rank)
@@ -135,10 +148,22 @@ class StepLog:
             self.run.refuse(key, fault, self._line)
             return
         column = self.run.column(key, unit, per, printed_as)
+        if self._lines > 1 and column.values:
+            self._join(column, value)
+            return
         column.values.append(value)
         self.run.file.coverage.mark(None, self._line, value)
         column.steps.append(self._step)
         self.alike.number(column, text, at)
+
+    def _join(self, column: Column, value: float) -> None:
+        """Take the value of another line of a step, which is the last one or the one before."""
+        self.run.file.coverage.mark(None, self._line, value)
+        steps = column.last_steps()
+        if self._step in steps:
+            at = steps.index(self._step) - len(steps)
+            before = column.values[at]
+            column.values[at] = max(before, value) if column.unit == "B" else before + (value - before) / self._lines
 
     def add_known(self, fields: Iterable[PrintedField], known: Mapping[str, Field], prefix: str = "") -> None:
         """Add the fields of a record that have a known name, the first of each name.

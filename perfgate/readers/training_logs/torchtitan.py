@@ -98,9 +98,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, line in log.lines("step: ", " capacity: ", _DATED_WORD):
         times.line(line)
         if found := _RECORD.search(line):
-            if log.begin(found[1] or "", number, line, found[2], found.start(2), 1):
-                prefix = "validation." if found[1] else ""
-                log.add_known(_fields(line, found.span(3)), _KNOWN, prefix)
+            is_first = log.begin(found[1] or "", number, line, found[2], found.start(2), 1)
+            log.add_known(_fields(line, found.span(3)), _KNOWN, "validation." if found[1] else "")
+            if is_first:
                 times.step(log, line, found)
         elif device := _DEVICE.search(line):
             log.run.fact("gpu", device[1], number)
