@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perfgate.core import NextStep, Verdict
-from perfgate.core.results import ChangeResult, LimitResult, Result
+from perfgate.core.results import ChangeResult, Result
 from perfgate.judge.ask_work import less_work
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.explanation import parts_not_stored
@@ -105,11 +105,6 @@ def _of_pairs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult
         yield notes.order_effect(bias, result.tolerance or 0.0)
     if result.new_runs == 1 and pairing != "one-process":
         yield notes.ONE_PAIR
-
-
-def of_one_run(result: LimitResult) -> tuple[str, ...]:
-    """The note about a limit that one run shows."""
-    return (notes.ONE_RUN,) if result.runs == 1 else ()
 
 
 def of_values(evidence: Evidence, *sides: MeasuredSide) -> Iterator[str]:

@@ -24,7 +24,7 @@ from perfgate.judge.question import (
     WorkQuestion,
 )
 from perfgate.judge.report import verdict_exit_code
-from perfgate.judge.sentences import change_message, change_notes, is_explained, of_one_run, of_values, with_doubts
+from perfgate.judge.sentences import change_message, change_notes, is_explained, of_values, with_doubts
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure
@@ -161,7 +161,7 @@ def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> 
     may_pass = is_open and evidence.rule.settings.on_inconclusive is None
     at, ref = str(evidence.rule.at), evidence.case.accept.ref
     step = limit.limit_next_step(result, asks, at, needed, ref, is_open=may_pass)
-    added = [*of_one_run(result), *of_values(evidence, question.new)]
+    added = [*([notes.ONE_RUN] if result.runs == 1 else []), *of_values(evidence, question.new)]
     size = (result.n, result.n_effective, result.runs)
     return replace(
         _verdict(evidence, result, message, step, added),
@@ -197,7 +197,7 @@ def _rank_ratio(evidence: Evidence, question: RankQuestion, result: LimitResult)
     )
     next_step = limit.limit_next_step(result, asks, str(evidence.rule.at), None, evidence.case.accept.ref)
     return replace(
-        _verdict(evidence, result, about + ratio, next_step, of_one_run(result)),
+        _verdict(evidence, result, about + ratio, next_step, [notes.ONE_RUN] if result.runs == 1 else []),
         unit=evidence.unit,
         statistic=statistic,
         member=dict(member),
