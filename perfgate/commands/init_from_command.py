@@ -97,6 +97,10 @@ def _measured(
     known = read_mapping_files(WORKING_TREE, (RULES,))
     if known.command is not None and not choices.dry_run:
         raise Refused(f"{known.command.at} remembers a command already: remove that section, or use `perfgate run`")
+    if wrong := parse_mappings([(_MAPPINGS, remembered(command).encode())]).problems:
+        raise Refused(
+            f"{_MAPPINGS} cannot remember this command: {wrong[0].message}; put it into a script, and give that"
+        )
     found: list[RunResults] = []
 
     def find(run: NewRun) -> tuple[str, ...]:
