@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from perfgate.core import Allowance, Key, RememberedRuns, read_only
+from perfgate.core import Allowance, Key, NextStep, RememberedRuns, read_only
 from perfgate.core.calculations import Comparison
 from perfgate.core.results import Doubt
 from perfgate.judge.decide.outcome import decide
@@ -29,6 +30,7 @@ from perfgate.judge.question import (
     LimitQuestion,
     MachineDifference,
     MeasuredSide,
+    NotJudged,
     Question,
     RankQuestion,
     WorkCount,
@@ -76,6 +78,8 @@ CHANGES: list[tuple[str, tuple[float, ...], float, dict[str, Any]]] = [
     ("base runs with an outlier", OUTLIER, 0.0, {}),
     ("five equal base runs of samples", EQUAL, 1e-6, {}),
     ("one base run, strict", ONE, 0.0, {"strict": True}),
+    ("one number of bytes", ONE, 0.0, {"exact": True}),
+    ("known noise of nearly nothing", EQUAL, 0.0, {"prior": (1e-99, 4.0), "noise_known": True}),
     ("known noise", THREE, 0.0, {"prior": (0.02, 4.0), "noise_known": True}),
     ("known noise, and levels that wander", THREE, 0.0, {"prior": (0.02, 4.0), "noise_known": True, "wander": 0.01}),
     ("known noise, higher is better", ONE, 0.0, {"prior": (0.02, 4.0), "noise_known": True, "better": "higher"}),
@@ -112,6 +116,23 @@ def of_change(base: tuple[float, ...], within: float, terms: dict[str, Any]) -> 
         yield f"new {listed(new)}", change(side(base, within, 300), side(new, within, 300), **terms)
 
 
+def of_one_run() -> Asked:
+    """One new run beside too few base runs is red only for gross changes."""
+    for better in ("lower", "higher"):
+        for tolerance in (0.05, 0.6):
+            for new in (0.2, 0.3, 0.5, 0.6, 0.64, 0.7, 1.5, 1.8, 2.2, 3.0, 5.0):
+                asked = change(side(THREE), side((new,)), better=better, tolerance=tolerance)
+                yield f"{better} is better, within {tolerance}, new {new}", asked
+
+
+def of_thin_tails() -> Asked:
+    """Percentiles of values of which few are beyond."""
+    for statistic in ("p90", "p10", "median"):
+        for base, new in ((40, 40), (40, 38), (38, 40), (60, 60)):
+            asked = change(side(THREE, 1e-5, base), side(ONE, 1e-5, new), statistic=statistic)
+            yield f"{statistic} of {base // 2} and {new // 2} independent values", asked
+
+
 def of_pairs(**terms: Any) -> Asked:
     """What the statistics say of pairs."""
     for ratios in PAIRS:
@@ -128,11 +149,13 @@ def of_values_without_a_ratio() -> Asked:
         {**settings[-1], "better": "higher"},
         {**settings[-1], "two_sided": True},
     ]
+    settings.append({"exact": True, "tolerance": None, "tolerance_absolute": 2.0})
     for terms in settings:
         for base, new in (
             ((0.0,), (0.0,)),
             ((0.0, 0.0), (1.0,)),
             ((0.0,), (0.5,)),
+            ((0.0, 1.0), (0.5, 9.0)),
             ((0.0,), (3.0, 4.0)),
             ((-4.0,), (-1.0,)),
             ((9.0,), (0.0,)),
@@ -146,6 +169,8 @@ def of_values_without_a_ratio() -> Asked:
         ("no new run", side(ONE), NONE, 1),
         ("a new run without values", side(ONE), replace(NONE, measures=(replace(empty, value=None),)), 1),
         ("a new run of warm-up alone", side(ONE), replace(NONE, measures=(replace(empty, value=None, dropped=4),)), 1),
+        ("two new runs, one without values", side(ONE), replace(NONE, measures=(empty, side(ONE).measures[0])), 1),
+        ("as many values as warm-up", side(ONE), replace(NONE, measures=(replace(empty, n=4, dropped=4),)), 1),
         ("not a number", side(ONE), side((None,), 1e-5), 1),
         ("fewer samples than asked", side(FIVE), replace(NONE, measures=(thin,)), 4),
         ("as many samples as asked", side(FIVE), replace(NONE, measures=(thin,)), 3),
@@ -173,9 +198,9 @@ def remembered(*values: float, is_measured: bool) -> RememberedRuns:
     return RememberedRuns(Key("x"), "median", "worst", "main", values, (0.0,) * len(values), labels, is_measured)
 
 
-def of_what_outranks(new: float, **terms: Any) -> Asked:
+def of_what_outranks(new: float, base: tuple[float, ...] = FIVE, **terms: Any) -> Asked:
     """Doubts, machines, allowances, remembered runs and the rule's author; the plain answer first."""
-    asked = change(side(EQUAL if terms.get("exact") else FIVE), side((new,)), **terms)
+    asked = change(side(base), side((new,)), **terms)
     yield "plainly", asked
     for strict in (False, True):
         judged = replace(asked, terms=replace(asked.terms, strict=strict))
@@ -183,9 +208,14 @@ def of_what_outranks(new: float, **terms: Any) -> Asked:
             names = " and ".join(f"{one.reason} {one.what}" for one in doubts)
             yield f"{'strict: ' * strict}{names}", replace(judged, doubts=doubts)
     for factor in (0.0, 1 / 1.4, 1 / 1.1, 1.1, 1.4):
-        for shown_as, doubt in (("cycles", CLOCK), (None, LOST), ("same-host", replace(CLOCK, decides=False))):
-            machine = MachineDifference((1.0,) * len(FIVE), (factor,), (doubt,), shown_as)
-            yield f"{doubt.what} times {factor:.3g}, {shown_as}", replace(asked, machine=(machine,))
+        for shown_as, doubt in (
+            ("cycles", CLOCK),
+            (None, LOST),
+            (None, replace(LOST, base=0.1)),
+            ("same-host", replace(CLOCK, decides=False)),
+        ):
+            machine = MachineDifference((1.0,) * len(base), (factor,), (doubt,), shown_as)
+            yield f"{doubt.what} {doubt.base:g} times {factor:.3g}, {shown_as}", replace(asked, machine=(machine,))
     for name, given in (("allowed", ALLOWED), ("allowed too little", replace(ALLOWED, up_to=0.06))):
         yield name, replace(asked, allowance=given)
         yield f"{name} up to yesterday", replace(asked, allowance=given, is_expired=True)
@@ -212,6 +242,11 @@ def of_remembered(new: float, later: float, **terms: Any) -> Asked:
             question = replace(asked, remembered=runs)
             yield f"{count} runs of {'this branch' if is_measured else 'main'} near {later}", question
     runs = remembered(*(later + 0.002 * (i % 4) for i in range(9)), is_measured=True)
+    yield "4 runs of main, one of them 0", replace(asked, remembered=remembered(1.1, 0.0, 1.1, 1.1, is_measured=False))
+    yield (
+        "4 runs of this branch, one of them 0",
+        replace(asked, remembered=remembered(1.1, 0.0, 1.1, 1.1, is_measured=True)),
+    )
     for doubt in DOUBTS[:3]:
         yield f"9 runs of this branch, {doubt.reason}", replace(asked, remembered=runs, doubts=(doubt,))
     yield (
@@ -247,14 +282,27 @@ LIMITED = {
     "equal bytes": (steady(1.0, 1.0), steady(1.0, 1.0, 1.0)),
     "differing bytes": (steady(1.0, 1.0), steady(1.1, 1.1)),
     "bytes that vary": (steady(1.0, 1.0), steady(1.0, 1.1)),
+    "a number of bytes": (steady(1.0),),
+    "a number and 120 steps": (steady(1.0, single=True), steady(*STEPS)),
+    "values near 0": (steady(0.0, 0.1, 0.2, 2.0),),
+    "values above 0": (steady(0.1, 0.2, 0.2, 2.0), steady(0.1, 0.1, 0.3, 3.0)),
+    "values below 0, too": (steady(0.1, 0.2, 2.0), steady(-0.1, 0.1, 3.0)),
+    "values without a mean": (steady(1e308, 1.2e308, 1.3e308),),
     "few values": (steady(0.9, 1.0, 1.2),),
 }
 
 
 def of_limit(name: str) -> Asked:
     """Limits on a mean, percentiles, an extreme, and a count."""
-    for statistic in ("median", "mean", "p90", "max", "count"):
-        for comparator, bounds in (("under", (0.8, 1.0, 1.04, 1.3)), ("at least", (0.8, 1.0, 1.3))):
+    is_wide = name.startswith("values") or name == "few values"
+    low = 0.0 if name.startswith("values") else 0.8
+    for statistic in ("mean", "trimmed_mean") if is_wide else ("median", "mean", "p90", "max", "count"):
+        for comparator, bounds in (
+            ("under", (low, 1.0, 1.04, 1.3)),
+            ("at most", (low,)),
+            ("at least", (low, 1.0, 1.3)),
+            ("over", (1.0,)),
+        ):
             for bound in bounds:
                 terms = LimitTerms(bound=bound, statistic=statistic, comparator=comparator, exact="bytes" in name)
                 yield f"{statistic} {comparator} {bound}", LimitQuestion(terms, LIMITED[name], NONE)
@@ -266,13 +314,18 @@ def of_limit_settings() -> Asked:
         *({"strict": True}, {"at_worst": 1.02}, {"at_worst": 1.5}, {"noise": 0.05}, {"comparator": "at most"}),
         *({"min_samples": 121}, {"min_samples": 120}, {"comparator": "over", "at_worst": 0.9}),
     ):
-        for bound in (0.99, 1.0, 1.01):
+        for bound, statistic in product(
+            (0.99, 1.0, 1.002, 1.01), ("mean", "median") if "at_worst" in more else ("mean",)
+        ):
             words = ", ".join(f"{name} {value}" for name, value in more.items())
-            terms = LimitTerms(**{"bound": bound, "statistic": "mean", **more})
+            terms = LimitTerms(**{"bound": bound, "statistic": statistic, **more})
             for doubts in ((), DOUBTS[4:5]):
                 asked = LimitQuestion(terms, LIMITED["120 steps"], NONE, doubts)
-                yield f"mean {bound}, {words}{', a slow start' * len(doubts)}", asked
-    yield "no run", LimitQuestion(LimitTerms(bound=1.0), (), NONE)
+                yield f"{statistic} {bound}, {words}{', a slow start' * len(doubts)}", asked
+    yield "no run", LimitQuestion(LimitTerms(bound=1.0), (), NONE, DOUBTS[4:5])
+    missing = NotJudged(outcome="error", reason="no-metric", message="there is none", next_step=NextStep("look"))
+    yield "not judged", missing
+    yield "not judged, and skipped", replace(missing, outcome="skipped", accepted_missing="skip")
     for bound in (1.0, 1.2):
         two = (LimitTerms(bound=bound), LimitTerms(bound=0.9, comparator="over"))
         asked_ranks = RankQuestion(two, LIMITED["three numbers"], ((1.0, 1.0),), 0.1, NONE, DOUBTS[4:5])
@@ -299,9 +352,20 @@ WORK = [
     ([[7]], [[7, 7, 8]]),
     ([[7, 6]], [[6]]),
     ([[1, 2, 3, 1, 2]], [[3, 1, 2, 3]]),
+    ([[1, 2, 3, 1, 2, 3]], [[3, 1, 2, 3, 1, 2, 3, 1]]),
+    ([[1, 2, 1, 2, 1]], [[2, 1, 2, 1, 2, 1]]),
+    ([[2, 2]], [[3, 3]]),
+    ([[5, 5, 5], [5, 6, 5]], [[90, 5, 5], [90, 6, 5]]),
+    ([[1, 0], [2, 0]], [[0, 0]]),
+    ([[1, 0], [2, 0]], [[0, 0], [1, 1]]),
+    ([[1, 0], [2, 0]], [[0, 0], [4, 4]]),
+    ([[8, 10], [9, 9]], [[11, 11.5]]),
+    ([[8, 10], [9, 9]], [[11, 11.5], [11, 11.5]]),
     ([[1, 2, 3, 1, 2, 3], [1, 2]], [[3, 1]]),
     ([[1, 2, 4]], [[3]]),
     ([[5, 6, 5, 6, 5, 4]], [[6, 5, 6, 4]]),
+    ([[5, 6, 5, 6, 5, 4]], [[6, 5, 9, 4]]),
+    ([[1, 2, 4]], [[4, 2, 1]]),
     ([[5, 6, 5, 6, 5, 4]], [[6, 5, 6, 5, 6, 5, 6, 5]]),
     ([[5, 6, 5, 6, 5, 4]], [[6, 5, 6, 5, 6, 5, 6, 7]]),
     ([[100, 101, 99], [102, 100, 98]], [[101, 103, 105], [104, 102, 101]]),
@@ -324,6 +388,17 @@ def of_work() -> Asked:
         count(*WORK[i], name)
         for i, name in ((1, "work.blocks"), (1, "work.syncs"), (2, "work.ops"), (-1, "work.kernels"))
     )
+    for i in (0, 1):
+        for base, new in (
+            ([[2, 2]], [[3, 3]]),
+            ([[8, 10], [9, 9]], [[11, 11.5]]),
+            ([[8, 10], [9, 9]], [[11, 11.5], [11, 11.4]]),
+        ):
+            allowance = {"work.ops": (0.25, 0.5)[i]}
+            yield (
+                f"allowed {allowance}: {base} and {new}",
+                WorkQuestion((count(base, new),), False, 1, 1, allowances=allowance),
+            )
     for allowed in (0.0, 0.15, 0.4):
         asked = WorkQuestion(counts, False, 3, 3, allowances={"work.syncs": allowed, "work.kernels": allowed})
         yield f"four counts, allowed {allowed}", asked
@@ -337,6 +412,11 @@ FAMILIES: list[tuple[int, int, float, int, dict[str, Any]]] = [
     *((9, 1, 1.027, 2, {"tolerance": 0.02}), (9, 1, 1.028, 2, {"tolerance": 0.02})),
     *((9, 1, 1.037, 2, {"tolerance": 0.03}), (1, 1, 1.027, 2, {"tolerance": 0.02})),
     *((12, 1, 0.94, 2, {"better": "higher"}), (12, 1, 0.944, 2, {"two_sided": True})),
+    *(
+        (2, 1, 1.04, 2, {"tolerance": 0.02}),
+        (12, 1, 1.09, 2, {"two_sided": True}),
+        (12, 1, 0.9, 2, {"two_sided": True}),
+    ),
     *((12, 1, 1.06, 2, {"two_sided": True}), (12, 1, 1.06, 2, {"confidence": 0.9})),
 ]
 
@@ -350,6 +430,8 @@ def of_families() -> Iterator[tuple[str, list[Question]]]:
         yield f"{slower} of {size} metrics {factor} in {runs} runs, {terms}", asked
         if size == 11 and slower == 1:
             yield "the same, one of them alone", [replace(asked[0], is_one_of_many=False), *asked[1:]]
+            thin = change(side(THREE, 1e-5, 30), side(ONE, 1e-5, 30), statistic="p90")
+            yield "the same, one of them a thin tail", [*asked[:-1], replace(thin, is_one_of_many=True)]
             yield "the same, with fewer values", [replace(asked[0], doubts=DOUBTS[:1]), *asked[1:]]
 
 
@@ -404,6 +486,10 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     **{f"Changes: {name}": partial(lambda *row: asked_one_by_one(of_change(*row)), *row) for name, *row in CHANGES},
     "Pairs": lambda: asked_one_by_one(of_pairs()),
     "Pairs, both directions": lambda: asked_one_by_one(of_pairs(two_sided=True)),
+    "Pairs without tolerance": lambda: asked_one_by_one(of_pairs(tolerance=0.0)),
+    "Pairs of bytes": lambda: asked_one_by_one(of_pairs(tolerance=0.005, exact=True)),
+    "One run": lambda: asked_one_by_one(of_one_run()),
+    "Thin tails": lambda: asked_one_by_one(of_thin_tails()),
     "Pairs, narrow": lambda: asked_one_by_one(of_pairs(tolerance=0.005)),
     "Without a ratio": lambda: asked_one_by_one(of_values_without_a_ratio()),
     **{
@@ -416,7 +502,10 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
         )
         for name, new, terms in (
             ("the anchor", 1.0, {"looks": None}),
-            ("bytes", 1.2, {"exact": True}),
+            ("bytes", 1.2, {"base": EQUAL, "exact": True}),
+            ("equal", 1.0, {"base": EQUAL}),
+            ("noisy", 1.0, {"base": WIDE}),
+            ("no tolerance", 1.0, {"tolerance": 0.0, "at_worst": 0.05}),
             ("both directions, down", 0.9, {"two_sided": True}),
             ("both directions, up", 1.06, {"better": "neither"}),
             ("higher is better", 0.9, {"better": "higher"}),
