@@ -1,4 +1,4 @@
-"""Databases of SQLite that the fuzzer begins with, in pages of 512 bytes, so that a fault hits their structure often."""
+"""SQLite databases that the fuzzer begins with, in pages of 512 bytes, so that a fault often hits their structure."""
 
 from __future__ import annotations
 
