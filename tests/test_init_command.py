@@ -162,7 +162,7 @@ def test_a_command_that_no_file_can_remember_is_not_measured(perfgate: Command, 
     done = perfgate("init", "--", "sh", "-c", f"touch {folder}/ran", "x" * 1001)
     assert (done.code, done.err.count("\n")) == (2, 1), done.said
     assert (
-        "cannot remember this command: an item of command must have at most 1000 characters; put it into a script"
+        "cannot remember this command: an item of command must have at most 1000 characters; give a script instead"
         in done.err
     )
     assert not (folder / "ran").exists()

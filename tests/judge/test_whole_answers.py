@@ -1,8 +1,8 @@
 """Questions and their whole answers, with every number: a change of the statistics shows which answers it moves.
 
-`golden/answers.txt` has a part for each kind of question: its name, then a line for each question and below it the
-answer. What an answer lacks is left out, and so is what a doubt or an exception does not change.
-`UPDATE_GOLDEN=1 pytest tests/judge/test_answers.py` writes it anew.
+`golden/whole_answers.txt` has a part for each kind of question: its name, then a line for each question and below it
+the answer. What an answer lacks is left out, and so is what a doubt or an exception does not change.
+`UPDATE_GOLDEN=1 pytest tests/judge/test_whole_answers.py` writes it anew.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import SteadyRun
 
-GOLDEN = Path(__file__).parent / "golden" / "answers.txt"
+GOLDEN = Path(__file__).parent / "golden" / "whole_answers.txt"
 
 ONE, TWO, THREE, FIVE = (1.0,), (0.99, 1.01), (0.995, 1.0, 1.006), (0.997, 0.9985, 1.0, 1.0015, 1.003)
 WIDE, OUTLIER, EQUAL = (0.9, 0.95, 1.0, 1.05, 1.1), (*FIVE, 1.4), (1.0,) * 5
