@@ -123,7 +123,9 @@ class Trial:
             except Exception as error:
                 stop(f"{type(error).__name__} at import")
             for item, following in zip(chosen, [*chosen[1:], None], strict=True):
-                signal.setitimer(signal.ITIMER_REAL, GRACE + PATIENCE * tests.seconds[item.nodeid])
+                patience = GRACE + PATIENCE * tests.seconds[item.nodeid]
+                signal.setitimer(signal.ITIMER_PROF, patience)  # CPU time: a busy machine kills no mutant
+                signal.setitimer(signal.ITIMER_REAL, 30 * patience)
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
         said, status = forked(work)
