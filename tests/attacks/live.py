@@ -26,7 +26,6 @@ BEGIN, END = "<!-- generated: tests/attacks/live.py -->\n", "<!-- end of live.py
 LIBRARY = """
 import os, sys, time
 if IS_SAMPLER and "perfgate.machine.sampler" not in sys.orig_argv: raise ImportError
-class NVMLError(Exception): pass
 def value(*arguments):
     found = VALUE
     if isinstance(found, type): raise found("x")
@@ -160,7 +159,8 @@ def ways() -> Iterator[tuple[str, str, str]]:
 
 
 def library(count: str, value: str, *, is_sampler: bool) -> str:
-    return f"COUNT, IS_SAMPLER = {count}, {is_sampler}\nimport os, time\nVALUE = {value}\n{LIBRARY}"
+    begin = f"COUNT, IS_SAMPLER = {count}, {is_sampler}\nimport os, time\nclass NVMLError(Exception): pass\n"
+    return f"{begin}VALUE = {value}\n{LIBRARY}"
 
 
 def attacked(script: str) -> int:
