@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -41,12 +42,14 @@ class Cluster:
 
     def __init__(self, folder: Path, *, nanny: bool = False) -> None:
         file = folder / "scheduler.json"
-        self.scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-                              "--scheduler-file", str(file))  # fmt: skip
+        protocol = "tls" if "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in os.environ else "tcp"
+        self.scheduler = dask("scheduler", "--protocol", protocol, "--host", "127.0.0.1", "--port", "0",
+                              "--no-dashboard", "--scheduler-file", str(file))  # fmt: skip
         while not file.exists() or not (text := file.read_text()):
             time.sleep(0.05)
-        self.address = text.split('"tcp://')[1].split('"')[0]
-        words = ("worker", f"tcp://{self.address}", "--nthreads", "1", "--no-dashboard")
+        self.url = text.split('"address": "')[1].split('"')[0]
+        self.address = self.url.partition("://")[2]
+        words = ("worker", self.url, "--nthreads", "1", "--no-dashboard")
         words += () if nanny else ("--no-nanny",)
         self.workers = [dask(*words) for _ in range(2)]
 
@@ -57,7 +60,7 @@ class Cluster:
     def wait(self) -> None:
         from distributed import Client
 
-        with Client(f"tcp://{self.address}", set_as_default=False) as client:
+        with Client(self.url, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
 
     def end(self) -> None:
@@ -131,7 +134,7 @@ def test_a_cluster_without_workers_is_refused(cluster: Cluster, perfgate: Comman
         worker.wait()
     done = perfgate("inspect", ranks, *cluster.option)
     assert done.code == 3
-    assert f"the cluster at {cluster.address} has no workers: start some with `dask worker" in done.err
+    assert f"the cluster at {cluster.url} has no workers: start some with `dask worker" in done.err
 
 
 @SLOW
@@ -148,7 +151,7 @@ def test_workers_of_another_version_are_refused(
     cluster = started(program)
     done = perfgate("inspect", ranks, *cluster.option)
     assert done.code == 3
-    assert f"2 workers of {cluster.address} must have perfgate " in done.err
+    assert f"2 workers of {cluster.url} must have perfgate " in done.err
     assert says in done.err
 
 
@@ -172,7 +175,7 @@ def test_a_lost_connection_is_said(
     after_a_result(monkeypatch, cluster.scheduler.kill)
     done = perfgate("inspect", ranks, *cluster.option)
     assert done.code == 3
-    assert f"error: the connection to the cluster at {cluster.address} was lost: start the command again (" in done.err
+    assert f"error: the connection to the cluster at {cluster.url} was lost: start the command again (" in done.err
     assert "Traceback" not in done.err
 
 
@@ -185,7 +188,7 @@ def test_a_cluster_that_loses_all_workers_is_said(
     after_a_result(monkeypatch, lambda: [worker.kill() for worker in cluster.workers])
     done = perfgate("inspect", ranks, *cluster.option)
     assert done.code == 3
-    assert f"all workers of the cluster at {cluster.address} were lost: start some, and start again" in done.err
+    assert f"all workers of the cluster at {cluster.url} were lost: start some, and start again" in done.err
 
 
 @SLOW
@@ -243,7 +246,61 @@ def test_traces_of_ranks_are_joined_on_the_workers(
     assert [bool(runs[0].series) for runs in joined] == 2 * [True, *(TRACES - 1) * [False]]
 
 
-@pytest.mark.parametrize("address", ["tcp://host:1", "dask://host", "dask://:1", "dask://host:x"])
+@pytest.mark.parametrize("address", ["host:1", "ucx://host:1", "dask://host", "dask://:1", "tls://host:x"])
 def test_an_address_without_a_port_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="write dask://HOST:PORT"):
+    with pytest.raises(ValueError, match="write dask://HOST:PORT or tls://HOST:PORT"):
         scheduler_of(address)
+
+
+def test_dask_and_tls_addresses() -> None:
+    named = {one: scheduler_of(one) for one in ("dask://a:1", "tcp://a:1", "tls://[::1]:8786")}
+    assert named == {"dask://a:1": "tcp://a:1", "tcp://a:1": "tcp://a:1", "tls://[::1]:8786": "tls://[::1]:8786"}
+
+
+@pytest.fixture
+def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Dask with a certificate, which is its own authority, here and in the processes that start."""
+    config = pytest.importorskip("dask").config
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    words = (
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=us",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    )
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(["openssl", *words, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    settings = {"ca-file": str(certificate)}
+    settings |= {f"{role}.cert": str(certificate) for role in ("client", "scheduler", "worker")}
+    settings |= {f"{role}.key": str(key) for role in ("client", "scheduler", "worker")}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"DASK_DISTRIBUTED__COMM__TLS__{name.upper().replace('.', '__').replace('-', '_')}", value)
+    with config.set({f"distributed.comm.tls.{name}": value for name, value in settings.items()}):
+        yield
+
+
+@SLOW
+def test_only_a_certificate_opens_a_scheduler_with_tls(
+    tls: None, cluster: Cluster, perfgate: Command, ranks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dask
+
+    assert cluster.url.startswith("tls://")
+    there = perfgate("inspect", ranks, "--json", "--executor", cluster.url)
+    assert there == perfgate("inspect", ranks, "--json")
+    monkeypatch.setattr(workspace_cluster, "_PATIENCE_S", 3)
+    without = {f"distributed.comm.tls.{name}": None for name in ("ca-file", "client.cert", "client.key")}
+    for url, settings in (
+        (cluster.url.replace("tls://", "dask://"), {}),
+        (cluster.url, without),
+        (cluster.url.replace("tls://", "dask://"), {"distributed.comm.require-encryption": True}),
+    ):
+        with dask.config.set(settings):
+            done = perfgate("inspect", ranks, "--json", "--executor", url)
+        assert (done.code, "no Dask scheduler answers at" in done.err) == (3, True), done.said

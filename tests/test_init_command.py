@@ -158,6 +158,16 @@ def test_usage(perfgate: Command, folder: Path, words: list[str], said: str) -> 
     assert said in done.err
 
 
+def test_a_command_that_no_file_can_remember_is_not_measured(perfgate: Command, folder: Path) -> None:
+    done = perfgate("init", "--", "sh", "-c", f"touch {folder}/ran", "x" * 1001)
+    assert (done.code, done.err.count("\n")) == (2, 1), done.said
+    assert (
+        "cannot remember this command: an item of command must have at most 1000 characters; give a script instead"
+        in done.err
+    )
+    assert not (folder / "ran").exists()
+
+
 def test_nothing_is_run_over_an_existing_gate(perfgate: Command, folder: Path) -> None:
     (folder / "rules").mkdir()
     (folder / "rules" / "mine.yaml").write_text("version: 1\nrules: [forward under 1 s]\n")
@@ -248,10 +258,10 @@ def test_the_glob_of_later_runs(path: str, glob: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["a b", "'\"", "${{ x }}", "a\nb: c", "\x7f", "\x85", "\u2028", "\ufeff", "\U0001f600"]
+    "word", ["", "a b", "'\"", "${{ x }}", "a\nb: c", "\x7f", "\x85", "\u2028", "\ufeff", "\U0001f600"]
 )
 def test_a_word_of_the_command_is_read_as_it_was_written(word: str) -> None:
-    command = RunCommand(Location("x"), ("python", word), (word,), env=(("A", word),))
+    command = RunCommand(Location("x"), ("python", word), (word,) if word else (), env=(("A", word),))
     [found] = [load_mapping_files([("perfgate.yaml", remembered(command).encode())], DEFAULT).command]
     assert found is not None
     assert (found.words, found.results, found.env) == (command.words, command.results, command.env)

@@ -8,7 +8,6 @@ it from the base, so that a pull request cannot allow itself anything. It names 
 
 from __future__ import annotations
 
-import math
 from datetime import date
 
 import msgspec
@@ -64,7 +63,7 @@ class PriorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def fault(self) -> str | None:
         """Return what is wrong with the rows, or None."""
         names = {(prior.key, prior.statistic, prior.rank) for prior in self.calibrated}
-        sound = all(0 < row.s0 < math.inf and 0 < row.d0 < math.inf and row.runs > 0 for row in self.priors)
+        sound = all(1e-100 < row.s0 < 1e100 and 1e-100 < row.d0 < 1e100 and row.runs > 0 for row in self.priors)
         if len(names) < len(self.priors) or not sound:
             return "has a metric twice, or noise that is not a positive number"
         return None

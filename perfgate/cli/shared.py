@@ -121,7 +121,7 @@ executor_option = click.option(
     metavar="dask://HOST:PORT",
     expose_value=False,
     callback=_keep_executor,
-    help="Read runs of several files on this Dask cluster.",
+    help="Read runs of several files on this Dask cluster; tls://HOST:PORT with TLS.",
 )
 
 

@@ -97,6 +97,8 @@ def _measured(
     known = read_mapping_files(WORKING_TREE, (RULES,))
     if known.command is not None and not choices.dry_run:
         raise Refused(f"{known.command.at} remembers a command already: remove that section, or use `perfgate run`")
+    if wrong := parse_mappings([(_MAPPINGS, remembered(command).encode())]).problems:
+        raise Refused(f"{_MAPPINGS} cannot remember this command: {wrong[0].message}; give a script instead")
     found: list[RunResults] = []
 
     def find(run: NewRun) -> tuple[str, ...]:
@@ -111,10 +113,9 @@ def _measured(
         raise Refused(
             f"{_MAPPINGS} has mappings, and none fits {found[0].said}: add these lines:\n" + "\n".join(mapping)
         )
-    text = remembered(command, mapping)
     files = WORKING_TREE.mapping_files((RULES,)) if os.path.isdir(RULES) else []
     read = replace(options, runs=tuple(map(str, runs.paths)), env=(*runs.facts, *options.env))
-    first = read_first_runs(read, options.suite or SUITE, _with_section(files, text))
+    first = read_first_runs(read, options.suite or SUITE, _with_section(files, remembered(command, mapping)))
     gate = _described(empty_gate(options, choices), command, found[0], runs, first)
     gate, made = _chosen(first, gate, choices, partial(_pairs, command, measuring, first))
     return _written(gate, made, choices, existing, remembered(replace(command, paired=gate.is_paired), mapping))

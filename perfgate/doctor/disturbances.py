@@ -247,7 +247,7 @@ def examine_cards(nvml: Any = None) -> list[Disturbance]:
     try:
         nvml.nvmlInit()
         found = [_card(nvml, number) for number in range(nvml.nvmlDeviceGetCount())]
-    except nvml.NVMLError as error:
+    except Exception as error:  # of the driver, or of a binding that does not fit it
         return [Disturbance("GPU", f"NVML failed: {error}", is_unknown=True)]
     return [one for own in found for one in own]
 

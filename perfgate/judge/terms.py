@@ -173,7 +173,7 @@ def _check_evidence_options(confidence: float, prior: tuple[float, float], min_s
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence is between .5 and 1, not {confidence!r}")
     s0, d0 = prior
-    if not (0 < s0 < math.inf and 0 < d0 < math.inf):
+    if not (1e-100 < s0 < 1e100 and 1e-100 < d0 < 1e100):  # whose squares are numbers, too
         raise ValueError(f"prior is a positive standard deviation and positive degrees of freedom, not {prior!r}")
     if min_samples < 1:
         raise ValueError(f"min_samples is at least 1, not {min_samples!r}")

@@ -25,6 +25,8 @@ _MAIN = tuple(
 )
 #: The longest time to check out a commit, in seconds.
 _CHECKOUT_TIMEOUT_S = 600
+#: What a hook of git sets for its own folder: in a worktree, git would change the index and HEAD of the user.
+_OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
 
 def usual_base(policy: str | None = None) -> tuple[str, str]:
@@ -56,6 +58,8 @@ def checked_out(ref: str, words: tuple[str, ...]) -> Iterator[ProgramSide]:
 
 def add_worktree(commit: Commit, top: Path) -> None:
     """Check out a commit in a new folder, or use the folder that has it already. Raises Refused (3)."""
+    for name in _OF_HOOKS:
+        os.environ.pop(name, None)
     if top.exists():
         with suppress(Refused):
             found = git("rev-parse", "--show-toplevel", "HEAD", what="", cwd=top).decode().split("\n")
@@ -76,7 +80,8 @@ def remove_worktree(commit: Commit, top: Path) -> None:
 def side_in(commit: Commit, top: Path, words: tuple[str, ...]) -> ProgramSide:
     """Return the program in a worktree, in the same folder of it as the working directory. Raises Refused (3).
 
-    In PYTHONPATH, the repository's own folders are those of the worktree, so that it imports its own modules.
+    In PYTHONPATH, the repository's own folders are those of the worktree, so that it imports its own modules. If the
+    program removes `.git`, its git finds no repository: without a ceiling it would move HEAD of the user's clone.
     """
     own = commit.top.resolve()
     inside = Path.cwd().resolve().relative_to(own)
@@ -87,7 +92,11 @@ def side_in(commit: Commit, top: Path, words: tuple[str, ...]) -> ProgramSide:
     for number, path in enumerate(paths):
         if path and (real := Path(path).resolve()).is_relative_to(own):
             paths[number] = str(top / real.relative_to(own))
-    return ProgramSide(words, top / inside, {"PYTHONPATH": os.pathsep.join(paths)} if any(paths) else {})
+    ceilings = filter(None, (os.environ.get("GIT_CEILING_DIRECTORIES"), str(top.resolve().parent)))
+    environment = {"GIT_CEILING_DIRECTORIES": os.pathsep.join(ceilings)}
+    if any(paths):
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+    return ProgramSide(words, top / inside, environment)
 
 
 def _in_repository(commit: Commit) -> partial[bytes]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ from perfgate.recorder.process import perfgate_module
 WATCHED = "PERFGATE_SAMPLER"
 #: The longest time that the sampler may take to write its file, in s.
 _PATIENCE_S = 10.0
+#: The longest time that the sampler may take to start, in s: drivers of many GPUs take seconds.
+_START_S = 60.0
 
 
 def sidecar_of(path: str | os.PathLike[str]) -> str:
@@ -49,8 +52,9 @@ class SamplerProcess:
             env=environment,
         )
         assert self._process.stdout is not None
-        #: False if the sampler could not start: its file cannot be written, or another one writes it.
-        self.is_ready = bool(self._process.stdout.readline())
+        #: False if the sampler could not start: its file cannot be written, another one writes it, or a driver hangs.
+        said = select.select([self._process.stdout], [], [], _START_S)[0]
+        self.is_ready = bool(said and self._process.stdout.readline())
         #: The time of the first reading in ns, on the monotonic clock.
         self.began = time.monotonic_ns()
         self._process.stdout.close()

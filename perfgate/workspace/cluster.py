@@ -1,4 +1,4 @@
-"""Read the files of a run on a Dask cluster that exists already: `--executor dask://HOST:PORT`.
+"""Read the files of a run on a Dask cluster that exists already: `--executor dask://HOST:PORT`, or `tls://HOST:PORT`.
 
 Each worker reads its files where they are, so the paths must mean the same there: URLs, or a file system that all
 machines share. A worker that is lost is replaced by another one; a file that kills several workers is a problem of
@@ -27,7 +27,8 @@ from perfgate.workspace.parallel import allow_read_only_mappings
 if TYPE_CHECKING:
     from distributed import Client
 
-_PREFIX = "dask://"
+#: How a scheduler is reached. The certificates of TLS are those of Dask's own configuration.
+_PROTOCOLS = {"dask": "tcp", "tcp": "tcp", "tls": "tls"}
 #: The time to wait for the scheduler, in seconds, and for a worker if all are lost.
 _PATIENCE_S = 20
 WITHOUT_WORKERS_S = 60.0
@@ -43,11 +44,12 @@ class LostFile(Exception):
 
 
 def scheduler_of(executor: str) -> str:
-    """Return the address in `dask://HOST:PORT`. Raises ValueError."""
-    host, colon, port = executor.removeprefix(_PREFIX).rpartition(":")
-    if not executor.startswith(_PREFIX) or not colon or not host or not port.isdigit():
-        raise ValueError(f"{executor}: write dask://HOST:PORT, the address of a Dask scheduler")
-    return f"{host}:{port}"
+    """Return the address of a scheduler as Dask writes it. Raises ValueError."""
+    protocol, _, address = executor.partition("://")
+    host, colon, port = address.rpartition(":")
+    if protocol not in _PROTOCOLS or not colon or not host or not port.isdigit():
+        raise ValueError(f"{executor}: write dask://HOST:PORT or tls://HOST:PORT, the address of a Dask scheduler")
+    return f"{_PROTOCOLS[protocol]}://{address}"
 
 
 class Cluster(Struct, frozen=True):
@@ -114,8 +116,8 @@ def connected(scheduler: str) -> Client:
     except ImportError as error:
         raise Refused(f"--executor needs Dask: pip install 'perfgate[cluster]' ({error})") from None
     try:
-        return Client(f"tcp://{scheduler}", timeout=_PATIENCE_S, set_as_default=False)
-    except (OSError, ValueError) as error:
+        return Client(scheduler, timeout=_PATIENCE_S, set_as_default=False)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:  # also TLS without certificates, or TLS required
         raise Refused(f"no Dask scheduler answers at {scheduler}: {error}", 3) from None
 
 

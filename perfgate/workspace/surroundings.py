@@ -228,15 +228,13 @@ def _gpus() -> tuple[dict[str, Fact], list[str]]:
         return {}, ["the facts of the GPU are missing: pip install nvidia-ml-py"] if present else []
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
+        try:
+            devices = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+            return _facts_of(pynvml, devices), []
+        finally:
+            pynvml.nvmlShutdown()
+    except Exception as error:  # of the driver, or of a binding that does not fit it
         return {}, [f"the facts of the GPU are missing: NVML failed: {error}"]
-    try:
-        devices = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return _facts_of(pynvml, devices), []
-    except pynvml.NVMLError as error:
-        return {}, [f"the facts of the GPU are missing: NVML failed: {error}"]
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:

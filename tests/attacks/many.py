@@ -223,21 +223,27 @@ def tried() -> dict[str, list[tuple[str, int]]]:
     return found
 
 
+def write_table(found: dict[str, list[tuple[str, int]]], head: str, begin: str, end: str) -> int:
+    """Print the table and what worked; `--write` puts it into the page. Return 1 if anything worked."""
+    lines = [f"| {head} | attacks | work |", "|---|---|---|"]
+    rows = {**found, "all": [pair for pairs in found.values() for pair in pairs]}
+    lines += [
+        f"| {kind} | {len(pairs):,} | {sum(code in (0, 4) for _, code in pairs)} |" for kind, pairs in rows.items()
+    ]
+    table = "\n".join(lines) + "\n"
+    worked = [f"{kind}: {name} ({code})\n" for kind, pairs in found.items() for name, code in pairs if code in (0, 4)]
+    print(table + "".join(worked))
+    if "--write" in sys.argv:
+        before, _, rest = PAGE.read_text().partition(begin)
+        PAGE.write_text(before + begin + "\n" + table + "\n" + end + rest.partition(end)[2])
+    return int(bool(worked))
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         found = tried()
-    total = [code for pairs in found.values() for _, code in pairs]
-    lines = ["| hidden by | attacks | work |", "|---|---|---|"]
-    rows = {**found, "all": [pair for pairs in found.values() for pair in pairs]}
-    lines += [f"| {kind} | {len(pairs):,} | {sum(not c for _, c in pairs)} |" for kind, pairs in rows.items()]
-    table = "\n".join(lines) + "\n"
-    print(table + "".join(f"{rule}: {kind}\n" for kind, pairs in found.items() for rule, c in pairs if c in (0, 4)))
-    if "--write" in sys.argv:
-        page = PAGE.read_text()
-        head, _, rest = page.partition(BEGIN)
-        PAGE.write_text(head + BEGIN + "\n" + table + "\n" + END + rest.partition(END)[2])
-    return int(not all(total))
+    return write_table(found, "hidden by", BEGIN, END)
 
 
 if __name__ == "__main__":

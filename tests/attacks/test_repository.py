@@ -30,6 +30,41 @@ def test_git_runs_no_program_of_the_settings_of_the_repository(
     assert [name for name in ("hook", "monitor") if (folder / name).exists()] == []
 
 
+@posix
+def test_a_program_that_removes_its_worktrees_git_does_not_move_the_users_head(
+    repository: Repository, perfgate: Command, folder: Path
+) -> None:
+    """Git looks for a repository in the folders above, and the folder of a search is in the user's clone."""
+    good = repository.git("rev-parse", "HEAD")
+    bad = repository.commit("slower")
+    program = f"test -f .git && touch {folder}/ran; rm -f .git; git checkout -q --detach {good}; exit 1"
+    for build in ((), ("--build", f"sh -c '{program}'")):
+        words = ("bisect", "--good", good, "--bad", bad, "--metric", "forward", "--whole-runs", *build)
+        done = perfgate(*words, "--", "sh", "-c", program)
+        assert (done.code, (folder / "ran").exists()) == (3, True), done.said
+        assert repository.git("symbolic-ref", "HEAD") == "refs/heads/main"
+        assert repository.git("rev-parse", "HEAD") == bad
+        (folder / "ran").unlink()
+
+
+@posix
+@pytest.mark.parametrize("name", ["GIT_INDEX_FILE", "GIT_DIR"])
+def test_a_hook_that_measures_keeps_what_the_user_staged(
+    repository: Repository, perfgate: Command, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook of git names the user's index and folder, which a worktree must not take for its own."""
+    (folder / "staged").write_text("new")
+    repository.git("add", "staged")
+    before = repository.git("status", "--porcelain")
+    monkeypatch.setenv(name, str(folder / (".git/index" if name == "GIT_INDEX_FILE" else ".git")))
+    program = f'test "$PWD" = {folder} || git read-tree --empty; touch {folder}/ran; exit 1'
+    done = perfgate("run", "--paired", "--base-ref", "HEAD", "--runs", "1", "--", "sh", "-c", program)
+    assert (done.code, (folder / "ran").exists()) == (3, True), done.said
+    (folder / "ran").unlink()
+    monkeypatch.delenv(name, raising=False)
+    assert repository.git("status", "--porcelain") == before
+
+
 @pytest.fixture
 def rewriting(repository: Repository, folder: Path) -> str:
     """The words of a slow program that puts one object into the place of another; their names are to follow."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from seeds import FORMATS, HISTORIES, RULES
+from seeds_databases import NSYS, ROCPD, database
 
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSeries, StoredSource
 from perfgate.cli.entry import run as command_line
@@ -189,5 +190,7 @@ HARNESSES: dict[str, Harness] = {
     "history imports": Harness(tuple(text.encode() for text in HISTORIES), check_import),
     "recognition": Harness(_ALL, check_reader),
     "command": Harness(_ALL, check_command),
+    "rocpd": Harness((database(ROCPD),), check_reader),
+    "nsys-sqlite": Harness((database(NSYS),), check_reader),
     **{format: _reader(format) for format in FORMATS},
 }

@@ -1,12 +1,15 @@
 """Sensors read recorded files and a stand-in of a library; the code is that of the real ones."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
 from cards import Card, NVMLError, ReplayedNvml
 
+from perfgate.doctor.disturbances import examine_cards
 from perfgate.machine import linux
 from perfgate.machine.gpus import amd_sensors, nvml_sensors
+from perfgate.workspace.surroundings import machine_facts
 
 STAT = "cpu  400 10 90 9000 50 0 5 70 0 0\ncpu0 400 10 90 9000 50 0 5 70 0 0\nintr 1 2 3\nctxt 123456\nbtime 1\n"
 PSI = "some avg10=1.00 avg60=2.00 avg300=3.00 total=7500000\nfull avg10=0 avg60=0 avg300=0 total=5\n"
@@ -89,6 +92,26 @@ def test_a_driver_that_fails_is_said():
     broken = ReplayedNvml()
     broken.nvmlInit = lambda: (_ for _ in ()).throw(NVMLError("driver not loaded"))
     assert nvml_sensors(broken) == ([], "NVML failed: driver not loaded")
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError, OSError, RecursionError])
+def test_a_binding_that_does_not_fit_the_driver_is_said(error):
+    broken = ReplayedNvml(Card())
+    broken.nvmlDeviceGetCount = lambda: (_ for _ in ()).throw(error("other"))
+    assert nvml_sensors(broken) == ([], "NVML failed: other")
+    assert [one.text for one in examine_cards(broken)] == ["NVML failed: other"]
+
+
+def test_a_driver_that_answers_nonsense_has_no_facts(monkeypatch):
+    broken = ReplayedNvml(Card())
+    broken.NVMLError = NVMLError
+    broken.nvmlShutdown = lambda: None
+    broken.nvmlDeviceGetName = lambda device: "H100"
+    broken.nvmlDeviceGetMemoryInfo = lambda device: SimpleNamespace(total=float("nan"))
+    monkeypatch.setitem(sys.modules, "pynvml", broken)
+    facts, hints = machine_facts()
+    assert "gpu" not in facts
+    assert hints[0].startswith("the facts of the GPU are missing: NVML failed: ")
 
 
 def test_an_amd_card_counts_throttled_ticks():

@@ -20,6 +20,7 @@ def load(text: str) -> tuple[object, list[str]]:
         ("command: python train.py {results}/a.json", ("python", "train.py", "{results}/a.json")),
         ("command: 'sh -c \"a > b\"'", ("sh", "-c", "a > b")),
         ("command: [sh, -c, 'a > b']", ("sh", "-c", "a > b")),
+        ("command: [prog, '']", ("prog", "")),
         ("command: >-\n    python\n    train.py", ("python", "train.py")),
     ],
 )

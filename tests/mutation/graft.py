@@ -38,7 +38,7 @@ def graft(mutant: Mutant, tree: ast.Module, live: Live) -> None:
     before = _compiled(tree, module)
     mutant.apply()
     if not mutant.function:
-        _run_again(mutant.statement, module)
+        _run_again(mutant.statement, tree, module)
         return
     for old, new in _pairs(before, _compiled(tree, module)):
         for function in live.get(old, ()) if old != new else ():
@@ -57,16 +57,28 @@ def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
         yield from _pairs(*pair)
 
 
-def _run_again(statement: ast.stmt, module: ModuleType) -> None:
-    """Run one statement of a module, and put what it sets in place of what is there."""
+def _run_again(statement: ast.stmt, tree: ast.Module, module: ModuleType) -> None:
+    """Run one statement of a module, and those that make something of what it sets; put all that in its place."""
     scope = dict(vars(module))
     future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
-    body = ast.fix_missing_locations(ast.Module([future, statement], []))
+    again, names = [statement], _set_by(statement)
+    for later in tree.body[tree.body.index(statement) + 1 :]:
+        if isinstance(later, ast.Assign | ast.AnnAssign) and names & {
+            one.id for one in ast.walk(later) if isinstance(one, ast.Name)
+        }:
+            again.append(later)
+            names |= _set_by(later)
+    body = ast.fix_missing_locations(ast.Module([future, *again], []))
     exec(_compiled(body, module), scope)
     for name, new in scope.items():
         old = vars(module).get(name)
         if new is not old and name not in ("__builtins__", "annotations"):
             _replace(name, old, new)
+
+
+def _set_by(statement: ast.stmt) -> set[str]:
+    """The names that an assignment sets; a function or class changes in place."""
+    return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
 def _replace(name: str, old: Any, new: Any) -> None:

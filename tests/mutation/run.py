@@ -3,7 +3,9 @@
 Every mutant of the decision core (`mutants.py` says what they are) must make a test fail. The tests are collected once,
 in one process; each mutant gets a fork of it, in which the tests that run the changed lines are run until one fails,
 those first that have killed most in their time. Which lines a test runs is measured once and kept in
-`build/mutation.json`. A function without tests has survivors, and so has a mutant that outlives MOST seconds of tests.
+`build/mutation.json`. A function without tests has survivors, and so has a mutant that outlives `--most` seconds of
+tests. What was killed is kept in `build/killed.json` and not tried again until its module changes: a long run may be
+made in pieces, first with `--tests` near the code and a low `--most`, then without for what survived.
 
 `--again FILE` tries those alone that FILE names, which may be what an earlier run has printed of its survivors.
 
@@ -37,7 +39,7 @@ import pytest
 from graft import Live, graft, live_functions
 from mutants import Mutant
 from scope import ROOT, Core, equivalents
-from selection import Selection, measured
+from selection import MOST, Selection, digest, measured
 
 #: Tests of other things, and those that start processes, in which the mutant would not be.
 LEFT_OUT = ("action", "fuzz", "integrations", "mutation", "readers", "recorder", "reporters")
@@ -49,14 +51,18 @@ LEFT_OUT_FILES = (
 #: How much longer than measured a test may take before it counts as failed, and seconds on top; bytes it may use.
 PATIENCE, GRACE, MEMORY = 20, 10, 8 << 30
 
+#: The tests that killed mutants, below the root: by module with its digest, by mutant.
+KILLED = Path("build") / "killed.json"
+
 Say: TypeAlias = Callable[[str], object]
 
 
 class Trial:
     """A pytest plugin: once the tests are collected, mutants are tried instead of running them all."""
 
-    def __init__(self, core: Core, todo: Sequence[Mutant], seconds: float) -> None:
-        self.core, self.todo, self.time = core, todo, seconds
+    def __init__(self, core: Core, todo: Sequence[Mutant], seconds: float, most: float) -> None:
+        self.core, self.todo, self.time, self.most = core, todo, seconds, most
+        self.kept = kept_kills(core)
         self.on_failure: Say = lambda nodeid: None
         self.killed: Counter[str] = Counter()
         self.survivors: list[Mutant] = []
@@ -78,11 +84,15 @@ class Trial:
         for number, mutant in enumerate(self.todo, 1):
             if time.monotonic() > end:
                 break
-            chosen = tests.that_run(mutant, kills)
-            killer = self._killer(mutant, chosen, tests, live) if chosen else ""
+            killer = self.kept[mutant.module].get(str(mutant), "")
+            if not killer:
+                chosen = tests.that_run(mutant, kills, self.most)
+                killer = self._killer(mutant, chosen, tests, live) if chosen else ""
             if killer:
-                kills[mutant.module, killer] += 1
+                kills.update(((mutant.module, killer), (f"{mutant.module}.{mutant.function}", killer)))
                 self.killed[mutant.module] += 1
+                self.kept[mutant.module][str(mutant)] = killer
+                keep_kills(self.core, self.kept)
             else:
                 self.survivors.append(mutant)
                 print(f"{number}: survived {len(chosen)} tests: {mutant}", file=sys.__stderr__, flush=True)
@@ -113,7 +123,9 @@ class Trial:
             except Exception as error:
                 stop(f"{type(error).__name__} at import")
             for item, following in zip(chosen, [*chosen[1:], None], strict=True):
-                signal.setitimer(signal.ITIMER_REAL, GRACE + PATIENCE * tests.seconds[item.nodeid])
+                patience = GRACE + PATIENCE * tests.seconds[item.nodeid]
+                signal.setitimer(signal.ITIMER_PROF, patience)  # CPU time: a busy machine kills no mutant
+                signal.setitimer(signal.ITIMER_REAL, 30 * patience)
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
         said, status = forked(work)
@@ -142,6 +154,18 @@ def forked(work: Callable[[Say], None]) -> tuple[str, int]:
     return said, status
 
 
+def kept_kills(core: Core) -> dict[str, dict[str, str]]:
+    """The test that killed a mutant, by module and mutant; none of a module that has changed since."""
+    path = ROOT / KILLED
+    known = json.loads(path.read_text()) if path.exists() else {}
+    return {name: known.get(f"{name} {digest([path])}", {}) for name, path in core.paths.items()}
+
+
+def keep_kills(core: Core, kills: dict[str, dict[str, str]]) -> None:
+    """Write what `kept_kills` reads."""
+    (ROOT / KILLED).write_text(json.dumps({f"{name} {digest([core.paths[name]])}": kills[name] for name in kills}))
+
+
 def summary(trial: Trial, known: int) -> list[str]:
     """A line for each package: how many mutants were tried, and how many of them were killed."""
     survived = Counter(mutant.module for mutant in trial.survivors)
@@ -163,6 +187,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600, help="time for mutants, measuring the tests not included")
     parser.add_argument("--only", action="append", metavar="TEXT", help="those whose line holds this (repeatable)")
+    parser.add_argument("--tests", action="append", metavar="PATH", help="the tests to try (repeatable)")
+    parser.add_argument("--most", type=float, default=MOST, help="CPU seconds of tests for one mutant")
     parser.add_argument("--again", type=Path, metavar="FILE", help="those whose lines end a line of this file")
     parser.add_argument("--seed", type=int, default=1, help="of the order, and so of which are tried")
     parser.add_argument("--list", action="store_true", help="print the mutants, and try none")
@@ -178,19 +204,29 @@ def main() -> int:
     gone = known.keys() - {str(mutant) for mutant in core.mutants()}
     todo = [mutant for mutant in everything if str(mutant) not in known]
     random.Random(options.seed).shuffle(todo)
-    trial = Trial(core, todo, options.seconds)
+    trial = Trial(core, todo, options.seconds, options.most)
     os.chdir(ROOT)
-    pytest.main(pytest_words(), [trial])
+    pytest.main([*(options.tests or ["tests"]), *pytest_words()], [trial])
     print(*summary(trial, len(everything) - len(todo)), *(f"no such mutant: {one}" for one in sorted(gone)), sep="\n")
     return 1 if gone or trial.survivors else 0
 
 
 def pytest_words() -> list[str]:
-    """The arguments of pytest: one process, nothing printed or stored, and always the same examples of properties."""
+    """The arguments of pytest: one process, nothing printed or stored, and always the same examples of properties.
+
+    Pytest would rewrite the asserts of perfgate, too, because it has a plugin; their functions would not be grafted.
+    """
     ignored = [f"tests/{name}" for name in LEFT_OUT] + [f"tests/{name}.py" for name in LEFT_OUT_FILES]
     plugins = [word for name in ("terminal", "xdist", "cacheprovider", "faulthandler") for word in ("-p", f"no:{name}")]
-    settings = ["-o", "addopts=", "-m", "not browser and not shared and not slow", "--hypothesis-seed=0"]
-    return ["tests", *(f"--ignore={path}" for path in ignored), *plugins, *settings]
+    settings = [
+        "--assert=plain",
+        "-o",
+        "addopts=",
+        "-m",
+        "not browser and not shared and not slow",
+        "--hypothesis-seed=0",
+    ]
+    return [*(f"--ignore={path}" for path in ignored), *plugins, *settings]
 
 
 if __name__ == "__main__":

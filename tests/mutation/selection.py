@@ -39,8 +39,11 @@ class Selection:
                 for line in lines:
                     self._by_line.setdefault(module, {}).setdefault(line, []).append(nodeid)
 
-    def that_run(self, mutant: Mutant, kills: Counter[tuple[str, str]]) -> list[pytest.Item]:
-        """Those that run the lines of a mutant, or any of its module for what is set at import: best killers first."""
+    def that_run(self, mutant: Mutant, kills: Counter[tuple[str, str]], most: float = MOST) -> list[pytest.Item]:
+        """Those that run the lines of a mutant, or any of its module for what is set at import: best killers first.
+
+        `kills` counts by the name of a module or of a function and by test; `most` is in CPU seconds.
+        """
         lines = self._by_line.get(mutant.module, {})
         first, last = mutant.lines if mutant.function else (min(lines, default=0), max(lines, default=0))
         reached = {nodeid for line in range(first, last + 1) for nodeid in lines.get(line, ())}
@@ -49,33 +52,34 @@ class Selection:
         def weakness(nodeid: str) -> tuple[float, str]:
             """Seconds for each of its kills; a test that has none yet gets a start, the smaller the farther it is."""
             start = 2.0 if own in nodeid else 0.2 if nodeid.startswith(NEAR) else 0.04
-            return (self.seconds[nodeid] + 0.005) / (kills[mutant.module, nodeid] + start), nodeid
+            known = kills[mutant.module, nodeid] + 20 * kills[f"{mutant.module}.{mutant.function}", nodeid]
+            return (self.seconds[nodeid] + 0.005) / (known + start), nodeid
 
         for nodeid in sorted(reached, key=weakness):
             spent += self.seconds[nodeid]
-            if spent <= MOST:
+            if spent <= most:
                 chosen.append(self._items[nodeid])
         return chosen
 
 
 def measured(items: Sequence[pytest.Item], modules: Mapping[str, Path], root: Path, failed: set[str]) -> Measurement:
-    """Run the tests of every file that has changed since the last time, or all where a module has.
+    """Run the tests of every file that has changed since the last time, or of which a module has that they run.
 
     `failed` holds the tests that have failed so far; they are left out.
     """
     kept = root / KEPT
-    known = json.loads(kept.read_text()) if kept.exists() else {}
-    common = _digest([*modules.values(), root / "tests" / "conftest.py"])
-    found: Measurement = {}
-    for path in dict.fromkeys(item.path for item in items):
-        name, digest = str(path.relative_to(root)), common + _digest([path])
-        found[name] = known.get(name, {})
-        if found[name].get("digest") != digest:
-            tests = _run([item for item in items if item.path == path], modules, failed)
-            found[name] = {"digest": digest, "tests": tests}
     kept.parent.mkdir(exist_ok=True)
-    kept.write_text(json.dumps(found))
-    return found
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    digests = {name: digest([path]) for name, path in modules.items()}
+    for path in dict.fromkeys(item.path for item in items):
+        name, own = str(path.relative_to(root)), digest([path, root / "tests" / "conftest.py"])
+        part = known.get(name, {"digest": ""})
+        if part["digest"] != own or any(digests.get(module) != one for module, one in part["modules"].items()):
+            tests = _run([item for item in items if item.path == path], modules, failed)
+            run = {module for test in tests.values() for module in test["lines"]}
+            known[name] = {"digest": own, "modules": {module: digests[module] for module in run}, "tests": tests}
+            kept.write_text(json.dumps(known))
+    return {name: known[name] for name in {str(item.path.relative_to(root)) for item in items}}
 
 
 def _run(items: Sequence[pytest.Item], modules: Mapping[str, Path], failed: set[str]) -> dict[str, Any]:
@@ -97,5 +101,6 @@ def _run(items: Sequence[pytest.Item], modules: Mapping[str, Path], failed: set[
     return tests
 
 
-def _digest(paths: Sequence[Path]) -> str:
+def digest(paths: Sequence[Path]) -> str:
+    """The SHA-256 of the content of files."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()

@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from perfgate.integrations.callback import RecordingCallback
-from perfgate.recorder import RecorderWarning
+from perfgate.recorder import RecorderWarning, watch
 from perfgate.recorder.recorder import Recorder
 from perfgate.recorder.watch import WATCHED, is_first_of_host
 
@@ -73,6 +73,15 @@ def test_under_perfgate_run_no_second_sampler_starts(tmp_path, monkeypatch):
         recorder.step()
     assert os.listdir(tmp_path) == ["r.json"]
     assert 2 <= read(tmp_path / "r.json")[1]["machine.elapsed"]["values"][0] < 60
+
+
+def test_a_driver_that_hangs_does_not_stop_the_program(tmp_path, monkeypatch):
+    (tmp_path / "pynvml.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setattr(watch, "_START_S", 0.1)
+    process = watch.SamplerProcess(str(tmp_path / "r.json.machine"))
+    process.end()
+    assert not process.is_ready
 
 
 def test_a_sampler_that_cannot_write_is_a_warning(tmp_path):

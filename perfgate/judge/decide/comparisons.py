@@ -43,7 +43,7 @@ def of_change(
         is_above = red == is_up
         holds = end > edge if is_above else end < edge
         error, df = change.standard_error, change.degrees_of_freedom or 1.0
-        numbers = (change.log_change, error, df, bound.error_rate, bound.distance / error if error else 0.0)
+        numbers = (change.log_change, error, df, bound.error_rate, bound.distance / error)
         return Comparison(asks, *numbers, edge, is_above, holds)
 
     if found.reason == "thin-tail":

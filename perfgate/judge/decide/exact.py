@@ -88,9 +88,9 @@ def _change(reference: FloatArray, run: FloatArray) -> FloatArray:
     if len(reference) == len(run):
         return np.asarray(np.sort(run) - np.sort(reference))
     found = list(_alignments(reference, run))
-    if len(run) > 1 and len(reference) > 1:  # the last step lacks what follows the others before the next one
-        last = min(run[-1] - reference[-1:], run[-1] - reference[-2:-1], key=abs)
-        found += [np.append(change, last) for change in _alignments(reference[:-1], run[:-1])]
+    # The last step lacks what follows the others before the next one.
+    last = min(run[-1] - reference[-1], run[-1] - reference[-2], key=abs)
+    found += [np.append(change, last) for change in _alignments(reference[:-1], run[:-1])]
     return min(found, key=lambda change: (int(np.count_nonzero(change)), float(np.abs(change).sum())))
 
 
@@ -112,7 +112,7 @@ def _period(values: FloatArray) -> int:
 def _judged_by_mean(count: WorkCount) -> ChangeResult:
     """The answer about the means of counts that vary; an error if a mean is 0, which has no ratio."""
     base, new = ([measure_run(one, "mean", warmup=0) for one in side] for side in (count.base, count.new))
-    found = judge_runs(base, new, ChangeTerms(statistic="mean", tolerance=_TOLERANCE, warmup=0))
+    found = judge_runs(base, new, ChangeTerms(statistic="mean", tolerance=_TOLERANCE))
     if found.outcome != "error":
         return found
     # Calls that no step of the base makes: any that a new step makes are more.

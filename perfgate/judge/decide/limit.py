@@ -65,7 +65,7 @@ def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
 
 def _not_below_values(low: float, runs: Sequence[SteadyRun]) -> float:
     """The lower end of an interval; 0 if it is negative although no value is, because no time is negative."""
-    is_positive = low < 0 and all(len(run.values) and float(run.values.min()) >= 0 for run in runs)
+    is_positive = low < 0 and all(float(run.values.min()) >= 0 for run in runs)
     return 0.0 if is_positive else low
 
 

@@ -164,10 +164,9 @@ def _ranked(question: Question, found: Result) -> Result:
     return found
 
 
-def _answer(found: Result) -> _Answer | None:
-    """Return the outcome, with open answers apart from suspicions; None for what was not judged."""
-    if found.outcome == "skipped":
-        return None
+def _answer(found: Result) -> _Answer:
+    """Return the outcome, with open answers apart from suspicions; only what was not judged is skipped."""
+    assert found.outcome != "skipped"
     if found.outcome == "undecided":
         return "suspect" if found.suspect else "open"
     return found.outcome

@@ -29,10 +29,9 @@ def decided_without_noise(
     base: Sequence[RunMeasure], new: Sequence[RunMeasure], ratios: Sequence[RunMeasure], terms: ChangeTerms
 ) -> ChangeResult | None:
     """The answer where noise plays no part; None for a t test. `ratios` are those of pairs."""
-    missing = missing_data([*base, *new], terms.min_samples) if base and new else None
-    if not base or not new or missing:
-        reason = "no-baseline" if not base else "no-new-run" if not new else missing or "not-a-number"
-        return _error(reason, len(base), len(new), terms)
+    missing = "no-baseline" if not base else "no-new-run" if not new else missing_data([*base, *new], terms.min_samples)
+    if missing is not None:
+        return _error(missing, len(base), len(new), terms)
     base_values, new_values = ([run.value for run in side if run.value is not None] for side in (base, new))
     each_equal = len(set(base_values)) == 1 and len(set(new_values)) == 1
     if min(*base_values, *new_values) > 0 and each_equal and terms.exact:
