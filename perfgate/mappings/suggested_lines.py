@@ -67,7 +67,8 @@ def _alike(found: Sequence[Sequence[str]], kinds: Sequence[str]) -> AlikeLines:
     for place, (word, kind) in enumerate(zip(found[0], kinds, strict=True)):
         column = [line[place] for line in found]
         if kind not in ("word", "digits"):
-            numbers += [[float(text) for text in one] for one in zip(*map(NUMBER.findall, column), strict=False)]
+            of_lines = zip(*map(NUMBER.findall, column), strict=False)
+            numbers += [[float(text.replace(",", "")) for text in one] for one in of_lines]
             words.append(word)
             continue
         varies = kind == "digits" or len({*column}) > 1

@@ -79,6 +79,7 @@ def test_a_driver_that_hangs_does_not_stop_the_program(tmp_path, monkeypatch):
     (tmp_path / "pynvml.py").write_text("import time\ntime.sleep(60)\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setattr(watch, "_START_S", 0.1)
+    monkeypatch.setattr(watch, "_PATIENCE_S", 0.1)
     process = watch.SamplerProcess(str(tmp_path / "r.json.machine"))
     process.end()
     assert not process.is_ready
