@@ -26,6 +26,7 @@ from perfgate.commands.preparing import (
     refusal_of_pairs,
     unread_problems,
     with_pairs,
+    with_unread_machine,
 )
 from perfgate.core import (
     NO_STEP,
@@ -50,7 +51,6 @@ from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import measured_twice
-from perfgate.judge.doubts.machine import with_unread_machine
 from perfgate.judge.fact_changes import fact_changes
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns, naming

@@ -16,7 +16,9 @@ from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import Store
 from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, NextStep, Policy, Problem, Report, Run
 from perfgate.core.coverage import Coverage, UnreadPolicy, joined_coverage
-from perfgate.core.wording import plural
+from perfgate.core.wording import MACHINE_FILE, plural
+from perfgate.judge.case import Case
+from perfgate.judge.doubts.machine import MACHINE_DOUBTS
 from perfgate.judge.pairs import is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.rules.load import readable_suite
@@ -251,3 +253,29 @@ def unread_problems(runs: Sequence[Run], policy: UnreadPolicy) -> list[Problem]:
         for name, part in files.items()
         if policy == "error"
     ]
+
+
+def with_unread_machine(case: Case, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Return the new runs. The problems of a file of the machine without metrics are errors if a change needs them.
+
+    If the base has such metrics, a clock or lost time that nobody can see might hide a regression.
+    """
+    asks = (clause.asks for rule in case.ruleset.rules for clause in rule.clauses)
+    is_needed = case.baseline.pairing is None and any(isinstance(one, ChangeClause) for one in asks)
+    if not is_needed or not any(map(_has_machine, case.baseline.runs)):
+        return runs
+    return tuple(
+        run if _has_machine(run) else replace(run, problems=tuple(map(_as_error, run.problems))) for run in runs
+    )
+
+
+def _has_machine(run: Run) -> bool:
+    """Return whether a run has a metric that makes a doubt here."""
+    return any(series.key.metric.startswith(MACHINE_DOUBTS) for series in run.series)
+
+
+def _as_error(problem: Problem) -> Problem:
+    if not problem.at.file.endswith(MACHINE_FILE):
+        return problem
+    message = f"{problem.message}; the base has the metrics of the machine: measure again"
+    return replace(problem, severity="error", message=message)

@@ -32,11 +32,6 @@ class Coverage(Struct, frozen=True, omit_defaults=True):
     #: The name of the file; empty for several.
     file: str = ""
 
-    @property
-    def total(self) -> int:
-        """The number of all measurements in the file."""
-        return self.read + sum(one.count for one in self.unread)
-
 
 def joined_coverage(parts: Iterable[Coverage]) -> Coverage | None:
     """Return the coverage of several files together, each counted once; None without any."""

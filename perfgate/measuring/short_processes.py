@@ -55,10 +55,12 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
     `runs`: what both sides of the first pair wrote. `start`, `seconds`: how long its start and the whole pair took.
     `most`: the most processes a side.
     """
-    times = [_step_times(run) for run in runs]
-    if not all(map(_is_of_steps, runs)) or not all(len(one) for one in times):
+    series = [one for run in runs for one in run.series]
+    counts = [len(one.values) for one in series if one.key.metric == STEP_TIME]
+    is_of_steps = all(one.kind == "samples" and one.steps is not None for one in series)
+    if not is_of_steps or len(counts) < len(runs) or not all(counts):
         return None
-    steps, stepping = min(map(len, times)) - 1, max(seconds - start, 0.0)
+    steps, stepping = min(counts) - 1, max(seconds - start, 0.0)
     warmup = max(map(_warmup, runs))
     warmup += warmup % 2
     start += warmup * stepping / max(steps, 1)
@@ -68,15 +70,6 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
         if processes <= most and own >= max(_FEWEST_STEPS, warmup) and is_short:
             return Split(processes, own, warmup)
     return None
-
-
-def _step_times(run: Run) -> list[float]:
-    """Return the times of the steps of the first rank in s; empty if they are not recorded."""
-    return next((one.values.tolist() for one in run.series if one.key.metric == STEP_TIME), [])
-
-
-def _is_of_steps(run: Run) -> bool:
-    return all(one.kind == "samples" and one.steps is not None for one in run.series)
 
 
 def _warmup(run: Run) -> int:

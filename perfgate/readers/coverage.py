@@ -1,7 +1,7 @@
 """Compare the numbers that a reader read with all numbers of a file.
 
 `RunBuilder` marks each value that it takes: in a JSON document by its path, in a text by its line. Whatever a reader
-does, `Recognition.read` compares the marks with the numbers of the file (`unread_fields`, `unread_lines`).
+does, `Recognition.read` compares the marks with the numbers of the file (`unread_numbers`).
 
 A reader of binary files says by itself what it leaves out: `file.coverage.leave`.
 """
@@ -15,8 +15,7 @@ from typing import Protocol
 from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.runs import Location, Run, Series
 from perfgate.documents.json import JsonDocument, Path
-from perfgate.readers.unread_fields import UnreadFields
-from perfgate.readers.unread_lines import UnreadLines, digits
+from perfgate.readers.unread_numbers import UnreadFields, UnreadLines, digits
 
 #: The most paths of a document that are marked; more are known by their fields.
 MOST_MARKS = 20_000
@@ -91,13 +90,9 @@ class FileCoverage:
             fields = UnreadFields(document.read, beside, MOST_MARKS)
             fields.walk(document.loaded.data)
             counts, is_estimate = counts + fields.found, is_estimate or fields.is_estimate
-        read = sum(map(_count, series))
+        read = sum(len(one.aggregate if one.kind == "aggregate" else one.values) for one in series)
         unread = tuple(Unread(name, count) for name, count in counts.most_common(_NAMES))
         return Coverage(read, unread, is_estimate and bool(unread), file)
-
-
-def _count(series: Series) -> int:
-    return len(series.aggregate) if series.kind == "aggregate" else len(series.values)
 
 
 def _known(series: Iterable[Series], runs: Sequence[Run]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from perfgate.core import Key, Problem, Run
 from perfgate.core.conditions import TABLE
 from perfgate.core.runs import Location
-from perfgate.readers.unread_fields import is_unmeasured
+from perfgate.readers.unread_numbers import is_unmeasured
 from perfgate.readers.values import number
 
 _DEEPEST, _MOST, _LONGEST = 3, 200, 80

@@ -15,7 +15,8 @@ def coverage_line(coverage: Coverage) -> str:
     if not coverage.unread:
         return f"numbers read: all {coverage.read:,}"
     about = "about " if coverage.is_estimate else ""
-    return f"numbers read: {coverage.read:,} of {about}{coverage.total:,}; not read: {unread_names(coverage)}"
+    total = coverage.read + sum(one.count for one in coverage.unread)
+    return f"numbers read: {coverage.read:,} of {about}{total:,}; not read: {unread_names(coverage)}"
 
 
 def unread_names(coverage: Coverage) -> str:

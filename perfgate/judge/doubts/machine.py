@@ -20,16 +20,14 @@ from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
-from msgspec.structs import replace
 
-from perfgate.core import Problem, Run, Series
+from perfgate.core import Series
 from perfgate.core.results import Doubt
-from perfgate.core.wording import CPU_METRICS, MACHINE_FILE
+from perfgate.core.wording import CPU_METRICS
 from perfgate.judge.case import Case
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.question import MachineDifference, MeasuredSide
-from perfgate.rules.syntax.sentence import ChangeClause
 
 #: Clocks that differ by less are equal.
 LEAST_CLOCK = 0.01
@@ -45,6 +43,8 @@ _LOST = {
 #: More lost time than this explains any change: a program that never ran took no time.
 _MOST_LOST = 0.99
 _PRESSURE = {f"machine.pressure.{kind}": f"pressure on {kind}" for kind in ("cpu", "memory", "io")}
+#: How the names of all of these begin.
+MACHINE_DOUBTS = (_CLOCK, *_LOST, *_PRESSURE)
 #: The values that are possible, by unit: clocks in Hz, and shares of the time, which rounding may make more than 1.
 #: Others are no measurement, and are left out.
 _POSSIBLE = {"1/s": (1e6, 1e11), "1": (0.0, 1.1)}
@@ -66,33 +66,6 @@ def machine_differences(
     kinds = _lost_time(base, new)
     found = (_clock(base, new, grows=grows), _lost(evidence, kinds, base, new, grows=grows), host)
     return tuple(one for one in found if one is not None), (*_pressure(base, new), *noted)
-
-
-def with_unread_machine(case: Case, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """Return the new runs. The problems of a file of the machine without metrics are errors if a change needs them.
-
-    If the base has such metrics, a clock or lost time that nobody can see might hide a regression.
-    """
-    asks = (clause.asks for rule in case.ruleset.rules for clause in rule.clauses)
-    is_needed = case.baseline.pairing is None and any(isinstance(one, ChangeClause) for one in asks)
-    if not is_needed or not any(map(_has_machine, case.baseline.runs)):
-        return runs
-    return tuple(
-        run if _has_machine(run) else replace(run, problems=tuple(map(_as_error, run.problems))) for run in runs
-    )
-
-
-def _has_machine(run: Run) -> bool:
-    """Return whether a run has a metric that makes a doubt here."""
-    known = (_CLOCK, *_LOST, *_PRESSURE)
-    return any(series.key.metric.startswith(known) for series in run.series)
-
-
-def _as_error(problem: Problem) -> Problem:
-    if not problem.at.file.endswith(MACHINE_FILE):
-        return problem
-    message = f"{problem.message}; the base has the metrics of the machine: measure again"
-    return replace(problem, severity="error", message=message)
 
 
 def _clock(base: MeasuredSide, new: MeasuredSide, *, grows: bool) -> MachineDifference | None:
