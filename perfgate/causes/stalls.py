@@ -18,7 +18,7 @@ _Sides: TypeAlias = tuple[Sequence[RunTrees], Sequence[RunTrees]]
 
 
 def without_stalls(sides: _Sides) -> tuple[_Sides, tuple[str, ...]]:
-    """Return the trees of both sides without stalled steps, and what is left out: `1 of 4 new steps stalled: 93 ms`."""
+    """Return the trees of both sides without stalled steps, and a line about these steps."""
     kept, notes = [], []
     found = stalled_steps(*([_steps(run) for run in side] for side in sides))
     for name, runs, marks in zip(("base", "new"), sides, found, strict=True):
@@ -28,7 +28,7 @@ def without_stalls(sides: _Sides) -> tuple[_Sides, tuple[str, ...]]:
         if times:
             steps = plural(sum(map(len, marks)), f"{name} step")
             shown = listed([format_value(time, "s", "ms") for time in sorted(times, reverse=True)])
-            notes.append(f"{len(times)} of {steps} stalled: {shown}")
+            notes.append(f"stalled and left out: {len(times)} of {steps} ({shown})")
     return (kept[0], kept[1]), tuple(notes)
 
 

@@ -26,7 +26,7 @@ _DECISIONS = (
         r"aten::(?:mul_|add_|lerp_|addcdiv_)$",
         "the optimizer runs one kernel for each parameter: pass fused=True or foreach=True",
     ),
-    (r"", r"linalg_vector_norm|clamp_coef", "gradients are clipped one by one: pass foreach=True, or clip less often"),
+    (r"", r"linalg_vector_norm|clamp_coef", "gradients are clipped one by one: clip all at once, with foreach=True"),
     (r"scaled_dot_product", r"softmax|bmm|matmul", "attention is no longer fused: call scaled_dot_product_attention"),
 )
 #: The place of work that only the weights decide.
@@ -36,14 +36,14 @@ _is_backward, _OF_CALLS = re.compile("backward", re.IGNORECASE).search, ("appear
 _SENTENCES: dict[CauseKind, str] = {
     "more calls": "look for a new loop, or a value that was kept before",
     "slower": "compare the shapes, layouts and types of its inputs",
-    "sync": "the host waits there for the device: read the value later, or in fewer steps",
+    "sync": "the host waits there for the device: read the value after the step, or only in some steps",
     "exposed": "communication no longer runs beside computation: compare bucket sizes, streams and the order of calls",
     "slow rank": "compare the node of this rank with the others: clocks, data, other programs",
     "stall": "the step waits for its batch: use more workers, prefetch more, or do less for each sample",
     "memory": "free it earlier, or compute it again",
     "machine": "compare clocks and power (`nvidia-smi -q -d CLOCK,POWER`), or measure again",
     "host": "compare the processors, other programs and the version of Python, or measure with `perfgate run --paired`",
-    "allocator": "every step allocates device memory anew: remove torch.cuda.empty_cache(), or keep its buffers",
+    "allocator": "every step allocates device memory anew: look for torch.cuda.empty_cache(), and remove it",
     "zeroed": "gradients are set to zero and added to: pass set_to_none=True to zero_grad()",
     "repeated": "the backward pass computes activations again: turn off checkpointing, or use it in fewer layers",
 }
@@ -60,7 +60,7 @@ def undo(cause: Cause) -> str:
     if cause.kind == "larger" and cause.factor is not None:
         blocks = f"{cause.factor:.3g} times as many thread blocks"
         if any(_is_optimizer("/".join(path)) for path in cause.places):
-            return f"{blocks}, more in the optimizer, too: compare the widths of layers and the vocabulary"
+            return f"{blocks}, and more parameters: compare the widths of layers and the vocabulary"
         return f"{blocks}: compare the batch, lengths and widths of the model"
     gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
     for went, came, sentence in _DECISIONS:
@@ -72,7 +72,7 @@ def undo(cause: Cause) -> str:
         return _of_calls(cause)
     if cause.kind == "appeared" and cause.come:
         names = [name for name, _ in cause.come if not _is_backward(name)] or [cause.come[0][0]]
-        return f"remove {listed(names, _NAMES_SHOWN)}, or call {'it' if len(names) == 1 else 'them'} in fewer steps"
+        return f"look for the new calls of {listed(names, _NAMES_SHOWN)}, and remove them"
     return _SENTENCES.get(cause.kind, "")
 
 
@@ -90,7 +90,7 @@ def _of_calls(cause: Cause) -> str:
     counts = [sum(count for _, count in calls) for calls in (cause.gone, cause.come)]
     old = next((name for name, _ in cause.gone if not _is_backward(name)), cause.gone[0][0]).rpartition("::")[2]
     if counts[1] >= 2 * counts[0]:
-        return f"{old} was one call, and is {counts[1] / counts[0]:.0f} now: use it again"
+        return f"{old} was one call, and is {counts[1] / counts[0]:.0f} now: call {old} again"
     return "compare the calls that are gone and new: a flag, a type, a shape or a version changed"
 
 
