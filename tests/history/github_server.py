@@ -46,7 +46,7 @@ class GitHub:
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"github": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     @property
     def url(self) -> str:
