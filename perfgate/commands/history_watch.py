@@ -100,7 +100,9 @@ def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -
     found = [(one, paths[one.told.event]) for one in tickets if one.is_open and one.told.event in paths]
     for ticket, path in found:
         if (answer := answer_of(path.read_bytes())) is None:
-            raise Refused(f"{path}: this is no answer of `perfgate bisect --json`", 3)
+            raise Refused(
+                f"{path} cannot be read: write it again with `perfgate bisect --event {path.stem} --json {path}`", 3
+            )
         if desk is not None:
             desk.comment(ticket.number, reporter.answer(answer.message, answer.next_step))
         say([f"{'answered' if desk else 'would answer'} {ticket.url}: {one_line(answer.message)}"])

@@ -55,10 +55,9 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
     `runs`: what both sides of the first pair wrote. `start`, `seconds`: how long its start and the whole pair took.
     `most`: the most processes a side.
     """
-    series = [one for run in runs for one in run.series]
-    counts = [len(one.values) for one in series if one.key.metric == STEP_TIME]
-    is_of_steps = all(one.kind == "samples" and one.steps is not None for one in series)
-    if not is_of_steps or len(counts) < len(runs) or not all(counts):
+    counts = [next((len(one.values) for one in run.series if one.key.metric == STEP_TIME), 0) for run in runs]
+    is_of_steps = all(one.kind == "samples" and one.steps is not None for run in runs for one in run.series)
+    if not is_of_steps or not all(counts):
         return None
     steps, stepping = min(counts) - 1, max(seconds - start, 0.0)
     warmup = max(map(_warmup, runs))

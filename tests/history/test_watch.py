@@ -255,7 +255,9 @@ def test_an_answer_is_for_an_open_ticket_and_is_plain_text(team: Team, watch: An
     assert not re.search(r"\]\(|@all|<img", github.comments[0][1])
     file.write_text('{"message": 1}')
     watch("--answers", ".", code=3)
-    assert f"{event[1]}.json: this is no answer of `perfgate bisect --json`" in watch.said
+    assert (
+        f"{event[1]}.json cannot be read: write it again with `perfgate bisect --event {event[1]} --json" in watch.said
+    )
     github.issue(1)["state"] = "closed"
     assert watch("--answers", ".") == []
 

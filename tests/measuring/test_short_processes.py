@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from conftest import steady, write_results
+from msgspec.structs import replace
 from programs import hooked
 
-from perfgate.core import Run
+from perfgate.core import Key, Run
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import read_sides, steps_by_turns
 from perfgate.measuring.programs import ProgramSide, RunFailed
@@ -61,6 +62,13 @@ def test_each_process_repeats_the_warm_up(tmp_path: Path) -> None:
 )
 def test_a_program_that_ends_with_a_result_is_never_ended_early(tmp_path: Path, more: dict[str, object]) -> None:
     assert split_of(first_runs(tmp_path, 201, more=more), 0.2, 4.2, 8) is None
+
+
+def test_ranks_of_one_side_do_not_stand_for_the_steps_of_the_other(tmp_path: Path) -> None:
+    one = first_runs(tmp_path, 201)[0]
+    two_ranks = replace(one, series=one.series * 2)
+    other = replace(one, series=tuple(replace(series, key=Key("forward")) for series in one.series))
+    assert split_of([two_ranks, other], 0.2, 4.2, 8) is None
 
 
 def test_each_side_goes_first_in_half_of_the_processes_in_a_random_order() -> None:
