@@ -92,7 +92,8 @@ def test_neither_side_gains_from_its_place_or_from_idle_threads(
     words = shlex.join([sys.executable, "-c", script])
     perfgate("run", "--paired", "--every", "--runs", "2", "--base", words, "--new", words)
     seen = [line.split() for line in (folder / "seen.txt").read_text().splitlines()]
-    assert len({line[1] for line in seen}) == len(seen) >= 4
+    assert len(seen) >= 4
+    assert len({line[1] for line in seen}) >= 2  # they are drawn, so that two may be equal
     assert {tuple(line[2:]) for line in seen} == {("18", "7")}
 
 
