@@ -216,7 +216,7 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
     assert isinstance(asks, ChangeClause)
     terms, base, new, member = question.terms, question.base, question.new, evidence.shown_member(question.new)
     if question.ratios is not None:
-        next_step = change.paired_next_step(result)
+        next_step = change.paired_next_step(result, max(evidence.case.looks or (), default=None))
     else:
         next_step = change.change_next_step(result, evidence.case.accept, question.reference)
     added = change_notes(evidence, question, result)

@@ -8,6 +8,7 @@ from perfgate.core.units import format_confidence
 from perfgate.core.wording import STATISTICS, percent_of
 from perfgate.rules.model_section import in_words
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, is_narrower
+from perfgate.rules.syntax.grammar import COUNTS
 from perfgate.rules.syntax.sentence import (
     ChangeClause,
     LargestLoad,
@@ -82,6 +83,8 @@ def _limit(rule: Rule, limit: LimitClause) -> str:
     statistic = rule.sentence.statistic or "median"
     q = 0.5 if statistic == "median" else (percent_of(statistic) or 0.0) / 100
     inside = q if limit.upper else 1 - q
+    if isinstance(rule.sentence.subject, Selector) and rule.sentence.subject.pattern in COUNTS:
+        return f"{text}; a count that is the same in each step has no noise, and one run decides"
     if is_per_run(rule.sentence.subject) or not 0 < inside < 1:
         return text
     needed = math.ceil(math.log(1 - confidence) / math.log(inside))

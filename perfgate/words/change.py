@@ -126,19 +126,23 @@ def _promise_next_step(result: ChangeResult) -> NextStep | None:
     return NO_STEP if result.excluded else None
 
 
-def paired_next_step(result: ChangeResult) -> NextStep:
-    """The shortest next step after the outcome of a change between pairs, whose base needs no approval."""
+def paired_next_step(result: ChangeResult, most: int | None = None) -> NextStep:
+    """The shortest next step after the outcome of a change between pairs, whose base needs no approval.
+
+    most: the pairs of the last look; None where nobody planned them.
+    """
     if result.of_numbers.outcome == "fail":
         text = "if the change is intended, merge it: later pairs compare with it"
         return NextStep("merge", text)
     if result.outcome == "pass" or result.of_numbers.outcome != "undecided" or result.excluded:
         return NO_STEP
-    if result.of_numbers.suspect:
-        return NextStep("run-again", "make two more pairs")
-    if not result.runs_needed:
+    suspect, needed = result.of_numbers.suspect, result.runs_needed
+    if not suspect and not needed:
         text = "take more steps in each pair, or widen the tolerance: even twenty pairs are not enough"
         return NextStep("run-longer", text)
-    if result.runs_needed > result.new_runs:
-        text = f"make {plural(result.runs_needed, 'pair')} in all: enough for unchanged code to pass"
+    if not suspect and needed and needed > result.new_runs:
+        text = f"make {plural(needed, 'pair')} in all: enough for unchanged code to pass"
         return NextStep("run-again", text)
-    return NextStep("run-again", "not enough evidence: make two more pairs")
+    if most is not None and result.new_runs >= most:
+        return NextStep("run-again", f"run again on a quieter machine, or with more pairs (`--runs {2 * most}`)")
+    return NextStep("run-again", "make two more pairs" if suspect else "not enough evidence: make two more pairs")

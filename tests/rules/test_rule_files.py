@@ -353,6 +353,7 @@ EXPLAINED = [
     ("x p95 under 50 ms", "needs at least 59 independent values"),
     ("x median under 50 ms", "needs at least 5 independent values"),
     ("x p5 over 50 ms", "needs at least 59 independent values"),
+    ("work.syncs at most 0", "no noise, and one run decides"),
     ("x p99.99999999999 under 50 ms", "independent values"),
     ("x within 5% and 2 ms of baseline", "more than 5% and also 2 ms worse"),
     ("x at most 3% above anchor", "more than 3% higher"),

@@ -125,6 +125,7 @@ def of_changes() -> Iterator[Said]:
         yield say(change.change_next_step, case, replace(CHANGE, **fields), HERE)
     for case in STEPS_OF_PAIRS:
         yield say(change.paired_next_step, case, replace(CHANGE, **CHANGE_STEPS[case]))
+    yield say(change.paired_next_step, "suspect, no pair is left", replace(CHANGE, **SUSPECT, new_runs=10), 10)
 
 
 LIMIT = LimitResult(
