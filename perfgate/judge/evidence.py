@@ -20,6 +20,7 @@ from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import MeasuredSide, NotJudged
 from perfgate.judge.subjects import JudgedRuns, Subject
 from perfgate.rules.ruleset import Rule
+from perfgate.rules.syntax.grammar import COUNTS
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 from perfgate.stats.moderated import runs_contradict
@@ -126,11 +127,13 @@ class Evidence(Struct, frozen=True, dict=True):
     @cached_property
     def method(self) -> measure.Method:
         """The method that measures each run: statistic, warm-up and direction. Raises CannotJudge."""
-        statistic = self.rule.sentence.statistic or measure.default_statistic(self.series)
-        asks = self.clause.asks
+        written, asks = self.rule.sentence.statistic, self.clause.asks
+        statistic = written or measure.default_statistic(self.series)
         better: Better = "lower"
         if isinstance(asks, LimitClause):
             better = "lower" if asks.upper else "higher"
+            if written is None and self.series.kind == "samples" and self.subject.key.metric in COUNTS:
+                statistic = "max" if asks.upper else "min"  # every step: the median would hide some
         elif isinstance(asks, ChangeClause):
             is_load = isinstance(self.subject.expression, LargestLoad)
             own = self.rule.better or ("higher" if is_load else None)

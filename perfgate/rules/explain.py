@@ -56,6 +56,8 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
         return f"counts what each step asks of {of}: {what}, for each rank and device"
     statistic = sentence.statistic
     words = STATISTICS.get(statistic or "") or (f"the {statistic[1:]}th percentile" if statistic else None)
+    if words is None and _is_limit_of_count(rule):
+        words = "the worst step"
     words = words or "the median (the mean of an aggregate; a single value as it is)"
     names = [selector.pattern for selector in selectors(sentence.subject)]
     derived = [f"{name} = {ruleset.metrics[name].text}" for name in names if name in ruleset.metrics]
@@ -83,12 +85,17 @@ def _limit(rule: Rule, limit: LimitClause) -> str:
     statistic = rule.sentence.statistic or "median"
     q = 0.5 if statistic == "median" else (percent_of(statistic) or 0.0) / 100
     inside = q if limit.upper else 1 - q
-    if isinstance(rule.sentence.subject, Selector) and rule.sentence.subject.pattern in COUNTS:
-        return f"{text}; a count that is the same in each step has no noise, and one run decides"
+    if _is_limit_of_count(rule) and rule.sentence.statistic is None:
+        return f"passes if every step is {limit.comparator} {limit.bound}; counts have no noise: one run decides"
     if is_per_run(rule.sentence.subject) or not 0 < inside < 1:
         return text
     needed = math.ceil(math.log(1 - confidence) / math.log(inside))
     return f"{text}; to pass, a run needs at least {needed} independent values"
+
+
+def _is_limit_of_count(rule: Rule) -> bool:
+    subject, asks = rule.sentence.subject, rule.sentence.clauses[0].asks
+    return isinstance(subject, Selector) and subject.pattern in COUNTS and isinstance(asks, LimitClause)
 
 
 def _clause(rule: Rule, asks: LimitClause | ChangeClause | WorkClause) -> str:

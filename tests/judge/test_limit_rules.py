@@ -37,6 +37,23 @@ def test_a_percentile_is_held_by_the_share_beyond_the_bound(
     assert (found.share.n, found.share.n_effective, found.share.runs) == (60, 60, 1)
 
 
+STEPS = [
+    # a limit of a count, what the steps count, the outcome and the statistic
+    ("work.syncs at most 0", [0.0] * 9, "pass", "max"),
+    ("work.syncs at most 0", [0.0, 0.0, 0.0, 1.0] * 3, "fail", "max"),
+    ("work.syncs at most 0", [2.0] + [0.0] * 9, "fail", "max"),
+    ("work.flops at least 3", [4.0] * 9 + [2.0] + [4.0] * 9, "fail", "min"),
+    ("work.syncs median at most 0", [0.0, 0.0, 0.0, 1.0] * 3, "pass", "median"),
+]
+
+
+@pytest.mark.parametrize(("rule", "steps", "outcome", "statistic"), STEPS)
+def test_a_limit_of_a_count_asks_every_step(rule: str, steps: list[float], outcome: str, statistic: str) -> None:
+    metric = rule.split(maxsplit=1)[0]
+    (found,) = judge(bare(rule, [run_of(series(metric, "count", steps))]))
+    assert (found.outcome, found.statistic) == (outcome, statistic)
+
+
 def test_all_that_a_verdict_holds_of_a_limit() -> None:
     (found,) = judge(bare("{assert: x under 1450 ms, warmup: 0}", [TEN, TEN]))
     held = told(as_dict(found))
