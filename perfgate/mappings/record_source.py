@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from perfgate.core import Location
-from perfgate.core.file_mappings import FieldPath, FileMapping
+from perfgate.core.file_mappings import EachMember, FieldPath, FileMapping
 from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import HUGE, JsonDocument, Path, load_json
 from perfgate.mappings.line_patterns import LineMatch, mark_of, matches
@@ -148,12 +148,17 @@ class FileRecords(Struct):
             return
         records = self.mapping.records
         steps = records.steps if records else ()
+        paths = (*(metric.value for metric in self.mapping.metrics if metric.value), *_paths(self.mapping))
+        used = [tuple(step for step in path.steps if not isinstance(step, EachMember)) for path in paths]
         for one in find(loaded.data, steps):
             if one.missing:
                 here = _names(loaded.data, one.path)
                 message = f"{self.mapping.title}: `{records.text if records else ''}` needs {one.missing} here; {here}"
                 self.whole.say("error", message, one.path)
-            elif not (one.path and type(one.path[-1]) is int and self._takes(one.value, line)):
+            elif one.path and type(one.path[-1]) is int and self._takes(one.value, line):
+                for field in used:
+                    self.file.coverage.mark(json, (*one.path, *field))
+            else:
                 yield Record(one.value, loaded.data, one.path, one.kept, lambda path: path, json, line=line)
         json.report_waiting()
 

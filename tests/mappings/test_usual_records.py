@@ -89,4 +89,5 @@ def test_both_ways_read_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
             patch.setattr(UsualRecords, "fits", lambda mapping: False)
             other = read_with_mappings(Source("a", [data]), mappings)
         assert [shown(run) for run in own] == [shown(run) for run in other], seed
+        assert [run.coverage for run in own] == [run.coverage for run in other], seed
     assert sum(step is not None for step in added) > 100
