@@ -171,6 +171,8 @@ _SECTION = re.compile(r"([A-Za-z_]\w*):")
 #: The text before a sentence in its line: `- `, `assert: `, or both, and a quote.
 _BEFORE_SENTENCE = re.compile(r"""\s*(?:-\s+(?:\{?\s*assert:\s+)?|assert:\s+)(['"]?)""")
 _BEFORE_EXPRESSION = re.compile(r"""\s+[^\s:#][^:#]*:\s+(['"]?)""")
+#: Nothing is offered behind this column: each offer reads the line again, and a sentence is far shorter.
+_LONGEST = 4000
 _OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")
 
 
@@ -189,7 +191,7 @@ def written_before(text: str, line: int, column: int) -> Written | None:
     kinds: dict[str, Literal["sentence", "expression"]] = {"rules": "sentence", "metrics": "expression"}
     kind = kinds.get(_section(lines, line))
     found = (_BEFORE_SENTENCE if kind == "sentence" else _BEFORE_EXPRESSION).match(before) if kind else None
-    if kind is None or found is None:
+    if kind is None or found is None or len(before) > _LONGEST:
         return None
     rest = before[found.end() :]
     if kind == "sentence" and not found[1] and _OTHER_FIELD.match(rest):

@@ -36,14 +36,16 @@ class RuleServer(LanguageServer):
         self.stored: dict[str, StoredMetrics] = {}
 
     def rules(self, uri: str) -> TextDocument | None:
-        """Return a document if it is a rule file."""
-        document = self.workspace.get_text_document(uri)
-        return document if is_rule_file(document.path, document.source) else None
+        """Return an open document if it is a rule file. Nothing is read from the disk: it may be a pipe or a link."""
+        document = self.workspace.text_documents.get(uri)
+        return document if document is not None and is_rule_file(document.path, document.source) else None
 
     def publish(self, uri: str, *, again: bool) -> None:
         """Publish the marks of a document; with `again`, read the stored baselines first."""
         found: list[types.Diagnostic] = []
-        document = self.workspace.get_text_document(uri)
+        document = self.workspace.text_documents.get(uri)
+        if document is None:
+            return
         if is_mapping_file(document.path, document.source) or self.rules(uri) is not None:
             if again or uri not in self.stored:
                 self.stored[uri] = self.read_stored(document.path)

@@ -66,8 +66,8 @@ SIDECARS = (
     *("mv $S $S.old", "mv $S $R", "mv base-0.json $R", "rm -f $S; mkfifo $S $R/more.json"),
 )
 ENDS = (
-    *("pkill -9 -P $PPID -f [p]erfgate.machine.sampler", "pkill -STOP -P $PPID -f [p]erfgate.machine.sampler"),
-    *("pkill -15 -P $PPID -f [p]erfgate.machine.sampler", "kill -9 $$", "kill -15 $$", "exit 3", "exec 0<&- 1>&- 2>&-"),
+    *(f"for p in $(pgrep -P $PPID); do [ $p = $$ ] || kill -{name} $p; done" for name in ("KILL", "STOP", "TERM")),
+    *("kill -9 $$", "kill -15 $$", "exit 3", "exec 0<&- 1>&- 2>&-"),
 )
 #: A loop of steps with exact work, whose program changes torch, the profiler or the recording first.
 PROGRAM = """
@@ -179,13 +179,14 @@ def attacked(script: str) -> int:
     return exit_code("run", "--runs", "1", "--timeout", "60 s", "--", "sh", "-c", program)
 
 
-def doctored(count: str, value: str) -> int:
-    """0 if `perfgate doctor` fails by itself beside such a library."""
+def doctored(count: str, value: str) -> tuple[str, int]:
+    """The exit code of `perfgate doctor` beside such a library, in words, and 4 if it is none of its own."""
     module = ModuleType("pynvml")
     exec(library(count, value, is_sampler=False), vars(module))
     sys.modules["pynvml"] = module
     try:
-        return int(exit_code("doctor", "--json", "-") in (0, 1, 3))
+        code = exit_code("doctor", "--json", "-")
+        return f"{count} {value}: exit {code}", 3 if code in (0, 3) else 4
     finally:
         del sys.modules["pynvml"]
 
@@ -212,7 +213,7 @@ def tried() -> dict[str, list[tuple[str, int]]]:
         code = attacked(script)
         found.setdefault(kind, []).append((f"{rule}: {script[-200:]}", code))
     kind = "`perfgate doctor` beside such a library"
-    found[kind] = [(f"{count} {value}", doctored(count, value)) for value in VALUES for count in COUNTS]
+    found[kind] = [doctored(count, value) for value in VALUES for count in COUNTS]
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from perfgate.core import Location
-from perfgate.editor.rule_text import is_rule_file, marks
+from perfgate.editor.rule_text import hint, is_rule_file, marks, offers
 from perfgate.rules.load import load_rules
 
 STORED = {"default": {"forward": "s", "step_time": "s"}}
@@ -67,3 +69,31 @@ def test_half_written_files_have_marks_inside_the_text(text: str) -> None:
 )
 def test_other_yaml_files_are_left_alone(path: str, text: str, expected: bool) -> None:
     assert is_rule_file(path, text) is expected
+
+
+def test_a_hostile_file_has_marks_and_no_more() -> None:
+    """Half of the places are in no line of the text."""
+    source = random.Random(7)
+    words = [
+        *"{}[]()&*!|>'\"\t\n%@`#,:?-",
+        "\x00",
+        "\ud800",
+        "\u202e",
+        "é",
+        "<<: *a",
+        "&a [*a]",
+        "9" * 400,
+        "x + " * 99,
+    ]
+    words += ["!!python/object/apply:os.abort []", "[" * 3000, " " * 3000, "- " * 300, "rules:\n  - x under 1 s\n"]
+    for _ in range(200):
+        text = list(
+            "version: 1\nrules:\n  - forward within 10% of baseline\n  - {assert: x under 1 s, when: {gpu: a}}\n"
+        )
+        for _ in range(source.randint(1, 6)):
+            text[source.randrange(len(text))] = source.choice(words)
+        hostile = "".join(text)
+        assert all(one.message and 0 <= one.start < one.end for one in marks("rules.yaml", hostile))
+        line, column = source.randrange(8), source.randrange(80)
+        hint("rules.yaml", hostile, line, column)
+        offers(hostile, line, column)

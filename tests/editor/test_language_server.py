@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -117,6 +118,39 @@ def test_other_yaml_files_have_no_marks(editor: Editor) -> None:
     other = {"uri": editor.uri.replace("rules.yaml", "compose.yaml"), "languageId": "yaml", "version": 1}
     editor.notify("textDocument/didOpen", {"textDocument": {**other, "text": "services: {a: [}\n"}})
     assert editor.marks() == []
+
+
+@pytest.mark.editor
+def test_nothing_is_read_but_what_the_editor_has_open(editor: Editor, folder: Path) -> None:
+    os.mkfifo(folder / "rules" / "pipe.yaml")
+    (folder / "rules" / "zero.yaml").symlink_to("/dev/zero")
+    closed = [(folder / "rules" / name).as_uri() for name in ("pipe.yaml", "zero.yaml", "none.yaml")]
+    for uri in (
+        *closed,
+        "file:///dev/zero",
+        "file:///../../etc/passwd",
+        "untitled:rules.yaml",
+        "http://127.0.0.1/x",
+        "",
+    ):
+        document = {"textDocument": {"uri": uri}}
+        editor.notify("textDocument/didSave", document)
+        for method in ("hover", "completion"):
+            found = editor.ask(f"textDocument/{method}", {**document, "position": {"line": 0, "character": 0}})
+            assert not (found and found.get("items", True))
+
+
+@pytest.mark.editor
+def test_messages_of_another_form_do_not_end_the_server(editor: Editor) -> None:
+    document, values = {"uri": editor.uri}, (None, 5, "x", [], {}, [[1]], -1, 10**12, 1.5, True, "\x00")
+    for value in values:
+        editor.notify("textDocument/didOpen", value)
+        editor.notify("textDocument/didOpen", {"textDocument": value})
+        for place in (value, {"line": value, "character": value}):
+            editor.notify("textDocument/hover", {"textDocument": document, "position": place}, id=f"{value} {place}")
+            change = {"range": {"start": place, "end": place}, "text": "x"}
+            editor.notify("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
+    assert "passes if" in editor.at("hover", 2, 6)["contents"]["value"]
 
 
 def test_without_pygls_the_command_says_how_to_install_it(

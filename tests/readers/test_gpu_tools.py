@@ -7,6 +7,8 @@ import pytest
 from damage import check_changes, check_pieces
 from reading import errors, run_of, said, values_of
 
+from perfgate.readers import Source, read
+
 RANDOM = random.Random(3)
 
 # --- nvbandwidth ----------------------------------------------------------------------------------------------------
@@ -305,6 +307,20 @@ def test_json_of_rocprof():
 )
 def test_rocprof_files_that_lack_something(text, problem):
     assert problem in errors(run_of(text))[0]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '"Kernel_Name","Counter_Name","Couter","Start_Timestamp","End_Timestamp"',
+        '"Function","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"',
+        '"Kernel_Name","TotalDurationNs","x","Start_Timestamp","End_Timestamp"',
+        '"Function","wgr","x","Start_Timestamp","End_Timestamp"',
+    ],
+)
+def test_a_damaged_column_of_rocprof_leaves_the_others(header):
+    (run,) = read(Source("f", [f'{header}\n"add","SQ_WAVES",16,100,200\n'.encode()]), "rocprof")
+    assert [series.values.tolist() for series in run.series] == [[pytest.approx(100e-9)]]
 
 
 # --- SuperBench -----------------------------------------------------------------------------------------------------

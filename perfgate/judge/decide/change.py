@@ -250,7 +250,7 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
     On another branch they only inform: a change that the branch of the baseline has is not from the judged commit.
     """
     remembered = question.remembered
-    if remembered is None or judged.outcome == "pass" or judged.reason in ("exact", "equal", "thin-tail"):
+    if remembered is None or judged.outcome == "pass" or judged.reason in ("exact", "thin-tail"):
         return judged
     if any(doubt.decides for doubt in judged.doubts):
         return judged

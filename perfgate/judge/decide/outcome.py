@@ -34,7 +34,7 @@ NARROW = 0.03
 
 
 #: An outcome, with an open answer apart from a suspicion.
-_Answer: TypeAlias = Literal["pass", "open", "suspect", "fail", "error"]
+_Answer: TypeAlias = Outcome | Literal["open", "suspect"]
 
 
 class _Rank(Struct, frozen=True):
@@ -165,8 +165,7 @@ def _ranked(question: Question, found: Result) -> Result:
 
 
 def _answer(found: Result) -> _Answer:
-    """Return the outcome, with open answers apart from suspicions; only what was not judged is skipped."""
-    assert found.outcome != "skipped"
+    """Return the outcome, with open answers apart from suspicions."""
     if found.outcome == "undecided":
         return "suspect" if found.suspect else "open"
     return found.outcome

@@ -130,14 +130,14 @@ def _is_header(cells: list[str]) -> bool:
 
 
 def _row(run: RunBuilder, calls: Calls, row: Mapping[str, str], line: int) -> None:
-    if "TotalDurationNs" in row:
+    if row.keys() >= {"Name", "Calls", "TotalDurationNs"}:
         _statistics(run, row, line)
         return
     agent = row.get("Agent_Id", "")
-    if "Dispatch_ID" in row or "wgr" in row:
+    if "Kernel_Name" in row and ("Dispatch_ID" in row or "wgr" in row):
         _launch(calls, row, agent, line)
         return
-    if "Counter_Name" in row:
+    if row.keys() >= {"Kernel_Name", "Counter_Name", "Counter_Value"}:
         calls.add(f"kernel.{row['Kernel_Name']}.{row['Counter_Name']}", agent, row["Counter_Value"], line, "1")
         return
     if "Kernel_Name" in row:
