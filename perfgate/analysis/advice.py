@@ -9,7 +9,7 @@ from datetime import date
 
 from msgspec.structs import replace
 
-from perfgate.analysis.plan import SPREAD_OF_PAIRS, pairs_fail_from
+from perfgate.analysis.plan import PAIRS, SPREAD_OF_PAIRS, pairs_fail_from
 from perfgate.analysis.proposals import (
     DETAILS,
     STEP,
@@ -32,9 +32,7 @@ from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
 from perfgate.judge.pairs import PRIORS, Pairs, pair_ratios
 
-#: The most pairs that a gate makes, and the tolerances of pairs in percent: where stored runs agree within the first,
-#: and on a machine where they do not.
-PAIRS = 10
+#: The tolerances of pairs in percent: where stored runs agree within the first, and on a machine where they do not.
 _TOLERANCES_OF_PAIRS = (5, 10)
 #: The tolerance of pairs in percent, as a multiple of their measured spread: an unchanged program passes with 10 pairs.
 _ROOM_OF_PAIRS = 75

@@ -36,6 +36,8 @@ RUNS_COMPARED = 10
 _FAILING_POWER = (0.8, 0.9)
 #: The spread of pairs of one program that a plan without pairs assumes: measured on a shared, busy machine.
 SPREAD_OF_PAIRS = 0.03
+#: The most pairs that a gate makes.
+PAIRS = 10
 #: Beyond this change, stored runs are a poor gate for the time of a step: pairs may see less.
 POOR = 0.15
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.analysis.distortions import AMOUNTS, TELLING, Way, reading, ways
-from perfgate.analysis.plan import seen_changes
+from perfgate.analysis.plan import PAIRS, seen_changes
 from perfgate.core import Key, Run, Verdict
 from perfgate.core.results import LOOKS
 from perfgate.core.summaries import Proof
@@ -31,7 +31,9 @@ def self_test(case: Case) -> tuple[Proof, ...]:
 
     `case.new` are runs that should pass. Allowances are ignored.
     """
-    case = replace(case, baseline=replace(case.baseline, allowances=()))
+    times = 1 if case.baseline.pairing is None else math.ceil(PAIRS / max(len(case.new), 1))
+    baseline = replace(case.baseline, allowances=(), runs=case.baseline.runs * times)
+    case = replace(case, new=case.new * times, baseline=baseline)  # as many pairs as a gate makes
     rules = case.ruleset.rules
     seen = seen_changes(case) if case.baseline.pairing is None else {}
     tests = [_RuleTest(rule, replace(case, ruleset=replace(case.ruleset, rules=(rule,))), seen) for rule in rules]

@@ -10,7 +10,8 @@ from difflib import get_close_matches
 import click
 from msgspec.structs import replace
 
-from perfgate.analysis.advice import PAIRS, proposed_for
+from perfgate.analysis.advice import proposed_for
+from perfgate.analysis.plan import PAIRS
 from perfgate.baselines.candidates import read_measured
 from perfgate.cli.printing import screen
 from perfgate.cli.shared import (
