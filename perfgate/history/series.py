@@ -110,6 +110,14 @@ def _ordered(
     return replace(found, noise=_noise(found))
 
 
+def with_short_levels(series: HistorySeries, line: CommitLine | None, levels: Sequence[ApprovedLevel]) -> HistorySeries:
+    """Return a series with the changes of all its levels, also of those after which the old one soon returned."""
+    points = find_change_points(series.values, errors=series.errors, better=series.better, lasting=0)
+    often = {name for name, _ in changed_facts(series.runs).often}
+    found = _changes(points, series.runs, series.name.key.metric, line=line, levels=levels, often=often)
+    return replace(series, changes=tuple(found))
+
+
 def _noise(series: HistorySeries) -> float:
     """Return the relative standard deviation of a run around its level."""
     levels = np.empty(len(series.values))

@@ -189,6 +189,18 @@ def test_the_story_of_a_ticket(
     assert "Authorization" not in opened
 
 
+def test_a_change_that_is_soon_reverted_closes_with_its_revert(team: Team, watch: Any, github: GitHub) -> None:
+    """Also if the ticket was closed before that was clear."""
+    watch()
+    for number in (4, 6):
+        team.merges(number, 100, 'Revert "Use a slower kernel"')
+        watch()
+    assert github.comments[-1][1].startswith("reverted in ")
+    assert github.issue(1)["state"] == "closed"
+    assert " reverted " in github.issue(1)["body"].splitlines()[0]
+    assert watch() == []
+
+
 def test_an_approval_closes_the_ticket(team: Team, watch: Any, github: GitHub, perfgate: Command) -> None:
     watch()
     write_results(team.folder / "run.json", {"metric": "forward", "unit": "ms", "values": steady(108, seed=99)})
