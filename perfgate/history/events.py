@@ -27,8 +27,9 @@ from perfgate.stats.distributions import FloatArray
 from perfgate.stats.panel_steps import PanelStep
 
 _ID_LETTERS = 8
-#: A metric may have a short level beside a step that changed it by this many standard errors.
-_MOVED = 2.0
+#: A metric may have a short level beside a step that changed it by this many standard errors, among the newest runs.
+#: As many runs before them tell the level before.
+_MOVED, _NEWEST = 2.0, 200
 
 
 class _Clear(Struct, frozen=True):
@@ -156,14 +157,15 @@ def _with_short_levels(
     """Return the events, those without a change point with the changes of short levels in the metrics that moved."""
     z: dict[int, list[FloatArray]] = {}
     for step in (step for group in groups if not group.moved for step in group.steps):
-        z.setdefault(step.panel, []).append(np.abs(step.step.z))
+        if step.step.first >= len(panels[step.panel].place.runs) - _NEWEST:
+            z.setdefault(step.panel, []).append(np.abs(step.step.z))
     if not z:
         return groups
     short = [*panels]
     for number, of_steps in z.items():
         is_moved, place = np.max(of_steps, axis=0) >= _MOVED, panels[number].place
         series = (
-            with_short_levels(one, found.line, place.levels) if moved else replace(one, changes=())
+            with_short_levels(one, found.line, place.levels, 2 * _NEWEST) if moved else replace(one, changes=())
             for one, moved in zip(panels[number].series, is_moved.tolist(), strict=True)
         )
         short[number] = EventPanel(replace(place, series=tuple(series)))
