@@ -4,7 +4,7 @@ Which events there are, and their ids, is settled by the first runs that show th
 environment from the runs that were there by then, and steps of several environments in the same commits are one event.
 Its id is a hash of the run that made the first step clear. So more runs change no id, split no event and join none.
 They change the rest, which the change points of all runs tell: sizes, commits, facts, and whether it is over. A step
-in which no metric has a change point is not told.
+in which no metric has a change point is told if its level was a short one, after which the old one returned.
 """
 
 from __future__ import annotations
@@ -14,16 +14,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.core.history_events import EventChange, EventKind, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.event_ends import MACHINE_SHARE, EventRange, ends, state_of, with_hidden
 from perfgate.history.event_panels import EventPanel, MovedSeries
+from perfgate.history.series import with_short_levels
 from perfgate.stats.change_points import SAME_POINT
+from perfgate.stats.distributions import FloatArray
 from perfgate.stats.panel_steps import PanelStep
 
 _ID_LETTERS = 8
+#: A metric may have a short level beside a step that changed it by this many standard errors, among the newest runs.
+#: As many runs before them tell the level before.
+_MOVED, _NEWEST = 2.0, 200
 
 
 class _Clear(Struct, frozen=True):
@@ -81,7 +87,7 @@ def events_of(found: LoadedHistory) -> list[HistoryEvent]:
     commits = _coordinates(found)
     groups = _grouped(panels, commits)
     _assign(panels, groups, commits)
-    told = [group for group in groups if group.moved]
+    told = [group for group in _with_short_levels(found, panels, groups, commits) if group.moved]
     moved = list(map(_all, told))
     ranges = with_hidden(moved, [_range(group, panels, commits) for group in told])
     rows = zip(told, ranges, ends(moved, ranges), strict=True)
@@ -143,6 +149,29 @@ def _assign(panels: Sequence[EventPanel], groups: Sequence[_Cluster], commits: M
                 if moved.column not in own or away < own[moved.column][0]:
                     own[moved.column] = (away, moved)
                     break
+
+
+def _with_short_levels(
+    found: LoadedHistory, panels: Sequence[EventPanel], groups: list[_Cluster], commits: Mapping[str, float]
+) -> list[_Cluster]:
+    """Return the events, those without a change point with the changes of short levels in the metrics that moved."""
+    z: dict[int, list[FloatArray]] = {}
+    for step in (step for group in groups if not group.moved for step in group.steps):
+        if step.step.first >= len(panels[step.panel].place.runs) - _NEWEST:
+            z.setdefault(step.panel, []).append(np.abs(step.step.z))
+    if not z:
+        return groups
+    short = [*panels]
+    for number, of_steps in z.items():
+        is_moved, place = np.max(of_steps, axis=0) >= _MOVED, panels[number].place
+        series = (
+            with_short_levels(one, found.line, place.levels, 2 * _NEWEST) if moved else replace(one, changes=())
+            for one, moved in zip(panels[number].series, is_moved.tolist(), strict=True)
+        )
+        short[number] = EventPanel(replace(place, series=tuple(series)))
+    again = [_Cluster(group.steps, group.low, group.high) for group in groups]
+    _assign(short, again, commits)
+    return [group if group.moved else other for group, other in zip(groups, again, strict=True)]
 
 
 def _all(group: _Cluster) -> list[MovedSeries]:

@@ -110,6 +110,21 @@ def _ordered(
     return replace(found, noise=_noise(found))
 
 
+def with_short_levels(
+    series: HistorySeries, line: CommitLine | None, levels: Sequence[ApprovedLevel], newest: int
+) -> HistorySeries:
+    """Return a series with the changes of its newest runs, also to levels after which the old one soon returned."""
+    start = max(len(series.values) - newest, 0)
+    values, errors = series.values[start:], series.errors[start:]
+    points = [
+        replace(one, index=one.index + start, first=one.first + start, last=one.last + start)
+        for one in find_change_points(values, errors=errors, better=series.better, lasting=0)
+    ]
+    often = {name for name, _ in changed_facts(series.runs).often}
+    found = _changes(points, series.runs, series.name.key.metric, line=line, levels=levels, often=often)
+    return replace(series, changes=tuple(found))
+
+
 def _noise(series: HistorySeries) -> float:
     """Return the relative standard deviation of a run around its level."""
     levels = np.empty(len(series.values))

@@ -124,6 +124,8 @@ def _action(event: HistoryEvent, ticket: Ticket | None, recent: Collection[str])
     is_open, worst = event.state == "open", _worst(event)
     if ticket is None:
         return "open" if is_open and worst.worse and event.likely.id in recent else None
+    if ticket.told.state == "gone" and not is_open and not ticket.is_open:
+        return "close"  # closed before it was clear how the event ended
     if ticket.told.state != "open":  # perfgate closed it; if it is open, a person opened it again
         return None if not is_open else "update" if ticket.is_open else "reopen"
     if not ticket.is_open:

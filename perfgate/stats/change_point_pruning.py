@@ -30,13 +30,13 @@ _SHRINK_RUNS = 5.0
 _LAGS = 5
 
 
-def prune(history: HistoryValues, points: list[int]) -> list[int]:
-    """Steps 5 and 6: remove the weakest point until all pass, excursions with both their ends."""
+def prune(history: HistoryValues, points: list[int], *, lasting: int = LASTING) -> list[int]:
+    """Steps 5 and 6: remove the weakest point until all pass, excursions (fewer than `lasting` runs) with both ends."""
     while points and not enough_runs(history, points):
         points = points[:-1]
     while points:
         strength = strengths_of(history, points).passes
-        short = _excursions(history, points)
+        short = _excursions(history, points, lasting)
         weakest = int(short[np.argmin(strength[short])]) if len(short) else int(np.argmin(strength))
         if strength[weakest] >= 1 and not len(short):
             break
@@ -115,7 +115,7 @@ def inflation_of(residuals: FloatArray) -> float:
     return min(max(1 + 2 * sum(products) / square - 0.5 * 2.47 / math.sqrt(n), 1.0), 6.0)
 
 
-def _excursions(history: HistoryValues, points: list[int]) -> IntArray:
+def _excursions(history: HistoryValues, points: list[int], lasting: int) -> IntArray:
     """Return the positions in `points` where a short level begins after which the old level returns."""
     if len(points) < 2:
         return np.zeros(0, dtype=np.int64)
@@ -124,4 +124,4 @@ def _excursions(history: HistoryValues, points: list[int]) -> IntArray:
     old = levels_of(history, np.maximum(bounds[:-3], begin - 30), begin).mean
     short = levels_of(history, begin, end).mean
     new = levels_of(history, end, np.minimum(bounds[3:], end + 30)).mean
-    return np.flatnonzero((end - begin < LASTING) & (np.abs(new - old) < RETURNED * np.abs(short - old)))
+    return np.flatnonzero((end - begin < lasting) & (np.abs(new - old) < RETURNED * np.abs(short - old)))

@@ -30,7 +30,7 @@ import numpy as np
 
 from perfgate.core import Better
 from perfgate.core.run_history import ChangePoint
-from perfgate.stats.change_point_pruning import REACH, enough_runs, inflation_of, prune, strengths_of
+from perfgate.stats.change_point_pruning import LASTING, REACH, enough_runs, inflation_of, prune, strengths_of
 from perfgate.stats.change_point_search import candidates_of, partition, place, possible_places, refine
 from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues, levels_of, prepare
 from perfgate.stats.distributions import FloatArray, t_quantile
@@ -48,6 +48,7 @@ def find_change_points(
     *,
     errors: Sequence[float] | FloatArray | None = None,
     better: Better = "lower",
+    lasting: int = LASTING,
 ) -> tuple[ChangePoint, ...]:
     """Return the points where the level of a history changed, oldest first.
 
@@ -61,6 +62,7 @@ def find_change_points(
     errors : (n,) the standard error of each value in the same unit, or None. A run with a larger error than usual
         counts less. NaN and 0 are unknown errors.
     better : "lower", "higher" or "neither": sets `worse`.
+    lasting : a level of fewer runs after which the old level returns is an excursion.
 
     Returns
     -------
@@ -76,7 +78,7 @@ def find_change_points(
     history = prepare(values, errors)
     if history is None:
         return ()
-    points = prune(history, refine(history, partition(history, candidates_of(history))))
+    points = prune(history, refine(history, partition(history, candidates_of(history))), lasting=lasting)
     points = place(history, with_newest(history, points))
     return tuple(_describe(history, points, better))
 

@@ -124,50 +124,6 @@ jobs:
 {gate}"""
 
 
-#: The second workflow of GitHub. It starts when the first run joins the history.
-TICKETS = CiFile(
-    ".github/workflows/perf-history.yml",
-    """\
-# Keeps an issue for each change of main, whenever a run joins the history. Add the workflow baseline-add of
-# docs/github-actions.md, which measures each merge. Its perf-history.yml also searches the commit of a new issue.
-name: perf-history
-
-on:
-  push:
-    branches: [main]
-    paths: ["baselines/_history/**"]
-  workflow_dispatch:
-
-permissions: {}
-
-concurrency:
-  group: perf-history
-  cancel-in-progress: false
-
-jobs:
-  tickets:
-    runs-on: ubuntu-latest
-    timeout-minutes: 30
-    permissions:
-      contents: read
-      issues: write # to open, update and close tickets
-    steps:
-      - uses: actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0
-        with:
-          fetch-depth: 0 # git orders the runs
-          persist-credentials: false
-      - uses: actions/setup-python@e797f83bcb11b83ae66e0230d6156d7c80228e7c # v6.0.0
-        with:
-          python-version: "3.12"
-      # TODO: the repository of perfgate that you use, and the commit of a release.
-      - run: python -m pip install "perfgate @ git+https://github.com/OWNER/perfgate@COMMIT"
-      - run: perfgate history watch
-        env:
-          GITHUB_TOKEN: ${{ github.token }}
-""",
-)
-
-
 class _OtherSystem(Struct, frozen=True):
     """The job of a system that runs a shell."""
 

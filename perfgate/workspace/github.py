@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -20,6 +20,7 @@ from perfgate.workspace.web_requests import Answer, ask, is_private
 
 _NEXT = re.compile(r'<([^<>]*)>; *rel="next"')
 _MOST_PAGES = 100
+_Listed = TypeVar("_Listed")
 
 
 class Author(msgspec.Struct, frozen=True):
@@ -39,6 +40,14 @@ class Issue(msgspec.Struct, frozen=True):
     state_reason: str | None = None
     user: Author | None = None
     pull_request: Any = None
+
+
+class Comment(msgspec.Struct, frozen=True):
+    """A comment on an issue."""
+
+    id: int
+    body: str | None = None
+    user: Author | None = None
 
 
 class GitHubIssues:
@@ -70,22 +79,22 @@ class GitHubIssues:
         except (LookupError, TypeError, ValueError):
             raise Refused("GitHub does not say whose token this is, so perfgate cannot know its tickets", 3) from None
 
-    def issues(self, **query: str) -> Iterator[Issue]:
-        """Yield every issue that the query finds. Raises Refused."""
-        address = f"{self._api}/repos/{self._name}/issues?{urlencode({**query, 'per_page': 100})}"
+    def listed(self, path: str, form: type[_Listed], **query: str) -> Iterator[_Listed]:
+        """Yield everything that a list has, such as `issues` that the query finds. Raises Refused."""
+        address = f"{self._api}/repos/{self._name}/{path}?{urlencode({**query, 'per_page': 100})}"
         for _ in range(_MOST_PAGES):
             answer = self._ask("GET", address)
-            yield from _read(answer, list[Issue])
+            yield from _read(answer, list[form])  # type: ignore[valid-type]
             if (found := _NEXT.search(answer.headers.get("link", ""))) is None:
                 return
             address = found[1]
-        raise Refused(f"GitHub lists more than {100 * _MOST_PAGES} issues", 3)
+        raise Refused(f"GitHub lists more than {100 * _MOST_PAGES} {path}", 3)
 
     def send(self, method: str, path: str, document: Any, form: Any = dict[str, Any]) -> Any:
         """Write a document; return the answer, or None if GitHub may have done a POST or not. Raises Refused."""
         repeat = method != "POST"
         answer = self._ask(method, f"{self._api}/repos/{self._name}/{path}", document, repeat=repeat)
-        return None if answer.is_unsure else _read(answer, form)
+        return None if answer.is_unsure or answer.status == 204 else _read(answer, form)
 
     def _ask(self, method: str, url: str, document: Any = None, *, repeat: bool = True) -> Answer:
         what = f"{method} {urlsplit(url).path}"

@@ -14,7 +14,8 @@ import pytest
 import yaml
 from emulator import ROOT
 
-from perfgate.workspace.ci_files import TICKETS, ci_file
+from perfgate.workspace.ci_files import ci_file
+from perfgate.workspace.ticket_workflow import ticket_workflow
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
@@ -48,11 +49,12 @@ GENERATED = [
     ci_file("github", is_paired=True, command="python train.py {results}/r.json").text,
     ci_file("github", is_remembered=True).text,
     ci_file("github", is_paired=True, is_remembered=True).text,
-    TICKETS.text,
+    ticket_workflow().text,
+    ticket_workflow(is_remembered=True).text,
 ]
 EXAMPLES = [text for _, text in blocks(PAGE) if "\njobs:" in text]
 ALL = [
-    ("tickets", TICKETS.text),
+    *((f"generated {i}", text) for i, text in enumerate(GENERATED)),
     *((path.name, path.read_text()) for path in WORKFLOWS),
     *((f"example {i}", t) for i, t in enumerate(EXAMPLES)),
 ]
@@ -134,20 +136,26 @@ def test_the_first_example_is_what_init_writes() -> None:
     assert load(EXAMPLES[0]) == load(ci_file("github").text)
 
 
-def test_the_jobs_that_write_issues_run_perfgate_alone_and_the_search_cannot_write() -> None:
-    own = load((ROOT / ".github/workflows/perf-history.yml").read_text())["jobs"]
-    watch = "perfgate history watch"
-    for jobs, expected in (
-        (load(TICKETS.text)["jobs"], {"tickets": watch}),
-        (own, {"tickets": watch, "answers": f"{watch} --answers answers"}),
-    ):
-        assert [name for name, job in jobs.items() if "issues" in job["permissions"]] == [*expected]
-        for name, command in expected.items():
-            assert jobs[name]["permissions"] == {"contents": "read", "issues": "write"}
-            [step] = [step for step in jobs[name]["steps"] if "github.token" in str(step)]
-            assert step["run"] == command
-    assert own["search"]["permissions"] == {"contents": "read"}
-    assert "github.token" not in str(own["search"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        (ROOT / ".github/workflows/perf-history.yml").read_text(),
+        ticket_workflow().text,
+        ticket_workflow(is_remembered=True).text,
+    ],
+    ids=["this repository", "init", "init -- COMMAND"],
+)
+def test_the_jobs_that_write_issues_run_perfgate_alone_and_the_search_cannot_write(text: str) -> None:
+    jobs, watch = load(text)["jobs"], "perfgate history watch"
+    expected = {"tickets": watch, "answers": f"{watch} --answers answers"}
+    assert [name for name, job in jobs.items() if "issues" in job["permissions"]] == [*expected]
+    for name, command in expected.items():
+        assert jobs[name]["permissions"] == {"contents": "read", "issues": "write"}
+        [step] = [step for step in jobs[name]["steps"] if "github.token" in str(step)]
+        assert step["run"] == command
+    assert jobs["search"]["permissions"] == {"contents": "read"}
+    assert "github.token" not in str(jobs["search"])
+    assert " --max-runs 30 --time-budget 20m " in str(jobs["search"])
 
 
 def test_the_gate_of_gpus_starts_by_hand_only_and_its_example_does_not() -> None:

@@ -33,7 +33,8 @@ class GitHub:
 
     def __init__(self) -> None:
         self.issues: list[dict[str, Any]] = []
-        self.comments: list[tuple[int, str]] = []
+        #: Comments by their id, each with its issue.
+        self.said: dict[int, dict[str, Any]] = {}
         self.labels: set[str] = set()
         self.faults: list[Fault] = []
         self.asked: list[str] = []
@@ -43,6 +44,7 @@ class GitHub:
         self.page_size, self.unlisted = 100, set[int]()
         self.drops_labels, self.next_page = False, ""
         self.before_opening: Callable[[], object] = lambda: None
+        self.before_commenting: Callable[[], object] = lambda: None
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"github": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -65,6 +67,18 @@ class GitHub:
             known = {"number": number, "state": "open", "title": title, "body": body, "user": user, "labels": names}
             self.issues.append({**known, "html_url": page, "state_reason": None})
         return number
+
+    def comment(self, number: int, body: str, user: dict[str, Any] | None = BOT) -> dict[str, Any]:
+        """Comment on an issue, as its user may do it."""
+        with self.lock:
+            known = {"id": max(self.said, default=0) + 1, "issue": number, "body": body, "user": user}
+            self.said[known["id"]] = known
+        return known
+
+    @property
+    def comments(self) -> list[tuple[int, str]]:
+        """The issue and the text of each comment."""
+        return [(one["issue"], one["body"]) for one in self.said.values()]
 
     def issue(self, number: int) -> dict[str, Any]:
         return self.issues[number - 1]
@@ -105,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.reply(*self.done(path, document))
 
-    do_GET = do_POST = do_PATCH = do
+    do_GET = do_POST = do_PATCH = do_DELETE = do
 
     def done(self, path: str, document: Any) -> tuple[int, Any, dict[str, str]]:
         """Do what is asked; return status, answer and headers."""
@@ -132,15 +146,20 @@ class _Handler(BaseHTTPRequestHandler):
             answer = github.issue(int(found_issue[1]))
             answer.update(document)
         elif self.command == "POST" and (found_issue := re.fullmatch(r"/issues/(\d+)/comments", kind[1])):
-            github.comments.append((int(found_issue[1]), document["body"]))
-            answer = {"id": len(github.comments)}
+            github.before_commenting()
+            answer = github.comment(int(found_issue[1]), document["body"])
+        elif self.command == "GET" and (found_issue := re.fullmatch(r"/issues/(\d+)/comments", kind[1])):
+            answer = [one for one in [*github.said.values()] if one["issue"] == int(found_issue[1])]
+        elif self.command == "DELETE" and (found_comment := re.fullmatch(r"/issues/comments/(\d+)", kind[1])):
+            del github.said[int(found_comment[1])]
+            return 204, None, {}
         elif kind == ("POST", "/hook"):
             github.posted.append((dict(self.headers), document))
             answer = {}
         return (404, {"message": "Not Found"}, {}) if answer is None else (200, answer, {})
 
     def reply(self, status: int, answer: Any, headers: dict[str, str]) -> None:
-        data = json.dumps(answer).encode()
+        data = b"" if status == 204 else json.dumps(answer).encode()
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(data))}.items():
             self.send_header(name, value)

@@ -180,6 +180,17 @@ def test_ids_stay_when_runs_are_added(seed: int) -> None:
     assert sorted(told.values()) == [18, 33]
 
 
+@pytest.mark.parametrize("runs", [5, 6, 8])
+def test_a_level_of_few_runs_ends_with_its_revert(runs: int) -> None:
+    """No series has a lasting change, but the event was told while it was there."""
+    changes = {20: {"a*": 1.08}, 20 + runs: {"a*": 1 / 1.08}}
+    [was] = events_of(history(changes, runs=20 + runs))
+    for reverts, state in (({20 + runs: 20}, "reverted"), ({}, "recovered")):
+        [event] = events_of(history(changes, reverts=reverts))
+        assert event.ended
+        assert (event.id, event.state, event.ended.commit) == (was.id, state, sha(20 + runs))
+
+
 def test_an_event_has_its_range_its_facts_and_its_intervals() -> None:
     (event,) = events_of(history({20: {"a*": 1.1}}, facts={"a": (20,)}))
     assert (event.last_good.commit, event.first_bad.commit, event.commits) == (sha(19), sha(20), 1)

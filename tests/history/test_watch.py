@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import Done, Repository, steady, write_results, write_rules
-from github_server import EVE, Fault, GitHub
+from github_server import BOT, EVE, Fault, GitHub
 from msgspec.structs import replace as replace_field
 
 from perfgate.baselines.ledger import LEDGER_FILE, LedgerFile
@@ -157,7 +157,7 @@ def test_the_story_of_a_ticket(
     (team.folder / "answers").mkdir()
     assert perfgate("bisect", "--event", event, *words).code == 0
     assert watch("--answers", "answers") == ["POST /issues/1/comments"]
-    answered = github.comments.pop()[1]
+    answered = github.said.popitem()[1]["body"]
     found = rf"{culprit[:12]} changed forward by \+8\.\d% .*, with (more than )?9\d\.\d % probability: Use a slower k"
     assert re.match(found, answered.replace("&#8203;", "").replace("\\", "")), answered
     assert "**Next:** look at what it changed: git show" in answered
@@ -187,6 +187,18 @@ def test_the_story_of_a_ticket(
     assert opened["X-Perfgate-Ticket"] == ticket["html_url"]
     assert (first["id"], first["state"], last["state"]) == (last["id"], "open", "reverted")
     assert "Authorization" not in opened
+
+
+def test_a_change_that_is_soon_reverted_closes_with_its_revert(team: Team, watch: Any, github: GitHub) -> None:
+    """Also if the ticket was closed before that was clear."""
+    watch()
+    for number in (4, 6):
+        team.merges(number, 100, 'Revert "Use a slower kernel"')
+        watch()
+    assert github.comments[-1][1].startswith("reverted in ")
+    assert github.issue(1)["state"] == "closed"
+    assert " reverted " in github.issue(1)["body"].splitlines()[0]
+    assert watch() == []
 
 
 def test_an_approval_closes_the_ticket(team: Team, watch: Any, github: GitHub, perfgate: Command) -> None:
@@ -253,6 +265,9 @@ def test_an_answer_is_for_an_open_ticket_and_is_plain_text(team: Team, watch: An
     assert "would answer https://github.example/o/r/issues/1: [pay]" in watch.said
     assert watch("--answers", ".") == ["POST /issues/1/comments"]
     assert not re.search(r"\]\(|@all|<img", github.comments[0][1])
+    assert watch("--answers", ".") == []  # the job was started again
+    github.comment(1, "What is this?", EVE)
+    assert watch("--answers", ".") == []
     file.write_text('{"message": 1}')
     watch("--answers", ".", code=3)
     assert (
@@ -333,6 +348,27 @@ def test_two_jobs_at_once_keep_one_ticket(team: Team, perfgate: Command, watch: 
     assert github.issue(2)["state_reason"] == "not_planned"
     assert "\nDuplicate of #1\n" in github.issue(2)["body"]
     assert watch() == []
+
+
+def test_two_jobs_at_once_comment_once(github: GitHub) -> None:
+    """Both have looked before one of them comments, and somebody said the same before."""
+    number = github.open("")
+    github.comment(number, "the answer", EVE)
+    github.before_commenting = threading.Barrier(2, timeout=30).wait
+    jobs = [threading.Thread(target=TicketDesk().comment, args=(number, "the answer")) for _ in range(2)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    assert [one["user"] for one in github.said.values()] == [EVE, BOT]
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_comment_that_may_have_been_written_is_looked_for(github: GitHub, is_done: bool) -> None:
+    number = github.open("")
+    github.faults = [Fault("POST", ".*comments", 502, is_done=is_done)]
+    TicketDesk().comment(number, "the answer")
+    assert github.comments == [(number, "the answer")]
 
 
 def test_a_duplicate_of_a_job_that_died_is_closed(team: Team, watch: Any, github: GitHub) -> None:
