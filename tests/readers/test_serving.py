@@ -453,6 +453,11 @@ def test_trtllm_bench(text):
     assert aggregates(run) == TRTLLM_AGGREGATES
 
 
+def test_the_output_throughput_of_trtllm_bench_0_16():
+    run = run_of(report_of_trtllm().replace("Total Output Throughput", "Token Throughput"))
+    assert {"output_throughput", "total_token_throughput"} < {series.key.metric for series in run.series}
+
+
 def test_reports_of_trtllm_bench_are_runs():
     assert [aggregates(run) for run in runs_of(report_of_trtllm() * 2)] == [TRTLLM_AGGREGATES] * 2
 

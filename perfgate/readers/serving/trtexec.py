@@ -49,7 +49,11 @@ FORMAT = Format(
     },
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
-BESIDE = r"(?:start|end)\w+Ms"
+#: Also the options and the device, which the log begins with.
+BESIDE = (
+    r"(?:start|end)\w+Ms|Workspace|Duration|Sleep time|Percentile|Avg Runs|Warmup|Iterations|ExposeDMA|Compute Capability"
+    r"|Device Global Memory|Shared Memory per SM|Memory Bus Width|(?:Memory |Compute )?Clock Rate|SMs"
+)
 _SUMMARY = "=== Performance summary ==="
 _TIMES = {
     "Latency": "latency",
@@ -67,8 +71,13 @@ _STATISTIC = re.compile(r"(min|max|mean|median|percentile\((\d{1,2}(?:\.\d{1,3})
 _FACTS = re.compile(r"(?:.*\[I\] )?(?:(Selected Device): (\S.{0,99})|(TensorRT version): (\S{1,40}))\s*")
 _PRECISION = re.compile(r"(?:.*\[I\] )?Precision: (\S.{0,99}?)\s*")
 #: TensorRT 7: a title, and below it a row for each statistic.
-_TITLE = re.compile(r"(?:.*\[I\] )?(Host Latency|Enqueue Time|GPU Compute)\s*")
-_TITLES = {"Host Latency": "latency", "Enqueue Time": "enqueue_time", "GPU Compute": "gpu_compute_time"}
+_TITLE = re.compile(r"(?:.*\[I\] )?(Host [Ll]atency|Enqueue Time|GPU Compute)\s*")
+_TITLES = {
+    "Host Latency": "latency",
+    "Host latency": "latency",
+    "Enqueue Time": "enqueue_time",
+    "GPU Compute": "gpu_compute_time",
+}
 _BELOW = re.compile(r"(?:.*\[I\] )?(min|max|mean|median|percentile): (\S{1,40} ms)(?: at (\S{1,9}%))?(?: \(end.*)?\s*")
 #: What the load was, in the command: `--shapes=input:8x3x224x224`.
 _ARGUMENT = re.compile(r"--(shapes|batch|onnx|uff|loadEngine|streams|infStreams)=(\S+)")
