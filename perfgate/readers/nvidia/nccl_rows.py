@@ -6,8 +6,8 @@
     [1,0]<stdout>:      8      2   float     sum      -1[1,0]<stdout>:    65.43    0.00    0.00      0
     0:     1048576        262144     float     sum      -1    76.25   13.75   25.75      0
 
-Source: NVIDIA/nccl-tests `src/common.cu`, `run` and `TimeTest`: a row is printed in three parts, and NCCL prints between
-them if NCCL_DEBUG is INFO. `maxBytes` is reduced on a device with little memory, which is printed, too. mpirun
+Source: NVIDIA/nccl-tests `src/common.cu`, `run` and `TimeTest`: a row is printed in three parts, and NCCL prints
+between them if NCCL_DEBUG is INFO. `maxBytes` is reduced on a device with little memory, which is printed, too. mpirun
 (`--tag-output`, Open MPI `orte/mca/iof`) tags what each process writes at once, so such a row has several tags. The
 prefixes of `srun -l`, torchrun, pdsh and of logs with times are at the beginning.
 """

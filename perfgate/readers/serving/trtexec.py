@@ -51,7 +51,7 @@ FORMAT = Format(
 )
 #: Also the options and the device, which the log begins with.
 BESIDE = (
-    r"(?:start|end)\w+Ms|Workspace|Duration|Sleep time|Percentile|Avg Runs|Warmup|Iterations|ExposeDMA|Compute Capability"
+    r"(?:start|end)\w+Ms|Workspace|Duration|Sleep time|Percentile|Avg Runs|Warmup|Iterations|Compute Capability"
     r"|Device Global Memory|Shared Memory per SM|Memory Bus Width|(?:Memory |Compute )?Clock Rate|SMs"
 )
 _SUMMARY = "=== Performance summary ==="
