@@ -71,7 +71,7 @@ _STATISTIC = re.compile(r"(min|max|mean|median|percentile\((\d{1,2}(?:\.\d{1,3})
 _FACTS = re.compile(r"(?:.*\[I\] )?(?:(Selected Device): (\S.{0,99})|(TensorRT version): (\S{1,40}))\s*")
 _PRECISION = re.compile(r"(?:.*\[I\] )?Precision: (\S.{0,99}?)\s*")
 #: TensorRT 7: a title, and below it a row for each statistic.
-_TITLE = re.compile(r"(?:.*\[I\] )?(Host [Ll]atency|Enqueue Time|GPU Compute)\s*")
+_TITLE = re.compile(r"(?:.*\[I\] )?(Host Latency|Enqueue Time|GPU Compute)\s*")
 _TITLES = {
     "Host Latency": "latency",
     "Host latency": "latency",
