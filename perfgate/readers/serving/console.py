@@ -8,12 +8,12 @@
     Mean TTFT (ms):                          234.18
     ==================================================
 
-and the last line of `vllm bench throughput`, which older versions print without `total` and without the output:
+and the last line of `vllm bench throughput`:
 
     Throughput: 2.73 requests/s, 699.93 total tokens/s, 349.97 output tokens/s
 
-Sources: copies of vllm-project/vllm `vllm/benchmarks/serve.py` and `throughput.py`, and of sgl-project/sglang
-`python/sglang/bench_serving.py` in other projects (2024 to 2026).
+Sources: copies of vllm-project/vllm `vllm/benchmarks/serve.py` and sgl-project/sglang `python/sglang/bench_serving.py`
+in other projects (2024 to 2026); of `vllm bench throughput`, a line on a page of zhangxinyuehfad/vllm-benchmarks.
 
 The metrics have the names that they have in the JSON of the same tool (see the format vllm), so that one rule reads
 both: `mean_ttft`, `p99_itl`, `request_throughput`, `output_throughput`, `duration`, `completed`, ...; of `vllm bench
@@ -44,7 +44,7 @@ FORMAT = Format(
     __name__,
     markers={
         "Serving Benchmark Result": r"={3,60} ?Serving Benchmark Result ?={3,60}",
-        " requests/s, ": r"\bThroughput: [\d.]{1,20} requests/s, [\d.]{1,20} (?:total )?tokens/s",
+        " requests/s, ": r"\bThroughput: [\d.]{1,20} requests/s, [\d.]{1,20} total tokens/s",
     },
 )
 WORD = "Serving Benchmark Result"
@@ -58,7 +58,7 @@ _COMMAND = re.compile(r"\b(?:bench(?:mark)?_serving|(bench(?:mark)?_throughput|b
 _OPTION = re.compile(r"--([a-z][\w-]{0,60})(?:[ =]+['\"]?([^\s'\"\\-][^\s'\"\\]{0,300}))?")
 #: The rates of `vllm bench throughput`.
 _OFFLINE = re.compile(
-    r"\bThroughput: (?P<requests>[\d.]{1,20}) requests/s, (?P<tokens>[\d.]{1,20}) (?:total )?tokens/s"
+    r"\bThroughput: (?P<requests>[\d.]{1,20}) requests/s, (?P<tokens>[\d.]{1,20}) total tokens/s"
     r"(?:, (?P<output_tokens>[\d.]{1,20}) output tokens/s)?"
 )
 _BEFORE = re.compile(r"(Traffic request rate|Maximum request concurrency|Burstiness factor): (\S{1,40})")

@@ -72,12 +72,7 @@ _FACTS = re.compile(r"(?:.*\[I\] )?(?:(Selected Device): (\S.{0,99})|(TensorRT v
 _PRECISION = re.compile(r"(?:.*\[I\] )?Precision: (\S.{0,99}?)\s*")
 #: TensorRT 7: a title, and below it a row for each statistic.
 _TITLE = re.compile(r"(?:.*\[I\] )?(Host Latency|Enqueue Time|GPU Compute)\s*")
-_TITLES = {
-    "Host Latency": "latency",
-    "Host latency": "latency",
-    "Enqueue Time": "enqueue_time",
-    "GPU Compute": "gpu_compute_time",
-}
+_TITLES = {"Host Latency": "latency", "Enqueue Time": "enqueue_time", "GPU Compute": "gpu_compute_time"}
 _BELOW = re.compile(r"(?:.*\[I\] )?(min|max|mean|median|percentile): (\S{1,40} ms)(?: at (\S{1,9}%))?(?: \(end.*)?\s*")
 #: What the load was, in the command: `--shapes=input:8x3x224x224`.
 _ARGUMENT = re.compile(r"--(shapes|batch|onnx|uff|loadEngine|streams|infStreams)=(\S+)")
