@@ -25,7 +25,7 @@ FORMATS: tuple[Format, ...] = (
     Format(name='nsys', module='perfgate.readers.nvidia.nsys', markers={'Total Time': 'Time ?\\(%\\)\\"?[, \\t|]+\\"?Total Time\\b', 'Total': '\\bTotal(?: \\([KMGT]?i?B\\))?\\"?[, \\t|]+\\"?(?:Count|Operations)\\"?[, \\t|]+\\"?(?:Avg|Average)\\b', 'Processing [': 'Processing \\[[^\\]\\n]{1,999}\\] with \\[[^\\]\\n]{1,999}sum\\b', 'SKIPPED: ': '^SKIPPED: .* does not contain'}, magic=b'SQLite format 3\x00', keys='Total (?:Time|\\().*'),
     Format(name='ncu', module='perfgate.readers.nvidia.ncu', markers={'Kernel Name': '\\"ID\\",(?:\\"[^\\"\\n]{0,99}\\",){0,9}\\"Kernel Name\\"|^ID,(?:[\\w ]{0,99},){0,9}Kernel Name,'}),
     Format(name='hf-trainer', module='perfgate.readers.hf_trainer', markers={"_runtime':": "'(?:train|eval|predict|test)\\w{0,200}_runtime':", ' metrics *****': '\\*{5} \\w{1,40} metrics \\*{5}[ \\t]*\\r?$'}, keys='log_history|.*_runtime'),
-    Format(name='serve-log', module='perfgate.readers.serving.console', markers={'Serving Benchmark Result': '={3,60} ?Serving Benchmark Result ?={3,60}'}),
+    Format(name='serve-log', module='perfgate.readers.serving.console', markers={'Serving Benchmark Result': '={3,60} ?Serving Benchmark Result ?={3,60}', ' requests/s, ': '\\bThroughput: [\\d.]{1,20} requests/s, [\\d.]{1,20} total tokens/s'}),
     Format(name='sglang', module='perfgate.readers.serving.sglang_results', json=("with the 'median_ttft' of SGLang", 'median_ttft', 'median_itl', 'completed', 'mean_e2e_latency')),
     Format(name='guidellm', module='perfgate.readers.serving.guidellm', json=("with the 'metrics' of guidellm", 'benchmarks.*.metrics={', 'benchmarks.*.type_')),
     Format(name='genai-perf', module='perfgate.readers.serving.genai_perf', keys='request_start_ns|input_config'),

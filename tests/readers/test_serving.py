@@ -453,6 +453,26 @@ def test_trtllm_bench(text):
     assert aggregates(run) == TRTLLM_AGGREGATES
 
 
+OFFLINE = "vllm bench throughput --model m --input-len {}\nThroughput: 2.73 requests/s, 699.93 total tokens/s"
+
+
+def test_vllm_bench_throughput():
+    run = run_of(OFFLINE.format(64) + ", 349.97 output tokens/s\n" + OFFLINE.format(32) + "\n")
+    assert (run.format, said(run)) == ("serve-log", [])
+    assert {(series.key.metric, series.key.label("input_len"), *series.values) for series in run.series} == {
+        ("requests_per_second", "64", 2.73),
+        ("tokens_per_second", "64", 699.93),
+        ("output_tokens_per_second", "64", 349.97),
+        ("requests_per_second", "32", 2.73),
+        ("tokens_per_second", "32", 699.93),
+    }
+
+
+def test_the_output_throughput_of_trtllm_bench_0_16():
+    run = run_of(report_of_trtllm().replace("Total Output Throughput", "Token Throughput"))
+    assert {"output_throughput", "total_token_throughput"} < {series.key.metric for series in run.series}
+
+
 def test_reports_of_trtllm_bench_are_runs():
     assert [aggregates(run) for run in runs_of(report_of_trtllm() * 2)] == [TRTLLM_AGGREGATES] * 2
 

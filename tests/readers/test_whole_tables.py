@@ -21,6 +21,14 @@ def test_the_rest_of_an_interrupted_row_is_joined():
     assert values_of(run) == values_of(run_of(START + HEAD + row(8) + row(16) + END))
 
 
+def test_a_row_that_is_interrupted_twice_is_joined():
+    first, out, rest = row(16)[:35], row(16)[35:65], row(16)[65:]
+    assert (out.split()[-1], len(rest.split())) == ("0", 3)
+    run = run_of(START + HEAD + row(8) + first + NCCL + NCCL + out + NCCL + rest + END)
+    assert errors(run) == []
+    assert values_of(run) == values_of(run_of(START + HEAD + row(8) + row(16) + END))
+
+
 def test_an_interrupted_row_without_its_rest_is_refused():
     run = run_of(START + HEAD + row(8) + row(16)[:35] + NCCL + END)
     assert ["interrupted by a message of NCCL" in error for error in errors(run)] == [True]

@@ -29,6 +29,8 @@ CHECKED = "asv's sources, versions 1 and 2 of its files; public files"
 #: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
 FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={"))
 BESIDE = "python|requirements|durations"
+#: Columns of a result: when asv measured, and how long that took.
+_NOT_MEASURED = frozenset(("started_at", "duration"))
 #: The units of asv's kinds of benchmarks, which are in the name of a function or class.
 _UNITS = (
     ("s", re.compile(r"(?:time|timeraw)_|Time(?:raw)?[A-Z_]")),
@@ -47,14 +49,16 @@ def read(file: InputFile) -> tuple[Run, ...]:
     keep_time_and_place(run, data, "date", place)
     columns = items(data.get("result_columns"))
     for name, row in mapping(data.get("results")).items():
-        _add(run, name, *_cells(row, columns, ("results", name)))
+        _add(run, name, *_cells(run, row, columns, ("results", name)))
     return (run.run(),)
 
 
-def _cells(row: object, columns: list[Any], path: Path) -> tuple[dict[str, Any], dict[str, Path]]:
+def _cells(run: RunBuilder, row: object, columns: list[Any], path: Path) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return the columns of one benchmark by name, and their paths, for either version."""
     if isinstance(row, list):
         names = [str(column) for column in columns[: len(row)]]
+        for name in _NOT_MEASURED.intersection(names):
+            run.file.coverage.mark(run.json, (*path, names.index(name)))
         return dict(zip(names, row, strict=False)), {name: (*path, index) for index, name in enumerate(names)}
     if isinstance(row, dict):
         return row, {name: (*path, name) for name in row}

@@ -63,7 +63,7 @@ FORMAT = Format(
         "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
     },
 )
-BESIDE = "RunningAvgSamplesPerSec|samples[ _]per[ _]second"
+BESIDE = r"RunningAvgSamplesPerSec|samples[ _]per[ _]second|(?:(?:fwd\+)?bwd )?FLOPS per GPU"
 
 _BEFORE_STEPS, _THROUGHPUT = ("memory.", "collective."), ("samples_per_second",)
 

@@ -151,7 +151,7 @@ class NcclLog:
 
     def _row(self, section: _Section, number: int, text: str) -> bool:
         """Read a row, or a part of one; return whether the line is one."""
-        if section.open_row and rows.is_rest(text) and len(text.split()) < len(section.header):
+        if section.open_row and 0 < rows.length_of_rest(text) < len(section.header):
             begun, number = section.open_row
             section.open_row, text = None, f"{begun} {text}"
         if not _ROW.match(text):

@@ -6,8 +6,8 @@
     [1,0]<stdout>:      8      2   float     sum      -1[1,0]<stdout>:    65.43    0.00    0.00      0
     0:     1048576        262144     float     sum      -1    76.25   13.75   25.75      0
 
-Source: NVIDIA/nccl-tests `src/common.cu`, `run` and `TimeTest`: a row is printed in two parts, and NCCL prints between
-them if NCCL_DEBUG is INFO. `maxBytes` is reduced on a device with little memory, which is printed, too. mpirun
+Source: NVIDIA/nccl-tests `src/common.cu`, `run` and `TimeTest`: a row is printed in three parts, and NCCL prints
+between them if NCCL_DEBUG is INFO. `maxBytes` is reduced on a device with little memory, which is printed, too. mpirun
 (`--tag-output`, Open MPI `orte/mca/iof`) tags what each process writes at once, so such a row has several tags. The
 prefixes of `srun -l`, torchrun, pdsh and of logs with times are at the beginning.
 """
@@ -86,9 +86,11 @@ def interrupted(text: str) -> str | None:
     return text[: found.start()] if found else None
 
 
-def is_rest(text: str) -> bool:
-    """Return whether a line has only the numbers of a row."""
-    return bool(_REST.fullmatch(text)) and bool(text.strip())
+def length_of_rest(text: str) -> int:
+    """Return how many numbers of a row a line has, before a message of NCCL if there is one; 0 for another line."""
+    before = interrupted(text)
+    rest = text if before is None else before
+    return len(rest.split()) if _REST.fullmatch(rest) else 0
 
 
 def has_numbers(header: Sequence[str], cells: Sequence[str]) -> bool:

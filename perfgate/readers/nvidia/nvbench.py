@@ -35,6 +35,8 @@ CHECKED = "nvbench's sources of 2026-08: generated files; the result files in it
 FORMAT = Format(
     NAME, __name__, json=("with the 'states' of nvbench", "meta.version.nvbench|devices", "benchmarks.*.states")
 )
+#: When a measurement ends.
+BESIDE = "min_samples|min_time|max_noise|skip_time|timeout"
 _TIME = re.compile(r"nv/(cold|cpu_only|batch)/(?:time/)?(gpu|cpu)/(?:time/)?(mean|median|min|max|stdev|iqr)(/\w+)?")
 _PARTS = {("cold", "gpu"): "", ("cold", "cpu"): "cpu_time", ("batch", "gpu"): "batch_time"}
 _STATISTICS = {"mean": "mean", "median": "median", "min": "min", "max": "max", "stdev": "stddev"}
@@ -87,6 +89,7 @@ def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) ->
     for at, summary in rows(run, state, *place, "summaries"):
         tag, value = summary.get("tag"), next((one for key, one in _pairs(summary.get("data")) if key == "value"), None)
         if not isinstance(tag, str) or value is None or tag.endswith(_OTHER):
+            run.file.coverage.mark(run.json, at)
             continue
         if found := _TIME.fullmatch(tag):
             part = _PARTS.get((found[1], found[2]), "cpu_time")

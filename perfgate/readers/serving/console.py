@@ -8,11 +8,16 @@
     Mean TTFT (ms):                          234.18
     ==================================================
 
+and the last line of `vllm bench throughput`:
+
+    Throughput: 2.73 requests/s, 699.93 total tokens/s, 349.97 output tokens/s
+
 Sources: copies of vllm-project/vllm `vllm/benchmarks/serve.py` and sgl-project/sglang `python/sglang/bench_serving.py`
-in other projects (2024 to 2026).
+in other projects (2024 to 2026); of `vllm bench throughput`, a line on a page of zhangxinyuehfad/vllm-benchmarks.
 
 The metrics have the names that they have in the JSON of the same tool (see the format vllm), so that one rule reads
-both: `mean_ttft`, `p99_itl`, `request_throughput`, `output_throughput`, `duration`, `completed`, ... Each is one value
+both: `mean_ttft`, `p99_itl`, `request_throughput`, `output_throughput`, `duration`, `completed`, ...; of `vllm bench
+throughput` `requests_per_second`, `tokens_per_second` and `output_tokens_per_second`. Each is one value
 with two decimals; the JSON is exact.
 
 The conditions are labels, as far as the log has them: in the block `request_rate`, `concurrency` and `backend`; before
@@ -34,7 +39,14 @@ METRICS = (
     "as the log has them"
 )
 CHECKED = "copies of the scripts of vLLM and SGLang (2024 to 2026): generated logs, and blocks of public logs"
-FORMAT = Format(NAME, __name__, markers={"Serving Benchmark Result": r"={3,60} ?Serving Benchmark Result ?={3,60}"})
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "Serving Benchmark Result": r"={3,60} ?Serving Benchmark Result ?={3,60}",
+        " requests/s, ": r"\bThroughput: [\d.]{1,20} requests/s, [\d.]{1,20} total tokens/s",
+    },
+)
 WORD = "Serving Benchmark Result"
 _BEGIN = re.compile(r"={3,60} ?Serving Benchmark Result ?={3,60}")
 _END = re.compile(r"\s*(?:\S{1,60}\s+)?={20,}\s*")
@@ -42,8 +54,13 @@ _ROW = re.compile(r"(?:.*?[\]|>] ?)?\s*([A-Z][\w ().,%/-]{1,60}):\s+([^\s:]{1,40
 _ARGUMENTS = re.compile(r"\b(?:Namespace|ServerArgs)\((.*)")
 _ARGUMENT = re.compile(r"(\w{1,60})=(?:'([^']{0,300})'|([^\s,'()\[\]]{1,100}))")
 #: A command, which may go on after a backslash, and its options.
-_COMMAND = re.compile(r"\b(?:bench(?:mark)?_serving|bench serve)\b")
+_COMMAND = re.compile(r"\b(?:bench(?:mark)?_serving|(bench(?:mark)?_throughput|bench throughput)|bench serve)\b")
 _OPTION = re.compile(r"--([a-z][\w-]{0,60})(?:[ =]+['\"]?([^\s'\"\\-][^\s'\"\\]{0,300}))?")
+#: The rates of `vllm bench throughput`.
+_OFFLINE = re.compile(
+    r"\bThroughput: (?P<requests>[\d.]{1,20}) requests/s, (?P<tokens>[\d.]{1,20}) total tokens/s"
+    r"(?:, (?P<output_tokens>[\d.]{1,20}) output tokens/s)?"
+)
 _BEFORE = re.compile(r"(Traffic request rate|Maximum request concurrency|Burstiness factor): (\S{1,40})")
 #: Times: `Mean TTFT (ms)`, `P99.9 E2E Latency (ms)`, `Max ITL (ms)`.
 _TIME = re.compile(r"(Mean|Median|Std|Max|Min|P\d{1,2}(?:\.\d{1,3})?) ([\w -]{1,30}) \(ms\)")
@@ -92,14 +109,16 @@ class _Log:
             self.begun = number
         elif self.begun is None:
             self._before(line)
+            if " requests/s, " in line and (found := _OFFLINE.search(line)):
+                self._offline(number, found)
         elif _END.fullmatch(line):
             self.close(ended=True)
         elif row := _ROW.fullmatch(line.rstrip()):
             self.rows.setdefault(row[1], (row[2], number))
 
     def _before(self, line: str) -> None:
-        if _COMMAND.search(line):
-            self.arguments, self._in_command = {"request_rate": "inf"}, True
+        if found := _COMMAND.search(line):
+            self.arguments, self._in_command = {} if found[1] else {"request_rate": "inf"}, True
         if self._in_command:
             self.arguments |= {name.replace("-", "_"): value or "True" for name, value in _OPTION.findall(line)}
             self._in_command = line.rstrip().endswith("\\")
@@ -107,6 +126,14 @@ class _Log:
             self.arguments = {name: quoted or plain for name, quoted, plain in _ARGUMENT.findall(found[1])}
         elif found := _BEFORE.search(line):
             self.arguments[_CONDITIONS[found[1]]] = _plain(found[2])
+
+    def _offline(self, number: int, found: re.Match[str]) -> None:
+        """Add the rates of a run without a server."""
+        labels = self._labels()
+        run = self.runs.run_of(("offline", labels), fields=self._fields())
+        for name, text in found.groupdict().items():
+            if text is not None:
+                run.value(Key(f"{name}_per_second", labels), "1/s", text, number)
 
     def close(self, *, ended: bool) -> None:
         """Add the open block to the run that it belongs to."""

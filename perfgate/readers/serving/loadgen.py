@@ -49,6 +49,8 @@ FORMAT = Format(
         '"mlperf::logging"': r':::MLLOG \{"key": "\w{1,99}", .{0,300}?"namespace": "mlperf::logging"',
     },
 )
+#: Settings of the test with a unit, and the place of a message in the sources.
+BESIDE = r"target_latency \(ns\)|m(?:in|ax)_duration \(ms\)|line_no"
 _TITLE, _WORD = "MLPerf Results Summary", ":::MLLOG"
 _ROW = re.compile(r"\s*(\S[^:]{0,90}?)\s*:\s*(\S.{0,200}?)\s*")
 _LATENCY = re.compile(

@@ -49,7 +49,11 @@ FORMAT = Format(
     },
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
-BESIDE = r"(?:start|end)\w+Ms"
+#: Also the options and the device, which the log begins with.
+BESIDE = (
+    r"(?:start|end)\w+Ms|Workspace|Duration|Sleep time|Percentile|Avg Runs|Warmup|Iterations|Compute Capability"
+    r"|Device Global Memory|Shared Memory per SM|Memory Bus Width|(?:Memory |Compute )?Clock Rate|SMs"
+)
 _SUMMARY = "=== Performance summary ==="
 _TIMES = {
     "Latency": "latency",

@@ -40,7 +40,7 @@ METRICS = (
     "`request_throughput`, `output_throughput`, `request_latency`, `ttft`, `tpot`, ..., labelled with `model`, "
     "`dtype`, `tensor_parallel`, ..."
 )
-CHECKED = "TensorRT-LLM 1.x's sources: generated reports and files"
+CHECKED = "TensorRT-LLM 1.x's sources: generated reports and files; public logs of 0.16"
 #: `{"engine": {...}, "world_info": {...}, "performance": {...}}`.
 FORMAT = Format(
     NAME,
@@ -52,6 +52,7 @@ FORMAT = Format(
 _PRINTED = {
     "Request Throughput (req/sec)": Field("request_throughput", "1/s"),
     "Total Output Throughput (tokens/sec)": Field("output_throughput", "1/s"),
+    "Token Throughput (tokens/sec)": Field("output_throughput", "1/s"),  # TensorRT-LLM 0.16
     "Total Token Throughput (tokens/sec)": Field("total_token_throughput", "1/s"),
     "Total Latency (ms)": Field("total_latency", "s", 1e3),
     "Per User Output Throughput [w/ ctx] (tps/user)": Field("output_throughput_per_user", "1/s"),
@@ -59,7 +60,9 @@ _PRINTED = {
     "Per User Output Speed (tps/user)": Field("output_speed_per_user", "1/s"),
 }
 #: The machine and the settings, and means that the percentiles have, too.
-BESIDE = r"machine|world_info|avg_\w+"
+BESIDE = (
+    r"machine|world_info|avg_\w+|Max Runtime Tokens|KV Memory Percentage|Issue Rate.*|Average (?:In|Out)put Length.*"
+)
 _JSON = {
     ("performance", "request_throughput_req_s"): Field("request_throughput", "1/s"),
     ("performance", "system_output_throughput_tok_s"): Field("output_throughput", "1/s"),
