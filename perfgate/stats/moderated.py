@@ -225,8 +225,9 @@ def side_of(runs: tuple[RunMeasure, ...]) -> Side:
     values = sum(run.n for run in runs) / len(runs)
     centre, squares = _centred(logs)
     found = [run.value for run in runs if run.value is not None]
-    value = geometric_mean(centre, runs)
-    return Side(tuple(logs), centre, squares, middle, deviation, within, values, value, min(found), max(found))
+    least, most = min(found), max(found)
+    value = min(max(float(np.exp(centre)), least), most)  # as `value_at`
+    return Side(tuple(logs), centre, squares, middle, deviation, within, values, value, least, most)
 
 
 def _centred(logs: Sequence[float]) -> tuple[float, float]:
