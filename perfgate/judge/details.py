@@ -21,6 +21,7 @@ from perfgate.judge.measure import Member, Members, Method, NotAvailable, choose
 from perfgate.judge.subjects import members_by_key
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.distributions import FloatArray, sample_quantile
+from perfgate.stats.statistics import warmup_for
 from perfgate.stats.steady import kept_for_drawing, stalls
 
 #: How many values of a run are drawn: of the rank that represents a new run, and of all others.
@@ -121,20 +122,36 @@ def _through(
     return _with_values(seen, series, method, points) if series.kind == "samples" else seen
 
 
-@np.errstate(all="ignore")
 def _with_values(seen: RunDetails, series: Series, method: Method, points: int) -> RunDetails:
-    measured = method.measure(series).n
-    series = replace(series, stalled=None if series.stalled is None else series.stalled & False)  # draw all values
+    key = (id(series), warmup_for(method.statistic, method.warmup), method.better, points)
+    if key not in method.cache.drawn:  # many rules may be about one metric
+        method.cache.drawn[key] = _drawn(seen, series, method, points)
+    drawn = method.cache.drawn[key]
+    return replace(
+        drawn,
+        run=seen.run,
+        standing=seen.standing,
+        judged=seen.judged,
+        estimate=seen.estimate,
+        member=seen.member,
+        n=method.measure(series).n,
+        quantiles=() if method.statistic in _NO_PLACE else drawn.quantiles,
+    )
+
+
+@np.errstate(all="ignore")
+def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> RunDetails:
+    if series.stalled is not None:
+        series = replace(series, stalled=series.stalled & False)  # draw all values
     steady = method.steady(series)
     kept = kept_for_drawing(series.values, points)
     stalled = stalls(steady.values if series.unit in _STALLING else steady.values[:0], method.better)
     warmup = int(np.searchsorted(kept, steady.dropped))
     drawn = np.flatnonzero(stalled[kept[warmup:] - steady.dropped]) if len(stalled) else ()
     steps = kept if series.steps is None else series.steps[kept]
-    described = steady.finite and len(steady.values) and method.statistic not in _NO_PLACE
+    described = steady.finite and len(steady.values)
     return replace(
         seen,
-        n=measured,
         dropped=steady.dropped,
         stalled=int(stalled.sum()),
         quantiles=tuple(rounded(_quantiles(steady.values))) if described else (),

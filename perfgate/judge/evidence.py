@@ -153,12 +153,12 @@ class Evidence(Struct, frozen=True, dict=True):
         is_value = self.series.kind == "value" and self.rule.sentence.statistic is None
         return None if is_value else self.method.statistic
 
-    @property
+    @cached_property
     def unit(self) -> str:
         """The base unit of the statistic."""
         return measure.statistic_unit(self.series, self.method.statistic)
 
-    @property
+    @cached_property
     def shown_unit(self) -> str | None:
         """The unit to print values in: the one that the rule uses; % for shares, MHz for clocks."""
         quantity = self.clause.quantity

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
@@ -17,6 +17,9 @@ from perfgate.core import Better, Series, Summary, read_only
 from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.stats.statistics import MIDDLES, Count, Quantile, RunMeasure, describe, parse_statistic, warmup_for
 from perfgate.stats.steady import SteadyRun, WarmUpRule, steady_run
+
+if TYPE_CHECKING:
+    from perfgate.core.details import RunDetails
 
 #: A rank, or a device of a rank: the labels that distinguish the members of a metric.
 Member: TypeAlias = tuple[tuple[str, str], ...]
@@ -141,6 +144,7 @@ class MeasureCache(Struct, frozen=True):
     #: The series is kept with its result, so that its id stays unique.
     steady: dict[tuple[int, WarmUpRule, Better, bool], tuple[Series, SteadyRun]] = field(default_factory=dict)
     measures: dict[tuple[int, str, WarmUpRule, Better], RunMeasure] = field(default_factory=dict)
+    drawn: dict[tuple[int, WarmUpRule, Better, int], RunDetails] = field(default_factory=dict)
 
 
 class Method(Struct, frozen=True):
@@ -172,8 +176,8 @@ class Method(Struct, frozen=True):
         if series.summary is not None:
             return self._kept(series, series.summary)
         key = (id(series), self.statistic, self.warmup, self.better)
-        if key in self.cache.measures:
-            return self.cache.measures[key]
+        if known := self.cache.measures.get(key):
+            return known
         run = self.steady(series)
         found = describe(run, parse_statistic("mean" if run.single else self.statistic))
         if series.thinned_from is not None and found.value is not None:  # stored thinned: scale counts and sums

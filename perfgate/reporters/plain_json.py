@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +17,8 @@ from perfgate.core.details import rounded
 
 _JSON = msgspec.json.Encoder().encode
 _SCALARS = frozenset((float, int, bool, type(None)))
+#: The texts of lists of numbers, by their ids; each list is kept, so that its id stays unique.
+_Lists: TypeAlias = dict[int, tuple[Sequence[Any], str]]
 
 
 def encode(document: Mapping[str, Any]) -> str:
@@ -23,7 +26,7 @@ def encode(document: Mapping[str, Any]) -> str:
 
     A list of numbers is on one line, which halves the text. Numbers are rounded by `stable`.
     """
-    text = _text(document, "\n")
+    text = _text(document, "\n", {})
     # Unprintable characters, and `##[`, which starts a command on GitHub, occur only in strings, where an escape has
     # the same meaning.
     if not text.isascii() or "\x7f" in text:
@@ -67,10 +70,17 @@ def members_of(value: Struct, *last: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in (*first, *last)}
 
 
-def _text(value: Any, line: str) -> str:
+@cache
+def _names(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a struct, each with the text before its value."""
+    return tuple((name, f'"{name}": ') for name in kind.__struct_fields__)
+
+
+def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str:
     """Return the value as JSON. `line` is a line break and the indentation of the value.
 
-    Lone surrogates become visible escapes, because UTF-8 has none. The mappings in structs are sorted.
+    Lone surrogates become visible escapes, because UTF-8 has none. The mappings in structs are sorted: `ordered`.
+    `lists` keeps the texts of long lists of numbers, because many verdicts may be about one series.
     """
     kind = type(value)
     if kind in _SCALARS:
@@ -79,19 +89,23 @@ def _text(value: Any, line: str) -> str:
         return _JSON(value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()).decode()
     inner, ends = f"{line}  ", "{}"
     if isinstance(value, list | tuple):
+        whole, known = value, lists.get(id(value))
+        if known is not None:
+            return known[1]
         kinds, ends = set(map(type, value)), "[]"  # nearly all items are samples or their steps
         if kinds == {float} and min(value) > -1e12 and max(value) < 1e12 and isfinite(sum(value)):
             kinds, value = {int}, rounded(value, 12)  # `stable`, all at once
         if kinds == {int}:
-            return _JSON(value).decode().replace(",", ", ")
-        items = [_text(item, inner) for item in value]
+            lists[id(whole)] = whole, _JSON(value).decode().replace(",", ", ")
+            return lists[id(whole)][1]
+        items = [_text(item, inner, lists) for item in value]
         if kinds <= {int, float} and "null" not in items:
             inner, line = "", ""
     elif isinstance(value, Struct):
-        members = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        items = [f'"{name}": {_text(in_order(m) if isinstance(m, Mapping) else m, inner)}' for name, m in members]
+        items = [text + _text(getattr(value, name), inner, lists, ordered=True) for name, text in _names(type(value))]
     elif isinstance(value, Mapping):
-        items = [f"{_text(name, inner)}: {_text(item, inner)}" for name, item in value.items()]
+        members = in_order(value) if ordered and len(value) > 1 else value
+        items = [f"{_text(name, inner, lists)}: {_text(item, inner, lists)}" for name, item in members.items()]
     else:
         return _JSON(value).decode()
     return f"{ends[0]}{inner}{(',' + (inner or ' ')).join(items)}{line}{ends[1]}" if items else ends

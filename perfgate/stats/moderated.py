@@ -140,10 +140,13 @@ def moderated_t(
     degrees of freedom needs at least three runs. Four or more base runs are clipped at `clipped_at` robust standard
     deviations.
     """
-    k, m, d0 = len(base), len(new), prior[1]
+    return change_of_sides(side_of(tuple(base)), side_of(tuple(new)), prior, clipped_at)
+
+
+def change_of_sides(base: Side, side: Side, prior: tuple[float, float], clipped_at: float = CLIPPED_AT) -> LogChange:
+    """Return the same as `moderated_t`, for sides that are compared with several priors."""
+    k, m, d0 = len(base.logs), len(side.logs), prior[1]
     centre, base_squares, within, prior_squares = _base_noise(base, prior, clipped_at)
-    side = _side(tuple(new))
-    new_centre = side.centre
     run_df = d0 + k + m - 2
     run_variance = (prior_squares + (base_squares + side.squares)) / run_df
     between = run_variance * (1 / k + 1 / m)
@@ -152,9 +155,8 @@ def moderated_t(
     share = between / (between + excess) if between else 0.0
     df = 1 / (share**2 / run_df + (1 - share) ** 2 / excess_df)
     standard_error = math.sqrt(between + excess)
-    known = _side(tuple(base))
-    base_value = known.value if centre == known.centre else geometric_mean(centre, base)
-    return LogChange(base_value, side.value, new_centre - centre, standard_error, df, run_variance, k, d0)
+    base_value = base.value if centre == base.centre else base.value_at(centre)
+    return LogChange(base_value, side.value, side.centre - centre, standard_error, df, run_variance, k, d0)
 
 
 @np.errstate(all="ignore")
@@ -163,36 +165,37 @@ def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[f
 
     All runs have a logarithm. The results are those of `moderated_t` with one new run.
     """
-    centre, squares, within, prior_squares = _base_noise(base, prior)
+    centre, squares, within, prior_squares = _base_noise(side_of(tuple(base)), prior)
     variance = (prior_squares + squares) / (prior[1] + len(base) - 1)
     # By chance, runs may differ less than the noise within them suggests.
     return centre, RunNoise(variance, min(within, variance), len(base), prior[1])
 
 
 def _base_noise(
-    base: Sequence[RunMeasure], prior: tuple[float, float], clipped_at: float = CLIPPED_AT
+    side: Side, prior: tuple[float, float], clipped_at: float = CLIPPED_AT
 ) -> tuple[float, float, float, float]:
     """Return the mean logarithm, the sum of squares around it, the variance within a run, and the prior's squares.
 
     Outliers are clipped if there are 4 runs or more. A single bad run in the baseline must not shift the centre, and
     must not make the interval so wide that no change is detected.
     """
-    (s0, d0), side = prior, _side(tuple(base))
+    s0, d0 = prior
     expected = s0 * s0 + side.within
     reach = clipped_at * max(1.4826 * side.deviation, math.sqrt(expected))
     low, high = side.middle - reach, side.middle + reach
-    if len(base) < 4 or (side.logs[0] >= low and side.logs[-1] <= high):
+    if len(side.logs) < 4 or (side.logs[0] >= low and side.logs[-1] <= high):
         return side.centre, side.squares, side.within, d0 * expected
     centre, squares = _centred([min(max(log, low), high) for log in side.logs])
     return centre, squares, side.within, d0 * expected
 
 
-class _Side(Struct, frozen=True):
+class Side(Struct, frozen=True):
     """What K >= 1 runs of one side show by themselves, whatever the prior is.
 
     `logs` are the logarithms of their values, ascending. `centre` is their mean and `value` its power of e, `squares`
     is the sum of squares around it, `middle` the median, and `deviation` the median absolute deviation. `within` is the
-    mean variance within a run, and `values` the mean number of values of a run.
+    mean variance within a run, and `values` the mean number of values of a run. `least` and `most` are the extreme
+    values.
     """
 
     logs: tuple[float, ...]
@@ -203,20 +206,28 @@ class _Side(Struct, frozen=True):
     within: float
     values: float
     value: float
+    least: float
+    most: float
+
+    def value_at(self, mean_log: float) -> float:
+        """Return exp(mean_log), clipped to the range of the values."""
+        return min(max(float(np.exp(mean_log)), self.least), self.most)
 
 
 @lru_cache(maxsize=64)
 @np.errstate(all="ignore")
-def _side(runs: tuple[RunMeasure, ...]) -> _Side:
-    """Return what the runs of one side show. The bounds of one comparison ask for it with several priors."""
+def side_of(runs: tuple[RunMeasure, ...]) -> Side:
+    """Return what the runs of one side show, all with a logarithm."""
     logs: list[float] = sorted(logs_of(runs).tolist())  # numpy takes ten times as long for a few numbers
     middle = median(logs)
     deviation = median(abs(log - middle) for log in logs)
     within = sum(run.within_variance or 0.0 for run in runs) / len(runs)
     values = sum(run.n for run in runs) / len(runs)
     centre, squares = _centred(logs)
-    value = geometric_mean(centre, runs)
-    return _Side(tuple(logs), centre, squares, middle, deviation, within, values, value)
+    found = [run.value for run in runs if run.value is not None]
+    least, most = min(found), max(found)
+    value = min(max(float(np.exp(centre)), least), most)  # as `value_at`
+    return Side(tuple(logs), centre, squares, middle, deviation, within, values, value, least, most)
 
 
 def _centred(logs: Sequence[float]) -> tuple[float, float]:

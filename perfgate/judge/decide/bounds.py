@@ -8,6 +8,7 @@ bound that nearly believes the runs alone, for a share of the error rate: quiet 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from operator import attrgetter
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
-from perfgate.stats.moderated import CLIPPED_AT, LogChange, moderated_t
+from perfgate.stats.moderated import CLIPPED_AT, LogChange, Side, change_of_sides, side_of
 from perfgate.stats.paired_t import paired_t
 from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
@@ -68,7 +69,7 @@ _LEAST_NOISE = 0.001
 _DISTANCE = attrgetter("distance")
 
 
-class ComparedRuns(Struct, frozen=True):
+class ComparedRuns(Struct, frozen=True, dict=True):
     """The measured runs of both sides; `ratios` are new / base of each pair, if they were made in pairs."""
 
     base: tuple[RunMeasure, ...]
@@ -88,7 +89,12 @@ class ComparedRuns(Struct, frozen=True):
         """Return whether this number of new runs, or of pairs, may be red although the noise is not known."""
         return new_runs > 1 or (self.ratios is None and len(self.base) >= RUNS_THAT_SHOW_NOISE)
 
-    @property
+    @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        """What each side shows by itself."""
+        return side_of(self.base), side_of(self.new)
+
+    @cached_property
     def within(self) -> float:
         """The mean variance within a run, or within the ratios of a pair."""
         runs = self.ratios or (*self.base, *self.new)
@@ -98,7 +104,7 @@ class ComparedRuns(Struct, frozen=True):
         """Return the change with the noise of the runs and of a prior (s0, d0)."""
         if self.ratios is not None:
             return paired_t(self.base, self.new, self.ratios, prior)
-        return moderated_t(self.base, self.new, prior, clipped_at)
+        return change_of_sides(*self.sides, prior, clipped_at)
 
 
 class Reach(Struct, frozen=True):
@@ -196,7 +202,7 @@ def bounds_of(runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeT
 
 def _of_one_comparison(runs: ComparedRuns, terms: ChangeTerms) -> Bounds:
     """Return the interval of the t test as each bound: a single comparison has one error rate."""
-    change = moderated_t(runs.base, runs.new, terms.noise)
+    change = change_of_sides(*runs.sides, terms.noise)
     reach = Reach.of(change, 1 - terms.confidence)
     return Bounds(change, reach, reach, reach, 1.0, excludes_no_change=True, noise_known=True)
 

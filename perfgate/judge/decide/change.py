@@ -25,7 +25,7 @@ from perfgate.judge.decide.without_noise import decided_without_noise
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.margin import Margin, as_ratio, finite
-from perfgate.stats.moderated import moderated_t
+from perfgate.stats.moderated import change_of_sides
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 
 #: A change beyond the tolerance is suspect if its p-value against no change is smaller than this.
@@ -65,9 +65,9 @@ def judge_runs(
     decided = decided_without_noise(base, new, ratios or (), terms)
     if decided is not None:
         return decided
-    base_value = moderated_t(base, new, terms.noise).base_value
-    margins = terms.tolerated(base_value), terms.doubted(base_value)
     runs = ComparedRuns(tuple(base), tuple(new), None if ratios is None else tuple(ratios))
+    base_value = change_of_sides(*runs.sides, terms.noise).base_value
+    margins = terms.tolerated(base_value), terms.doubted(base_value)
     return _answer(runs, bounds_of(runs, margins, terms), margins, terms)
 
 
