@@ -56,6 +56,9 @@ def test_a_slow_start_fails_if_strict_and_may_be_allowed() -> None:
     allowance = Allowance("x", 0.1, "ada", "compiles more", date(2026, 12, 31))
     (allowed,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=(allowance,))))
     assert (allowed.outcome, allowed.reason) == ("pass", "allowed")
+    smaller = replace(asked.baseline, allowances=(Allowance("x", 0.01, "ada", "noise", date(2026, 12, 31)),))
+    (found,) = judge(replace(asked, strict=False, baseline=smaller))
+    assert (answer_of(found), found.reason) == ("suspect", "warm-up")
 
 
 def test_values_that_end_at_zero_have_a_slow_start_too() -> None:

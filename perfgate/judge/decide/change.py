@@ -226,7 +226,7 @@ def _is_another_answer(judged: ChangeResult, alike: ChangeResult, terms: ChangeT
 
 
 def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult, ChangeTerms]:
-    """The answer and the terms under an allowance, which replaces the tolerance if that helps."""
+    """The answer and the terms under an allowance, which replaces the tolerance if it is larger and that helps."""
     allowance = question.allowance
     if allowance is None or (judged.outcome == "pass" and not any(doubt.decides for doubt in judged.doubts)):
         return judged, question.terms
@@ -234,7 +234,7 @@ def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult
         return replace(judged, allowance=allowance, allowance_effect="expired"), question.terms
     terms = replace(question.terms, tolerance=max(question.terms.tolerance or 0.0, allowance.up_to))
     eased = judge_runs(question.base.measures, question.new.measures, terms, question.ratios)
-    if eased.outcome != "pass" and eased.of_numbers == judged.of_numbers:
+    if terms == question.terms or (eased.outcome != "pass" and eased.of_numbers == judged.of_numbers):
         return replace(judged, allowance=allowance, allowance_effect="not-enough"), question.terms
     return replace(eased, allowance=allowance, allowance_effect="eased"), terms
 
