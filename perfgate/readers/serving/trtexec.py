@@ -101,11 +101,11 @@ class _LogRun(RunBuilder):
         self.begun = 0
         #: Of TensorRT 7: the last title, and the rows below each, with the line of the first.
         self.title = ""
-        self.below: dict[str, tuple[int, list[str]]] = {}
+        self.below: dict[str, tuple[int, dict[str, str]]] = {}
 
     def run(self, part: int | None = None) -> Run:
         for title, (line, rows) in self.below.items():
-            _times(self, Key(_TITLES[title], self.labels), ", ".join(rows), line)
+            _times(self, Key(_TITLES[title], self.labels), ", ".join(rows.values()), line)
         if self.begun and not self.has_measured:
             self.say("error", "a performance summary has no row", self.begun)
         return super().run(part)
@@ -141,7 +141,10 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
         run.title = found[1]
     elif run.title and (found := _BELOW.fullmatch(line)):
         name = f"percentile({found[3]})" if found[3] else found[1]
-        run.below.setdefault(run.title, (number, []))[1].append(f"{name} = {found[2]}")
+        rows = run.below.setdefault(run.title, (number, {}))[1]
+        if name in rows:
+            run.say("error", f"the {name} below {run.title} occurs twice; using the first", number)
+        rows.setdefault(name, f"{name} = {found[2]}")
     elif found := _VALUE.fullmatch(line):
         metric, unit = _VALUES[found[1]]
         if found[1] == "throughput" and found[2] == "0":
@@ -163,8 +166,14 @@ def _times(run: RunBuilder, key: Key, text: str, line: int) -> None:
             run.refuse(key, f"{name}: {fault}", line)
             return
         statistic = f"p{float(percent):g}" if percent else name
-        statistics["median" if statistic == "p50" else statistic] = parsed / 1000
-    run.aggregate(key, "s", statistics)
+        statistic = "median" if statistic == "p50" else statistic
+        if statistics.setdefault(statistic, parsed / 1000) != parsed / 1000:
+            run.refuse(key, f"{name} occurs twice", line)
+            return
+    if key in run.finished:
+        run.say("error", f"{key} occurs twice; using the first", line)
+    else:
+        run.aggregate(key, "s", statistics)
 
 
 def _exported(file: InputFile) -> Run:
