@@ -42,8 +42,11 @@ _NOTHING = (
 @click.option("--values", is_flag=True, help="With --json: print the values, too.")
 @click.option("--each-rank", is_flag=True, help="A row for each rank, also if there are more than 8.")
 @click.option("-v", "--verbose", is_flag=True, help=_VERBOSE)
+@click.option("--timings", is_flag=True, help="Show instead how long each reader takes, stage by stage.")
 @click.option("--suggest", is_flag=True, help="Propose a mapping (rules/perfgate.yaml) for files of an unknown format.")
-def command(options: CommandOptions, as_json: bool, values: bool, each_rank: bool, verbose: bool, suggest: bool) -> int:
+def command(
+    options: CommandOptions, as_json: bool, values: bool, each_rank: bool, verbose: bool, timings: bool, suggest: bool
+) -> int:
     """Show what was read: every metric with its statistics, and every problem.
 
     \b
@@ -55,6 +58,11 @@ def command(options: CommandOptions, as_json: bool, values: bool, each_rank: boo
         proposed, code = suggestions(options)
         write_document(render_suggestions(proposed))
         return code
+    if timings:
+        from perfgate.commands import timings as of_readers
+
+        write_document(of_readers.render_timings(of_readers.timings(options)))
+        return 0
     with progress():
         found, code = inspect(options, with_values=values and as_json, each_rank=each_rank)
     if as_json:

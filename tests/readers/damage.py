@@ -7,6 +7,9 @@ from reading import runs_of
 
 from perfgate.core import Run
 
+#: The most beginnings of a file that are read.
+_PREFIXES = 300
+
 
 def contents(runs: list[Run]) -> object:
     """Everything that a reader says of a file."""
@@ -27,7 +30,7 @@ def check_pieces(text: str, format: str) -> None:
 def check_prefixes(text: str, format: str) -> None:
     """The beginning of a file is read as in the whole file, or it is not read at all."""
     whole = [series_of(run) for run in runs_of(text, format)]
-    for length in range(1, len(text), 3):
+    for length in range(1, len(text), max(3, len(text) // _PREFIXES)):
         runs = runs_of(text[:length], format)
         assert len(runs) <= len(whole)
         for run, full in zip(runs, whole, strict=False):
@@ -37,7 +40,7 @@ def check_prefixes(text: str, format: str) -> None:
             assert run.series or any(problem.severity == "error" for problem in run.problems)
 
 
-def check_changes(text: str, format: str, times: int = 300) -> None:
+def check_changes(text: str, format: str, times: int = 100) -> None:
     """Bytes changed, dropped and put in at random: nothing raises, and no time is below zero or not finite."""
     source = random.Random(1)
     pieces = [
