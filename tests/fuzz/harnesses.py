@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from seeds import FORMATS, HISTORIES, RULES
 from seeds_databases import NSYS, ROCPD, database
+from seeds_profiles import PROFILES
 
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSeries, StoredSource
 from perfgate.cli.entry import run as command_line
@@ -193,5 +194,6 @@ HARNESSES: dict[str, Harness] = {
     "command": Harness(_ALL, check_command),
     "rocpd": Harness((database(ROCPD),), check_reader),
     "nsys-sqlite": Harness((database(NSYS),), check_reader),
+    **{format: Harness(seeds, check_reader) for format, seeds in PROFILES.items()},
     **{format: _reader(format) for format in FORMATS},
 }

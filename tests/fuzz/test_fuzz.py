@@ -9,6 +9,7 @@ import pytest
 from harnesses import HARNESSES
 from run import finding, inputs
 from seeds import FORMATS
+from seeds_profiles import PROFILES
 
 from perfgate.readers import Source, read
 
@@ -19,7 +20,7 @@ def test_nothing_is_found(name: str, folder: Path) -> None:
         assert finding(HARNESSES[name], data) is None, data
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [*FORMATS, *PROFILES])
 def test_seeds_are_read(name: str) -> None:
     for seed in HARNESSES[name].seeds:
         runs = read(Source("f", [seed]))
