@@ -1,4 +1,4 @@
-"""The fuzzer: `python tests/fuzz/run.py --seconds 60 [--only NAME] [--seed N]`.
+"""The fuzzer: `python tests/fuzz/run.py [--seconds 60] [--inputs N] [--only NAME] [--seed N]`.
 
 Every input is made from a seed by a few mutations, the same ones for the same `--seed`. A finding is an exception, an
 input that takes too long for its size, or memory that is not given back; its bytes are kept in `--keep`.
@@ -7,6 +7,7 @@ input that takes too long for its size, or memory that is not given back; its by
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import resource
@@ -79,8 +80,8 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
-def fuzz(name: str, seconds: float, seed: int, keep: Path) -> int:
-    """Feed one harness for so many seconds; returns the number of findings."""
+def fuzz(name: str, seconds: float, most: float, seed: int, keep: Path) -> int:
+    """Feed one harness for so many seconds, or so many inputs; returns the number of findings."""
     begun, before, count, slowest, found = time.monotonic(), peak(), 0, 0.0, set()
     for data in inputs(name, seed):
         started = time.process_time()
@@ -91,7 +92,7 @@ def fuzz(name: str, seconds: float, seed: int, keep: Path) -> int:
             keep.mkdir(parents=True, exist_ok=True)
             (keep / f"{name}-{seed}-{count}").write_bytes(data)
             print(f"  {name}: input {count}: {wrong}", flush=True)
-        if time.monotonic() - begun > seconds or len(found) > 20:
+        if time.monotonic() - begun > seconds or count >= most or len(found) > 20:
             break
     growth = peak() - before
     if growth > MOST_GROWTH:
@@ -104,6 +105,7 @@ def main() -> int:
     """Run the harnesses one after another; 1 where anything was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60, help="for all harnesses together")
+    parser.add_argument("--inputs", type=float, default=math.inf, help="at most so many for each harness")
     parser.add_argument("--only", action="append", choices=HARNESSES, help="this harness (repeatable)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"), help="where inputs of findings go")
@@ -111,7 +113,7 @@ def main() -> int:
     names, keep = options.only or [*HARNESSES], options.keep.resolve()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        found = sum(fuzz(name, options.seconds / len(names), options.seed, keep) for name in names)
+        found = sum(fuzz(name, options.seconds / len(names), options.inputs, options.seed, keep) for name in names)
         os.chdir(keep.parent)
     return 1 if found else 0
 
