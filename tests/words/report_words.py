@@ -181,7 +181,7 @@ REPORT = Report(
     suite="gpt",
     baseline="gpt/h200/1-4f2a9c",
     environment={"trace_mode": "corrected"},
-    accept=NextStep("approve", "To approve these results", command="COMMAND"),
+    accept=NextStep("approve", "If the changes are intended, approve them", command="COMMAND"),
     unknown_facts=("driver", "cuda"),
 )
 WITHOUT_RUNS = Report(outcome="error", exit_code=3, verdicts=(ABSENT,), problems=(NOTHING_READ, UNREAD))
