@@ -21,6 +21,7 @@ from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Method, NotAvailable
+from perfgate.judge.stalls import TELL_STALLS
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
 from perfgate.rules.syntax.grammar import parse_sentence
@@ -71,8 +72,9 @@ class Trial(Struct, frozen=True):
 
     @classmethod
     def of(cls, runs: Iterable[Run], metrics: Collection[str], today: date, better: Better | None = None) -> Trial:
-        """The runs with only these metrics."""
-        kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in metrics)) for run in runs)
+        """The runs with only these metrics, and those that tell which steps of a trace stalled."""
+        names = {*metrics, *TELL_STALLS}
+        kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in names)) for run in runs)
         return cls(tuple(kept), today, better)
 
     def fitted(self, write: Writer, among: Sequence[int] = TOLERANCES) -> Fit | str:

@@ -63,7 +63,7 @@ class JudgedRuns(Struct, frozen=True):
         conditions: Collection[str] = (),
     ) -> JudgedRuns:
         """The runs with the derived metrics and the further conditions of a ruleset."""
-        if any("torch-trace" in run.format for run in new):
+        if any("torch-trace" in run.format for run in (*new, *baseline.runs)):
             from perfgate.judge.stalls import with_stalls
 
             new, baseline = with_stalls(new, baseline)

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfgate.analysis.plan import plans
+from perfgate.analysis.proposals import about
+from perfgate.analysis.tolerances import Fit, Trial
 from perfgate.core import Baseline, Key, Run, Series, Verdict, read_only
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
@@ -61,6 +64,16 @@ def test_a_stalled_step_moves_no_middle(metric: str, statistic: str) -> None:
     assert verdict.change is not None
     assert abs(verdict.change.estimate or 1.0) < 0.005
     assert f"left out: {2 if metric == 'step.time' else 4} values of steps that stalled" in verdict.notes
+
+
+def test_stalled_steps_of_stored_runs_widen_no_plan_and_no_proposed_tolerance() -> None:
+    rules, _ = load_rules([("r.yaml", b"version: 1\nsuite: s\nrules:\n  - step.time within 5% of baseline\n")])
+    (plan,) = plans(Case(rules, (), Baseline(place="s", runs=tuple(_base())), date(2026, 1, 1)))
+    assert plan.runs_needed == 1
+    assert (plan.fails_from or 1.0) < 0.08
+    fit = Trial.of(_base(), {"step.time"}, date(2026, 1, 1)).fitted(about("step.time"))
+    assert isinstance(fit, Fit)
+    assert fit.tolerance == 3
 
 
 def test_a_limit_on_a_middle_leaves_it_out_and_one_on_the_largest_step_does_not() -> None:
