@@ -1,4 +1,4 @@
-"""The stored baselines: what `check` compares with, or the reason why there is nothing."""
+"""Read the stored baselines: the runs that `check` compares with, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _no_suite(store: Store, ruleset: Ruleset, accept: Acceptance) -> Baseline:
 
 
 def _two_heads(heads: Sequence[str], accept: Acceptance) -> str:
-    """Return the message of two approvals with the same parent, with the cure."""
+    """Return the message for two approvals with the same parent, and how to replace them."""
     here = f"approve new runs to replace both: {accept.approve}"
     there = f"approve new runs on {accept.ref}, to replace both"
     return f"two approvals have the same parent, {' and '.join(heads)}: {here if accept.ref is None else there}"

@@ -18,7 +18,7 @@ from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, 
 from perfgate.rules.ruleset import DerivedMetric, Ruleset
 from perfgate.rules.syntax.sentence import Expression, Selector, Sentence, selectors
 
-#: The members of a metric in a run without it.
+#: The ranks of a metric in a run that does not have it.
 _NOBODY: Members = MappingProxyType({})
 #: The most absent metrics for which the nearest names are searched, and the most names that are compared.
 _MOST_HINTS, _MOST_COMPARED = 50, 5_000
@@ -99,7 +99,7 @@ class JudgedRuns(Struct, frozen=True):
         return self._by_means[id(view)]
 
     def why_absent(self, metric: str) -> tuple[str, str] | None:
-        """Return why no run has a metric, and what to do, if more is known than that. hfu follows from mfu."""
+        """Return why no run has a metric, and what to do; None if the reason is unknown. hfu is computed from mfu."""
         if metric.startswith("work.") and not any(name.startswith("work.") for name in self.names):
             formats = sorted({view.run.format for view in self.new})
             step = next((_COUNTABLE[one] for one in formats if one in _COUNTABLE), _RECORD)
@@ -225,7 +225,7 @@ _Side: TypeAlias = list[tuple[Mapping[Key, Members], RunView]]
 
 
 def _side(key: Key, side: _Side, conditions: Collection[str] = ()) -> list[tuple[Members, RunView]]:
-    """The members of a metric in each run of a side.
+    """The ranks of a metric in each run of a side.
 
     A partial run is judged only in the metrics that it has, and a stored run only under the conditions that it has.
     """
@@ -284,11 +284,11 @@ def naming(ruleset: Ruleset) -> Callable[[Key], bool]:
         exact |= names | {other for name in names for other in synonyms(name)}
 
     @cache
-    def is_named(key: Key) -> bool:
+    def is_read(key: Key) -> bool:
         return (
             key.metric in exact
             or any(selector.accepts_labels(key) for selector in by_name.get(key.metric, ()))
             or any(selector.matches(key) for selector in globs)
         )
 
-    return is_named
+    return is_read
