@@ -21,8 +21,8 @@ from perfgate.causes.align import Alignment, Finding, names_of
 from perfgate.causes.kinds import is_input, subtree
 from perfgate.causes.noise import Noise, classes
 from perfgate.causes.paired import PairNoise
+from perfgate.core.call_trees import SYNCS
 from perfgate.core.causes import CauseKind
-from perfgate.core.runtime_calls import SYNCS
 
 #: A finding of less than this part of another one in the same range follows from it.
 _MINOR = 0.5

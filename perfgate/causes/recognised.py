@@ -30,9 +30,8 @@ from perfgate.causes.kinds import Edit, find_edits, subtree
 from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.noise import Noise
 from perfgate.causes.paired import PairNoise
-from perfgate.core.call_trees import DEVICE_KINDS
+from perfgate.core.call_trees import ALLOCATIONS, DEVICE_KINDS
 from perfgate.core.causes import CauseKind
-from perfgate.core.runtime_calls import ALLOCATIONS
 
 is_backward = re.compile(r"(?:autograd::engine::evaluate_function: )?(?:torch::)?(?:autograd::|\w+Backward\d*$)").match
 _is_zeroing = re.compile(r"aten::(?:_foreach_)?zero_$|aten::fill_$").match

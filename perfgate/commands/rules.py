@@ -36,7 +36,7 @@ from perfgate.rules.explain import explain
 from perfgate.rules.repair import absent_metrics
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import selectors
-from perfgate.words.ledger_words import rule_record
+from perfgate.words.history_words import rule_record
 from perfgate.words.numbers import what
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import full_names

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from perfgate.core.run_command import is_for_a_shell
+from perfgate.core.file_mappings import is_for_a_shell
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.measuring.files_before import FilesBefore
 from perfgate.measuring.pinning import pinned

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from perfgate.core.runtime_calls import GRAPH_LAUNCHES
+from perfgate.core.call_trees import GRAPH_LAUNCHES
 from perfgate.readers.kit import Key, RunBuilder
 from perfgate.readers.step_work import DeviceEvents, StepSums
 

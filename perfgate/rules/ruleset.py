@@ -24,8 +24,7 @@ from perfgate.rules.syntax.sentence import (
 )
 
 if TYPE_CHECKING:
-    from perfgate.core.file_mappings import FileMapping
-    from perfgate.core.run_command import RunCommand
+    from perfgate.core.file_mappings import FileMapping, RunCommand
     from perfgate.rules.model_section import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]

@@ -41,7 +41,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Series, read_only
-from perfgate.core.runtime_calls import IS_RUNTIME
+from perfgate.core.call_trees import IS_RUNTIME
 from perfgate.readers.step_work import CALLS, DeviceEvents, Mask, StepSums, kind_of_call
 from perfgate.readers.torch_trace.event_fields import ABSENT, Int64, is_collective_range, is_step
 from perfgate.readers.torch_trace.host_calls import step_of
