@@ -6,7 +6,6 @@ Its source files have them. Who approved it, when and why does not change.
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from perfgate.baselines.candidates import Candidates, head_bytes, write_verified
@@ -76,13 +75,8 @@ def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool
         raise Refused(f"{at} cannot be completed: {error}", 1) from None
     if not before <= {row.key for row in rows.series}:
         raise Refused(f"{at} cannot be completed: it has no room for more metrics", 1)
-    left_out = len(rows.left_out) or msgspec.UNSET
-    tree = rows.call_tree or file.call_tree
-    whole = msgspec.structs.replace(
-        file, series=rows.series, summaries=rows.summaries, left_out=left_out, call_tree=tree
-    )
     old = STORED_RUN.encode(file)
-    if (data := STORED_RUN.encode(whole)) == old:
+    if (data := STORED_RUN.encode(rows.put_into(file))) == old:
         return None
     write_verified(found.store, stored.path, data, replaced=old)
     return f"filled in {at}: {_gained(file, rows)} ({len(data) / 1024:.0f} KiB, {run.name})"

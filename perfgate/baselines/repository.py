@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -204,7 +204,8 @@ def read_stored_runs(
         kept += len(short or data)
         whole = data if short is None and kept <= _KEPT_BYTES else None
         source = RunBytes(store, path, data[-END_BYTES:], whole)
-        read = None if large is None or short is None else large.reader(source, short if kept <= _KEPT_BYTES else None)
+        small = short if kept <= _KEPT_BYTES else None
+        read = None if large is None or short is None else partial(large.run, source, small)
         head = msgspec.convert(outline, RunHead, from_attributes=True)
         level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
         head = msgspec.structs.replace(head, level=level, identity=identity, context=context)

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from msgspec import Struct
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    Amounts = npt.NDArray[np.float64]
-
+Amounts: TypeAlias = "npt.NDArray[np.float64]"
 #: The kind of a node. A `thread` is the root of calls on a thread that does not run the steps.
 NodeKind = Literal[
     "step", "thread", "range", "loader", "operator", "runtime", "collective", "kernel", "communication", "copy"

@@ -10,16 +10,13 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
 
-from perfgate.core.call_trees import CallNode, CallTree, LazyTrees
+from perfgate.core.call_trees import Amounts, CallNode, CallTree, LazyTrees
 from perfgate.core.runs import read_only
-
-if TYPE_CHECKING:
-    from perfgate.core.call_trees import Amounts
 
 #: The number of units of the tables in one second or call.
 _PER_SECOND = {"counts": 1.0, "busy": 1e9, "wall": 1e9}

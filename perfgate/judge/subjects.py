@@ -15,6 +15,7 @@ from perfgate.core.conditions import CONDITIONS, by_load, nearest_conditions, ot
 from perfgate.core.wording import is_machine_metric, listed, synonyms
 from perfgate.judge.derived import WARMUP_METRICS, RunView, component_names, read_by
 from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
+from perfgate.judge.stalls import with_stalls
 from perfgate.rules.ruleset import DerivedMetric, Ruleset
 from perfgate.rules.syntax.sentence import Expression, Selector, Sentence, selectors
 
@@ -64,8 +65,6 @@ class JudgedRuns(Struct, frozen=True):
     ) -> JudgedRuns:
         """The runs with the derived metrics and the further conditions of a ruleset."""
         if any("torch-trace" in run.format for run in new):
-            from perfgate.judge.stalls import with_stalls
-
             new, baseline = with_stalls(new, baseline)
         views = {id(run): RunView(run, metrics) for run in (*new, *baseline.runs, *baseline.anchor)}
         new_views, base, anchor = (

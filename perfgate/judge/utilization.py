@@ -16,7 +16,6 @@ Sources: PaLM (2022), appendix B; karpathy/nanoGPT `model.py`; pytorch/torchtita
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -24,12 +23,10 @@ from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Problem, Run, Series, read_only
 from perfgate.core.peaks import UnknownPeak, peak_flops
+from perfgate.core.runs import Values
 from perfgate.core.units import format_number
 from perfgate.core.wording import listed
 from perfgate.rules.model_section import HFU, MFU, TrainedModel
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
 
 #: The usual names of the time of a whole step; the first that a run has counts.
 STEP_TIMES = ("step.time", "step_time", "iteration_time", "train_batch", "run_training_batch", "batch_time")

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
 from perfgate.core.coverage import UnreadPolicy
+from perfgate.core.file_mappings import FileMapping, RunCommand
 from perfgate.core.units import NUMBER, Quantity
 from perfgate.rules.syntax.sentence import (
     ChangeClause,
@@ -24,7 +25,6 @@ from perfgate.rules.syntax.sentence import (
 )
 
 if TYPE_CHECKING:
-    from perfgate.core.file_mappings import FileMapping, RunCommand
     from perfgate.rules.model_section import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]

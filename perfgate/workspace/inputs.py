@@ -9,12 +9,13 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Run, SourceFile
+from perfgate.core.file_mappings import FileMapping
 from perfgate.core.resource_limits import Limits
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
@@ -35,9 +36,6 @@ from perfgate.workspace.input_files import (
     unreadable,
 )
 from perfgate.workspace.options import Refused, shown_path
-
-if TYPE_CHECKING:
-    from perfgate.core.file_mappings import FileMapping
 
 #: Files of this size and larger are read faster with other processes.
 WORTH_PARTS = 96 << 20

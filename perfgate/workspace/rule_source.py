@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Problem
+from perfgate.core.file_mappings import FileMapping, MappingFiles
 from perfgate.core.wording import MAPPING_FILE, plural
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Rule, Ruleset
@@ -21,7 +22,6 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 
 if TYPE_CHECKING:
-    from perfgate.core.file_mappings import FileMapping, MappingFiles
     from perfgate.workspace.commit_files import Commit
 
 
