@@ -70,7 +70,11 @@ def _of_run(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> Run:
         share = format_number(100 * float(np.median(too_much.values)))
         why = "check peak, dtype, gpus, parameters and tokens_per_step (of all GPUs)"
         return _without(run, f"{too_much.key.metric} is {share}%, more than the peak; {why}", model)
-    estimated = [_hardware(one, model.recomputation) for one in mfu if part is not None and part.has_model]
+    estimated = [
+        replace(one, key=Key(HFU, one.key.labels), values=read_only(one.values * model.recomputation))
+        for one in mfu
+        if part is not None and part.has_model
+    ]
     added = [*mfu, *(counted or estimated)]
     names = {one.key.metric for one in added}
     return replace(run, series=(*(one for one in run.series if one.key.metric not in names), *added))
@@ -175,10 +179,6 @@ def _counted(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> list[S
             shares = read_only(one.values / (time.values * peak))
         found.append(Series(Key(HFU, one.key.labels), "1", "samples", shares, one.steps))
     return found
-
-
-def _hardware(mfu: Series, factor: float) -> Series:
-    return replace(mfu, key=Key(HFU, mfu.key.labels), values=read_only(mfu.values * factor))
 
 
 def _without(run: Run, why: str, model: TrainedModel) -> Run:

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,11 +18,8 @@ from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Selector
 from perfgate.workspace import surroundings
+from perfgate.workspace.commit_files import FULL_HASH, Commit
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
-
-if TYPE_CHECKING:
-    from perfgate.workspace.commit_files import Commit
-
 
 RuleFiles = list[tuple[str, bytes]]
 #: The field that only a rule file has.
@@ -115,8 +111,6 @@ def policy_source(ref: str | None, sha: str | None = None) -> PolicySource:
         if sha is not None:
             raise Refused("--policy-commit needs --policy-ref, which names the commit in the report")
         return WORKING_TREE
-    from perfgate.workspace.commit_files import FULL_HASH, Commit
-
     if sha is not None and not FULL_HASH.fullmatch(sha):
         raise Refused(f"--policy-commit {sha}: give the whole hash, 40 hexadecimal digits (git rev-parse)")
     return PolicySource(ref, Commit.of(ref, sha))
