@@ -1,4 +1,4 @@
-"""Large stored runs: only the series that rules name are kept, and the others are read again if somebody asks.
+"""Large stored runs: only the series that rules name are kept, and the others are read again when they are used.
 
 An older perfgate stored every sample, so a run may have several megabytes. A check decodes the few series that its
 rules name, from a copy of the file without the samples of all others. These have samples, too, but a look at them reads

@@ -1,4 +1,4 @@
-"""The baselines of a policy: those of a commit or of a bucket, those of the working tree, or what was held of them."""
+"""The baselines of a policy: those of a commit or of a bucket, those of the working tree, or a copy in memory."""
 
 from __future__ import annotations
 

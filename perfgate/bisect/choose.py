@@ -73,7 +73,7 @@ def information(found: Posterior, positions: Sequence[int]) -> FloatArray:
 
 
 def entropy(found: Posterior, skipped: Collection[int] = ()) -> float:
-    """Return the uncertainty about the gap of the largest change in bits. Gaps that cannot be told apart are one."""
+    """Return the uncertainty about the gap of the largest change in bits. Gaps that look alike count as one."""
     total = _surprise(found.nothing)
     for cell, probability in enumerate(found.cells):
         low, high = int(found.edges[cell]), int(found.edges[cell + 1])

@@ -5,7 +5,7 @@ larger finding takes in the smaller one, and names the cause.
 
 A device that has enough work to do is never idle. After a new synchronisation its queue is empty, so it waits for the
 host until the queue has filled again. Between two kernels it is idle for about a microsecond, which counts if there
-are many. Both are part of what the change costs. If the base waits for the host anyway, neither can be told.
+are many. Both are part of what the change costs. If the base waits for the host anyway, neither can be known.
 """
 
 from __future__ import annotations

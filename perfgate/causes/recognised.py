@@ -5,7 +5,7 @@ They are looked for before single edits, in the order of `_RECOGNISERS`; a node 
 | kind | what shows it |
 |---|---|
 | allocator | calls that allocate or free memory of the device in every step, where the base makes fewer |
-| zeroed | gradients are set to zero and then added to, where the base sets them to None |
+| zeroed | gradients are set to zero and then added to, and the base sets them to None |
 | repeated | the backward pass calls operators of the forward pass, which is as before: checkpointing |
 | larger, smaller | the same operators; kernels have other numbers of thread blocks, and times that follow them |
 

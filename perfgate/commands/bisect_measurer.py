@@ -53,7 +53,7 @@ class ItemMeasurer(Struct):
     kept_starts: int = 0
 
     def begin(self) -> str | None:
-        """Measure once if nothing was, to know whether the program takes turns; return why that is not possible."""
+        """Measure once, if nothing was measured yet, to see if the program takes turns; return why it cannot."""
         last = len(self.items.names) - 1
         known = next((one for one in self.folder.stored if one.skipped is None), None)
         try:

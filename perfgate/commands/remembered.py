@@ -29,7 +29,7 @@ _COMMITS = 200
 
 
 def reader_of(store: Store, place: str) -> ReadHistory:
-    """Return what reads the newest runs of the history at SUITE/ENVIRONMENT, and keeps them."""
+    """Return a function that reads the newest runs of the history at SUITE/ENVIRONMENT, and keeps them."""
     suite, environment = place.split("/")
     return cache(lambda names: read(store, suite, environment, names.__contains__, NEWEST_RUNS))
 

@@ -48,7 +48,7 @@ _NEWEST = 10
 
 
 class _Rules(SuggestingGroup):
-    """The commands about rules; without the name of one, it is `show`."""
+    """The commands about rules; without a command, it is `show`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `show` before options and before runs."""

@@ -112,7 +112,7 @@ class FileMapping:
 
 
 class MappingSuggestion(Struct, frozen=True):
-    """A proposed mapping for one file, and what it gives with the file."""
+    """A proposed mapping for one file, and the runs that it reads from it."""
 
     file: str
     #: The name of the mapping, and the item of the list in `perfgate.yaml`.

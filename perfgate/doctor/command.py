@@ -121,7 +121,7 @@ def _pair(plan: CommandPlan, path: Path, listener: socket, number: int, found: C
 
 
 def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
-    """Return the number of rounds that fit; too few are only separate runs, with a note. Raises RunFailed for none."""
+    """Return the number of rounds that fit; too few are only separate runs, with a note. Raises RunFailed for 0."""
     if FEWEST * took > plan.seconds:
         needed = f"{FEWEST * took:.0f}s"
         raise RunFailed(f"one run takes {took:.0f} s: `--time {needed}` measures its noise with {FEWEST} runs")

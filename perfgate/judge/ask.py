@@ -1,6 +1,6 @@
 """From evidence to a question: the terms, the measured runs, and every doubt about them.
 
-Whatever keeps a clause from being judged is raised as `CannotJudge` or `NotAvailable`.
+If a clause cannot be judged, the reason is raised as `CannotJudge` or `NotAvailable`.
 """
 
 from __future__ import annotations

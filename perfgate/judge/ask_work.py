@@ -84,7 +84,7 @@ def _sides(
 
 
 def _values(series: Series) -> FloatArray | None:
-    """The count in each step; of a summary only if all steps have one value. Nobody counts -1 or half a call."""
+    """The count in each step; of a summary only if all steps have one value. None for -1 or half a call."""
     if series.kind in ("samples", "value"):
         counts = np.asarray(series.values, dtype=np.float64)
         return counts if len(counts) and ((counts >= 0) & (counts == np.floor(counts))).all() else None

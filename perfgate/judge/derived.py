@@ -186,7 +186,7 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 
 
 def _statistic_series(series: Series, statistic: str) -> Series:
-    """A statistic of a run as a single value; NaN if it does not exist, which no rule passes."""
+    """A statistic of a run as a single value; NaN if it does not exist: then no rule passes."""
     number = measure.number_of_run(series, statistic)
     unit = measure.statistic_unit(series, statistic)
     return Series(series.key, unit, "value", read_only(np.array([number])), joined=series.joined)

@@ -1,6 +1,6 @@
 """The channels of the machine that a report draws: those that moved, in at most a few hundred points.
 
-`perfgate.machine` records the time of each value since it began. If a run tells when its steps began
+`perfgate.machine` records the time of each value since it began. If a run says when its steps began
 (`machine.elapsed`), each value has a place among the steps, too.
 """
 

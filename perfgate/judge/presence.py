@@ -1,6 +1,6 @@
 """Refuse what cannot be compared: absent metrics and ranks, damaged series, other conditions, impossible numbers.
 
-Whatever keeps a clause from being judged is raised here as `CannotJudge`.
+If a clause cannot be judged, the reason is raised here as `CannotJudge`.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def play(
         programs: the program of each side, in the order of their turns.
         hook_s: how long to wait for the first messages of all programs, in seconds.
         silence_s: how long to wait for any message, in seconds.
-        most_steps: how many steps each side takes by turns before all are told to end; None for all.
+        most_steps: how many steps each side takes by turns before all must end; None for all.
     """
     sides = {name: _SideState(name, program) for name, program in programs.items()}
     fault, looked = None, time.monotonic()

@@ -9,7 +9,7 @@
 | `work.device_time` | s | the sum of the times of kernels, copies and memsets | device |
 
 Work belongs to the step of the call that launched it, by `correlation_id`, as in traces of torch. What the operations
-of CPUs and TPUs do has no launch: there is no `work.*` of them.
+of CPUs and TPUs do has no launch: so they have no `work.*`.
 
     kernel_details: regs:168 static_shared:0 dynamic_shared:231424 grid:132,1,1 block:384,1,1 occ_pct:18.75
     memcpy_details: kind_src:pageable kind_dst:device size:4 dest:0 async:1

@@ -1,7 +1,7 @@
 """The exact work of a few steps: profiled with torch.profiler, and read in a process of its own.
 
 The reader of traces needs numpy and memory, which a training is not given: `perfgate.commands.work_of_trace` reads the
-trace, and prints the counts `work.*` of each step and the call tree. The trace is deleted. Whatever goes wrong is
+trace, and prints the counts `work.*` of each step and the call tree. The trace is deleted. Every failure is
 NotProfiled: a training goes on, with one warning.
 """
 

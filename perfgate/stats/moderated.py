@@ -38,7 +38,7 @@ class RunNoise(Struct, frozen=True):
     """The noise of one run, estimated from `base_runs` runs and a prior that counts as `prior_runs` runs.
 
     `variance` is the variance of the logarithm of the run's statistic. `within` is its part from within the run, which
-    longer runs make smaller. `shared` is a variance of the difference of the sides, which no number of runs makes
+    longer runs make smaller. `shared` is a variance of the difference of the sides, and more runs do not make it
     smaller.
 
     The difference between m new runs and the base runs is a t variable around the true change, with d0 + K - 1 degrees

@@ -46,7 +46,7 @@ _SENTENCES: dict[CauseKind, str] = {
 
 
 def undo(cause: Cause) -> str:
-    """Return what to undo; empty if the cause is none to undo."""
+    """Return what to undo; empty if the cause cannot be undone."""
     if cause.change_per_step <= 0:
         return ""
     if cause.kind == "slower" and cause.come:

@@ -51,7 +51,7 @@ class Comment(msgspec.Struct, frozen=True):
 
 
 class GitHubIssues:
-    """The issues of the repository that GitHub Actions names. This is no struct, so that nothing prints its token."""
+    """The issues of the repository that GitHub Actions names. It is not a struct, so that nothing prints its token."""
 
     def __init__(self) -> None:
         """Take the repository from the environment. Raises Refused."""

@@ -110,7 +110,7 @@ def read_runs(
     seen: dict[tuple[str, ...], str] = {}
     for one in found:
         if one.content in seen:
-            raise Refused(f"{one.runs[0].source} is a copy of {seen[one.content]}: one run may count once only")
+            raise Refused(f"{one.runs[0].source} is a copy of {seen[one.content]}: one run counts once")
         if one.content:
             seen[one.content] = one.runs[0].source
     if earlier is not None:
@@ -144,7 +144,7 @@ def refuse_twice(paths: Sequence[str]) -> None:
     for path in paths:
         real = path.rstrip("/") if path == "-" or "://" in path else os.path.realpath(path)
         if real in seen:
-            raise Refused(f"{path} is given twice: one run may count once only")
+            raise Refused(f"{path} is given twice: one run counts once")
         seen[real] = path
 
 

@@ -67,7 +67,7 @@ def read_on_cluster(
     read : reads one file on a worker.
     folders : the numbers of files, in order, that belong to one run.
     finish : makes the runs shorter after the waits of ranks were found; None if everything is needed.
-    watcher : is told how many files were read.
+    watcher : gets how many files were read.
     """
     cluster = Cluster(connected(scheduler), scheduler)
     try:
@@ -118,7 +118,7 @@ def joined_ranks(
     read : reads one file on a worker.
     blocks : the files; a worker has read some of them.
     finish : makes the runs shorter at the end, if they are joined.
-    tell : is told how many files were read.
+    tell : gets how many files were read.
     """
     count = sum(len(block.files) for block in blocks)
     heads = list(_heads_of(cluster, blocks, tell)) if count > 1 else [None]

@@ -61,7 +61,7 @@ def read_each(
     files : the path of each file, and the name that messages have for it.
     read : reads one file in this process.
     read_elsewhere : reads one file in another process, so it is a function of a module, or a `partial` of one.
-    watcher : is told how far the other processes are; `read` tells it by itself.
+    watcher : gets how far the other processes are; `read` calls it itself.
     """
     sizes = _sizes(files)
     workers = _workers(sizes)

@@ -90,7 +90,7 @@ class Faults:
             self._problems.append(Problem("warning", message, at))
 
     def in_base_unit(self, number: float, unit: str, at: Callable[[], Location]) -> tuple[float, str]:
-        """Return a number in its base unit, and that unit; one of an unknown unit, which is recorded, as it is."""
+        """Return a number in its base unit, and that unit; one with an unknown unit does not change, and is noted."""
         known = in_base_unit(number, unit)
         if known is None:
             self.unknown_unit(unit, at())
