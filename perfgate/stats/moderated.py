@@ -131,20 +131,18 @@ class LogChange(Struct, frozen=True):
         return noise.runs_needed(margin, confidence, power)
 
 
-def moderated_t(
-    base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float], clipped_at: float = CLIPPED_AT
-) -> LogChange:
+def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float]) -> LogChange:
     """Return the change from K >= 1 base runs to m >= 1 new runs, all with a logarithm (see `has_logarithm`).
 
     `prior` is (s0, d0): a relative standard deviation between runs, and its prior degrees of freedom. A prior of no
-    degrees of freedom needs at least three runs. Four or more base runs are clipped at `clipped_at` robust standard
+    degrees of freedom needs at least three runs. Four or more base runs are clipped at CLIPPED_AT robust standard
     deviations.
     """
-    return change_of_sides(side_of(tuple(base)), side_of(tuple(new)), prior, clipped_at)
+    return change_of_sides(side_of(tuple(base)), side_of(tuple(new)), prior)
 
 
 def change_of_sides(base: Side, side: Side, prior: tuple[float, float], clipped_at: float = CLIPPED_AT) -> LogChange:
-    """Return the same as `moderated_t`, for sides that are compared with several priors."""
+    """Return the same as `moderated_t`, for sides that are compared with several priors or clipped otherwise."""
     k, m, d0 = len(base.logs), len(side.logs), prior[1]
     centre, base_squares, within, prior_squares = _base_noise(base, prior, clipped_at)
     run_df = d0 + k + m - 2

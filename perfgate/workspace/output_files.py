@@ -187,12 +187,12 @@ def _beside(path: str, data: bytes) -> Iterator[str]:
         raise
 
 
-def refuse_committed(folder: str, option: str) -> None:
-    """Refuse a folder to write to that is a link out of the repository, or in which git tracks files. Raises Refused.
+def refuse_committed(folder: str) -> None:
+    """Refuse a folder of --keep that is a link out of the repository, or in which git tracks files. Raises Refused.
 
     A pull request can commit links there, through which perfgate would write or remove files elsewhere.
     """
-    refuse_link_out(folder, option)
+    refuse_link_out(folder, "--keep")
     tracked = known_to_git("--literal-pathspecs", "ls-files", "--", folder) or ""
     for name in [line for line in tracked.splitlines() if os.path.basename(line) != ".gitignore"][:1]:
-        raise Refused(f"{option} {folder}: git tracks {name}: remove it from git, or name another folder with {option}")
+        raise Refused(f"--keep {folder}: git tracks {name}: remove it from git, or name another folder with --keep")

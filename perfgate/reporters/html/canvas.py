@@ -75,10 +75,10 @@ class Canvas:
         shape = "".join(f"M{short(x)} {short(y)}h0" for x, y in map(self._at, points))
         self._draw(shape, f"fill:none;stroke:var(--{colour});stroke-width:{size:g};stroke-linecap:round")
 
-    def rings(self, points: Sequence[Point], colour: str, size: float) -> None:
-        """Draw hollow points."""
-        self.dots(points, colour, size)
-        self.dots(points, "paper", size - 2.5)
+    def rings(self, points: Sequence[Point]) -> None:
+        """Draw hollow points of new runs."""
+        self.dots(points, "new", 5)
+        self.dots(points, "paper", 2.5)
 
     def areas(self, corners: Sequence[Sequence[Point]], colour: str, *, alpha: float = 1) -> None:
         """Draw filled polygons."""

@@ -135,7 +135,7 @@ def _draw_steps(on: Canvas, run: RunDetails, scale: float, ends: Point) -> None:
     points = [(float(step), _within(y / scale, ends)) for step, y in zip(run.steps, run.values, strict=True)]
     is_new = run.standing == "new"
     on.lines([points], _colour(run), 1.3 if is_new and run.judged else 0.7, alpha=1 if is_new else 0.6)
-    on.rings(points[: run.warmup] if is_new and run.judged else [], "new", 5)
+    on.rings(points[: run.warmup] if is_new and run.judged else [])
     on.triangles([points[i] for i in run.stalls], "bad" if is_new else "base")
 
 
