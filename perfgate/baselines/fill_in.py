@@ -20,17 +20,11 @@ from perfgate.workspace.options import Refused
 def fill_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates, list[str]]:
     """Complete the stored runs that were read from the same files as some candidates.
 
-    Parameters
-    ----------
-    keep_all: store the samples of every metric.
+    Parameters:
+        keep_all: store the samples of every metric.
 
-    Returns
-    -------
-    The candidates that are not stored yet, and a line for each stored run.
-
-    Raises
-    ------
-    Refused : a file reads differently now than when it was stored, or all runs are stored and lack nothing.
+    Returns the candidates that are not stored yet, and a line for each stored run.
+    Raises Refused: a file reads differently now than when it was stored, or all runs are stored and lack nothing.
     """
     known: dict[tuple[str, ...], list[StoredRun]] = {}
     for level in found.loaded.history.levels.values():

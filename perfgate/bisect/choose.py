@@ -107,10 +107,8 @@ def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, 
 
     A hypothesis with a change in the cell of the position is split: the change comes before the position, or after it.
 
-    Returns
-    -------
-    The mean and the variance of the value, (v,) each, the probability of the hypothesis, and the place of its largest
-    change: 0 for none, 1 + c for cell c, and a place of its own for the part of the cell before the position.
+    Returns the mean and the variance of the value, (v,) each, the probability of the hypothesis, and the place of its
+    largest change: 0 for none, 1 + c for cell c, and a place of its own for the part of the cell before the position.
     """
     hypotheses, count = found.hypotheses, len(found.cells)
     cell = min(int(np.searchsorted(found.edges, position, side="right")) - 1, count - 1)

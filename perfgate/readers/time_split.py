@@ -114,10 +114,9 @@ class _Reading(Struct):
 class JobClock:
     """The jobs of one log while it is read.
 
-    Parameters
-    ----------
-    told: the parts that this kind of log prints.
-    rounding: how exact two moments are together, in s.
+    Parameters:
+        told: the parts that this kind of log prints.
+        rounding: how exact two moments are together, in s.
     """
 
     def __init__(self, told: Collection[str], rounding: float) -> None:

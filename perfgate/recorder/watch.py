@@ -128,11 +128,10 @@ AddMark = Callable[[float, int], None]
 class MachineWatch:
     """The marks of a recording, and the sampler if this process started it.
 
-    Parameters
-    ----------
-    add : records a mark.
-    began : the first reading of the machine in ns, on the monotonic clock.
-    sampler : the process, if it is ours.
+    Parameters:
+        add: records a mark.
+        began: the first reading of the machine in ns, on the monotonic clock.
+        sampler: the process, if it is ours.
     """
 
     def __init__(self, add: AddMark, began: int, sampler: SamplerProcess | None) -> None:

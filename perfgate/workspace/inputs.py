@@ -83,16 +83,17 @@ def read_runs(
 ) -> tuple[Run, ...]:
     """Read every run named on the command line; a run contains the problems of its files.
 
-    Parameters
-    ----------
-    format: the name of the reader; None finds it out.
-    trace_mode: how overlapping times of a trace are counted.
-    as_given: name files as the caller does, and not relative to the working directory.
-    conditions: the names of more fields of results that are conditions.
-    with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
-    mappings: how the files of the team's own tools are read.
-    shortening: asked once, before several files are read; returns how the runs of each are made shorter, if they are.
-    earlier: the first paths, which were read before and may have moved. They are not read again; new ones are added.
+    Parameters:
+        format: the name of the reader; None finds it out.
+        trace_mode: how overlapping times of a trace are counted.
+        as_given: name files as the caller does, and not relative to the working directory.
+        conditions: the names of more fields of results that are conditions.
+        with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
+        mappings: how the files of the team's own tools are read.
+        shortening: asked once, before several files are read; returns how the runs of each are made shorter, if they
+            are.
+        earlier: the first paths, which were read before and may have moved. They are not read again; new ones are
+            added.
 
     Raises Refused for an unknown format and for the same file given twice.
     """
@@ -157,9 +158,8 @@ def _read_all(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs at each path with a name: of a file, or the one run of a folder.
 
-    Parameters
-    ----------
-    several: more paths will be read later.
+    Parameters:
+        several: more paths will be read later.
     """
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]

@@ -66,9 +66,8 @@ class PolicySource(Struct, frozen=True):
     def files(self, paths: Sequence[str], *, needs_rules: bool = True) -> RuleFiles:
         """Return the rule files and the files with mappings. Raises Refused.
 
-        Parameters
-        ----------
-        needs_rules: refuse a path without a rule file.
+        Parameters:
+            needs_rules: refuse a path without a rule file.
         """
         if self.commit is not None:
             return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
@@ -103,9 +102,8 @@ WORKING_TREE = PolicySource()
 def policy_source(ref: str | None, sha: str | None = None) -> PolicySource:
     """Return the commit of a ref, or the working tree if there is no ref. Raises Refused.
 
-    Parameters
-    ----------
-    sha: the commit, if the ref was resolved before.
+    Parameters:
+        sha: the commit, if the ref was resolved before.
     """
     if ref is None:
         if sha is not None:

@@ -60,9 +60,8 @@ class MachinePlots(Struct, frozen=True):
 def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None) -> MachinePlots | None:
     """Return a plot of each quantity, or None without any.
 
-    Parameters
-    ----------
-    steps : the ends of the step plot above; None puts everything on the axis of the time.
+    Parameters:
+        steps: the ends of the step plot above; None puts everything on the axis of the time.
     """
     traces = [trace for one in channels for trace in one.runs if trace.values]
     by_step = steps is not None and any(trace.steps for trace in traces)

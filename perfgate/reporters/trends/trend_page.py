@@ -49,12 +49,11 @@ def render(
 ) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    found : the history.
-    events : its events; those of metrics that are not in it are not shown.
-    commit_address : the address to which a commit is added to see it; None for no links.
-    records : how often each rule was wrong.
+    Parameters:
+        found: the history.
+        events: its events; those of metrics that are not in it are not shown.
+        commit_address: the address to which a commit is added to see it; None for no links.
+        records: how often each rule was wrong.
     """
     places = [place for place in found.environments if place.series]
     numbers = sum(len(one.runs) for one in found.series)
