@@ -25,63 +25,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perfgate.core.baseline import (
-        Allowance,
-        Baseline,
-        CalibratedPrior,
-        HostDifference,
-        HostLevel,
-        KnownNoise,
-        PooledRuns,
-        RememberedRuns,
-    )
-    from perfgate.core.next_steps import NO_STEP, Acceptance, Action, NextStep
-    from perfgate.core.runs import (
-        Fact,
-        Key,
-        Kind,
-        Location,
-        Problem,
-        Run,
-        Series,
-        Severity,
-        SourceFile,
-        Summary,
-        TimeAndPlace,
-        fact_text,
-        read_only,
-    )
-    from perfgate.core.summaries import (
-        Plan,
-        Portion,
-        Proof,
-        RankSpread,
-        RunSummary,
-        SeriesSummary,
-        Straggler,
-        TraceView,
-    )
-    from perfgate.core.verdicts import (
-        BROKEN_PROMISES,
-        OUTCOMES,
-        QUARANTINED,
-        Better,
-        ChangeKind,
-        Comparator,
-        Estimate,
-        MeanChange,
-        MissingBaseline,
-        Outcome,
-        Policy,
-        PolicyChange,
-        Quarantine,
-        RelativeChange,
-        Report,
-        RunEstimate,
-        Share,
-        UnruledChange,
-        Verdict,
-    )
+    from perfgate.core.baseline import *
+    from perfgate.core.next_steps import *
+    from perfgate.core.runs import *
+    from perfgate.core.summaries import *
+    from perfgate.core.verdicts import *
 
 #: The modules that have these names; each needs only those before it.
 _MODULES = ("runs", "next_steps", "baseline", "verdicts", "summaries")
