@@ -196,7 +196,7 @@ class ItemMeasurer(Struct):
         return clock() - self.task.began + longest <= budget
 
     def show(self, position: int, found: Posterior | None) -> None:
-        """Tell what is measured next, and what is most probable so far."""
+        """Print what is measured next, and what is most probable so far."""
         count, most = len(self.folder.stored) + 1, self.task.request.most_runs
         line = f"run {count} of at most {most}: {self._name(position)} ({position} of {len(self.items.names) - 1})"
         if found is not None:

@@ -205,7 +205,7 @@ def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[
 
 
 def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
-    """Yield the floor that each rule needs, beside that of its metric in the runs of the command."""
+    """Yield the floor that each rule needs, and the floor that its metric has in the runs of the command."""
     rules = {rule.name: rule for rule in ruleset.rules}
     asked = {rule.name for rule, _ in change_rules(ruleset)}
     for plan in plans(Case(ruleset, (), Baseline(runs=tuple(runs.separate)), today())):

@@ -80,7 +80,7 @@ def _most_telling(before: FloatArray) -> list[tuple[int, float]]:
 
 
 def _cut(before: FloatArray, first: int, last: int) -> tuple[float, int, int, int]:
-    """Return the bits of the best cut of the commits `first` to `last`, the commit that it is after, and both."""
+    """Return the bits of the best cut of the commits `first` to `last`, the commit before it, `first` and `last`."""
     start = float(before[first - 1]) if first else 0.0
     mass = float(before[last]) - start
     if last <= first or mass <= 0:

@@ -107,7 +107,7 @@ def _check_rank_lengths(evidence: Evidence) -> None:
 
 
 def refuse_partial(evidence: Evidence) -> None:
-    """Refuse a run without some ranks, and a rank with NaN behind the one that represents its run."""
+    """Refuse a run that lacks ranks, and a NaN in a rank that does not represent its run."""
     if not all(evidence.new):
         message = f"a run does not have {evidence.subject.key} on every rank"
         raise CannotJudge("rank-gone", message, "find out why")

@@ -290,7 +290,7 @@ def in_memory(value: Any) -> Any:
 
 
 def as_values(values: AnyArray | LargeArray) -> AnyArray:
-    """Return an array as the values of a series: in memory if it is one block, else a LargeArray in its stead."""
+    """Return an array as the values of a series: in memory if it is one block, else as a LargeArray."""
     if isinstance(values, LargeArray) and len(values) > BLOCK:
         return cast(AnyArray, values)
     return np.asarray(values)

@@ -84,7 +84,7 @@ class Runs(Generic[AnyBuilder]):
 def are_apart(runs: Sequence[Run]) -> bool:
     """Return whether the files of a folder can be joined although metrics of some have no values.
 
-    They cannot if two traces are of one rank, whose values are joined, or if another file has one of these metrics.
+    They cannot if two traces are of one rank (their values are joined), or if another file has one of these metrics.
     """
     outlined = [run for run in runs if run.outlines is not None]
     ranks = Counter(rank for run in outlined if run.outlines for rank in run.outlines.fingerprints)

@@ -189,7 +189,7 @@ class UnreadLines:
         return kept
 
     def tell(self, line: int) -> None:
-        """Take it from the reader that nothing in a line is left."""
+        """Note that the reader read everything in a line."""
         self.read.pop(line, None)
 
     def found(self, known: Callable[[], Collection[str]], beside: str, spoken: Collection[range]) -> Counter[str]:

@@ -161,7 +161,7 @@ def objects(
 
 
 def of_results(file: ImportFile, format: str) -> Imported:
-    """Return the runs of a result file as a reader of perfgate reads it, of the time and at the place that it says.
+    """Return the runs of a result file, read by a reader of perfgate, with the time and the place that it contains.
 
     A number that is missing because a benchmark failed is only counted: a history has gaps.
     """
