@@ -95,7 +95,7 @@ class Trial(Struct, frozen=True):
         return f"{errors[0].replace('-', ' ')} in a run" if errors else TOO_NOISY
 
     def passes(self, sentence: str, settings: Settings = _AS_USUAL) -> bool:
-        """Return whether these runs, all together and each alone, pass a rule whose baseline they are."""
+        """Return whether a rule passes with these runs, all together and each alone, if they are its baseline, too."""
         sides = [self.runs, *((run,) for run in self.runs if len(self.runs) > 1)]
         verdicts = (verdict for new in sides for verdict in judge(self._case([sentence], new, settings)))
         return all(v.outcome == "pass" or (v.kind == "change" and _is_accepted(v)) for v in verdicts)
@@ -192,7 +192,7 @@ def impossible_shares(ruleset: Ruleset) -> list[Problem]:
 
 
 def _impossible(clause: Clause) -> str | None:
-    """Return why a clause about a share always has the same answer; None of any other."""
+    """Return why a clause about a share always has the same answer; None for other clauses."""
     asks, size = clause.asks, clause.quantity
     if size is None or size.base != "1":
         return None

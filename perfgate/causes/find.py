@@ -1,4 +1,4 @@
-"""All causes of a change: found, grouped so that one change of the program is one cause, and closed."""
+"""Find all causes of a change, and group them so that one change of the program is one cause."""
 
 from __future__ import annotations
 

@@ -19,9 +19,8 @@ from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.host import HostSpeed, is_slower_itself
 from perfgate.causes.merged import Floats
 from perfgate.causes.noise import Noise, classes, difference_errors, standard_errors
-from perfgate.core.call_trees import DEVICE_KINDS, CallNode
+from perfgate.core.call_trees import DEVICE_KINDS, SYNCS, CallNode
 from perfgate.core.causes import Cause, CauseKind
-from perfgate.core.runtime_calls import SYNCS
 
 #: A difference of counts that differ between steps, in standard errors.
 _CLEAR_COUNT = 4.0

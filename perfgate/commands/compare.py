@@ -232,7 +232,7 @@ def _is_work(metric: str) -> bool:
 
 
 def _shared(runs: Sequence[Run]) -> set[str]:
-    """Return the metrics that every run has; one that is 0 in some runs only has no relative change."""
+    """Return the metrics that every run has, without those that are 0 in some runs but not in all."""
     found, ever, always = _metrics(runs), set[str](), set[str]()
     for number, run in enumerate(runs):
         found &= _metrics([run])

@@ -137,7 +137,7 @@ def _may_have_runs(path: Path, ruleset: Ruleset) -> bool:
 
 
 def _importer_of(name: str, text: str, ruleset: Ruleset, format: str | None) -> Importer | None:
-    """Return what imports a file: a mapping that names it, its format, or a mapping that knows its content."""
+    """Return the importer of a file: a mapping that names it, its format, or a mapping that knows its content."""
     if not ruleset.mappings:
         return importer_of(name, text[:HEAD])
     named = _mapped_importer(name, text, ruleset.mappings, format, is_named=True)
@@ -148,7 +148,7 @@ def _importer_of(name: str, text: str, ruleset: Ruleset, format: str | None) -> 
 def _mapped_importer(
     name: str, text: str, mappings: Sequence[FileMapping], format: str | None, *, is_named: bool
 ) -> Importer | None:
-    """Return what imports a file through the mapping that fits it, or has the name `format`; None without one.
+    """Return the importer of a file through the mapping that fits it, or has the name `format`; None without one.
 
     With `is_named` only mappings with globs are asked, and else only those that know a file by its content.
     """

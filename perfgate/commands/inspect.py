@@ -19,7 +19,7 @@ from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggle
 from perfgate.judge.derived import warmup_cost
 from perfgate.judge.series_summary import rank_spreads, summary
 from perfgate.reporters.inspection import render_text
-from perfgate.reporters.inspection_json import render_json
+from perfgate.reporters.plain_json import render_json
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import nearest_file, opened
 from perfgate.workspace.inputs import read_runs

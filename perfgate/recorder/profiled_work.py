@@ -1,7 +1,7 @@
 """The exact work of a few steps: profiled with torch.profiler, and read in a process of its own.
 
 The reader of traces needs numpy and memory, which a training is not given: `perfgate.commands.work_of_trace` reads the
-trace, and prints the counts `work.*` of each step and the call tree. The trace is deleted. Whatever goes wrong is
+trace, and prints the counts `work.*` of each step and the call tree. The trace is deleted. Every failure is
 NotProfiled: a training goes on, with one warning.
 """
 
@@ -177,7 +177,7 @@ class Profile:
 
 
 class LoopWork:
-    """Profiles some steps of a recorded loop, if `is_wanted`. It never raises: what goes wrong is one warning.
+    """Profiles some steps of a recorded loop, if `is_wanted`. It never raises: a failure is one warning.
 
     Neither the profiled steps nor the one after them are measured: the processes of a job go on at different times.
     """
@@ -188,7 +188,7 @@ class LoopWork:
         self._is_over = not is_wanted
 
     def step(self, number: int) -> None:
-        """Tell that a step begins. Every step of the loop runs this."""
+        """Note that a step begins. Every step of the loop calls this."""
         if self._steps == _LAST:
             return
         self._steps += 1

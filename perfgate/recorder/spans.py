@@ -96,11 +96,10 @@ class CountedSpan(TimedSpan):
 class StepSpan(TimedSpan):
     """A whole step; its end begins the next one. In a program that takes turns it waits for the GPU before it ends.
 
-    Parameters
-    ----------
-    span : the span that measures the step.
-    turns : of this process.
-    begin_next : begins the next step.
+    Parameters:
+        span: the span that measures the step.
+        turns: of this process.
+        begin_next: begins the next step.
     """
 
     __slots__ = ("_begin_next", "_span", "_turns")

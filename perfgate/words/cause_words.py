@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from perfgate.core import Report, Verdict
+from perfgate.core.causes import Cause, CauseKind, CauseReport
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import listed, plural, shortened
 from perfgate.words import answer, numbers
 from perfgate.words.work import is_work
-
-if TYPE_CHECKING:
-    from perfgate.core.causes import Cause, CauseKind, CauseReport
-
 
 #: By names of calls that went, and of calls that came: what the program decided. The first that fits counts.
 _DECISIONS = (
@@ -50,7 +46,7 @@ _SENTENCES: dict[CauseKind, str] = {
 
 
 def undo(cause: Cause) -> str:
-    """Return what to undo; empty if the cause is none to undo."""
+    """Return what to undo; empty if the cause cannot be undone."""
     if cause.change_per_step <= 0:
         return ""
     if cause.kind == "slower" and cause.come:

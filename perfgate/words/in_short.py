@@ -16,7 +16,7 @@ from perfgate.words.work import first_difference
 
 #: The most labels, statistics or ranks that one line names.
 _NAMED = 4
-#: The longest name of a metric that no rule names, in characters, and the most of such changes.
+#: The longest name of a changed metric, in characters, and the most changes of one line.
 _LONGEST_NAME = 40
 _LARGEST = 3
 
@@ -24,8 +24,8 @@ _LARGEST = 3
 class ShortLine(Struct, frozen=True):
     """The verdicts about one metric with one outcome, as one line.
 
-    `worst` is the verdict that the line draws. `message` replaces the numbers if nothing was measured, and says more of
-    a pass that is not plain.
+    `worst` is the verdict that is drawn. `message` replaces the numbers if nothing was measured. For a pass, it says
+    why the pass is worth a line.
     """
 
     worst: Verdict
@@ -66,14 +66,14 @@ def _is_shown(verdict: Verdict) -> bool:
 
 
 def doubts(report: Report) -> list[str]:
-    """Return why passes may be doubted, such as pressure on the machine; each reason once, without the usual notes."""
+    """Return the reasons to doubt a pass, such as pressure on the machine, each once and without the usual notes."""
     passed = (one for one in report.verdicts if one.outcome == "pass" and one.doubtful and not _is_shown(one))
     found = dict.fromkeys(note for one in passed for note in one.notes)
     return [note for note in found if note not in (ONE_RUN, ONE_BASE_RUN) and not note.startswith(NOT_CALIBRATED)]
 
 
 def next_step(report: Report) -> NextStep:
-    """Return the one step that is next: to accept the whole result, or the step of the worst verdict that has one."""
+    """Return the next step: to accept the whole result, or the step of the worst verdict that has one."""
     blocking = [one for one in report.verdicts if one.exit_code or (one.improved and not report.exit_code)]
     worst = [one for one in blocking if one.exit_code == 1] or answer.worst_first(blocking)
     steps = list(dict.fromkeys(one.next_step for one in worst if one.next_step.text))
@@ -83,7 +83,7 @@ def next_step(report: Report) -> NextStep:
 
 
 def unruled(report: Report) -> str:
-    """Return what changed most and no rule looks at, in one line; empty for nothing."""
+    """Return the largest changes of metrics without a rule, in one line; empty if there are none."""
     if not report.unruled:
         return ""
     first = report.unruled[:2]

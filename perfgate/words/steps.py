@@ -40,8 +40,8 @@ def hold_gain(accept: Acceptance) -> NextStep:
     if not accept.has_store:
         return NO_STEP
     if accept.ref is not None:
-        return accept.step_of_others("approve", "", "can approve a run of it after the merge, to hold the gain")
-    return NextStep("approve", "approve it to hold the gain", command=accept.approve)
+        return accept.step_of_others("approve", "", "can approve a run of it after the merge, to keep the gain")
+    return NextStep("approve", "approve it to keep the gain", command=accept.approve)
 
 
 def make_baseline(accept: Acceptance) -> NextStep:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from perfgate.core.advice import Advice, ProposedRule
-from perfgate.core.run_command import RunCommand
+from perfgate.core.file_mappings import RunCommand
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural, shell_text
 from perfgate.rules.write import WrittenRule, comments, render, scalar, visible

@@ -32,7 +32,7 @@ _AUTOGRAD = "autograd::engine::"
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Times and threads at which somebody asks which call ran; (n,) each."""
+    """Times and threads for which the running call is wanted; (n,) each."""
 
     time: Int64
     thread: Int64
@@ -255,7 +255,7 @@ def _thread_order(tables: EventTables) -> list[int]:
 
 
 def _number_names(host: Host, nodes: CallNodes) -> Ids:
-    """The number of the name of each kind and name of host events, (3 * names,); -1 for steps, and for none."""
+    """The number of the name of each kind and name of host events, (3 * names,); -1 for steps and for unknown kinds."""
     texts = host.names.texts
     used = np.zeros(3 * len(texts), bool)
     used[host.kind.astype(np.int32) * len(texts) + host.name] = True
