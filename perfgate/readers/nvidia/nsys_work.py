@@ -1,12 +1,12 @@
 """The steps of an export of Nsight Systems, if NVTX ranges mark them: `step 12`, `iteration_12`, `ProfilerStep#12`.
 
-Its rows become the tables of a torch trace, so `step.*`, `gpu.*`, `work.*` and the call tree are those of `torch_trace`:
+Its rows become the tables of a torch trace: `step.*`, `gpu.*`, `work.*` and the call tree are those of `torch_trace`.
 
 | table of the export | events of a trace |
 |---|---|
-| `NVTX_EVENTS` | ranges; operators of PyTorch (`aten::mm`) are operators. Of step ranges inside each other the outer ones count |
+| `NVTX_EVENTS` | ranges, and operators of PyTorch (`aten::mm`); a step range inside another one is none |
 | `CUPTI_ACTIVITY_KIND_RUNTIME` | calls of the runtime |
-| `CUPTI_ACTIVITY_KIND_KERNEL`, `_MEMCPY`, `_MEMSET` | the work of devices, which belongs to the call with the same `correlationId` |
+| `_KERNEL`, `_MEMCPY`, `_MEMSET` | the work of devices; it belongs to the call with its `correlationId` |
 
 Source: NVIDIA's SQLite Export Schema Reference (`CUPTI_ACTIVITY_KIND_*`, "Correlate CUDA kernel launches with
 CUDA API kernel launches"), and `CUpti_ActivityMemcpyKind` of CUPTI.
@@ -52,6 +52,7 @@ _PROCESS = 0x0000FFFFFF000000
 _VERSION = re.compile(r"_v\d{4,5}$")
 #: The NVTX events of ranges: push/pop and start/end.
 RANGE_TYPES = (59, 60, 70, 71)
+_LATEST = 1 << 61
 _Range = tuple[int, int, int, str]
 
 
@@ -97,7 +98,9 @@ def _ranges(database: Database, names: Mapping[object, str]) -> Iterator[_Range]
     """Yield the thread, start, end and text of each range."""
     columns = ("eventType", "globalTid", "text", "textId", "start", "end")
     for kind, thread, text, text_id, start, end in database.rows("NVTX_EVENTS", columns):
-        if kind in RANGE_TYPES and isinstance(start, int) and isinstance(end, int) and end >= start:
+        if kind not in RANGE_TYPES or not isinstance(start, int) or not isinstance(end, int):
+            continue
+        if -_LATEST < start <= end < _LATEST:
             found = names.get(text_id) if text is None else text
             yield thread if isinstance(thread, int) else -1, start, end, str(found)
 
@@ -114,6 +117,12 @@ def _columns(database: Database, table: str, names: tuple[str, ...]) -> Int64:
     return columns
 
 
+def _sound(columns: Int64) -> Int64:
+    """Return the rows that do not end before they start, or beyond all clocks."""
+    start, end = columns[:2]
+    return columns[:, (start > -_LATEST) & (start <= end) & (end < _LATEST)]
+
+
 def _numbered(values: Int64, text: Callable[[int], str], names: Names) -> Int64:
     """Return the number of the name of each value."""
     known, which = np.unique(values, return_inverse=True)
@@ -124,14 +133,13 @@ def _numbered(values: Int64, text: Callable[[int], str], names: Names) -> Int64:
 def _add_calls(tables: EventTables, database: Database, names: Mapping[object, str], process: int) -> bool:
     """Add the calls of a process; return whether the export has any."""
     columns = _columns(database, _RUNTIME, ("start", "end", "globalTid", "correlationId", "nameId"))
-    is_own = (columns[2] & _PROCESS == process) & (columns[1] >= columns[0])
-    start, end, thread, correlation, name = columns[:, is_own]
+    start, end, thread, correlation, name = _sound(columns[:, columns[2] & _PROCESS == process])
     numbers = _numbered(name, lambda one: _VERSION.sub("", names.get(one, "")), tables.call_names)
     threads = _numbered(thread, str, tables.threads)
     tables.runtime_pieces.add(start=start, duration=end - start, correlation=correlation)
     tables.runtime_pieces.add(name=numbers.astype(np.int16), thread=threads.astype(np.int16))
     tables.runtime_pieces.add(kind=np.full(len(start), NAMED, np.int8))
-    return columns.shape[1] > 0
+    return bool(columns.size)
 
 
 def _add_ranges(tables: EventTables, ranges: list[_Range]) -> None:
@@ -151,8 +159,8 @@ def _add_ranges(tables: EventTables, ranges: list[_Range]) -> None:
 
 
 def _add_device(tables: EventTables, columns: Int64, kind: int, names: Mapping[object, str]) -> None:
-    """Add the rows of a table of devices; a row that ends before it starts is left out."""
-    start, end, device, correlation, name, *amounts = columns[:, columns[1] >= columns[0]]
+    """Add the rows of a table of devices."""
+    start, end, device, correlation, name, *amounts = _sound(columns)
     text = {
         KERNEL: lambda one: names.get(one, ""),
         MEMCPY: lambda one: f"Memcpy {_KINDS.get(one, 'other')}",
