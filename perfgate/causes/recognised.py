@@ -179,10 +179,10 @@ def _larger(change: _Change) -> Finding | None:
 
 
 def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) -> bool:
-    """True if an operator that is called as before runs other kernels, for a time that larger inputs explain."""
+    """True if a call that is made as before runs other kernels, for a time that larger inputs explain."""
     nodes = change.alignment.nodes
     is_own = all(nodes[node].kind in (*DEVICE_KINDS, "runtime") for node in edit.nodes)
-    if nodes[edit.parent].kind != "operator" or not is_own:
+    if nodes[edit.parent].kind not in ("operator", "range") or not is_own:
         return False
     below = sorted(subtree([edit.parent], change.alignment.children()))
     before, after = (

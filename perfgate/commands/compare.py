@@ -277,7 +277,7 @@ def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list
         return []  # the files of that side say why
     shared = _shared((*base, *new))
     sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
-    found = [f"only the {side} side has {', '.join(sorted(names))}" for side, names in sides.items() if names]
+    found = [f"only the {side} side has {listed(sorted(names))}" for side, names in sides.items() if names]
     said = [Problem("warning", message, _HERE) for message in found]
     if has_causes:
         said = []
