@@ -228,15 +228,12 @@ def _pairs(command: RunCommand, measuring: MeasuringOptions, first: FirstRuns) -
         made[:] = paths
         return Report()
 
-    def told(line: str) -> None:
-        tell(line.partition(": 0 final")[0])
-
     mappings = parse_mappings(first.mapping_files).mappings
     request = PairRequest(
         command.words, command.words, format=first.options.format, mappings=mappings, by_turns=not command.results
     )
     began = time.monotonic()
-    report = run_pairs(replace(measuring, results=command.results), request, keep, told)
+    report = run_pairs(replace(measuring, results=command.results), request, keep, tell)
     pairs = split_pairs(read_runs(tuple(typed_path(str(path)) for path in made))) if made else None
     if pairs is None or len(made) < RUNS:
         raise RunFailed(report.problems[-1].message if report.problems else "no pair was made")

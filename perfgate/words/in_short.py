@@ -58,6 +58,14 @@ def _is_shown(verdict: Verdict) -> bool:
     return answer.needs_attention(verdict) or verdict.improved or verdict.reason == "allowed"
 
 
+def names(verdicts: Iterable[Verdict]) -> str:
+    """Return the names of verdicts, those of one metric with their labels joined: `took on GET, POST, warm`."""
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in map(_with_short_name, verdicts):
+        groups.setdefault(verdict.metric, []).append(verdict)
+    return listed([_name(group) for group in groups.values()], _NAMED)
+
+
 def doubts(report: Report) -> list[str]:
     """Return why passes may be doubted, such as pressure on the machine; each reason once, without the usual notes."""
     passed = (one for one in report.verdicts if one.outcome == "pass" and one.doubtful and not _is_shown(one))

@@ -101,3 +101,8 @@ def test_problems_are_always_said():
 def test_pairs_show_the_paired_change_alone():
     [line] = in_short.lines(with_verdicts(slower(0.1), baseline="paired base (3 pairs, steps by turns)"))
     assert line.measured == "+10.0%"
+
+
+def test_the_progress_joins_the_labels_of_a_metric():
+    found = in_short.names([slower(0.1, labels={"method": "GET"}), slower(0.1, labels={"method": "POST"})])
+    assert found == "forward median on GET, POST"
