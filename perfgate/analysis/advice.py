@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
@@ -21,16 +20,25 @@ from perfgate.analysis.proposals import (
     ranked,
     shared_metrics,
 )
-from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
-from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of, spread_of
+from perfgate.analysis.step_time import (
+    CLEARLY,
+    SPEEDS,
+    Known,
+    is_unsteady,
+    main_time,
+    step_time,
+    use_steadier,
+    whole_step,
+)
+from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of, spread_of, spread_of_pairs
 from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
 from perfgate.core import Better, Run, Series
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
-from perfgate.core.wording import show_labels
+from perfgate.core.wording import COMMAND, show_labels
 from perfgate.judge.evidence import direction
-from perfgate.judge.measure import Method, NotAvailable, default_statistic
-from perfgate.judge.pairs import PRIORS, Pairs, pair_ratios
+from perfgate.judge.measure import default_statistic
+from perfgate.judge.pairs import Pairs
 
 #: The tolerances of pairs in percent: where stored runs agree within the first, and on a machine where they do not.
 _TOLERANCES_OF_PAIRS = (5, 10)
@@ -226,7 +234,9 @@ def _of_pairs(
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
     if is_calm and mains and known[mains[0]][0].unit == "s":
         rules += [one for one in _cost(ruled[mains[0]], known, runs, today) if one.purpose == "budget"]
-    others = [name for name in order if name not in mains and known[name][0].unit != "B"]
+    rules += _cpu_time(made, rules)
+    done = {*mains, *(rule.subject.partition(" ")[0] for rule in rules)}
+    others = [name for name in order if name not in done and known[name][0].unit != "B"]
     if others:
         left_out[_NOT_WITH_PAIRS] = others
     return Advice(tuple(rules), _left_out(left_out), covered, len(runs), is_paired=True, most_runs=PAIRS)
@@ -263,30 +273,16 @@ def _of_pair(
     return ProposedRule("usual", sentence, subject, asks, fails_from, tolerance, noise, spread is not None)
 
 
-def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
-    """Return the relative standard deviation of new / base, of the labels that differ most; None if it is unknown.
+def _cpu_time(made: Pairs | None, rules: Sequence[ProposedRule]) -> Iterator[ProposedRule]:
+    """Yield a rule about the CPU time of the whole command if it is clearly steadier than the times.
 
-    Few pairs agree by chance, so the judge's prior counts with its degrees of freedom (Smyth 2004,
-    doi:10.2202/1544-6115.1027). The program is the same on both sides, so the true ratio is 1.
+    A tool that measures for a time always needs as much, and a program waits for its GPU on the CPU.
     """
-    if pairs is None:
-        return None
-    scale, freedom = PRIORS[pairs.pairing]
-    squares: dict[tuple[tuple[str, str], ...], list[float]] = {}
-    for base, new in zip(pairs.base, pairs.new, strict=True):
-        known = {one.key: one for one in new.series}
-        for one in base.series:
-            other = known.get(one.key)
-            if one.key.metric != metric or other is None:
-                continue
-            statistic = default_statistic(one)
-            try:
-                sides = [Method(statistic, better="lower").measure(series) for series in (one, other)]
-            except NotAvailable:
-                continue
-            by_turns = [one.values] if pairs.pairing != "whole-runs" else []
-            ratio = pair_ratios(sides[:1], sides[1:], by_turns, [other.values], statistic)[0].value
-            if ratio is not None and ratio > 0:
-                squares.setdefault(one.key.labels, []).append(math.log(ratio) ** 2)
-    found = [(freedom * scale**2 + sum(own)) / (freedom + len(own)) for own in squares.values()]
-    return math.sqrt(max(found)) if found else None
+    metric, noises = f"{COMMAND}cpu_time", [rule.noise for rule in rules if rule.noise]
+    spread = spread_of_pairs(made, metric)
+    if made is None or spread is None or not noises or spread > CLEARLY * min(noises):
+        return
+    if any("gpu" in run.environment or run.format in _BENCHMARKS for run in made.base):
+        return
+    rule = _of_pair(metric, shared_metrics(made.base, {}), _TOLERANCES_OF_PAIRS[0], UNSAID, spread)
+    yield from [replace(rule, purpose="cpu")] if rule else []

@@ -25,7 +25,7 @@ from perfgate.cli.printing import is_watched, tell
 from perfgate.cli.progress import shown
 from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, written
 from perfgate.commands.init_from_runs import Files, FirstRuns, gate_from_runs, read_first_runs
-from perfgate.commands.run_results import RunResults, find_results, narrowed
+from perfgate.commands.run_results import WHOLE_COMMAND, RunResults, find_results, narrowed
 from perfgate.core import Location, Report, Run
 from perfgate.core.advice import FirstGate, MeasuredCommand
 from perfgate.core.run_command import RunCommand
@@ -106,7 +106,8 @@ def _measured(
         return found[0].globs
 
     runs = repeated_runs(measuring, command.words, find, tell)
-    _refuse_copies(runs)
+    if found[0].said != WHOLE_COMMAND:
+        _refuse_copies(runs)
     command = replace(command, results=narrowed(found[0].globs, runs.paths))
     mapping = found[0].mapping.lines if found[0].mapping else ()
     if mapping and known.mappings:

@@ -359,7 +359,7 @@ def test_forks_that_stay_are_ended(perfgate: Command, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ((sys.executable, "-c", ""), "the base side: the command printed nothing and wrote nothing"),
+        ((sys.executable, "-c", ""), "the command printed no number and wrote no results"),
         (("no-such-program",), "no-such-program cannot be started"),
     ],
     ids=["prints nothing", "cannot start"],
