@@ -230,8 +230,8 @@ def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, 
 _OWN = re.compile(
     r"(?:run|pair|failed|new-code|new-environment)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
     r"|build-\w+(?:\.log|\.FAILED\.txt)?"
-    r"|machine-\w+\.json"
-    r"|\.machine-\w+\.json\.\w+\.tmp"  # a killed process leaves it
+    r"|(?:machine-\w+|report)\.json"
+    r"|\.(?:machine-\w+|report)\.json\.\w+\.tmp"  # a killed process leaves it
 )
 _IGNORE = ".gitignore"
 _EARLIER = re.compile(r"earlier-(\d{3,})")

@@ -49,7 +49,7 @@ def test_runs_go_on_until_every_verdict_is_settled(
     assert f"run {runs} of at most 5: all decided" in done.err
     made = [f"run-{run:03}{end}" for run in range(1, runs + 1) for end in ("", ".log", ".log.machine")]
     kept = sorted(path.name for path in Path("perfgate-runs").iterdir())
-    assert kept == [".gitignore", "machine-after.json", "machine-before.json", *made]
+    assert kept == [".gitignore", "machine-after.json", "machine-before.json", "report.json", *made]
 
 
 def test_git_leaves_the_runs_out(perfgate: Command, repository: Repository, folder: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_second_run_in_the_same_folder_keeps_the_earlier_runs_aside(perfgate: 
     write_rules(folder, "forward under 1 s")
     for _ in range(3):
         assert perfgate("run", "--", *plain(folder)).code == 0
-    names = ["machine-after.json", "machine-before.json", "run-001", "run-001.log", "run-001.log.machine"]
+    names = ["machine-after.json", "machine-before.json", "report.json", "run-001", "run-001.log", "run-001.log.machine"]
     for place in ("earlier-001", "earlier-002"):
         assert sorted(path.name for path in Path("perfgate-runs", place).iterdir()) == names
     assert sorted(path.name for path in Path("perfgate-runs").iterdir()) == [
