@@ -276,13 +276,14 @@ def _of_pair(
 def _cpu_time(made: Pairs | None, rules: Sequence[ProposedRule]) -> Iterator[ProposedRule]:
     """Yield a rule about the CPU time of the whole command if it is clearly steadier than the times.
 
-    A tool that measures for a time always needs as much, and a program waits for its GPU on the CPU.
+    A tool that measures for a time always needs as much, a program waits for its GPU on the CPU, and the steps of a
+    Recorder take turns, so their pairs have no whole command.
     """
     metric, noises = f"{COMMAND}cpu_time", [rule.noise for rule in rules if rule.noise]
     spread = spread_of_pairs(made, metric)
     if made is None or spread is None or not noises or spread > CLEARLY * min(noises):
         return
-    if any("gpu" in run.environment or run.format in _BENCHMARKS for run in made.base):
+    if any("gpu" in run.environment or run.format in (*_BENCHMARKS, "perfgate") for run in made.base):
         return
     rule = _of_pair(metric, shared_metrics(made.base, {}), _TOLERANCES_OF_PAIRS[0], UNSAID, spread)
     yield from [replace(rule, purpose="cpu")] if rule else []

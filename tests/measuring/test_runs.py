@@ -180,7 +180,14 @@ def test_a_second_run_in_the_same_folder_keeps_the_earlier_runs_aside(perfgate: 
     write_rules(folder, "forward under 1 s")
     for _ in range(3):
         assert perfgate("run", "--", *plain(folder)).code == 0
-    names = ["machine-after.json", "machine-before.json", "report.json", "run-001", "run-001.log", "run-001.log.machine"]
+    names = [
+        "machine-after.json",
+        "machine-before.json",
+        "report.json",
+        "run-001",
+        "run-001.log",
+        "run-001.log.machine",
+    ]
     for place in ("earlier-001", "earlier-002"):
         assert sorted(path.name for path in Path("perfgate-runs", place).iterdir()) == names
     assert sorted(path.name for path in Path("perfgate-runs").iterdir()) == [
