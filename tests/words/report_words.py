@@ -319,6 +319,7 @@ def of_the_short_answer() -> Iterator[Said]:
     doubtful = replace(PASSED, doubtful=True, notes=(notes.ONE_RUN, "pressure on cpu: 50% of the time"))
     yield say(in_short.doubts, "", replace(REPORT, verdicts=(doubtful, replace(doubtful, metric="m"), PASSED)))
     yield say(in_short.next_step, "", REPORT)
+    yield say(in_short.names, "", REPORT.verdicts[:2])
     yield say(in_short.unruled, "none", REPORT)
     yield say(in_short.unruled, "", replace(REPORT, unruled=(UNRULED, UNRULED, UNRULED), unruled_count=9))
     yield say(in_short.largest_changes, "", (CHANGE, PASSED))
