@@ -128,7 +128,7 @@ def _counted_as(verdicts: list[Verdict]) -> str:
 
 
 def excluded_change(verdicts: Iterable[Verdict]) -> list[str]:
-    """Return the worst change that all passed comparisons exclude, and the first metric if it excludes much more.
+    """Return the worst change that all passed comparisons exclude, and the metric that excludes most if that is much more.
 
     Without a comparison with noise, the list is empty.
     """
@@ -136,7 +136,7 @@ def excluded_change(verdicts: Iterable[Verdict]) -> list[str]:
     found = [(one, worst) for one, worst in found if worst > 0]
     if not found:
         return []
-    worst, (first, least) = max(worst for _, worst in found), found[0]
+    worst, (first, least) = max(worst for _, worst in found), min(found, key=lambda one: one[1])
     is_time = all(one.unit == "s" or (one.unit or "").endswith("/s") for one, _ in found)
     said = f"{'no slowdown of' if is_time else 'nothing worse by'} {rounded_up(worst)} or more"
     return [said if least > worst / _MUCH else f"{said}, {first.metric} {rounded_up(least)}"]

@@ -230,6 +230,7 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.counts, "fail", REPORT)
     yield say(answer.counts, "pass", Report("pass", 0, PASSES["all that does not count"]))
     yield say(answer.excluded_change, "", PASSES["one much better"])
+    yield say(answer.excluded_change, "whatever their order", tuple(PASSES["one much better"])[::-1])
     yield say(answer.rounded_up, "", 0.08041)
     yield say(answer.rounded_up, "beyond every float", 1.797e306)
     yield say(answer.origin, "", REPORT)
