@@ -128,7 +128,7 @@ def _counted_as(verdicts: list[Verdict]) -> str:
 
 
 def excluded_change(verdicts: Iterable[Verdict]) -> list[str]:
-    """Return the worst change that all passed comparisons exclude, and the metric that excludes most if that is much more.
+    """Return the worst change that all passed comparisons exclude, and the metric that excludes much more than that.
 
     Without a comparison with noise, the list is empty.
     """
