@@ -228,14 +228,15 @@ def _of_pairs(
     is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not step.is_noisy
     is_calm = is_calm and all(name in ruled and ruled[name].tolerance <= _TOLERANCES_OF_PAIRS[1] for name in mains)
     usual, spreads = _TOLERANCES_OF_PAIRS[not is_calm], {name: spread_of_pairs(made, name) for name in mains}
-    pairs = [_of_pair(name, known, usual, better, spreads[name]) for name in mains]
+    cpu = [*_cpu_time(made, [one for one in spreads.values() if one], is_busy=step.is_noisy)]
+    room = _ROOM_OF_PAIRS * (2 if cpu else 1)  # three pairs are few, and the CPU time sees smaller changes
+    pairs = [_of_pair(name, known, usual, better, spreads[name], room) for name in mains]
     rules = [rule for rule in pairs if rule is not None]
-    noises = [rule.noise for rule in rules if rule.noise]
     covered = StepTime(mains[0] if mains else None, None if rules else step.trouble or "a rule cannot name it")
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
     if is_calm and mains and known[mains[0]][0].unit == "s":
         rules += [one for one in _cost(ruled[mains[0]], known, runs, today) if one.purpose == "budget"]
-    rules += _cpu_time(made, noises, is_busy=step.is_noisy)
+    rules += cpu
     done = {*mains, *(rule.subject.partition(" ")[0] for rule in rules)}
     others = [name for name in order if name not in done and known[name][0].unit != "B"]
     if others:
@@ -255,14 +256,17 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
 
 
 def _of_pair(
-    metric: str, known: Known, tolerance: int, better: Mapping[str, Better], spread: float | None = None
+    metric: str,
+    known: Known,
+    tolerance: int,
+    better: Mapping[str, Better],
+    spread: float | None = None,
+    room: float = _ROOM_OF_PAIRS,
 ) -> ProposedRule | None:
     """Return the rule for pairs: with room for their spread, if that was measured."""
     series = known[metric][0]
     if spread is not None:
-        fitting = (
-            percent for percent in TOLERANCES if percent >= max(_TOLERANCES_OF_PAIRS[0], _ROOM_OF_PAIRS * spread)
-        )
+        fitting = (percent for percent in TOLERANCES if percent >= max(_TOLERANCES_OF_PAIRS[0], room * spread))
         tolerance = next(fitting, TOLERANCES[-1])
     sentence = about(metric)(f"within {tolerance}% of baseline")
     towards: Better = direction(metric, series.unit, better.get(metric)) or "lower"

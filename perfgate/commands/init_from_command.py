@@ -190,12 +190,12 @@ def _is_poor(gate: FirstGate) -> bool:
 
 
 def _least(gate: FirstGate) -> float:
-    """Return the smallest change that the main rule sees; 0 without such a rule."""
-    return (gate.main_rule.fails_from or 0.0) if gate.main_rule else 0.0
+    """Return the smallest change that the gate sees; 0 without such a rule."""
+    return (gate.finest_rule.fails_from or 0.0) if gate.finest_rule else 0.0
 
 
 def _sees(gate: FirstGate) -> str:
-    return f"{format_change(_least(gate))} in {gate.main_rule.subject}" if gate.main_rule else "no time"
+    return f"{format_change(_least(gate))} in {gate.finest_rule.subject}" if gate.finest_rule else "no time"
 
 
 def _noting(gate: FirstGate, note: str) -> FirstGate:

@@ -155,6 +155,12 @@ class FirstGate(Struct, frozen=True):
         return next((rule for rule in known if rule.subject.startswith(f"{step} ")), next(iter(known), None))
 
     @property
+    def finest_rule(self) -> ProposedRule | None:
+        """The main rule, or the one about the CPU time if that sees smaller changes."""
+        cpu = [rule for rule in (self.advice.rules if self.advice else ()) if rule.purpose == "cpu"]
+        return min([*filter(None, [self.main_rule]), *cpu], key=lambda rule: rule.fails_from or 0.0, default=None)
+
+    @property
     def exit_code(self) -> int:
         """0, or 3 if stored runs cannot judge the time of a step."""
         return 3 if self.state == "too-noisy" else 0
