@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "recorder": {"core"},
     "machine": {"core", "recorder"},
     "doctor": {"core", "machine", "measuring", "workspace", "stats", "judge", "analysis", "rules"},
-    "measuring": {"core", "workspace", "judge", "recorder", "machine"},
+    "measuring": {"core", "workspace", "judge", "words", "recorder", "machine"},
     "integrations": {"core", "recorder", "measuring"},
     "reporters": {"core", "documents", "words"},
     "cli": {"core", "rules", "judge", "workspace", "reporters"},

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from conftest import Done, steady, write_log, write_results, write_rules, write_run
+from msgspec.structs import replace
+
+from perfgate.analysis.advice import advise
+from perfgate.judge.pairs import Pairs, split_pairs
+from perfgate.workspace.inputs import read_runs
 
 Command = Callable[..., Done]
 
@@ -375,3 +381,37 @@ def test_labels_that_differ_have_a_budget_each(folder: Path, perfgate: Command) 
     text = (folder / "rules" / "training.yaml").read_text()
     assert """- 'took{method="GET"} mean under 4.9 ms'""" in text
     assert """- 'took{method="POST"} mean under 11 ms'""" in text
+
+
+def _pairs_of(folder: Path, format: str, noise: float) -> Pairs:
+    """Three pairs of a program with itself, whose CPU time is steady."""
+    paths = []
+    for number in (1, 2, 3):
+        rows = []
+        for side, level in (("base", 1.0), ("new", 1.0 + noise * (-1) ** number)):
+            labels = {"side": side, "pair": str(number), "pairing": "whole-runs"}
+            rows.append({"metric": "took", "unit": "ms", "labels": labels, "values": steady(50 * level, seed=number)})
+            rows.append({"metric": "command.cpu_time", "unit": "s", "labels": labels, "value": 4 + 0.01 * number})
+        environment = {} if format == "perfgate" else {"written_as": format}
+        paths.append(str(write_results(folder / f"pair-{number}.json", *rows, environment=environment)))
+    found = split_pairs(read_runs(tuple(paths)))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("format", "noise", "ruled"),
+    [
+        ("mapped", 0.3, True),
+        ("mapped", 0.01, False),  # the times are as steady
+        ("pytest-benchmark", 0.3, False),  # it measures for a time
+        ("perfgate", 0.3, False),  # a Recorder's steps take turns
+    ],
+)
+def test_on_a_busy_machine_the_cpu_time_is_judged_beside_the_times(
+    folder: Path, format: str, noise: float, ruled: bool
+) -> None:
+    pairs = _pairs_of(folder, format, noise)
+    times = [replace(run, series=run.series[:1]) for run in pairs.base]
+    rules = [rule.sentence for rule in advise(times, date(2026, 1, 1), is_paired=True, pairs=pairs).rules]
+    assert ("command.cpu_time within 5% of baseline" in rules) == ruled, rules

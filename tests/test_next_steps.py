@@ -66,9 +66,11 @@ SITUATIONS = {
         CHANGE, 100, 200, "make-baseline", f"{WHO} can make one there, from runs of main", "main", "", "B200"
     ),
     "limit": Situation(
-        "forward under 90 ms", 100, 200, "find-cause", "reduce it to under 90 ms, or change the rule at "
+        "forward under 90 ms", 100, 200, "find-cause", "reduce forward median to under 90 ms, or change the rule at "
     ),
-    "limit on a ref": Situation("forward under 90 ms", 100, 200, "find-cause", "reduce it to under 90 ms, or ", "main"),
+    "limit on a ref": Situation(
+        "forward under 90 ms", 100, 200, "find-cause", "reduce forward median to under 90 ms, or ", "main"
+    ),
     "absent": Situation("forwards under 90 ms", 100, 200, "fix-input", "correct the name"),
 }
 

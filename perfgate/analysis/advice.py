@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
@@ -21,16 +20,25 @@ from perfgate.analysis.proposals import (
     ranked,
     shared_metrics,
 )
-from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
-from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of, spread_of
+from perfgate.analysis.step_time import (
+    CLEARLY,
+    SPEEDS,
+    Known,
+    is_unsteady,
+    main_time,
+    step_time,
+    use_steadier,
+    whole_step,
+)
+from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of, spread_of, spread_of_pairs
 from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
 from perfgate.core import Better, Run, Series
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
-from perfgate.core.wording import show_labels
+from perfgate.core.wording import COMMAND, show_labels
 from perfgate.judge.evidence import direction
-from perfgate.judge.measure import Method, NotAvailable, default_statistic
-from perfgate.judge.pairs import PRIORS, Pairs, pair_ratios
+from perfgate.judge.measure import default_statistic
+from perfgate.judge.pairs import Pairs
 
 #: The tolerances of pairs in percent: where stored runs agree within the first, and on a machine where they do not.
 _TOLERANCES_OF_PAIRS = (5, 10)
@@ -227,13 +235,17 @@ def _of_pairs(
     is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not step.is_noisy
     is_calm = is_calm and all(name in ruled and ruled[name].tolerance <= _TOLERANCES_OF_PAIRS[1] for name in mains)
     usual, spreads = _TOLERANCES_OF_PAIRS[not is_calm], {name: spread_of_pairs(made, name) for name in mains}
-    pairs = [_of_pair(name, known, usual, better, spreads[name]) for name in mains]
+    cpu = [*_cpu_time(made, [one for one in spreads.values() if one], is_busy=step.is_noisy)]
+    room = _ROOM_OF_PAIRS * (2 if cpu else 1)  # three pairs are few, and the CPU time sees smaller changes
+    pairs = [_of_pair(name, known, usual, better, spreads[name], room) for name in mains]
     rules = [rule for rule in pairs if rule is not None]
     covered = StepTime(mains[0] if mains else None, None if rules else step.trouble or "a rule cannot name it")
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
     if is_calm and mains and known[mains[0]][0].unit == "s":
         rules += [one for one in _cost(ruled[mains[0]], known, runs, today) if one.purpose == "budget"]
-    others = [name for name in order if name not in mains and known[name][0].unit != "B"]
+    rules += cpu
+    done = {*mains, *(rule.subject.partition(" ")[0] for rule in rules)}
+    others = [name for name in order if name not in done and known[name][0].unit != "B"]
     if others:
         left_out[_NOT_WITH_PAIRS] = others
     return Advice(tuple(rules), _left_out(left_out), covered, len(runs), is_paired=True, most_runs=PAIRS)
@@ -251,14 +263,17 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
 
 
 def _of_pair(
-    metric: str, known: Known, tolerance: int, better: Mapping[str, Better], spread: float | None = None
+    metric: str,
+    known: Known,
+    tolerance: int,
+    better: Mapping[str, Better],
+    spread: float | None = None,
+    room: float = _ROOM_OF_PAIRS,
 ) -> ProposedRule | None:
     """Return the rule for pairs: with room for their spread, if that was measured."""
     series = known[metric][0]
     if spread is not None:
-        fitting = (
-            percent for percent in TOLERANCES if percent >= max(_TOLERANCES_OF_PAIRS[0], _ROOM_OF_PAIRS * spread)
-        )
+        fitting = (percent for percent in TOLERANCES if percent >= max(_TOLERANCES_OF_PAIRS[0], room * spread))
         tolerance = next(fitting, TOLERANCES[-1])
     sentence = about(metric)(f"within {tolerance}% of baseline")
     towards: Better = direction(metric, series.unit, better.get(metric)) or "lower"
@@ -270,30 +285,19 @@ def _of_pair(
     return ProposedRule("usual", sentence, subject, asks, fails_from, tolerance, noise, spread is not None)
 
 
-def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
-    """Return the relative standard deviation of new / base, of the labels that differ most; None if it is unknown.
+def _cpu_time(made: Pairs | None, noises: Sequence[float], *, is_busy: bool) -> Iterator[ProposedRule]:
+    """Yield a rule about the CPU time of the whole command if it is clearly steadier than the times.
 
-    Few pairs agree by chance, so the judge's prior counts with its degrees of freedom (Smyth 2004,
-    doi:10.2202/1544-6115.1027). The program is the same on both sides, so the true ratio is 1.
+    On a busy machine it need not be clearly steadier, because the times of three pairs may agree by chance.
+
+    A tool that measures for a time always needs as much, a program waits for its GPU on the CPU, and the steps of a
+    Recorder take turns, so their pairs have no whole command.
     """
-    if pairs is None:
-        return None
-    scale, freedom = PRIORS[pairs.pairing]
-    squares: dict[tuple[tuple[str, str], ...], list[float]] = {}
-    for base, new in zip(pairs.base, pairs.new, strict=True):
-        known = {one.key: one for one in new.series}
-        for one in base.series:
-            other = known.get(one.key)
-            if one.key.metric != metric or other is None:
-                continue
-            statistic = default_statistic(one)
-            try:
-                sides = [Method(statistic, better="lower").measure(series) for series in (one, other)]
-            except NotAvailable:
-                continue
-            by_turns = [one.values] if pairs.pairing != "whole-runs" else []
-            ratio = pair_ratios(sides[:1], sides[1:], by_turns, [other.values], statistic)[0].value
-            if ratio is not None and ratio > 0:
-                squares.setdefault(one.key.labels, []).append(math.log(ratio) ** 2)
-    found = [(freedom * scale**2 + sum(own)) / (freedom + len(own)) for own in squares.values()]
-    return math.sqrt(max(found)) if found else None
+    metric = f"{COMMAND}cpu_time"
+    spread = spread_of_pairs(made, metric)
+    if made is None or spread is None or not noises or spread > (1 if is_busy else CLEARLY) * max(noises):
+        return
+    if any("gpu" in run.environment or run.format in (*_BENCHMARKS, "perfgate") for run in made.base):
+        return
+    rule = _of_pair(metric, shared_metrics(made.base, {}), _TOLERANCES_OF_PAIRS[0], UNSAID, spread)
+    yield from [replace(rule, purpose="cpu")] if rule else []

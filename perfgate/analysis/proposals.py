@@ -216,11 +216,8 @@ _MOST = 16
 
 def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], int]:
     """Return the main metrics of runs with their labels, and how many others there are."""
-    known = {
-        name: series
-        for name, series in shared_metrics(runs, {}).items()
-        if not name.startswith((COMMAND, *MACHINE_STATE))
-    }
+    known = {name: series for name, series in shared_metrics(runs, {}).items() if not name.startswith(MACHINE_STATE)}
+    known = {name: one for name, one in known.items() if not name.startswith(COMMAND)} or known
     order = ranked(known, {})
     order += [name for name in known if name not in order]
     main = [name for name in order if not name.startswith((*DETAILS, WORK))]

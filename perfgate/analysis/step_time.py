@@ -20,7 +20,7 @@ from perfgate.core import Run, Series
 from perfgate.core.advice import BLIND, SteadierMetric, StepTime
 from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.units import format_change
-from perfgate.core.wording import CPU_METRICS
+from perfgate.core.wording import COMMAND, CPU_METRICS
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
 
 #: The names that tools give to the time of a whole step, or of a whole training.
@@ -127,7 +127,8 @@ _Known = Mapping[str, Sequence[Series]]
 def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, ...]]:
     """Return the runs with one metric of each span: its wall time, or what is clearly steadier; and what was replaced.
 
-    A span has no CPU time in runs that were recorded without counters: then nothing changes.
+    A whole command keeps its CPU time beside its time. A span has no CPU time in runs that were recorded without
+    counters: then nothing changes.
     """
     known: dict[str, list[Series]] = {}
     for run in runs:
@@ -140,8 +141,10 @@ def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, 
         if wall is None:
             continue
         found = None if any("gpu" in run.environment for run in runs) else _steadier(wall, stem, known, len(runs))
-        kept = wall if found is None else found.metric
-        dropped |= {name for name in (wall, *(stem + end for end in CPU_METRICS)) if name != kept}
+        kept = {wall if found is None else found.metric}
+        if found is None and f"{stem}." == COMMAND:  # of a whole command, both are few
+            kept.add(stem + _CPU_TIME)
+        dropped |= {wall, *(stem + end for end in CPU_METRICS)} - kept
         chosen += [found] if found is not None else []
     left = [replace(run, series=tuple(one for one in run.series if one.key.metric not in dropped)) for run in runs]
     return (left, tuple(chosen)) if dropped else (list(runs), ())

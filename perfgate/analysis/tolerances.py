@@ -20,7 +20,8 @@ from perfgate.core.summaries import Plan
 from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
 from perfgate.judge.evidence import direction
-from perfgate.judge.measure import Method, NotAvailable
+from perfgate.judge.measure import Method, NotAvailable, default_statistic
+from perfgate.judge.pairs import PRIORS, Pairs, pair_ratios
 from perfgate.judge.stalls import TELL_STALLS
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
@@ -203,3 +204,32 @@ def _impossible(clause: Clause) -> str | None:
     if not isinstance(asks, ChangeClause) and size.unit is None and size.value >= _LEAST_LIMIT:
         return f"`{clause.text}` is a limit of {percent} % for a share: write {size}%"
     return None
+
+
+def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
+    """Return the relative standard deviation of new / base, of the labels that differ most; None if it is unknown.
+
+    Few pairs agree by chance, so the judge's prior counts with its degrees of freedom (Smyth 2004,
+    doi:10.2202/1544-6115.1027). The program is the same on both sides, so the true ratio is 1.
+    """
+    if pairs is None:
+        return None
+    scale, freedom = PRIORS[pairs.pairing]
+    squares: dict[tuple[tuple[str, str], ...], list[float]] = {}
+    for base, new in zip(pairs.base, pairs.new, strict=True):
+        known = {one.key: one for one in new.series}
+        for one in base.series:
+            other = known.get(one.key)
+            if one.key.metric != metric or other is None:
+                continue
+            statistic = default_statistic(one)
+            try:
+                sides = [Method(statistic, better="lower").measure(series) for series in (one, other)]
+            except NotAvailable:
+                continue
+            by_turns = [one.values] if pairs.pairing != "whole-runs" else []
+            ratio = pair_ratios(sides[:1], sides[1:], by_turns, [other.values], statistic)[0].value
+            if ratio is not None and ratio > 0:
+                squares.setdefault(one.key.labels, []).append(math.log(ratio) ** 2)
+    found = [(freedom * scale**2 + sum(own)) / (freedom + len(own)) for own in squares.values()]
+    return math.sqrt(max(found)) if found else None

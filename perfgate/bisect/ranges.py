@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from perfgate.core import Baseline, Better, Fact, Run
 from perfgate.core.causes import SearchedItem
-from perfgate.core.wording import listed, plural
+from perfgate.core.wording import COMMAND, listed, plural
 from perfgate.judge.case import Case
 from perfgate.judge.evidence import CannotJudge, Evidence, direction
 from perfgate.judge.measure import NotAvailable
@@ -165,7 +165,9 @@ def _why_absent(name: str, run: Run) -> str:
         errors.reverse()  # the reason why they cannot be computed is the last one
     if errors:
         return errors[0]
-    names = sorted({series.key.metric for series in run.series})
+    names = sorted(
+        {series.key.metric for series in run.series}, key=lambda metric: (metric.startswith(COMMAND), metric)
+    )
     has = f"it has {listed(names)}" if names else "it has no metrics"
     return f"{has}; {COMPUTED[name]}" if name in COMPUTED else has
 

@@ -16,6 +16,7 @@ from perfgate.cli import shared
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen
 from perfgate.core.wording import utf8_text
+from perfgate.measuring.kept_runs import with_kept_runs
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.version import __version__
 from perfgate.workspace import surroundings
@@ -49,19 +50,23 @@ def command() -> None:
 @click.option("--adopt", multiple=True, metavar="METRIC", help="Approve only this metric (repeatable; globs).")
 @click.option("--reset-anchor", is_flag=True, help="Move the anchor, too: budgets count from here on.")
 @shared.all_option
-@shared.command_options(shared.runs_argument, *shared.JUDGING)
+@shared.command_options(shared.optional_runs_argument, *shared.JUDGING)
 def approve(
     options: CommandOptions, reason: str, by: str | None, pr: int | None, adopt: tuple[str, ...], reset_anchor: bool,
     keep_all: bool,
 ) -> int:  # fmt: skip
     """Open a new level with these runs: the first baseline, or an approved change.
 
+    Without RUN, they are the newest runs that `perfgate run` kept.
+
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
     """
     from perfgate.baselines import approvals
 
-    return say(approvals.approve(options, approvals.Approval(reason, by, pr, adopt, reset_anchor, keep_all)))
+    return say(
+        approvals.approve(with_kept_runs(options), approvals.Approval(reason, by, pr, adopt, reset_anchor, keep_all))
+    )
 
 
 @command.command()
@@ -69,19 +74,19 @@ def approve(
 @click.option("--rotate", is_flag=True, help="Replace the oldest runs of a full level.")
 @click.option("--merged", metavar="SHA", help="The head of the merged pull request: its allowances count.")
 @shared.all_option
-@shared.command_options(shared.runs_argument, *shared.JUDGING)
+@shared.command_options(shared.optional_runs_argument, *shared.JUDGING)
 def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | None, keep_all: bool) -> int:
     """Add unchanged runs to the current level. Runs that fail their own rules are refused.
 
-    A run that is stored already gets what it lacks: samples of metrics that rules name now, summaries of
-    others, and the call tree of a trace.
+    Without RUN, they are the newest runs that `perfgate run` kept. A run that is stored already gets what it lacks:
+    samples of metrics that rules name now, summaries of others, and the call tree of a trace.
 
     \b
     Example: perfgate baseline add train.log
     """
     from perfgate.baselines import approvals
 
-    return say(approvals.add(options, by, rotate=rotate, keep_all=keep_all, merged=merged))
+    return say(approvals.add(with_kept_runs(options), by, rotate=rotate, keep_all=keep_all, merged=merged))
 
 
 @command.command("allow")

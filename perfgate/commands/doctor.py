@@ -93,6 +93,7 @@ Tell = Callable[[str], None]
 @command_options(rules_option, suite_option, baselines_option)
 @click.option("--qualify", is_flag=True, help="Measure what this machine is, and compare it with what it was.")
 @click.option("--renew", is_flag=True, help="With --qualify: the machine was changed on purpose.")
+@click.option("--machine-only", is_flag=True, help="Measure no command, not even the remembered one.")
 @click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
 @click.option(
     "--time",
@@ -108,6 +109,7 @@ def command(
     options: CommandOptions,
     qualify: bool,
     renew: bool,
+    machine_only: bool,
     results: tuple[str, ...],
     seconds: float,
     json: str | None,
@@ -131,7 +133,9 @@ def command(
         raise Refused("--renew needs --qualify" if renew and not qualify else "--qualify takes no COMMAND")
     if qualify:
         return _qualify(options, outputs, renew=renew)
-    plan = remembered_plan(command, results, seconds, options)
+    if machine_only and command:
+        raise Refused("--machine-only takes no COMMAND")
+    plan = None if machine_only else remembered_plan(command, results, seconds, options)
     found, seen = doctor(DoctorRequest(options, plan), tell), screen()
     text = render_text(found, width=seen.width, ascii_only=seen.ascii_only)
     return _publish(render_json(found), text, outputs, found.exit_code)

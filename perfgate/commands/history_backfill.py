@@ -128,7 +128,7 @@ def backfill(
     Refused if nothing can be measured.
     """
     found = plan(request)
-    folder = measuring.new_folder(tell)
+    folder = measuring.new_folder()
     broken: set[str] = set()
     measured = 0
     try:

@@ -25,7 +25,7 @@ from perfgate.cli.printing import is_watched, tell
 from perfgate.cli.progress import shown
 from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, written
 from perfgate.commands.init_from_runs import Files, FirstRuns, gate_from_runs, read_first_runs
-from perfgate.commands.run_results import RunResults, find_results, narrowed
+from perfgate.commands.run_results import WHOLE_COMMAND, RunResults, find_results, narrowed
 from perfgate.core import Location, Report, Run
 from perfgate.core.advice import FirstGate, MeasuredCommand
 from perfgate.core.file_mappings import RunCommand
@@ -106,7 +106,8 @@ def _measured(
         return found[0].globs
 
     runs = repeated_runs(measuring, command.words, find, tell)
-    _refuse_copies(runs)
+    if found[0].said != WHOLE_COMMAND:
+        _refuse_copies(runs)
     command = replace(command, results=narrowed(found[0].globs, runs.paths))
     mapping = found[0].mapping.lines if found[0].mapping else ()
     if mapping and known.mappings:
@@ -189,12 +190,12 @@ def _is_poor(gate: FirstGate) -> bool:
 
 
 def _least(gate: FirstGate) -> float:
-    """Return the smallest change that the main rule sees; 0 without such a rule."""
-    return (gate.main_rule.fails_from or 0.0) if gate.main_rule else 0.0
+    """Return the smallest change that the gate sees; 0 without such a rule."""
+    return (gate.finest_rule.fails_from or 0.0) if gate.finest_rule else 0.0
 
 
 def _sees(gate: FirstGate) -> str:
-    return f"{format_change(_least(gate))} in {gate.main_rule.subject}" if gate.main_rule else "no time"
+    return f"{format_change(_least(gate))} in {gate.finest_rule.subject}" if gate.finest_rule else "no time"
 
 
 def _noting(gate: FirstGate, note: str) -> FirstGate:
@@ -228,15 +229,12 @@ def _pairs(command: RunCommand, measuring: MeasuringOptions, first: FirstRuns) -
         made[:] = paths
         return Report()
 
-    def told(line: str) -> None:
-        tell(line.partition(": 0 final")[0])
-
     mappings = parse_mappings(first.mapping_files).mappings
     request = PairRequest(
         command.words, command.words, format=first.options.format, mappings=mappings, by_turns=not command.results
     )
     began = time.monotonic()
-    report = run_pairs(replace(measuring, results=command.results), request, keep, told)
+    report = run_pairs(replace(measuring, results=command.results), request, keep, tell)
     pairs = split_pairs(read_runs(tuple(typed_path(str(path)) for path in made))) if made else None
     if pairs is None or len(made) < RUNS:
         raise RunFailed(report.problems[-1].message if report.problems else "no pair was made")

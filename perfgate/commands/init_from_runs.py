@@ -87,14 +87,14 @@ def gate_from_runs(first: FirstRuns, gate: FirstGate, *, without_step: bool = Fa
 
 
 def _of_program(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs without what perfgate itself measured around the command, if they have times of their own."""
-    own = [
-        replace(
-            run, series=tuple(one for one in run.series if not one.key.metric.startswith((COMMAND, *MACHINE_STATE)))
-        )
-        for run in runs
-    ]
-    return own if all(any(one.unit in SPEEDS for one in run.series) for run in own) else list(runs)
+    """Return the runs without the machine, and without the cost of the command if they have times of their own."""
+    own = [_without(run, (COMMAND, *MACHINE_STATE)) for run in runs]
+    has_times = all(any(one.unit in SPEEDS for one in run.series) for run in own)
+    return own if has_times else [_without(run, MACHINE_STATE) for run in runs]
+
+
+def _without(run: Run, prefixes: tuple[str, ...]) -> Run:
+    return replace(run, series=tuple(one for one in run.series if not one.key.metric.startswith(prefixes)))
 
 
 def _refuse_without_rules(advice: Advice) -> None:

@@ -25,14 +25,17 @@ from perfgate.core.runs import same_fact
 from perfgate.judge.factors import with_attributions
 from perfgate.judge.report import with_problems
 from perfgate.measuring.attributed_run import mixed_files, run_attributed
+from perfgate.measuring.kept_runs import KEEP, REPORT
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
 from perfgate.measuring.worktrees import usual_base
+from perfgate.reporters import RENDERERS
 from perfgate.words.numbers import does_not_run, nothing_to_attribute
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import CommandOptions, Refused, shown_path, typed_path
+from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.surroundings import PACKAGE_FACTS
 
 
@@ -143,6 +146,8 @@ def command(
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs, sides)
         report, code = run(request, tell)
         published = publish(report, publication)
+        if measuring.stop != "unless-suspect":
+            replace_file(f"{measuring.keep}/{REPORT}", RENDERERS["json"](report).encode())
         if options.is_of_a_job:
             from perfgate.commands.ledger_check import record_report
 
@@ -171,7 +176,9 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     After a signal, the report is about what was measured before. Raises Refused for usage errors, and if a signal came
     before the first run.
     """
-    own = replace(request.check, looks=request.measuring.looks, own_pairs=request.pairs is not None)
+    is_kept = request.measuring.keep == KEEP and request.measuring.stop != "unless-suspect"
+    options = replace(request.check.options, kept=is_kept)
+    own = replace(request.check, options=options, looks=request.measuring.looks, own_pairs=request.pairs is not None)
     prepared = prepare(own, hold=True)
     if isinstance(prepared, Report):  # nothing is run for rules with mistakes
         return prepared, prepared.exit_code

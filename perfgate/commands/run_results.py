@@ -21,6 +21,7 @@ from perfgate.core.wording import listed
 from perfgate.mappings.suggest import suggest
 from perfgate.measuring.files_before import EVERYTHING
 from perfgate.measuring.programs import NewRun, result_of
+from perfgate.recorder.watch import sidecar_of
 from perfgate.workspace import surroundings
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import Refused, shown_path
@@ -31,6 +32,13 @@ _MOST_FILES, _LARGEST = 300, 1 << 30
 _OTHERS = {"__pycache__", "node_modules", "perfgate-runs", "perfgate-bisect", "site-packages"}
 #: The printed lines that an error shows.
 _LAST_LINES = 4
+
+
+#: What is read of a command that neither writes nor prints a number.
+WHOLE_COMMAND = (
+    "no results, so the whole command is measured. To judge its parts, print times (`forward: 12.3 ms`, each step), or"
+    " write JSON, CSV or perfgate.results/1 (perfgate.Recorder) to the folder {results}"
+)
 
 
 class RunResults(Struct, frozen=True):
@@ -119,6 +127,9 @@ def _mapped(run: NewRun, files: dict[Path, str], globs: Sequence[str]) -> RunRes
         if one is not None and one.metrics and not any(problem.severity == "error" for problem in one.problems):
             found.append(FoundNumbers(glob, one.read[0], one))
     if not found:
+        asks = any("{results}" in word for word in run.side.words)
+        if not globs and not asks and Path(sidecar_of(run.results)).exists():
+            return RunResults((), WHOLE_COMMAND)
         raise Refused(_nothing(run, files), 3)
     best = max(found, key=lambda one: one.worth)
     where = "the output" if best.mapping and best.mapping.file == run.log.name else best.glob or "{results}"

@@ -11,7 +11,7 @@ from perfgate.core.summaries import Proof
 #: `usual`: the usual value must not change. `cost`: nor must the mean, which pays for every stall. `budget`: a limit
 #: that holds whatever the baseline is. `sum`: the time of all calls in a step. `work`: what a step asks of a device.
 #: `input`: the share of a step that waits for input.
-Purpose = Literal["usual", "cost", "budget", "sum", "work", "input"]
+Purpose = Literal["usual", "cost", "budget", "sum", "work", "input", "cpu"]
 #: A gate that finds only larger changes of a step is useless.
 BLIND = 0.5
 
@@ -155,6 +155,12 @@ class FirstGate(Struct, frozen=True):
         known = [rule for rule in known if rule.purpose in ("usual", "sum", "cost")] or known
         step = self.advice.step.metric if self.advice else None
         return next((rule for rule in known if rule.subject.startswith(f"{step} ")), next(iter(known), None))
+
+    @property
+    def finest_rule(self) -> ProposedRule | None:
+        """The main rule, or the one about the CPU time if that sees smaller changes."""
+        cpu = [rule for rule in (self.advice.rules if self.advice else ()) if rule.purpose == "cpu"]
+        return min([*filter(None, [self.main_rule]), *cpu], key=lambda rule: rule.fails_from or 0.0, default=None)
 
     @property
     def exit_code(self) -> int:

@@ -38,6 +38,8 @@ _HARMLESS = ("", "none", "gpu_idle", "applications_clocks_setting", "display_clo
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 #: The prefix of the facts of the base side of a pair, in one document with those of its new side.
 OF_BASE = "base."
+#: The fact of a pair that names the format in which its sides were written.
+WRITTEN_AS = "written_as"
 #: The labels of the members of one metric: processes of a job, and devices of a process.
 MEMBER_LABELS = ("rank", "device")
 

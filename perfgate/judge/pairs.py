@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Key, Location, Problem, Run, Series
-from perfgate.core.runs import OF_BASE
+from perfgate.core.runs import OF_BASE, WRITTEN_AS
 from perfgate.judge.question import MeasuredSide
 from perfgate.stats.paired_t import median_ratio, order_effect, ratio_of
 from perfgate.stats.statistics import RunMeasure
@@ -146,6 +146,7 @@ def _sides(run: Run) -> Iterator[tuple[str, Run, Run, str]]:
             plain = replace(series, key=Key(series.key.metric, labels))
             held.setdefault((pair, pairing), {"base": [], "new": []})[side].append(plain)
     facts, own = dict(run.environment), [name for name in run.environment if name.startswith(OF_BASE)]
+    run = replace(run, format=str(facts.pop(WRITTEN_AS, run.format)))  # it says how the tool chose what to measure
     of_base = {name.removeprefix(OF_BASE): facts.pop(name) for name in own}
     for (pair, pairing), sides in held.items():
         base, new = (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from perfgate.core import NextStep, Verdict
 from perfgate.core.results import ChangeResult, Result
 from perfgate.judge.ask_work import less_work
@@ -31,7 +33,10 @@ def with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[st
     if first is None:
         return verdict.message, verdict.next_step, added
     has_base = any(evidence.subject.base)
-    step = doubt_next_step(first, evidence.case.accept, has_base=has_base)
+    accept = evidence.case.accept
+    if evidence.case.baseline.pairing is not None:
+        accept = replace(accept, has_store=False)
+    step = doubt_next_step(first, accept, has_base=has_base)
     return f"{texts[first]}; {verdict.message}", step, added
 
 

@@ -103,6 +103,8 @@ class JudgedRuns(Struct, frozen=True):
             formats = sorted({view.run.format for view in self.new})
             step = next((_COUNTABLE[one] for one in formats if one in _COUNTABLE), _RECORD)
             return f"the new runs have no counts of work ({listed(formats)})", step
+        if all(view.run.format == "command" for view in self.new):
+            return "the command printed no number and wrote no results", "let it print or write the metric"
         found = self.left_out.get(metric) or (self.left_out.get("mfu") if metric == "hfu" else None)
         if not found:
             return None

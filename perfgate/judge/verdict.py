@@ -161,7 +161,8 @@ def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> 
     )
     may_pass = is_open and evidence.rule.settings.on_inconclusive is None
     at, ref = str(evidence.rule.at), evidence.case.accept.ref
-    step = limit.limit_next_step(result, asks, at, needed, ref, is_open=may_pass)
+    subject = evidence.name((), evidence.shown_statistic)
+    step = limit.limit_next_step(subject, result, asks, at, needed, ref, is_open=may_pass)
     added = [*([notes.ONE_RUN] if result.runs == 1 else []), *of_values(evidence, question.new)]
     size = (result.n, result.n_effective, result.runs)
     return replace(
@@ -196,7 +197,8 @@ def _rank_ratio(evidence: Evidence, question: RankQuestion, result: LimitResult)
     new, base = (
         Estimate(fmean(side), None, None, None, None, result.runs) for side in zip(*question.values, strict=True)
     )
-    next_step = limit.limit_next_step(result, asks, str(evidence.rule.at), None, evidence.case.accept.ref)
+    at, ref = str(evidence.rule.at), evidence.case.accept.ref
+    next_step = limit.limit_next_step(evidence.name(()), result, asks, at, None, ref)
     return replace(
         _verdict(evidence, result, about + ratio, next_step, [notes.ONE_RUN] if result.runs == 1 else []),
         unit=evidence.unit,

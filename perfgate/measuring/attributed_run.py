@@ -58,7 +58,7 @@ def run_attributed(
     `judge_runs` gets the files of the pairs of old and new; those of the mixed combinations are beside them. Raises
     Refused for usage errors, and if the base cannot be read.
     """
-    folder = options.new_folder(tell)
+    folder = options.new_folder()
     assert pairs.environments is not None
     old, new = pairs.environments
     with ExitStack() as stack:

@@ -7,6 +7,7 @@ starts.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -25,7 +26,7 @@ from perfgate.recorder.counters import (
     NotCounted,
     OpenCounter,
 )
-from perfgate.recorder.watch import sampled
+from perfgate.recorder.watch import sampled, sidecar_of
 
 #: Takes a metric, its value and its unit.
 Note = Callable[[str, float, str], None]
@@ -71,6 +72,17 @@ def _cpu_time() -> float | None:
         return None
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+@contextmanager
+def cost_beside(results: Path) -> Iterator[None]:
+    """Note the cost of the commands of a block in the file about the machine beside their results."""
+    rows = list[dict[str, str | float]]()
+    with command_cost(lambda name, value, unit: rows.append({"metric": name, "value": value, "unit": unit})):
+        yield
+    path = sidecar_of(results)
+    if rows and not os.path.exists(path):
+        Path(path).write_text(json.dumps({"schema": "perfgate.results/1", "series": rows}) + "\n", encoding="utf-8")
 
 
 @contextmanager

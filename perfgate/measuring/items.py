@@ -16,6 +16,7 @@ from socket import socket
 from msgspec import Struct, field
 
 from perfgate.core.file_mappings import FileMapping
+from perfgate.measuring.command_cost import cost_beside
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import NoTurns, SideFailed, read_sides, steps_by_turns, write_pair
 from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, build, finish, new_run
@@ -68,7 +69,8 @@ class ItemRunner(Struct):
         side, began = self._side(item), time.monotonic()
         with new_run(self.folder / "runs" / f"{number:03d}", side, number, self.program.results) as run:
             self.started += 1
-            finish(run.start(), self.program.timeout)
+            with cost_beside(run.results):
+                finish(run.start(), self.program.timeout)
             found = run.collect()
         self.run_times.append(time.monotonic() - began)
         return found

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from perfgate.measuring.programs import result_of
-from perfgate.workspace.options import Refused, typed_path
+from perfgate.workspace.options import CommandOptions, Refused, typed_path
 
 #: The folder of the runs, if the user names no other.
 KEEP = "perfgate-runs"
+#: The newest report in it, for `perfgate explain`.
+REPORT = "report.json"
+
+
+def with_kept_runs(options: CommandOptions) -> CommandOptions:
+    """Return the options with the newest kept runs if the user named none. Raises Refused."""
+    if options.runs:
+        return options
+    runs, facts = kept_runs()
+    return replace(options, runs=runs, env=(*facts, *options.env), kept=True)
 
 
 def kept_runs(keep: str = KEEP) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -21,3 +35,12 @@ def kept_runs(keep: str = KEEP) -> tuple[tuple[str, ...], tuple[str, ...]]:
         raise Refused(f"no run was given, and {keep}/ has none: make runs with `perfgate run`, or give their files")
     facts = sorted(folder.glob("machine-*.json"))
     return tuple(typed_path(str(run)) for run in runs), tuple(typed_path(str(path)) for path in facts)
+
+
+def told_age(runs: Sequence[str]) -> str:
+    """Return which runs are judged and how old they are, because the program may have changed since."""
+    seconds = max(0.0, time.time() - max(Path(run).stat().st_mtime for run in runs))
+    minutes = seconds / 60
+    age = f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
+    others = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+    return f"judging {runs[0]}{others}, measured {age} ago; `perfgate run` measures again"

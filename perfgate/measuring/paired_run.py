@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from perfgate.core import Key, Report, Run
 from perfgate.core.file_mappings import FileMapping
-from perfgate.core.runs import OF_BASE
+from perfgate.core.runs import OF_BASE, WRITTEN_AS
 from perfgate.judge.pairs import Pairing, base_goes_first
+from perfgate.measuring.command_cost import cost_beside
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import (
     Program,
@@ -64,7 +65,7 @@ class PairRequest(Struct, frozen=True):
 
 def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run pairs until every verdict is final. Raises Refused for usage errors, and if the base cannot be read."""
-    folder = options.new_folder(tell)
+    folder = options.new_folder()
     with ExitStack() as stack:
         base, new = ProgramSide(pairs.base), ProgramSide(pairs.new, environment=options.environment, cpus=options.cpus)
         if pairs.base_ref is not None:
@@ -185,7 +186,8 @@ def whole_runs(
     for name, side in sides.items():
         try:
             with new_run(top / name, side, number, options.results) as run:
-                finish(run.start(fair_environment()), options.timeout)
+                with cost_beside(run.results):
+                    finish(run.start(fair_environment()), options.timeout)
                 found[name] = run.collect(tell)
         except RunFailed as error:
             raise _of_side(name, error) from None
@@ -276,12 +278,13 @@ def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairin
                     row["steps"] = series.steps[cut].tolist()
             rows.append(row)
         longer = [series for series in run.series if len(series.values) > lengths[series.key]]
-        if longer:
-            one = longer[0]
+        for one in longer[:1] if pairing == "in-turn" else ():
             counts = f"{len(one.values)} steps of {one.key.metric}, the other side {lengths[one.key]}"
             lines.append(f"pair {number}: the {side} side took {counts}: using as many steps as both have")
     base, new = (dict(runs[side].environment) for side in SIDES)
     facts = new | {f"{OF_BASE}{name}": fact for name, fact in base.items() if new.get(name) != fact}
+    if (format := runs["base"].format) == runs["new"].format != "perfgate":
+        facts[WRITTEN_AS] = format
     document = {"schema": "perfgate.results/1", "environment": facts, "series": rows}
     replace_file(str(path), (json.dumps(document) + "\n").encode())
     return lines

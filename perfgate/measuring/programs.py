@@ -147,10 +147,11 @@ class NewRun(Struct, frozen=True):
         run = result_of(self.results)
         if run is None and self.before.globs:
             raise RunFailed(same or f"the command wrote nothing that matches {' or '.join(self.before.globs)}")
-        if run is None and self.log.stat().st_size == 0:
+        machine = Path(f"{self.results}{MACHINE_FILE}")
+        if run is None and self.log.stat().st_size == 0 and not machine.exists():
             raise RunFailed("the command printed nothing and wrote nothing to $PERFGATE_RESULTS ({results})")
         run = run or self.log
-        if (machine := Path(f"{self.results}{MACHINE_FILE}")).exists():
+        if machine.exists():
             machine.replace(f"{run}{MACHINE_FILE}")
         return run
 

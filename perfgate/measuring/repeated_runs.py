@@ -30,7 +30,7 @@ class RepeatedRuns(Struct, frozen=True):
 
 def repeated_runs(options: MeasuringOptions, words: tuple[str, ...], find: FindResults, tell: Tell) -> RepeatedRuns:
     """Run a command `options.most_runs` times. Raises RunFailed, Stopped after a signal, and what `find` raises."""
-    folder, globs = options.new_folder(tell), EVERYTHING
+    folder, globs = options.new_folder(), EVERYTHING
     side = ProgramSide(words, environment=options.environment)
     facts, paths, seconds = noted_facts(options, "before"), list[Path](), list[float]()
     for number in range(1, options.most_runs + 1):

@@ -22,9 +22,10 @@ from msgspec import Struct, field
 
 from perfgate.core import Fact, Location, Problem, Report, Verdict
 from perfgate.core.runs import TENANTS
-from perfgate.core.wording import MACHINE_FILE, listed
+from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
+from perfgate.words import in_short
 from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import refuse_committed, replace_file
 from perfgate.workspace.surroundings import machine_facts
@@ -65,13 +66,13 @@ class MeasuringOptions(Struct, frozen=True):
             return None
         return tuple(range(1, self.most_runs + 1)) if self.stop == "final" else (self.most_runs,)
 
-    def new_folder(self, tell: Tell) -> Path:
+    def new_folder(self) -> Path:
         """Make the folder of the runs; earlier runs move into a numbered folder in it. Raises Refused if that fails."""
         folder = Path(self.keep)
         try:
             make_folder(folder)
             claim(folder, self.keep)
-            move_aside(folder, self.keep, tell)
+            move_aside(folder, self.keep)
         except OSError as error:
             raise Refused(f"--keep {self.keep}: cannot be made: {error.strerror or error}") from None
         return folder
@@ -88,7 +89,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
     from perfgate.measuring.command_cost import command_cost
     from perfgate.recorder.watch import sampled
 
-    side, folder = ProgramSide(words, environment=options.environment, cpus=options.cpus), options.new_folder(tell)
+    side, folder = ProgramSide(words, environment=options.environment, cpus=options.cpus), options.new_folder()
     made: list[Path] = []
 
     def measure(number: int) -> list[Path]:
@@ -157,7 +158,7 @@ def until_settled(
     `measure`: makes one `noun`, a run or a pair. `judge_runs`: judges all of them so far.
     """
     began, longest = time.monotonic(), 0.0
-    report, fault = None, None
+    report, fault, said = None, None, None
     facts = noted_facts(options, "before")
     for number in range(1, options.most_runs + 1):
         spent = time.monotonic() - began
@@ -177,7 +178,10 @@ def until_settled(
             break
         longest = max(longest, time.monotonic() - began - spent)
         waiting = [verdict for verdict in report.verdicts if is_open(verdict)]
-        tell(_progress(head, len(report.verdicts), waiting))
+        progress = f"open: {in_short.names(waiting)}" if waiting else "all decided" if report.verdicts else ""
+        if progress != said or not progress:  # a log shows only what is new
+            tell(f"{head}: {progress}".rstrip(": "))
+        said = progress
         is_broken = any(problem.severity == "error" and problem.key is None for problem in report.problems)
         is_final = is_broken or (not waiting and number >= options.fewest_runs)
         if is_final and options.stop != "never":
@@ -213,12 +217,6 @@ def is_open(verdict: Verdict) -> bool:
     return verdict.outcome == "undecided"
 
 
-def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
-    names = [" ".join(filter(None, (verdict.metric, verdict.statistic))) for verdict in waiting]
-    named = f" ({listed(list(dict.fromkeys(names)))})" if names else ""
-    return f"{head}: {count - len(waiting)} final, {len(waiting)} open{named}"
-
-
 def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, Fact]]:
     """Write the facts of the machine to a file; return them by its name."""
     ended = TENANTS if when == "after" else ""  # a program that just ended may still be listed
@@ -232,8 +230,8 @@ def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, 
 _OWN = re.compile(
     r"(?:run|pair|failed|new-code|new-environment)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
     r"|build-\w+(?:\.log|\.FAILED\.txt)?"
-    r"|machine-\w+\.json"
-    r"|\.machine-\w+\.json\.\w+\.tmp"  # a killed process leaves it
+    r"|(?:machine-\w+|report)\.json"
+    r"|\.(?:machine-\w+|report)\.json\.\w+\.tmp"  # a killed process leaves it
 )
 _IGNORE = ".gitignore"
 _EARLIER = re.compile(r"earlier-(\d{3,})")
@@ -266,8 +264,8 @@ def claim(folder: Path, keep: str, command: str = "perfgate run") -> None:
     _CLAIMED[os.path.realpath(folder)] = descriptor
 
 
-def move_aside(folder: Path, keep: str, tell: Callable[[str], None]) -> None:
-    """Move earlier runs into `earlier-001` of their folder, later ones into `earlier-002` and so on, and tell it.
+def move_aside(folder: Path, keep: str) -> None:
+    """Move earlier runs into `earlier-001` of their folder, later ones into `earlier-002` and so on.
 
     Raises Refused if the folder has files that `perfgate run` did not write, and OSError.
     """
@@ -281,4 +279,3 @@ def move_aside(folder: Path, keep: str, tell: Callable[[str], None]) -> None:
         aside.mkdir()
         for path in found:
             path.rename(aside / path.name)
-        tell(f"earlier runs are now in {aside.as_posix()}")

@@ -144,11 +144,11 @@ _BEHIND = re.compile(r".*(?:[(\[]([^()\[\]]{1,20})[)\]]|_([A-Za-z]{1,6})_| in (\
 _ENDINGS = (
     (re.compile(r".*tflops?_per_sec(?:ond)?|.*\btflops(?:_per_gpu)?", re.IGNORECASE), ("FLOP/s", 1e-12)),
     (re.compile(r".*gflops?_per_sec(?:ond)?", re.IGNORECASE), ("FLOP/s", 1e-9)),
-    (re.compile(r".*_per_sec(?:ond)?(?:_per_(?:gpu|device))?|.*/s(?:ec)?", re.IGNORECASE), ("1/s", 1.0)),
+    (re.compile(r".*_per_s(?:ec(?:ond)?)?(?:_per_(?:gpu|device))?|.*/s(?:ec)?", re.IGNORECASE), ("1/s", 1.0)),
     (re.compile(r".*_(?:ms|msec|milliseconds)", re.IGNORECASE), ("s", 1e3)),
     (re.compile(r".*_(?:us|usec|microseconds)", re.IGNORECASE), ("s", 1e6)),
     (re.compile(r".*_(?:ns|nsec|nanoseconds)", re.IGNORECASE), ("s", 1e9)),
-    (re.compile(r"(?:.*[_/])?seconds|.*_secs?|.*_runtime", re.IGNORECASE), ("s", 1.0)),
+    (re.compile(r"(?:.*[_/])?seconds|.*_secs?|.*_runtime|.*(?:time|latency|duration|elapsed)_s", re.I), ("s", 1.0)),
     (re.compile(r".*_(?:gib)", re.IGNORECASE), ("B", 2.0**-30)),
     (re.compile(r".*_(?:mib)", re.IGNORECASE), ("B", 2.0**-20)),
     (re.compile(r".*_bytes", re.IGNORECASE), ("B", 1.0)),

@@ -19,6 +19,7 @@ _PURPOSES = {
     "budget": "budget",
     "work": "exact",
     "input": "",
+    "cpu": "",
 }
 #: Beyond this change, stored runs are a poor gate for the time of a step: pairs see less.
 _POOR = 0.25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from perfgate.core.advice import BLIND, FirstGate, MeasuredCommand, MeasuredMetric
+from perfgate.core.advice import BLIND, FirstGate, MeasuredCommand, MeasuredMetric, ProposedRule
 from perfgate.core.units import format_change, format_value
 from perfgate.core.wording import plural
 from perfgate.reporters.terminal_page import GAP, Page
@@ -68,8 +68,15 @@ def seen(gate: FirstGate, measured: MeasuredCommand) -> str:
     """Return the last line: what the gate sees, and how long a check takes."""
     rule, rules = gate.main_rule, gate.advice.rules if gate.advice else ()
     parts = ["any more work"] if any(one.purpose == "work" and one.noise is None for one in rules) else []
-    parts += [f"{format_change(rule.fails_from)} in {rule.subject.rpartition(' ')[0] or rule.subject}"] if rule else []
+    parts += [f"{format_change(rule.fails_from)} in {_metric(rule)}"] if rule else []
+    least = rule.fails_from or 0.0 if rule else 0.0
+    finer = [one for one in rules if one.purpose == "cpu" and 0 < (one.fails_from or 0.0) < least]
+    parts += [f"{format_change(one.fails_from)} in {_metric(one)}" for one in finer]
     takes = f"{measured.seconds:.2g} s" if measured.seconds < 100 else f"{measured.seconds / 60:.0f} min"
-    blind = rule is not None and (rule.fails_from or 0.0) > BLIND
+    blind = least > BLIND and not finer
     why = ". This machine is too busy now for a better gate: `perfgate doctor` shows why" if blind else ""
     return f"this gate sees {' and '.join(parts) or 'changes beyond its tolerances'}; a check takes {takes}{why}"
+
+
+def _metric(rule: ProposedRule) -> str:
+    return rule.subject.rpartition(" ")[0] or rule.subject

@@ -47,6 +47,10 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
     asked = [verdict for verdict in verdicts if shows_all or _is_asked(verdict)]
     if asked:
         _write_verdicts(page, asked, verbose=verbose)
+    if not verbose:  # each row of an undecided verdict would say the same
+        open_ones = [verdict for verdict in asked if verdict.outcome == "undecided"]
+        for step in dict.fromkeys(answer.next_step(verdict.next_step) for verdict in open_ones):
+            page.paragraph(f"→ {step}", "bold")
     if len(asked) < len(verdicts):
         if report.causes is None or not report.causes.causes:
             page.paragraph(in_short.largest_changes(verdict for verdict in verdicts if verdict not in asked))
@@ -119,7 +123,7 @@ def _write_group(
 
 def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
     """A row, and the details below it. A verdict that is not `alone` has its rule above the group."""
-    has_details = verbose or answer.needs_attention(verdict)
+    has_details = verbose or verdict.outcome in ("fail", "error")
     if has_details:
         page.blank()
     _write_row(page, verdict, layout)
@@ -136,7 +140,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     elif verdict.improved and verdict.next_step.text:
         page.paragraph(f"→ {answer.next_step(verdict.next_step)}", indent=INDENT)
     shown = {
-        "note": verbose or answer.shows_notes(verdict),
+        "note": verbose or (answer.shows_notes(verdict) and verdict.outcome != "undecided"),
         **dict.fromkeys(("why", "owner"), has_details),
         "data": verbose,
         "rule": has_details and (alone or answer.is_warning(verdict)),

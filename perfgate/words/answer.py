@@ -128,7 +128,7 @@ def _counted_as(verdicts: list[Verdict]) -> str:
 
 
 def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> list[str]:
-    """Return the worst change that all passed comparisons exclude, and the first metric if it excludes much more.
+    """Return the worst change that all passed comparisons exclude, and the metric that excludes much more than that.
 
     Without a comparison with noise, the list is empty. `in_short` names no metric.
     """
@@ -136,7 +136,7 @@ def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> l
     found = [(one, worst) for one, worst in found if worst > 0]
     if not found:
         return []
-    worst, (first, least) = max(worst for _, worst in found), found[0]
+    worst, (first, least) = max(worst for _, worst in found), min(found, key=lambda one: one[1])
     is_time = all(one.unit == "s" or (one.unit or "").endswith("/s") for one, _ in found)
     said = f"{'no slowdown of' if is_time else 'nothing worse by'} {rounded_up(worst)} or more"
     name = shortened(short_call(first.metric), _LONGEST_FACT)

@@ -41,7 +41,7 @@ def lines(report: Report) -> list[ShortLine]:
     shown = _without_repeated_work(answer.worst_first(one for one in report.verdicts if _is_shown(one)))
     for verdict in map(_with_short_name, shown):
         # Verdicts without numbers are on one line if they say the same.
-        about = verdict.metric if _has_numbers(verdict) else verdict.message.replace(verdict.metric, "")
+        about = verdict.metric if _has_numbers(verdict) else _without_labels(verdict).replace(verdict.metric, "")
         groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
     # The medians of both sides of pairs are not what was judged: their ratios are.
     is_paired = (report.baseline or "").startswith(PAIRED_BASE)
@@ -61,8 +61,21 @@ def _with_short_name(verdict: Verdict) -> Verdict:
     return replace(verdict, metric=name, message=verdict.message.replace(verdict.metric, name))
 
 
+def _without_labels(verdict: Verdict) -> str:
+    """Return the message of a verdict, with its metric alone where it names its labels, too."""
+    return verdict.message.replace(series_name(verdict.metric, verdict.labels), verdict.metric)
+
+
 def _is_shown(verdict: Verdict) -> bool:
     return answer.needs_attention(verdict) or verdict.improved or verdict.reason == "allowed"
+
+
+def names(verdicts: Iterable[Verdict]) -> str:
+    """Return the names of verdicts, those of one metric with their labels joined: `took on GET, POST, warm`."""
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in map(_with_short_name, verdicts):
+        groups.setdefault(verdict.metric, []).append(verdict)
+    return listed([_name(group) for group in groups.values()], _NAMED)
 
 
 def doubts(report: Report) -> list[str]:
@@ -110,7 +123,8 @@ def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
     if worst.work:
         return ShortLine(worst, first_difference(worst) + effect, "", "")
     if not _has_numbers(worst):
-        return ShortLine(worst, _name(group) + effect, "", "", worst.message.removesuffix(f": {worst.metric}"))
+        message = worst.message if len(group) == 1 else _without_labels(worst)
+        return ShortLine(worst, _name(group) + effect, "", "", message.removesuffix(f": {worst.metric}"))
     allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
     message = "; ".join(worst.notes) if worst.outcome == "pass" else numbers.attributed(worst)
     return ShortLine(worst, _name(group) + effect, _measured(group, is_paired=is_paired), allowed, message)

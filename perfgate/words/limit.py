@@ -63,11 +63,20 @@ def rank_values(name: str, values: tuple[float, float], unit: str, rank: str, re
 
 
 def limit_next_step(
-    result: LimitResult, asks: str, place: str, needed: int | None, ref: str | None = None, *, is_open: bool = False
+    name: str,
+    result: LimitResult,
+    asks: str,
+    place: str,
+    needed: int | None,
+    ref: str | None = None,
+    *,
+    is_open: bool = False,
 ) -> NextStep:
     """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
     if result.of_numbers.outcome == "fail":
-        return NextStep("find-cause", f"{_to(asks)}, or change the rule at {place}" + (f" on {ref}" if ref else ""))
+        return NextStep(
+            "find-cause", f"{_to(name, asks)}, or change the rule at {place}" + (f" on {ref}" if ref else "")
+        )
     enough = f": about {needed} independent values are needed" if needed else ""
     if result.of_numbers.outcome == "undecided" and result.of_numbers.suspect:
         again = (
@@ -82,6 +91,6 @@ def limit_next_step(
     return NO_STEP
 
 
-def _to(asks: str) -> str:
-    """Return what to do about a broken limit: `reduce it to under 5 ms`, `raise it to at least 95%`."""
-    return f"{'raise' if asks.startswith(('over', 'at least')) else 'reduce'} it to {asks}"
+def _to(name: str, asks: str) -> str:
+    """Return what to do about a broken limit: `reduce forward p95 to under 5 ms`, `raise mfu to at least 40%`."""
+    return f"{'raise' if asks.startswith(('over', 'at least')) else 'reduce'} {name} to {asks}"

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from perfgate.core import Run, SourceFile
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.resource_limits import Limits
-from perfgate.core.wording import MACHINE_FILE
+from perfgate.core.wording import COMMAND, MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
 from perfgate.readers.file_parts import FileParts, NotInParts
 from perfgate.readers.not_recognised import find_format, format_names, plugins
@@ -135,8 +135,17 @@ def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath
         from perfgate.workspace.env_facts import merged, with_machine
 
         reading = replace(options, format=None, mappings=())
-        own = with_machine(own, merged([_read_file(reading, one, shown_path(one))[0] for one in beside]))
+        machine = merged([_read_file(reading, one, shown_path(one))[0] for one in beside])
+        own = with_machine([_as_command(run, machine) for run in own], machine)
     return RunsOfPath(path, tuple(own), tuple(sorted(content)))
+
+
+def _as_command(run: Run, machine: Run) -> Run:
+    """Return the run of a command that prints no numbers without its problem, if the whole command was measured."""
+    is_measured = any(one.key.metric.startswith(COMMAND) for one in machine.series)
+    if run.format != "unknown" or not run.files or not run.source.endswith(".log") or not is_measured:
+        return run
+    return replace(run, format="command", problems=())
 
 
 def refuse_twice(paths: Sequence[str]) -> None:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from perfgate.readers.text import TraceMode
 
 
+#: The files with the facts of the machine that `perfgate run` keeps beside its runs.
+_OF_KEPT = re.compile(r"/machine-\w+\.json$")
+
+
 class Refused(Exception):
     """A command that cannot go on: what is wrong and what to do, and the exit code.
 
@@ -39,6 +43,8 @@ class CommandOptions(Struct, frozen=True):
     policy_ref: str | None = None
     #: The commit of `policy_ref`, once it is known: a ref can move while runs are measured.
     policy_commit: str | None = None
+    #: The runs are those that `perfgate run` kept, so a command needs no names of them.
+    kept: bool = False
 
     @property
     def is_of_a_job(self) -> bool:
@@ -61,10 +67,12 @@ class HistoryPlace(Struct, frozen=True):
 def acceptance(options: CommandOptions) -> Acceptance:
     """Return how these runs can be accepted, in words as the user would type them, without absolute paths."""
     reading = ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
-    reading += [word for fact in map(typed_fact, options.env) for word in ("--env", fact)]
+    env = [fact for fact in map(typed_fact, options.env) if not (options.kept and _OF_KEPT.search(fact))]
+    reading += [word for fact in env for word in ("--env", fact)]
     from perfgate.core import Acceptance  # `--help` does not need it
 
-    return Acceptance(tuple(map(typed_path, options.runs)), tuple(place_words(options)), tuple(reading))
+    runs = () if options.kept else tuple(map(typed_path, options.runs))
+    return Acceptance(runs, tuple(place_words(options)), tuple(reading))
 
 
 def place_words(options: CommandOptions) -> list[str]:

@@ -63,6 +63,7 @@ _PURPOSES = {
     "sum": "The time of all calls in a step: both more calls and slower calls count. ",
     "work": "What a step asks of the device does not depend on how fast the machine is. ",
     "input": "The part of a step that waits for input, from the medians of a run. ",
+    "cpu": "The CPU time of the whole command is steadier on a busy machine. It does not see when the program waits. ",
     "budget": "A budget: no run may be slower, whatever the baseline is, so approved changes cannot add up for ever. ",
 }
 

@@ -47,8 +47,12 @@ def test_a_computed_metric_is_searched(perfgate: Command, folder: Path, metric: 
 @pytest.mark.parametrize(
     ("metric", "head", "message"),
     [
-        ("mfu", "", "wrote no metric mfu: it has step_time; give the rule file a `model` with parameters"),
-        ("goodput", "", "wrote no metric goodput: it has step_time; give a log"),
+        (
+            "mfu",
+            "",
+            "wrote no metric mfu: it has step_time, command.cpu_time, command.time; give the rule file a `model`",
+        ),
+        ("goodput", "", "wrote no metric goodput: it has step_time, command.cpu_time, command.time; give a log"),
         ("mfu", MODEL.replace("gpus: 8", "dtype: bf16"), "the number of GPUs is unknown; write `gpus: 8` in `model`"),
     ],
 )

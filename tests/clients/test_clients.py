@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import write_results, write_rules
 from installed import HERE, PATIENCE, ROOT, chromium, node_modules, python_programs
 
 from perfgate import __version__
 from perfgate.schemas import FOLDER
+from perfgate.workspace.ci_files import SYSTEMS, ci_file
 
 pytestmark = pytest.mark.clients
 
@@ -30,6 +32,8 @@ CARDS = [
     ("step median on rank 1 went", "rules/training.yaml:11:5"),
     ("backward median on rank 0 went", "rules/training.yaml:10:5"),
 ]
+#: The schemas of other systems, which check-jsonschema brings along.
+SCHEMA_OF = {"gitlab": "vendor.gitlab-ci", "buildkite": "vendor.buildkite"}
 Done = subprocess.CompletedProcess[str]
 Client = Callable[..., Done]
 #: axe gives its violations as JSON in a `pre`.
@@ -277,6 +281,28 @@ def test_a_job_of_kubernetes_follows_the_schema(client: Client, tmp_path: Path) 
     (tmp_path / "job.yaml").write_text(job)
     done = client("kubernetes-validate", "--strict", "-k", "1.32", "job.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("is_paired", [False, True])
+def test_the_jobs_of_init_follow_the_schemas_of_their_systems(
+    client: Client, tmp_path: Path, *, is_paired: bool
+) -> None:
+    """Jenkins has no schema: of its job, as of all, a linter of shells reads the script."""
+    for system in SYSTEMS[1:]:
+        text, script = ci_file(system, is_paired=is_paired, is_remembered=True).text, tmp_path / f"{system}.sh"
+        if system in ("gitlab", "buildkite"):
+            (tmp_path / f"{system}.yml").write_text(text)
+            done = client("check-jsonschema", "--builtin-schema", SCHEMA_OF[system], f"{system}.yml")
+            assert done.returncode == 0, done.stdout + done.stderr
+        bodies = {
+            "gitlab": lambda text: yaml.safe_load(text)["perf-gate"]["script"][0],
+            "buildkite": lambda text: yaml.safe_load(text)["steps"][0]["command"].replace("$$", "$"),
+            "jenkins": lambda text: text.split("'''")[1],
+            "slurm": lambda text: text,
+        }
+        script.write_text("#!/bin/bash\n" + bodies[system](text).removeprefix("#!/bin/bash\n"))
+        done = client("shellcheck", script)
+        assert done.returncode == 0, done.stdout
 
 
 def test_the_linters_of_workflows_run(client: Client) -> None:

@@ -77,7 +77,7 @@ WORDS = [
         "{assert: x under 1.25 s, warmup: 0}",
         "x median is 1.45 s [1.3 s, 1.6 s] at 95% confidence: it breaks `under 1.25 s`; "
         "60 values (effective sample size 60), 1 run",
-        "reduce it to under 1.25 s, or change the rule at rules.yaml:7:14",
+        "reduce x median to under 1.25 s, or change the rule at rules.yaml:7:14",
     ),
     (
         "{assert: x max at most 1.9 s, warmup: 2}",
@@ -126,7 +126,7 @@ def test_an_estimate_beyond_its_limit_never_ends_in_exit_0(
 def test_how_a_limit_that_all_values_break_is_told() -> None:
     (found,) = judge(bare("x under 150 ms", [DRIFTING]))
     assert "every value breaks `under 150 ms`; 199 values" in found.message
-    assert found.next_step.text == "reduce it to under 150 ms, or change the rule at rules.yaml:7:5"
+    assert found.next_step.text == "reduce x median to under 150 ms, or change the rule at rules.yaml:7:5"
 
 
 NEEDED = [

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Done, Repository, write_rules
+from conftest import Done, Repository, steady, write_log, write_rules
 
 from perfgate.commands.doctor import remembered_plan
 from perfgate.workspace.options import CommandOptions
@@ -102,3 +102,19 @@ def test_bisect_and_doctor_take_it(folder: Path, perfgate: Command, remembering:
     assert (given.words, given.results) == (("true",), ())
     done = perfgate("bisect", "--good", "HEAD", "--bad", "HEAD", "--metric", "took")
     assert "give the command" not in done.said
+
+
+def test_what_a_run_kept_needs_no_names(perfgate: Command, repository: Repository) -> None:
+    """Its report says `baseline approve` without files, `explain` finds the report, and `check` says how old it is."""
+    folder = repository.folder
+    write_rules(folder, "forward under 90 ms", "forward within 5% of baseline")
+    base = [write_log(folder / f"base{i}.log", forward=steady(80, seed=i)) for i in range(3)]
+    assert perfgate("baseline", "approve", *base, "--reason", "first").code == 0
+    for number in (1, 2):
+        write_log(folder / f"slow{number}.log", forward=steady(100, seed=10 + number))
+    done = perfgate("run", "--runs", "2", "--", "cat", "slow{run}.log")
+    assert done.code == 1, done.said
+    assert 'perfgate baseline approve --reason "..."' in " ".join(done.out.split())
+    assert "forward median on rank 0 under 90 ms: FAIL" in perfgate("explain", "forward").out
+    assert "`perfgate run` measures again" in perfgate("check").err
+    assert perfgate("baseline", "approve", "--reason", "slower").code == 0

@@ -334,6 +334,8 @@ def test_units_as_tools_write_them(text, unit):
         ("train/train_samples_per_second", ("1/s", 1)),
         ("train_runtime", ("s", 1)),
         ("step_time_ms", ("s", 1e3)),
+        ("step_time_s", ("s", 1)),
+        ("tokens_per_s", ("1/s", 1)),
         ("mfu(%)", ("1", 100)),
         ("throughput(tps)", ("1", 1)),
         ("train/loss", ("1", 1)),

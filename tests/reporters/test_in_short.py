@@ -119,3 +119,19 @@ def test_problems_are_always_said():
 def test_pairs_show_the_paired_change_alone():
     [line] = in_short.lines(with_verdicts(slower(0.1), baseline="paired base (3 pairs, steps by turns)"))
     assert line.measured == "+10.0%"
+
+
+def test_the_progress_joins_the_labels_of_a_metric():
+    found = in_short.names([slower(0.1, labels={"method": "GET"}), slower(0.1, labels={"method": "POST"})])
+    assert found == "forward median on GET, POST"
+
+
+def test_a_metric_that_is_absent_with_all_its_labels_is_one_line():
+    fields = {"outcome": "error", "exit_code": 3, "reason": "metric-absent", "change": None, "new": None}
+    names = [
+        ("GET", 'a.json has no metric forward{method="GET"}'),
+        ("POST", 'a.json has no metric forward{method="POST"}'),
+    ]
+    verdicts = [change(labels={"method": one}, message=message, **fields) for one, message in names]
+    [line] = in_short.lines(with_verdicts(*verdicts))
+    assert (line.name, line.message) == ("forward median on GET, POST", "a.json has no metric forward")

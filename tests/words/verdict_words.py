@@ -159,13 +159,22 @@ def of_limits() -> Iterator[Said]:
     yield say(limit.rank_values, "", "backward median", (0.21, 0.2), "s", "slowest", "median")
     where, asks = "rules/training.yaml:6", "under 50 ms"
     suspect = replace(LIMIT, **SUSPECT)
-    yield say(limit.limit_next_step, "pass", LIMIT, asks, where, None)
+    yield say(limit.limit_next_step, "pass", "forward p95", LIMIT, asks, where, None)
     failed, unknown = (replace(LIMIT, outcome=outcome) for outcome in ("fail", "undecided"))
     for case, result in {"fail": failed, "suspect": suspect, "undecided": unknown}.items():
-        yield say(limit.limit_next_step, case, result, asks, where, None)
-    yield say(limit.limit_next_step, "fail, a lower bound on a ref", failed, "at least 95%", where, None, "main")
-    yield say(limit.limit_next_step, "suspect, values needed", suspect, asks, where, 59)
-    yield say(limit.limit_next_step, "undecided, open", unknown, asks, where, 59, is_open=True)
+        yield say(limit.limit_next_step, case, "forward p95", result, asks, where, None)
+    yield say(
+        limit.limit_next_step,
+        "fail, a lower bound on a ref",
+        "forward p95",
+        failed,
+        "at least 95%",
+        where,
+        None,
+        "main",
+    )
+    yield say(limit.limit_next_step, "suspect, values needed", "forward p95", suspect, asks, where, 59)
+    yield say(limit.limit_next_step, "undecided, open", "forward p95", unknown, asks, where, 59, is_open=True)
 
 
 def of_work() -> Iterator[Said]:
