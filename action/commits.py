@@ -80,8 +80,8 @@ def refuse_other_branches(name: str, ref: str) -> None:
 def base_of_event() -> str:
     """Return the commit that a pull request goes to as GitHub says it; empty if the rules are of another ref.
 
-    An earlier step may have run its code, which can move every ref of the clone and overwrite every object. GitHub names
-    the merge that it made, whose hash proves its first parent. A clone without that has the base of the event.
+    An earlier step may have run its code, which can move every ref of the clone and overwrite every object. GitHub
+    names the merge that it made, whose hash proves its first parent. Without that merge, the event has an older base.
     """
     merge = given("merge-commit")
     if given("policy-ref") != f"refs/remotes/origin/{given('base-branch')}":
