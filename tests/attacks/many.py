@@ -186,7 +186,10 @@ WAYS: dict[str, list[Hide]] = {
     ],
     TREE: [
         _tree(),
-        *(whole(lambda run, _, text=text: run.__setitem__("call_tree", text)) for text in ("", "{", "[" * 9999, "null")),
+        *(
+            whole(lambda run, _, text=text: run.__setitem__("call_tree", text))
+            for text in ("", "{", "[" * 9999, "null")
+        ),
         *(_tree(**{name: [0, number]}) for name in ("wall", "busy", "counts") for number in (0, -9, 2**53, HUGE)),
         *(_tree(**{name: [[1, number]]}) for name in ("memory", "blocks") for number in (-9, 2**53, HUGE)),
         *(_tree(steps=steps) for steps in (0, -1, HUGE)),
