@@ -43,6 +43,7 @@ def test_a_slow_quarter_counts_if_half_of_the_runs_have_it() -> None:
     late, quick = ranks(slow(40, 12)), ranks(slow(40, 0))
     assert quarter(late) == quarter(late, quick) == quarter(ranks(slow(40, 12), slow(40, 0))) == found(40, 10)
     assert quarter(late, quick, quick) == found(40, 10, decides=False)
+    assert quarter(late, late, late) == found(40, 10)
     assert quarter(ranks(slow(40, 12), slow(80, 30))) == found(80, 20)
     assert quarter(quick) == []
 
@@ -80,6 +81,19 @@ def test_a_base_that_starts_so_too_makes_it_usual() -> None:
         assert quarter(late, base=[ranks(kept)]) == found(40, 10, decides=decides)
     only_mean = replace(samples([]), kind="aggregate", aggregate={"mean": 1.0, "median": 1.0})
     assert quarter(late, base=[ranks(only_mean)]) == found(40, 10)
+
+
+def grown(new: Series, *base: Series) -> bool:
+    doubts = start_doubts([ranks(new)], [ranks(one) for one in base], Method("median"), hides=True)
+    return any(one.what == "warm-up time" for one in doubts)
+
+
+def test_a_warm_up_has_grown_if_no_other_stretch_is_as_slow() -> None:
+    stretch = samples([3.0 if 40 <= at < 60 else 1.0 + at % 3 / 1000 for at in range(80)])
+    start = samples([3.0 if at < 10 else 1.0 + at % 3 / 1000 for at in range(80)])
+    assert grown(start, slow(80, 0))
+    assert not grown(start, stretch)
+    assert grown(start, slow(8, 0))  # too short to have such a stretch
 
 
 def side(*runs: Sequence[float]) -> MeasuredSide:
