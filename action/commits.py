@@ -5,6 +5,7 @@ A ref is resolved once, before code of the pull request runs; that code can move
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -17,14 +18,20 @@ DEEPER = "give actions/checkout `fetch-depth: 0`"
 
 
 def git(*words: str) -> list[str] | None:
-    """Return the lines that git prints, or None if it fails. Replaced objects do not count.
+    """Return the lines that git prints, or None if it fails."""
+    said = git_bytes(*words)
+    return None if said is None else said.decode().splitlines()
+
+
+def git_bytes(*words: str) -> bytes | None:
+    """Return what git prints, or None if it fails. Replaced objects do not count.
 
     An earlier step may have written to .git/config: git runs no hook and no monitor of that file.
     """
     environment = {**os.environ, "GIT_NO_REPLACE_OBJECTS": "1"}
     asked = ["git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", *words]
-    done = subprocess.run(asked, env=environment, capture_output=True, encoding="utf-8", check=False)
-    return None if done.returncode else done.stdout.splitlines()
+    done = subprocess.run(asked, env=environment, capture_output=True, check=False)
+    return None if done.returncode else done.stdout
 
 
 #: A hash, a full name, or HEAD, and steps back from it. A short name could be that of a tag, which anybody may push.
@@ -68,6 +75,22 @@ def refuse_other_branches(name: str, ref: str) -> None:
             "or add the branch to the input policy-branches if only reviewed changes reach it",
             NOT_JUDGED,
         )
+
+
+def base_of_event() -> str:
+    """Return the commit that a pull request goes to as GitHub says it; empty if the rules are of another ref.
+
+    An earlier step may have run its code, which can move every ref of the clone and overwrite every object. GitHub
+    names the merge that it made, whose hash proves its first parent. Without that merge, the event has an older base.
+    """
+    merge = given("merge-commit")
+    if given("policy-ref") != f"refs/remotes/origin/{given('base-branch')}":
+        return ""
+    data = (git_bytes("cat-file", "commit", merge) if merge else None) or b""
+    kind = hashlib.sha256 if len(merge) == 64 else hashlib.sha1
+    is_whole = kind(b"commit %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest() == merge
+    parent = re.match(rb"tree \w+\nparent (\w+)\n", data)
+    return parent[1].decode() if is_whole and parent else given("event-base")
 
 
 def check_policy(commit: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from commits import NOT_JUDGED, base_of_pairs, check_policy, commit_of, git, measured_head
+from commits import NOT_JUDGED, base_of_event, base_of_pairs, check_policy, commit_of, git, measured_head
 from showing import Answer, outputs, publish
 from workflow import Refused, for_others, given, lines, perfgate, tell, truth, without_commands, write_outputs
 
@@ -169,6 +169,8 @@ def judging() -> list[str]:
     policy = commit_of("policy-ref")
     if given("run") or not lines("results"):
         check_policy(policy)
+    else:
+        policy = base_of_event() or policy
     alone = {name: given(name) for name in ("suite", "policy-ref", "missing-baseline")}
     alone |= {"head": measured_head(), "policy-commit": policy}
     options = [f"--{name}={value}" for name, value in alone.items() if value]

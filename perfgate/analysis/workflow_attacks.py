@@ -27,6 +27,8 @@ _ACTION = re.compile(r"(?:[\w.-]+/perfgate(?:/action)?@.+|\./)")
 #: A command that judges, up to the end of the command.
 _JUDGES = re.compile(r"\bperfgate (?:check|run|report)\b[^\n;&|]*")
 _SWALLOWED = re.compile(r"\bperfgate (?:check|run|report)\b[^\n;&|]*\|\|[ \t]*(?:true|:|exit 0|echo)")
+#: A command that judges by a ref, which code of the clone can move.
+_MOVABLE = re.compile(r"\bperfgate check\b[^\n;&|]*--policy-ref[ =]\"?(?!\$|[0-9a-f]{40})\w")
 #: A script that proves that the gate can fail.
 _WANTS_RED = re.compile(r"""test "?\$\{?\w+\}?"? (?:=|-eq) [1-9]|! *perfgate """)
 #: A token that can write one of these can write the code or set a check; results for code scanning cannot.
@@ -121,12 +123,17 @@ class _Job(Struct, frozen=True):
             yield Attack(f"your workflow gives a token that may write to {whom}", at)
 
     def of_steps(self) -> Iterator[Attack]:
+        earlier = ""
         for number, step in self.steps:
             script, attack = _script(step), self.attack
             if _WRITTEN.search(script):
                 yield attack("a title or branch name becomes a command of your script", "steps", number, "run")
             if not _is_gate(step):
+                earlier += script
                 continue
+            if earlier and _MOVABLE.search(script):
+                what = "an earlier step can move the ref of the rules: resolve it before, and give its hash"
+                yield attack(what, "steps", number, "run")
             if step.get("continue-on-error") not in (None, False):
                 yield attack("the job goes on if the gate fails", "steps", number, "continue-on-error")
             if _SWALLOWED.search(script):

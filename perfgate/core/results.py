@@ -58,7 +58,7 @@ class Doubt(Struct, frozen=True):
     new: float | str
     #: True if it may change the outcome; False if it is only noted.
     decides: bool
-    #: The kind of lost time in words; `slower` or `faster` for a host.
+    #: The kind of lost time in words; `slower` or `faster` for a host; `rule` for a warm-up that the rule names.
     of: str = ""
     #: The difference between the hosts that the history shows.
     hosts: HostDifference | None = None

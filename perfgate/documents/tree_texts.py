@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast
 
 import msgspec
 import numpy as np
@@ -28,7 +28,13 @@ MOST_GROUPS = 10
 NANOSECOND = 1e-9
 #: The reader nests host calls 250 deep; below them are kernels and the root of a thread.
 _DEEPEST = 300
-Times = list[int | list[int]]
+#: Numbers of ranks and nodes together, which take 8 bytes each.
+_MOST_CELLS = 1 << 24
+#: More ns, bytes or blocks than any step has; a float64 holds such a whole number exactly.
+_WITHIN = msgspec.Meta(ge=-(1 << 53), le=1 << 53)
+_Whole = Annotated[int, _WITHIN]
+_Number = Annotated[float, _WITHIN]
+Times = list[_Whole | list[_Whole]]
 
 
 class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -36,16 +42,16 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     ranks: list[str]
     #: The number of steps behind the columns.
-    steps: int
+    steps: _Whole
     #: Each name once, with its kind.
     names: list[tuple[str, str]]
     #: The caller of each node, and the index of its name.
     parents: list[int]
     called: list[int]
     #: The time of the first call after the start of its step, in whole microseconds; -1 if it is unknown.
-    first: list[int]
+    first: list[_Whole]
     #: By group, or one mean for all; times in ns.
-    counts: list[float | list[float]]
+    counts: list[_Number | list[_Number]]
     busy: Times
     wall: Times
     #: The number of groups.
@@ -55,14 +61,14 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     lines: list[str] = []
     sources: list[tuple[int, int]] = []
     #: (node, bytes); absent if the trace has no memory events.
-    memory: list[tuple[int, int]] | None = None
-    peak: float | None = None
+    memory: list[tuple[int, _Whole]] | None = None
+    peak: _Number | None = None
     #: (node, thread blocks per step); absent if the trace has no grids.
-    blocks: list[tuple[int, int]] | None = None
+    blocks: list[tuple[int, _Whole]] | None = None
     #: The unit in ns, the nodes, and for each rank the differences of their wall times from the mean.
-    rank_unit: int = 1
+    rank_unit: _Whole = 1
     rank_nodes: list[int] = []
-    rank_walls: list[list[int]] = []
+    rank_walls: list[list[_Whole]] = []
     pooled: list[int] = []
 
     @property
@@ -77,7 +83,7 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
             *(node for node, _ in (*self.sources, *(self.memory or ()), *(self.blocks or ()))),
         ]
         return (
-            count > 0
+            0 < count <= _MOST_CELLS // max(len(self.ranks), 1)
             and 0 < self.groups <= MOST_GROUPS
             and self.rank_unit > 0
             and all(len(column) == count for column in columns)

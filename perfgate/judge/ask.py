@@ -192,7 +192,7 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
     """The question with what is known of a comparison with the baseline: pairs, the machine, allowances, the branch."""
     base, new, terms, pairing = question.base, question.new, question.terms, evidence.case.baseline.pairing
     ratios = None if pairing is None else tuple(paired_ratios(base, new, terms.statistic, pairing))
-    doubts = [*question.doubts, *mean_doubts(base, new, terms.statistic)]
+    doubts = [*question.doubts, *mean_doubts(base, new, terms)]
     doubts += disagreement(base, new, ratios, terms, calibrated=terms.noise_known)
     differences: tuple[MachineDifference, ...] = ()
     if evidence.runs.has_machine or ("host" in evidence.case.facts and pairing is None):

@@ -127,7 +127,7 @@ def _with_doubts(
     is_told = ratios is None or len(ratios) >= FEWEST_PAIRS
     doubts = [*start_doubts(_members(new), _members(base), method, hides=True)] if is_told else []
     doubts += amount_doubts(base, new, method)
-    doubts += mean_doubts(base, new, terms.statistic)
+    doubts += mean_doubts(base, new, terms)
     doubts += disagreement(base, new, ratios, terms, calibrated=calibrated)
     return ChangeQuestion(terms, base, new, ratios=ratios, doubts=tuple(doubts))
 

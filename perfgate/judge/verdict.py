@@ -61,9 +61,12 @@ def verdict_of(
     if left_out:
         added.append(notes.left_out(left_out))
     added += machine_notes(evidence.case.facts)
+    is_high = verdict.outcome == "pass" and verdict.better == "higher"
+    best = notes.of_best_values(verdict.statistic or "") if is_high else None
+    added += [best] if best else []
     if next_step.action == "allow":
         next_step = steps.allow_step(next_step, evidence.case.accept, verdict.metric, worst)
-    doubtful = bool(found.doubts)
+    doubtful = bool(found.doubts) or best is not None
     return replace(verdict, message=message, next_step=next_step, notes=tuple(added), doubtful=doubtful)
 
 

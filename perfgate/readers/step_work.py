@@ -63,7 +63,8 @@ class StepSums(Struct, frozen=True):
         yield self.count("kernels", step[kernels], labels)
         yield from self.amount("blocks", "count", step[kernels], events.amount[kernels], labels)
         yield self.count("memsets", step[events.is_memset], labels)
-        yield from self.amount("device_time", "s", step, events.duration, labels, per=1e9)
+        known = np.where(events.duration < 0, np.nan, events.duration)  # the end of an activity may be missing
+        yield from self.amount("device_time", "s", step, known, labels, per=1e9)
         none = np.zeros(len(step), np.bool_)
         for kind, own in sorted({**dict.fromkeys(USUAL_COPIES, none), **events.copies}.items()):
             named = {**labels, "kind": kind}

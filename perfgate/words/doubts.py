@@ -33,11 +33,11 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
         return f"{how} ({was} in the baseline, {is_now} now), which is more likely a mistake in the measurement"
     if doubt.what == "mean":
         was, is_now = (format_value(value, unit, shown) for value in (base, new))
-        return (
-            f"the mean of all values, warm-up included, went from {was} to {is_now} ({format_change(new / base - 1)})"
-        )
+        which = "after the warm-up" if doubt.of else "warm-up included"
+        return f"the mean of all values, {which}, went from {was} to {is_now} ({format_change(new / base - 1)})"
     if doubt.what == "quarter":
-        return f"{new:g} of {base:g} values were dropped as warm-up"
+        of_rule = f"the first {new:g} of {base:g} values are slow, more than the rule's `warmup`"
+        return of_rule if doubt.of else f"{new:g} of {base:g} values were dropped as warm-up"
     if doubt.what == "warm-up time":
         was, is_now = (format_value(value, "s") for value in (base, new))
         return f"the warm-up took {is_now}, and at most {was} in the baseline's runs"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from perfgate.core import Allowance, Outcome, PooledRuns, Quarantine
 from perfgate.core.units import format_number, format_value
-from perfgate.core.wording import listed, plural
+from perfgate.core.wording import listed, percent_of, plural
 
 ONE_RUN = "one run: the interval does not include the noise between runs"
 ONE_BASE_RUN = "one base run: weak evidence"
@@ -85,6 +85,14 @@ def stalled(count: int) -> str:
 def left_out(names: Sequence[str]) -> str:
     """Return the metrics of a glob whose unit does not fit the quantity."""
     return f"not judged by this rule, because the unit does not fit: {listed([*dict.fromkeys(names)])}"
+
+
+def of_best_values(statistic: str) -> str | None:
+    """Return that a percentile looks at the best values, where larger is better; None for other statistics."""
+    percent = percent_of(statistic)
+    if percent is None or not 50 < percent < 100:
+        return None
+    return f"larger is better here, so {statistic} looks at the best values; the worst ones are in p{100 - percent:g}"
 
 
 def quarantine_over(quarantine: Quarantine) -> str:

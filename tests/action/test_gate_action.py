@@ -552,6 +552,33 @@ def test_a_command_that_moves_the_base_does_not_change_the_rules(
     assert json.loads((folder / "report.json").read_text())["policy"]["commit"] == sha
 
 
+@pytest.mark.parametrize("clone_has", ["the merge", "only its head", "a forged merge"])
+def test_an_earlier_step_does_not_move_the_base(
+    action: Action, repository: Repository, folder: Path, clone_has: str
+) -> None:
+    """GitHub names the merge of the pull request, and its hash proves the base; or the base of the event counts."""
+    sha = repository.git("rev-parse", "HEAD")
+    write_rules(folder, "forward within 90% of baseline")
+    lax = repository.commit("judge me kindly")
+    merge = repository.git("commit-tree", "-m", "merge", "-p", sha, "-p", lax, f"{lax}^{{tree}}")
+    event = {"pull_request": {"head": {"sha": lax}, "base": {"sha": sha}}, "repository": {"default_branch": "main"}}
+    place = folder / ".git/objects" / merge[:2] / merge[2:]
+    forged = repository.git("commit-tree", "-m", "merge", "-p", lax, "-p", lax, f"{lax}^{{tree}}")
+    if clone_has != "the merge":
+        place.unlink()
+        event["pull_request"]["base"]["sha"] = sha
+    else:
+        event["pull_request"]["base"]["sha"] = repository.git("commit-tree", "-m", "older", EMPTY_TREE)
+    if clone_has == "a forged merge":
+        place.write_bytes((folder / ".git/objects" / forged[:2] / forged[2:]).read_bytes())
+    repository.git("update-ref", "refs/remotes/origin/main", lax)
+    write_run(folder / "new.json", forward=120)
+    github = {**PULL_REQUEST, "event_name": "pull_request", "sha": merge, "event": event}
+    result = action(github, results="new.json", json="report.json")
+    assert result.outputs["exit-code"] == "1", result.log
+    assert json.loads((folder / "report.json").read_text())["policy"]["commit"] == sha
+
+
 def test_a_command_that_overwrites_an_object_does_not_change_the_rules(
     script: Action, repository: Repository, folder: Path
 ) -> None:

@@ -116,6 +116,15 @@ def _sensors(**values: float) -> str:
     return json.dumps({"schema": "perfgate.results/1", "series": series})
 
 
+def _tree(**changes: object) -> Hide:
+    """Give the run a call tree."""
+    sound = {"ranks": [""], "steps": 3, "groups": 1, "names": [["step", "step"], ["mm", "kernel"]], "parents": [-1, 0]}
+    sound |= {"called": [0, 1], "first": [0, 9], "counts": [1, 2], "busy": [9, 9], "wall": [9, 9]}
+    return whole(lambda run, _: run.__setitem__("call_tree", json.dumps({**sound, **changes})))
+
+
+TREE = "a call tree beside the values is forged or damaged"
+HUGE = 10**400
 WORK = "counts of exact work are left out, fewer, renamed or no counts"
 MACHINE = "a file about the machine that is damaged, or claims that the machine was slow"
 COPIES = "a stored run is given as a new one, with other digits, order or factor"
@@ -175,6 +184,20 @@ WAYS: dict[str, list[Hide]] = {
         _machine(_sensors(**{"machine.steal": -1.0, "clock.sm": 0.0})),
         _machine(_sensors(**{"clock.sm": -1e308, "machine.throttled": 2.0, "step": 0.1})),
     ],
+    TREE: [
+        _tree(),
+        *(
+            whole(lambda run, _, text=text: run.__setitem__("call_tree", text))
+            for text in ("", "{", "[" * 9999, "null")
+        ),
+        *(_tree(**{name: [0, number]}) for name in ("wall", "busy", "counts") for number in (0, -9, 2**53, HUGE)),
+        *(_tree(**{name: [[1, number]]}) for name in ("memory", "blocks") for number in (-9, 2**53, HUGE)),
+        *(_tree(steps=steps) for steps in (0, -1, HUGE)),
+        *(_tree(parents=parents) for parents in ([-1, 1], [-1, -1], [0, 0])),
+        _tree(ranks=["0", "1"], rank_nodes=[1], rank_walls=[[HUGE], [-HUGE]]),
+        _tree(ranks=["0"] * 99_999),
+        _tree(pooled=[0, 1], peak=1e308),
+    ],
     "another environment is claimed": [
         *(whole(lambda run, _, gpu=gpu: run["environment"].update(gpu=gpu)) for gpu in ("H200", "", "h100 "))
     ],
@@ -186,7 +209,8 @@ def attacks() -> Iterator[tuple[str, str, Hide]]:
     for kind, ways in WAYS.items():
         for hide in ways:
             # A limit is not compared with a stored run: a copy of one would be an invented number.
-            rules = {COPIES: [rule for rule in RULES if "of baseline" in rule], WORK: WORK_RULES}.get(kind, RULES)
+            compared = [rule for rule in RULES if "of baseline" in rule]
+            rules = {COPIES: compared, WORK: WORK_RULES, TREE: [*compared[:3], *WORK_RULES]}.get(kind, RULES)
             yield from ((kind, rule, hide) for rule in rules)
 
 

@@ -143,13 +143,30 @@ _DEEP = {
     "parents": list(range(-1, 999)),
     **{name: [0] * 1000 for name in ("called", "first", "counts", "busy", "wall")},
 }
-_DAMAGED = (_NO_SUCH_CALLER, _DEEP, {**_NO_SUCH_CALLER, "parents": [-1, 0], "groups": 1_000_000_000})
+_SOUND = {**_NO_SUCH_CALLER, "parents": [-1, 0]}
+_HUGE = 10**400
+_FORGED = (
+    *({**_SOUND, name: [1, _HUGE]} for name in ("first", "busy", "wall")),
+    *({**_SOUND, name: [[1, _HUGE]]} for name in ("memory", "blocks")),
+    {**_SOUND, "counts": [1, 1e308]},
+    {**_SOUND, "steps": _HUGE},
+    {**_SOUND, "ranks": ["0"], "rank_nodes": [1], "rank_walls": [[_HUGE]]},
+    {**_SOUND, "ranks": [str(rank) for rank in range(1 << 24)]},
+)
+_DAMAGED = (_NO_SUCH_CALLER, _DEEP, {**_SOUND, "groups": 1_000_000_000})
 
 
 @pytest.mark.parametrize("text", ["", "[1", "{}", '{"ranks":["0"]}', *map(json.dumps, _DAMAGED)])
 def test_a_damaged_tree_is_no_tree(text: str) -> None:
     assert read_tree(text) is None
     assert not StoredTrees(text)
+
+
+@pytest.mark.parametrize("number", range(len(_FORGED)))
+def test_a_tree_with_numbers_that_no_step_has_is_no_tree(number: int) -> None:
+    """Each was an internal error of `check`, or took all memory."""
+    assert read_tree(json.dumps(_SOUND)) is not None
+    assert read_tree(json.dumps(_FORGED[number])) is None
 
 
 def _approved(perfgate: Command, folder: Path, *rules: str) -> Path:

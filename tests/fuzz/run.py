@@ -11,6 +11,7 @@ import math
 import os
 import random
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -64,13 +65,21 @@ def inputs(name: str, seed: int) -> Iterator[bytes]:
         yield mutated(source, HARNESSES[name].seeds)
 
 
+def _stop(*_: object) -> None:
+    raise TimeoutError("it does not end")
+
+
 def finding(harness: Harness, data: bytes) -> str | None:
-    """Return the fault of the answer to an input, if it has one."""
+    """Return the fault of the answer to an input, if it has one; what does not end is stopped."""
     begun = time.process_time()
+    signal.signal(signal.SIGVTALRM, _stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 4 * LONGEST)
     try:
         harness.check(data)
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:300]}"
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     spent = time.process_time() - begun
     return f"took {spent:.1f} s for {len(data)} bytes" if spent > LONGEST else None
 

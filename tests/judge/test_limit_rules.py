@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import answer_of
+from conftest import answer_of, steady
 from msgspec.structs import replace
 from stories import as_dict, bare, run_of, series, told
 
@@ -35,6 +35,28 @@ def test_a_percentile_is_held_by_the_share_beyond_the_bound(
     assert found.share is not None
     assert (found.outcome, told(found.share.estimate), told(found.allowed_share)) == (outcome, share, allowed)
     assert (found.share.n, found.share.n_effective, found.share.runs) == (60, 60, 1)
+
+
+BEST = [
+    # a rule about values of this unit, and the percentile that has the worst ones
+    ("x p95 over 5 /s", "1/s", "p5"),
+    ("x p95 within 50% of baseline", "1/s", "p5"),
+    ("x p99.5 at least 500 ms", "s", "p0.5"),
+    ("x p5 over 0.1 /s", "1/s", None),
+    ("x over 0.1 /s", "1/s", None),
+    ("x p95 under 50 s", "s", None),
+]
+
+
+@pytest.mark.parametrize(("rule", "unit", "worst"), BEST)
+def test_a_percentile_of_the_best_values_says_so(rule: str, unit: str, worst: str | None) -> None:
+    """Of a rate, p95 passes if a third of the steps take three times as long."""
+    base = [run_of(series("x", unit, steady(10, n=200, seed=seed)), source=f"{seed}.json") for seed in range(4)]
+    slow = [value / 3 if at % 3 == 0 else value for at, value in enumerate(steady(10, n=200, seed=9))]
+    (found,) = judge(bare(rule, [run_of(series("x", unit, slow))], base))
+    said = [note.rpartition(" ")[2] for note in found.notes if note.startswith("larger is better here")]
+    assert (found.outcome, said) == ("pass", [] if worst is None else [worst])
+    assert found.doubtful or not said
 
 
 STEPS = [

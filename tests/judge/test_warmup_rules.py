@@ -122,6 +122,27 @@ def test_a_slow_start_beyond_the_first_quarter_is_never_a_pass(steps: int, times
     assert found.exit_code in (1, 3), found.message
 
 
+NAMED = [
+    # rule; the outcome with and without the slow start in the base, too
+    ("{assert: x within 5% of baseline, warmup: 10}", "suspect warm-up", "pass interval"),
+    ("{assert: x under 112 ms, warmup: 10}", "suspect warm-up", "pass interval"),
+    ("{assert: x under 200 ms, warmup: 10}", "pass interval", "pass interval"),
+    ("{assert: x within 5% of baseline, warmup: 60}", "suspect warm-up", "pass interval"),
+]
+
+
+@pytest.mark.parametrize(("rule", "once", "always"), NAMED)
+def test_a_median_after_a_named_warm_up_hides_no_slow_start(rule: str, once: str, always: str) -> None:
+    new = [slow_start(50, 60, 1.5, n=200)]
+    for steps, expected in ((0, once), (60, always)):
+        (found,) = judge(bare(rule, new, [slow_start(seed, steps, 1.5, n=200) for seed in range(5)]))
+        assert f"{answer_of(found)} {found.reason}" == expected, found.message
+    (found,) = judge(bare(NAMED[0][0], new, [slow_start(seed, n=200) for seed in range(5)]))
+    assert found.message.startswith("the first 57 of 200 values are slow, more than the rule's `warmup`")
+    assert "set `warmup: 57` in the rule" in found.next_step.text
+    assert any("the mean of all values, after the warm-up, went from" in note for note in found.notes)
+
+
 def test_a_job_that_always_starts_slowly_still_passes() -> None:
     base = [slow_start(seed, 90, 10.0, n=200) for seed in range(5)]
     (found,) = judge(bare("x within 5% of baseline", [slow_start(50, 90, 10.0, n=200)], base))

@@ -119,6 +119,10 @@ def test_json_of_nvbandwidth():
     [
         (lambda text: "\n".join(line for line in text.split("\n") if not line.startswith(" 1 ")), "a row is missing"),
         (lambda text: text.partition("SUM host_to_device")[0], "its matrix has no sum"),
+        (
+            lambda text: text.replace("\nWaived:", "SUM host_to_device_memcpy_ce 1\n\nWaived:", 1),
+            "this sum has no matrix",
+        ),
         (lambda text: text.partition("memcpy CE CPU")[0], "it has no result"),
         (lambda text: text.partition("memcpy CE CPU")[0] + "Error: out of memory\n", "the test failed: out of memory"),
         (lambda text: text.replace("\n 0 ", "\n 0      77.77 ", 1), "a row has 3 cells, and its header has 2"),

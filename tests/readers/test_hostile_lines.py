@@ -1,8 +1,12 @@
 """Long lines made of the words that the readers of training logs look for: reading stays linear."""
 
+import re
+
 import pytest
 from conftest import ends
 from reading import runs_of
+
+from perfgate.readers.registry import FORMATS
 
 PIECES = [
     "iteration 1/ 2 | elapsed time per iteration (ms): 1.0 |",
@@ -58,3 +62,16 @@ def test_every_line_ends(piece, format):
     with ends():
         runs_of(piece * (80_000 // len(piece)) + "\n", format)
         runs_of(HEAD + piece * (80_000 // len(piece)) + "\n" + piece + "\n", format)
+
+
+#: Pieces of tables and sentences, which a pattern that can be matched in many ways tries in all of them.
+SHORT = ("a, ", "a ", "a,", "| a ", "a: ", "1.0 ", "[a] ", "a=1 ", "- ", '"a",', "a_", "::")
+
+
+@pytest.mark.parametrize("piece", SHORT)
+def test_no_pattern_that_recognises_a_file_tries_too_much(piece):
+    """A line of 60 words before `power.draw` kept `check` busy for years."""
+    for known in FORMATS:
+        for words, pattern in (*known.markers.items(), *known.hints.items()):
+            with ends(5):
+                re.compile(pattern, re.MULTILINE).search(f"{piece * 60}{words}!\n{words} {piece * 60}!")

@@ -282,6 +282,11 @@ ABSENT = {
     ),
     "no numbers of calls": ("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = NULL;", 4, []),
     "no calls": ("DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME;", 0, []),
+    "a kernel without an end": (
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = NULL WHERE start = 130;",
+        13,
+        ["1 activities without an end"],
+    ),
     "no sizes of grids": ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 'x' WHERE start = 130;", 13, []),
 }
 

@@ -276,3 +276,11 @@ def test_progress_lines_of_levanter():
     )
     assert (run.format, said(run)) == ("levanter", [])
     assert values_of(run) == {"progress.iterations_per_second": [19.9, 0.25, 1024.5]}
+
+
+def test_an_end_of_another_training_is_an_error():
+    """Its step does not go back, and its times would take the place of the first ones."""
+    log = "step:5/6 train_time:560ms step_avg:140.00ms\nstep:6/6 val_loss:8.7 train_time:710ms step_avg:142.00ms\n"
+    run = run_of(f"{log}step:250/250 val_loss:4.75 train_time:82.5s step_avg:330.00ms\n")
+    assert values_of(run)["train_time"] == [pytest.approx(0.71)]
+    assert "the last evaluation occurs twice" in errors(run)[0]

@@ -241,6 +241,7 @@ def of_notes() -> Iterator[Said]:
     yield say(notes.stalled, "", 3)
     yield say(notes.left_out, "", ["loss", "memory", "loss"])
     yield say(notes.less_work, "", -0.3, "work.flops", 0.31)
+    yield say(notes.of_best_values, "", "p99.9")
     yield say(notes.quarantine_over, "", QUARANTINE)
     yield say(notes.in_quarantine, "", QUARANTINE, "MESSAGE")
     yield say(notes.in_quarantine, "ended", replace(QUARANTINE, ended=True), "MESSAGE")
@@ -264,6 +265,8 @@ DOUBTS: dict[str, Doubt] = {
     "gain to 0": Doubt("implausible", "gain", 0.3, 0.0, decides=True),
     "mean": Doubt("mean-moved", "mean", 0.1, 0.12, decides=False),
     "quarter": Doubt("warm-up", "quarter", 40, 10, decides=True),
+    "quarter after a named warm-up": Doubt("warm-up", "quarter", 40, 13, decides=True, of="rule"),
+    "mean after a named warm-up": Doubt("mean-moved", "mean", 0.1, 0.12, decides=False, of="rule"),
     "warm-up time": Doubt("warm-up", "warm-up time", 3.0, 21.0, decides=True),
     "warm-up steps": Doubt("warm-up", "warm-up steps", 3, 21, decides=True),
     "fewer values": Doubt("measured-less", "values", 60, 20, decides=True),

@@ -16,9 +16,9 @@ from perfgate.core.results import Doubt
 from perfgate.judge.derived import WarmUpCost, warmup_cost
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.question import MeasuredSide
-from perfgate.judge.terms import LimitTerms
+from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.stats.distributions import FloatArray
-from perfgate.stats.steady import SteadyRun, median, slow_start
+from perfgate.stats.steady import SteadyRun, WarmUpRule, median, slow_start, steady_run
 
 #: A warm-up of fewer values has not grown: the first steps compile and fill caches, and how long varies.
 FEWEST_STEPS = 5
@@ -28,6 +28,8 @@ FEWEST_PAIRS = 3
 TIMES_MORE = 3.0
 #: ... and costs more than this share of the steady steps of its run.
 LEAST_SHARE = 0.1
+#: The statistics that do not see a slow start of less than half of the values.
+_BLIND = ("median", "p50")
 
 
 class _Start(Struct, frozen=True):
@@ -50,34 +52,37 @@ class _Start(Struct, frozen=True):
 def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method, *, hides: bool) -> Iterator[Doubt]:
     """Yield what the start of the new runs hides; `max`, `total` and `count` see the whole run, so they hide nothing.
 
-    `hides`: a dropped quarter hides something, if it does not start so in the base runs, too.
+    `hides`: a slow quarter hides something, if it does not start so in the base runs, too.
     """
     found = [[(series, method.steady(series)) for series in run.values() if len(series.values)] for run in new]
     starts = [one for run in found for one in run]
     if _may_be_long(starts):
         yield from _grown_warmup(new, base, method)
-    quarters = [(len(one.values), run.dropped) for one, run in starts if _is_quarter(one, run)]
-    if quarters and method.warmup == "auto":
-        count, dropped = max(quarters)
-        runs = sum(any(_is_quarter(one, steady) for one, steady in run) for run in found)
-        is_usual = any(_drops_a_quarter(series, method) for run in base for series in run.values())
-        decides = hides and dropped >= FEWEST_STEPS and 2 * runs >= len(new) and not is_usual
-        yield Doubt("warm-up", "quarter", count, dropped, decides=decides)
+    quarters = [[(len(one.values), _slow_quarter(one, run, method)) for one, run in each] for each in found]
+    count, slow = max((one for run in quarters for one in run if one[1]), default=(0, 0))
+    if slow:
+        runs = sum(any(length for _, length in run) for run in quarters)
+        is_usual = any(_starts_slowly(series, method) for run in base for series in run.values())
+        decides = hides and slow >= FEWEST_STEPS and 2 * runs >= len(new) and not is_usual
+        yield Doubt("warm-up", "quarter", count, slow, decides=decides, of=_whose(method.warmup))
 
 
-def mean_doubts(base: MeasuredSide, new: MeasuredSide, statistic: str) -> Iterator[Doubt]:
-    """Yield a mean of all values, warm-up included, that is outside of those of the base runs.
+def mean_doubts(base: MeasuredSide, new: MeasuredSide, terms: ChangeTerms) -> Iterator[Doubt]:
+    """Yield a mean of all values that is outside of those of the base runs; what a rule names as warm-up is left out.
 
     It counts if it is beyond the tolerance although the median is not.
     """
-    sides = [[one.settled for one in side.series if one.kind == "samples"] for side in (base, new)]
+    sides = [
+        [_after_named(one.settled, terms.warmup) for one in side.series if one.kind == "samples"]
+        for side in (base, new)
+    ]
     length = min((len(values) for side in sides for values in side), default=0)  # longer runs have less warm-up
-    if statistic not in ("median", "p50") or not all(sides) or not length:
+    if terms.statistic not in _BLIND or not all(sides) or not length:
         return
     stored, found = (_means(side, length) for side in sides)
     before, now = sum(stored) / len(stored), sum(found) / len(found)
     if before > 0 and now > 0 and not min(stored) <= now <= max(stored):
-        yield Doubt("mean-moved", "mean", before, now, decides=False)
+        yield Doubt("mean-moved", "mean", before, now, decides=False, of=_whose(terms.warmup))
 
 
 @np.errstate(all="ignore")
@@ -87,8 +92,18 @@ def _means(side: Sequence[FloatArray], length: int) -> list[float]:
 
 @np.errstate(all="ignore")
 def breaks_with_start(new: MeasuredSide, terms: LimitTerms) -> bool:
-    """Return whether the mean of all values of a run, warm-up included, is on the bad side of a limit."""
-    return any(terms.is_bad(float(one.settled.mean())) for one in new.series if len(one.settled))
+    """Return whether the mean of all values of a run is on the bad side of a limit."""
+    sides = (_after_named(one.settled, terms.warmup) for one in new.series)
+    return any(terms.is_bad(float(values.mean())) for values in sides if len(values))
+
+
+def _after_named(values: FloatArray, warmup: WarmUpRule) -> FloatArray:
+    """The values without those that a rule names as warm-up."""
+    return values if warmup == "auto" else values[warmup:]
+
+
+def _whose(warmup: WarmUpRule) -> str:
+    return "" if warmup == "auto" else "rule"
 
 
 def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:
@@ -100,15 +115,21 @@ def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:
     )
 
 
-def _is_quarter(series: Series, run: SteadyRun) -> bool:
-    return 1 < run.dropped == len(series.values) // 4
+def _slow_quarter(series: Series, run: SteadyRun, method: Method) -> int:
+    """The length of a start whose slow quarter is dropped, or is not seen by a median after a named warm-up; else 0."""
+    if method.warmup == "auto":
+        return run.dropped if 1 < run.dropped == len(series.values) // 4 else 0
+    if method.statistic not in _BLIND or series.stalled is not None:
+        return 0
+    rest = steady_run(run.values, "auto", method.better)
+    return run.dropped + rest.dropped if 1 < rest.dropped == len(run.values) // 4 else 0
 
 
-def _drops_a_quarter(series: Series, method: Method) -> bool:
-    """Return whether the warm-up of a stored series is a quarter of its values."""
+def _starts_slowly(series: Series, method: Method) -> bool:
+    """Return whether a stored series has a slow quarter at its start, too."""
     if series.kind != "samples":
         return series.summary is not None and series.summary.dropped == series.summary.n // 4
-    return len(series.values) > 0 and _is_quarter(series, method.steady(series))
+    return len(series.values) > 0 and _slow_quarter(series, method.steady(series), method) > 0
 
 
 def _grown_warmup(new: Sequence[Members], base: Sequence[Members], method: Method) -> Iterator[Doubt]:

@@ -118,7 +118,9 @@ class _Text:
     def _result(self, matrix: _Matrix, at: int, line: str, ended: bool) -> None:
         words = line.split()
         if found := _SUM.fullmatch(line):
-            if ended:
+            if self.has_result and not matrix.columns:
+                self.run.refuse(Key(f"{found[1]}.sum"), "this sum has no matrix", at)
+            elif ended:
                 _add(self.run, found[1], matrix, found[2], at)
                 self.matrix, self.has_result = _Matrix(matrix.test, at), True
         elif found := _FAILED.match(line):

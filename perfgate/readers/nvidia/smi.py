@@ -25,7 +25,7 @@ from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder
 NAME = "nvidia-smi"
 METRICS = "`power`, `clock.sm`, `machine.gpu.temperature`, `gpu.utilization`, `memory.used`, ...: a sample a line"
 CHECKED = "public outputs of drivers 450 to 580: generated outputs"
-_ROW = r"^(?:[\w. \[\]/%]{1,60}, ?){0,60}"
+_ROW = r"^(?:[\w.\[\]/%][\w. \[\]/%]{0,60}, ?){0,60}"
 FORMAT = Format(
     NAME,
     __name__,

@@ -110,7 +110,9 @@ def _step(
     last[log.run] = (step, time / per)
     if step > before and time / per >= then:  # some versions do not count the first steps
         log.add("iteration_time", "s", repr((time / per - then) / (step - before)), printed_as="train_time")
-    if kind == "val" and found[1] == found[2]:
+    if kind == "val" and found[1] == found[2] and Key("train_time") in log.run.finished:
+        log.run.refuse(Key("train_time"), "the last evaluation occurs twice: is this a log of two trainings?", number)
+    elif kind == "val" and found[1] == found[2]:
         log.run.value(Key("train_time"), "s", time, number, per=per)
         log.run.value(Key("step_avg"), "s", found[7], number, per=1e3)
 
