@@ -120,6 +120,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if title := _TITLE.search(line):
             runs.banner(line_number)
             runs.run.unlabelled["command"] = title[1].strip("'")[:_LONGEST_COMMAND]
+            runs.run.unlabelled |= {"heading": heading} if (heading := file.heading(line_number)) else {}
         elif text.startswith('{"') and text.endswith("}"):
             _json(runs.run, text, line_number)
         elif (not ended and _ROW.fullmatch(line)) or not (

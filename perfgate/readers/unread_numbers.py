@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from perfgate.core.conditions import TABLE
 from perfgate.documents.json import Path
+from perfgate.readers.headings import Headings
 from perfgate.readers.values import cells_of, number
 
 #: Objects of a document whose members are settings, or describe the machine.
@@ -162,6 +163,7 @@ class UnreadLines:
         self.is_estimate = False
         #: The header of each table of cells with a separator, by the line that it is on.
         self.headers: dict[int, tuple[Sequence[str], str]] = {}
+        self.headings = Headings()
         self._kinds: dict[bytes, _Kind] = {}
         self._blocks = 0
 
@@ -176,6 +178,7 @@ class UnreadLines:
         lines = text.split(b"\n")
         bare = text.translate(None, _DIGITS).split(b"\n")
         for at, line, letters in zip(numbers, lines, bare, strict=False):
+            self.headings.look(at, line)
             kind = self._kinds.get(letters)
             if kind is None:
                 if len(self._kinds) >= _KINDS or len(letters) == len(line):
