@@ -125,11 +125,13 @@ _NUMBER = re.compile(
     r"(?<![\w.\-:/])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d.:]*\d)"
     r"(?:[ \t]?(?P<unit>[A-Za-zµμ%°][\w/%²µ]{0,20}))?"
 )
-#: Dates, times of day, versions, addresses, hashes, places in programs, progress bars up to their rate.
+#: Dates, times of day, versions, addresses, hashes, places in programs, progress bars up to their rate, rows of the
+#: table of nvidia-smi.
 _NO_NUMBERS = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
     r"|\b\d+\.\d+\.\d+[\w.+-]*|0x[0-9a-fA-F]+|(?<![.\w])(?=\d*[a-f])[0-9a-f]{12,}\b|\b[\w./-]+\.\w{1,4}:\d+"
     r"|\d{1,3}%\|[^\[\n]{0,300}\[[^\],]{0,40},[ \t]*[\d.?]{1,12} ?(?:s/)?\w{1,12}(?:/s)?"
+    r"|\|[^|\n]{0,20}\b\d{1,3}C +P\d[^\n]*"
 )
 #: The name of a number without words before it, as in the rows of a table.
 _NAMELESS = "rows of numbers"
@@ -194,6 +196,11 @@ class UnreadLines:
     def tell(self, line: int) -> None:
         """Take it from the reader that nothing in a line is left."""
         self.read.pop(line, None)
+
+    def tell_before(self, line: int) -> None:
+        """Take it from the reader that nothing above a line is left."""
+        for above in [one for one in self.read if one < line]:
+            self.tell(above)
 
     def found(self, known: Callable[[], Collection[str]], beside: str, spoken: Collection[range]) -> Counter[str]:
         """Return the names of the numbers that were not read, with how many there are.

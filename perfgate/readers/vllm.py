@@ -38,7 +38,18 @@ from perfgate.core.wording import show_labels
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.json_source import JsonSource
-from perfgate.readers.kit import InputFile, Labels, Path, RecordRuns, documents, items, labels_of, mapping, number_of, shown
+from perfgate.readers.kit import (
+    InputFile,
+    Labels,
+    Path,
+    RecordRuns,
+    documents,
+    items,
+    labels_of,
+    mapping,
+    number_of,
+    shown,
+)
 
 NAME = "vllm"
 METRICS = (
@@ -70,7 +81,9 @@ FORMAT = Format(
     NAME, __name__, keys="completed|avg_latency|elapsed_time|tput_per_gpu|benchmark_values", outline=_outline
 )
 #: The size of the load, and the counts behind the acceptance rate.
-BESIDE = r"window|total_\w*tokens\w*|total_(?:in|out)put\w*|start_times|spec_decode_\w+_tokens|spec_decode_per_position\w+"
+BESIDE = (
+    r"window|total_\w*tokens\w*|total_(?:in|out)put\w*|start_times|spec_decode_\w+_tokens|spec_decode_per_position\w+"
+)
 _IN_MS = re.compile(r"([\w.]+)_ms")
 _IN_S = re.compile(r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)")
 _RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)")

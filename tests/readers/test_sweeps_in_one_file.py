@@ -61,7 +61,9 @@ def test_tables_below_other_headings_are_no_runs_unless_the_heading_is_a_label()
     assert {series.key.label("heading") for series in run.series} == {"GPU 0 ONLY", "DUAL GPU"}
 
 
-@pytest.mark.parametrize("heading", ["## Run {} of 3", "=== trial #{} ===", "--- 12:0{}:00 ---", "## job 10000{}", "## a"])
+@pytest.mark.parametrize(
+    "heading", ["## Run {} of 3", "=== trial #{} ===", "--- 12:0{}:00 ---", "## job 10000{}", "## a"]
+)
 def test_tables_below_headings_of_repetitions_are_runs(heading):
     runs = runs_of("".join(f"{heading.format(at)}\n{LLAMA.format(700 + at)}" for at in (1, 2, 3)))
     assert [len(run.series) for run in runs] == [1, 1, 1]
@@ -71,5 +73,7 @@ def test_tables_below_headings_of_repetitions_are_runs(heading):
 def test_headings_of_other_programs_are_labels():
     text = "// charging\n" + PERF.format("./a", 1000, 2) + "// not charging\n" + PERF.format("./a", 2000, 3)
     assert [*values_of(run_of(text))] == [
-        f'{metric}{{heading="{one}"}}' for one in ("charging", "not charging") for metric in ("task-clock", "time_elapsed")
+        f'{metric}{{heading="{one}"}}'
+        for one in ("charging", "not charging")
+        for metric in ("task-clock", "time_elapsed")
     ]
