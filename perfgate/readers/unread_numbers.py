@@ -135,6 +135,7 @@ _NO_NUMBERS = re.compile(
 )
 #: The name of a number without words before it, as in the rows of a table.
 _NAMELESS = "rows of numbers"
+_UNNAMED = "a column without a name"
 #: What ends the words before a name.
 _PARTS = re.compile(r"[,;|{}\[\]<>]|\s-\s|: (?=\S* *\S)")
 #: What is between the name of a number and the number, or before the name.
@@ -235,7 +236,7 @@ class UnreadLines:
         cells = cells_of(line.strip("\r\n"), separator) or [] if header else []
         if not cells or len(cells) != len(header):
             return numbers_in(line)
-        row = [(name.strip(), cell.strip()) for name, cell in zip(header, cells, strict=True)]
+        row = [(name.strip() or _UNNAMED, cell.strip()) for name, cell in zip(header, cells, strict=True)]
         return [(name, True, cell, _IN_COLUMN) for name, cell in row if number(cell) is not None]
 
 
