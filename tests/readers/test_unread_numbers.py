@@ -112,7 +112,12 @@ SMI = "| N/A   44C    P0    46W / 300W |      0MiB / 32510MiB |      0%      Def
 STEP = "step:1/2 train_time:76ms step_avg:75.74ms"
 
 #: What real files have besides their measurements.
+NSYS = (
+    "[5/8] Executing 'cuda_api_sum' stats report\n\n Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Name    \n"
+    " --------  ---------------  ---------  --------  --------\n     80.8          444,988         10  44,498.8  cudaFree\n"
+)
 BESIDE = (
+    ("nsys", NSYS),
     ("nanogpt", f"if loss > 2.5: print('time 5 ms')\nRunning Python 3.12.7\n{SMI}\n{STEP}\n"),
     ("mlperf", ':::SYSJSON {"disk":"2.5 TB NVMe SSD"}\n:::MLLOG {"key": "run_start", "time_ms": 5}\n'),
     ("go-test", "BenchmarkCRC/poly=IEEE/size=1.5/align=0-8  \t 1000 \t 1114 ns/op\nPASS\n"),

@@ -150,6 +150,7 @@ class _Reports:
                 # Division by 1000 is exact; multiplication by 0.001 is not.
                 run.file.coverage.mark(None, number, float(plain))
                 aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
+        run.file.coverage.lines.tell(number)  # all columns are known
         if name == metric:
             run.aggregate(key, table.unit, aggregate)
         else:
