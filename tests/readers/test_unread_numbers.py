@@ -113,8 +113,8 @@ STEP = "step:1/2 train_time:76ms step_avg:75.74ms"
 
 #: What real files have besides their measurements.
 NSYS = (
-    "[5/8] Executing 'cuda_api_sum' stats report\n\n Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Name    \n"
-    " --------  ---------------  ---------  --------  --------\n     80.8          444,988         10  44,498.8  cudaFree\n"
+    "[8/8] Executing 'cuda_api_sum' stats report\n\n Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Name    \n"
+    " --------  ---------------  ---------  --------  --------\n     80.8          444,988         10  44,498.8  x\n"
 )
 BESIDE = (
     ("nsys", NSYS),

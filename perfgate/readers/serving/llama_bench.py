@@ -82,7 +82,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _markdown(runs: RecordRuns) -> None:
     header: list[str] = []
-    for line, text, _, ended in runs.first.file.lines(("|",)):
+    begun = 0
+    for line, text, _, ended in runs.first.file.lines(("|", "build: ")):
+        begun = 0 if text.startswith("build: ") else begun
         cells = [cell.strip() for cell in text.split("|")]
         if cells[1:2] + cells[-2:-1] == ["model", "t/s"]:
             header = [_COLUMNS.get(name, name) for name in cells]
@@ -93,6 +95,9 @@ def _markdown(runs: RecordRuns) -> None:
             row: dict[str, Any] = dict(zip(header, cells, strict=True))
             row |= {"test": _BLANK.sub("", row.get("test", "")), "avg_ts": speed[1], "stddev_ts": speed[2]}
             _record(runs, row, line)
+            begun = line
+    if begun:
+        runs.first.say("warning", "the last table has no `build:` below it: rows may be missing", begun)
 
 
 def _plain(text: str) -> object:
