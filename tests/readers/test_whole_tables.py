@@ -120,8 +120,8 @@ LLAMA = "| model | backend | test | t/s |\n| llama 7B | CUDA | pp512 | 758.2 ± 
     ("cut", "whole", "message"),
     [
         (
-            STEPS.format(9, 90),
-            STEPS.format(20, 200),
+            STEPS.format(8, 80) + STEPS.format(9, 90),
+            STEPS.format(19, 190) + STEPS.format(20, 200),
             "the log ends at step 9 of 20: the job did not end, or still runs",
         ),
         (REPORT.format(5), REPORT.format(8), "the last report is 5 of 8: the output is cut off"),
