@@ -22,13 +22,14 @@ class Headings:
     def __init__(self) -> None:
         self._found: dict[int, str] = {}
 
-    def look(self, number: int, line: bytes) -> None:
-        """Keep a line if it is a heading."""
+    def look(self, number: int, line: bytes) -> bool:
+        """Keep a line if it is a heading, and return whether it is one."""
         text = line.strip()
-        if text[:2] in _FENCES and len(self._found) < _MOST:
-            found = _HEADING.fullmatch(text.decode("utf-8", "replace"))
-            if found:
-                self._found[number] = " ".join(_SAME.sub(" ", found[1]).split())
+        if text[:2] not in _FENCES or len(self._found) >= _MOST:
+            return False
+        if found := _HEADING.fullmatch(text.decode("utf-8", "replace")):
+            self._found[number] = " ".join(_SAME.sub(" ", found[1]).split())
+        return bool(found)
 
     def above(self, line: int) -> str:
         """Return the last heading above a line, without what differs between repetitions; empty if there is none."""

@@ -153,6 +153,7 @@ _IN_COLUMN = "%"
 class _Kind(Struct):
     """Lines that are alike: how many they are, and some of them with their numbers."""
 
+    is_heading: bool
     count: int = 0
     examples: dict[int, str] = field(default_factory=dict)
 
@@ -181,12 +182,13 @@ class UnreadLines:
         lines = text.split(b"\n")
         bare = text.translate(None, _DIGITS).split(b"\n")
         for at, line, letters in zip(numbers, lines, bare, strict=False):
-            self.headings.look(at, line)
             kind = self._kinds.get(letters)
+            if kind is None or kind.is_heading:
+                is_heading = self.headings.look(at, line)
             if kind is None:
                 if len(self._kinds) >= _KINDS or len(letters) == len(line):
                     continue
-                kind = self._kinds[letters] = _Kind()
+                kind = self._kinds[letters] = _Kind(is_heading)
             kind.count += weight
             if len(kind.examples) < _EXAMPLES and len(line) <= _LONGEST_LINE:
                 kind.examples[at] = line.decode("utf-8", "replace")
