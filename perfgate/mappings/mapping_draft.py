@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from perfgate.core.file_mappings import FileKind
+from perfgate.core.wording import plural
 from perfgate.mappings.units import NO_UNIT
 
 #: Text that YAML reads as itself, in a block and inside of brackets.
@@ -52,13 +53,16 @@ class MappingDraft(Struct, frozen=True):
     more: Sequence[str] = ()
     #: True if records with equal labels are samples of one run.
     has_samples: bool = False
+    #: How many numbers of a line the pattern skips.
+    skipped: int = 0
 
     def lines(self, files: str) -> list[str]:
         """Return the mapping as an item of the list in `perfgate.yaml`."""
         source = (
             [f"{self.kind}: {_quoted(self.source)}"] if not self.more else _listed("lines", [self.source, *self.more])
         )
-        found = [f"files: {_quoted(files)}", *source]
+        more = f"# {plural(self.skipped, 'more number')} of a line left out; a name in braces reads a number"
+        found = [f"files: {_quoted(files)}", *([more] if self.skipped else []), *source]
         found += [f"metric: {_quoted(self.metric)}"] if self.metric else []
         found += [f"value: {_quoted(self.value)}"] if self.value else []
         found += [f"unit: {_quoted(self.unit)}"] if self.unit else _metrics(self.metrics)

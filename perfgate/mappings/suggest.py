@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from perfgate.mappings.suggested_tables import of_document, of_records
 from perfgate.mappings.units import NO_UNIT, written_unit
 from perfgate.readers.line_blocks import clean, is_json
 from perfgate.readers.text import InputFile, Source
-from perfgate.readers.values import cells_of, unit_of_text
+from perfgate.readers.values import cells_of, number, unit_of_text
 
 #: The number of lines that are read, and the greatest length of one.
 _MOST_LINES, _LONGEST = 5000, 2000
@@ -36,6 +37,9 @@ _HEADING = re.compile(r"([^\w\s\d]{1,20} ?|[A-Za-z]{1,30}: ?)([A-Za-z][\w./-]{0,
 #: The word before a number, and the unit behind it.
 _NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
 _UNIT = re.compile(r"[ \t]?([A-Za-z%µ°$][A-Za-z%]{0,12}(?:/[A-Za-z]{1,12})?)(?![\w/])")
+#: From this number of lines on, a number that counts them is a step.
+_COUNTED = 8
+_NO_NAME = re.compile(r"in|at|of|for|after|is|was|to|by|with|and", re.I)
 _STEP = re.compile(r"(?:global_?)?(?:step|iter(?:ation)?|it)", re.I)
 _SKIPPED = re.compile(
     r"lr|learning_?rate|epoch|ep|seed|eta|pid|grad_?norm|wd|line|gpu|device|level|total|version", re.I
@@ -89,11 +93,13 @@ def _joined(drafts: Sequence[MappingDraft]) -> MappingDraft:
     joined = drafts[0]
     for one in drafts[1:]:
         names = {metric.name for metric in joined.metrics}
-        is_new = names.isdisjoint(metric.name for metric in one.metrics) and one.step in ("", joined.step)
+        others = [metric for metric in one.metrics if metric.name != joined.step]
+        is_new = names.isdisjoint(metric.name for metric in others) and one.step in ("", joined.step)
         if is_new and len(joined.more) < _MOST_PATTERNS:
-            metrics = [replace(metric, is_optional=True) for metric in (*joined.metrics, *one.metrics)]
+            metrics = [replace(metric, is_optional=True) for metric in (*joined.metrics, *others)]
             labels = {**joined.labels, **one.labels}
-            joined = replace(joined, metrics=metrics, labels=labels, more=(*joined.more, one.source))
+            more, skipped = (*joined.more, one.source), joined.skipped + one.skipped
+            joined = replace(joined, metrics=metrics, labels=labels, more=more, skipped=skipped)
     return joined
 
 
@@ -125,15 +131,18 @@ def _of_alike(lines: AlikeLines) -> MappingDraft | None:
         DraftMetric(one.name, one.unit, "", better_of(one.name) if one.unit == NO_UNIT else None) for one in metrics
     ]
     step = next((one.name for one in named if kinds[one.start] == "step"), "")
-    return MappingDraft("lines", re.sub(r"[ \t]+", " ", pattern), found, labels=labels, step=step)
+    skipped = len(numbers) - len(named)
+    return MappingDraft("lines", re.sub(r"[ \t]+", " ", pattern), found, labels=labels, step=step, skipped=skipped)
 
 
 def _kind(one: _NumberInLine, values: Sequence[float]) -> str:
     """Return what a number of a line is: `metric`, `label`, `step`, or nothing of interest."""
     if not one.name or _STEP.fullmatch(one.name):
         return "step" if one.name else ""
-    if one.unit == NO_UNIT and is_load(one.name):
-        return "label"
+    if len(one.name) == 1 or (one.unit == NO_UNIT and is_load(one.name)):
+        is_counter = len(values) >= _COUNTED and all(two == one + 1 for one, two in pairwise(values))
+        if is_counter or one.unit == NO_UNIT:
+            return "step" if is_counter else "label"
     is_whole = all(value == int(value) for value in values if abs(value) < 1e300)
     is_measured = one.unit != NO_UNIT or not (is_whole or is_ignored(one.name)) or is_count(one.name)
     return "metric" if is_measured else ""
@@ -148,6 +157,8 @@ def _numbers(line: str) -> list[_NumberInLine]:
         word = _NAME.search(line[last:start])
         unit = _UNIT.match(line, end)
         written = unit[1] if unit and unit_of_text(unit[1]) else ""
+        if word and written and found and not found[-1].name and line[last:start].strip() == word[1]:
+            word = None  # the unit of the number before: `822 iters 1855.29 ns/iter`
         name = _name(line[last:start], word[1] if word else "", written)
         if end < len(line) and line[end].isalpha() and not written:
             name = ""  # the number is a part of a word
@@ -166,7 +177,7 @@ def _name(before: str, word: str, written: str) -> str:
     if before.endswith(("/", ":")) and not word:  # a total, or the minutes of a time
         return ""
     known = unit_of_text(written) if written else None
-    name = word.strip("-_./") or (_NAMES.get(known[0], "value") if known else "")
+    name = ("" if _NO_NAME.fullmatch(word) else word.strip("-_./")) or (_NAMES.get(known[0], "value") if known else "")
     name = re.sub(r"[^\w-]", "_", name)
     return name if re.fullmatch(r"[A-Za-z_][\w-]{0,49}", name) and (written or not _SKIPPED.fullmatch(name)) else ""
 
@@ -252,6 +263,8 @@ def _of_table(lines: list[str]) -> MappingDraft | None:
             rows = [cells for line in shown[begin:] if (cells := split(line, delimiter)) != []]
             first = rows[:_FIRST_LINES]
             whole = sum(row is not None and len(row) == len(header) for row in first)
+            if all(number(cell) is None for row in rows[1:3] for cell in row or ()):
+                continue  # a title, and more text below it
             named = header[1:] if not header[0] else header  # pandas writes an index without a name
             if whole < max(2 + bool(begin), _MOSTLY * len(first)) or not all(map(_HEADER.fullmatch, named)):
                 continue

@@ -43,6 +43,10 @@ _CONDITIONS = {
     name.rpartition(".")[2] for fields in TABLE.values() for one in fields for name in (one.label, *one.names)
 }
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?\b")
+#: A size with its unit, which is a condition if it grows from record to record.
+_SIZE = re.compile(r"(?:.*[_ .-])?(?:size|len|length|msg|message)[ _]?\W?[a-z]{1,5}\W?", re.I)
+#: The size of a model, not bytes.
+_BILLIONS = re.compile(r"\d{1,4}(?:\.\d{1,2})?[Bb]")
 #: Words of measurements whose unit does not tell which direction is better.
 _HIGHER = re.compile(
     r"(?:.*[_. /-])?(?:acc(?:uracy)?|score|mfu|hfu|speed_?up|efficiency|util(?:i[sz]ation)?|reward|f1|bleu|"
@@ -138,7 +142,8 @@ def _is_given(value: Any) -> bool:
 
 def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Role | None:
     """Return the role of a field with texts; None if its few texts are in place of numbers."""
-    if all(isinstance(value, str) and split_value(value) for value in values):
+    is_load = name in _CONDITIONS or all(map(_BILLIONS.fullmatch, texts))
+    if not is_load and all(isinstance(value, str) and split_value(value) for value in values):
         return "metric"
     if 2 * len(texts) <= len(values):
         return None
@@ -157,6 +162,8 @@ def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
         return "step"
     if _REPETITIONS.fullmatch(name) and len({*numbers}) > 2 and _counts_up(numbers):
         return "repetition"
+    if _SIZE.fullmatch(name) and len(numbers) > 1 and all(one < two for one, two in pairwise(numbers)):
+        return "label"
     if whole and _COUNTS.fullmatch(name) is None and written_unit(name) is None:
         return "ignore" if _IGNORED.fullmatch(name) or min(numbers) > 1e9 or _STEPS.fullmatch(name) else "label"
     if whole and _CONDITION_WORDS.fullmatch(name) and written_unit(name) is None:

@@ -20,6 +20,8 @@ _MOST_WORDS, _MOST_VALUES, _MOST_KINDS = 3, 20, 50
 _SIGNS = "\"'()[]{},;:=|<>"
 _METHODS = {"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"}
 _LEVELS = re.compile(r"(?:trace|debug|info|notice|warn(?:ing)?|error|critical|fatal)", re.IGNORECASE)
+#: A name with numbers, as `BenchMatmul/128x128-8`, and not `node0`, a date, a version or an address.
+_WITH_DIGITS = re.compile(r"[A-Za-z][A-Za-z_]+[/.:_-][\w./:x=-]*[A-Za-z/_x=][\w./:x=-]*")
 #: A word that names the number behind it, and a word with its own name: `op=read`.
 _NAMING, _OWN_NAME = re.compile(r"[A-Za-z_][\w./-]*\s?[:=]?"), re.compile(r"([A-Za-z_][\w-]{0,49})[=:](?=[^/])")
 
@@ -72,9 +74,10 @@ def _alike(found: Sequence[Sequence[str]], kinds: Sequence[str]) -> AlikeLines:
             words.append(word)
             continue
         varies = kind == "digits" or len({*column}) > 1
+        is_name = kind == "word" or all(map(_WITH_DIGITS.fullmatch, column))
         before, name = _named([one.strip(_SIGNS) for one in column]) if varies else ("", "")
         mark = FIRST_MARK
-        if name and kind == "word" and len({*column}) <= _MOST_VALUES and len(marks) <= _MOST_WORDS:
+        if name and is_name and len({*column}) <= _MOST_VALUES and len(marks) <= _MOST_WORDS:
             mark = chr(ord(FIRST_MARK) + len(marks))
             same = sum(known.startswith(name) for known in marks.values())
             marks[mark] = name + (f"_{same + 1}" if same else "")

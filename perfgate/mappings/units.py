@@ -26,7 +26,7 @@ _ENDINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"minutes?", "min"),
         (r"hours?", "h"),
         (r"(?:tok|tokens?|toks)(?:_per_|_?/|_p|_)s(?:ec(?:ond)?)?|tps", "tokens/s"),
-        (r"(?:it|iters?|steps?|samples?|examples?|images?|imgs?|frames?|reqs?|requests?)_s(?:ec)?", "/s"),
+        (r"(?:its?|iters|steps|samples|examples|images|imgs?|frames|reqs?|requests)_s(?:ec)?", "/s"),
         (r"tflops?(?:_per_s(?:ec(?:ond)?)?|/s)?", "TFLOP/s"),
         (r"gflops?(?:_per_s(?:ec(?:ond)?)?|/s)?", "GFLOP/s"),
         (r"gb(?:_per_|_?/)s(?:ec)?", "GB/s"),

@@ -72,6 +72,8 @@ FORMAT = Format(
     keys="step_interval",
     outline=_outline,
 )
+#: Numbers of an iteration that are no times or rates.
+BESIDE = r"grad norm|params norm|num zeros"
 _BLOCK = re.compile(r"(\(min, max\) time|max time|times) across ranks \(ms\):")
 _PAIR = re.compile(r"\(([^\s,()]{1,40}), ([^\s,()]{1,40})\)")
 _OF_RANK = re.compile(r"\s{3,12}rank\s{1,20}(\d{1,9}): (\S{1,40})")

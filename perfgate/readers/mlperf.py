@@ -47,6 +47,8 @@ FORMAT = Format(NAME, __name__, markers={":::MLLOG": ""})
 #: Of `run_stop`: what its time and that of `run_start` tell.
 BESIDE = "duration"
 WORD = ":::MLLOG"
+#: The description of the machine, in some submissions.
+_SYSTEM_WORD = ":::SYSJSON"
 _RUN_TIME, _INIT_TIME = Key("run_time"), Key("init_time")
 #: The events that begin a new run after one has stopped.
 _BEGINNINGS = ("cache_clear", "submission_benchmark", "init_start", "run_start")
@@ -88,8 +90,10 @@ class _LogRun(RunBuilder):
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log, one for each `run_start`."""
     runs = Runs(lambda: _LogRun(file))
-    for number, line, _, ended in file.lines((WORD,)):
+    for number, line, _, ended in file.lines((WORD, _SYSTEM_WORD)):
         parts = line.split(WORD)[1:]
+        if _SYSTEM_WORD in line:
+            file.coverage.lines.tell(number)
         for index, text in enumerate(parts, 1):
             if (event := _event(text)) is not None:
                 _take(runs, event, number)

@@ -54,7 +54,7 @@ FORMAT = Format(
 )
 #: Numbers of JSON that follow from the counts, or say how long they were counted.
 _CUT = "the last record is cut off; left out"
-BESIDE = "event-runtime|pcnt-running|metric-value|variance"
+BESIDE = "stalled cycles per insn|event-runtime|pcnt-running|metric-value|variance"
 _TITLE = re.compile(r"Performance counter stats for (.{0,4000}?)(?: \(\d+ runs\))?:\s*$")
 #: The longest command that is a label.
 _LONGEST_COMMAND = 200
@@ -120,6 +120,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if title := _TITLE.search(line):
             runs.banner(line_number)
             runs.run.unlabelled["command"] = title[1].strip("'")[:_LONGEST_COMMAND]
+            runs.run.unlabelled |= {"heading": heading} if (heading := file.heading(line_number)) else {}
         elif text.startswith('{"') and text.endswith("}"):
             _json(runs.run, text, line_number)
         elif (not ended and _ROW.fullmatch(line)) or not (

@@ -57,7 +57,9 @@ def add_fields(
 
 def labels_of(file: InputFile, format_name: str, record: Mapping[str, Any]) -> Labels:
     """Return the conditions in a record, which are labels of its metrics."""
-    return tuple(sorted(conditions_of(record, format_name, file.source.conditions).items()))
+    more = file.source.conditions
+    record = {"heading": file.heading(), **record} if "heading" in more else record
+    return tuple(sorted(conditions_of(record, format_name, more).items()))
 
 
 class RecordRuns:
@@ -79,17 +81,21 @@ class RecordRuns:
     ) -> RunBuilder:
         """Return the run that this record belongs to. A record that cannot be read (None) gets its own run.
 
-        A record with equal conditions and unequal `fields` that may be conditions is an error.
+        A record with equal conditions and unequal `fields` that may be conditions is an error, and so is one below
+        another heading.
         """
         run = self._run_of(record, json)
-        if not fields:
-            return run
         known = self._file.source.conditions
-        own = {name: value for name, value in unlabelled_fields(fields) if name not in known}
+        heading = "" if json else self._file.heading()
+        own = {name: value for name, value in unlabelled_fields(fields or {}) if name not in known}
+        own |= {"heading": heading} if heading and "heading" not in known else {}
+        if not own:
+            return run
         first = self._first.setdefault(record, own)
         if names := differences(first, own):
             problem = mixed(names[0], first[names[0]], own[names[0]], "a record before", self._file.name)
-            run.report(problem.severity, problem.message, None)
+            if problem.message not in {one.message for one in run.problems}:
+                run.report(problem.severity, problem.message, None)
         about = f" with {record}" if len(self._first) > 1 else ""  # fields of a sweep are compared load by load
         run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
         return run

@@ -98,10 +98,18 @@ class InputFile:
         """Count one more item against a limit. Raises OverLimit, at the line that is being read."""
         self._counts[limit] += 1
         if self._counts[limit] > self._most[limit]:
-            lines, rest = self._handed
-            taken = len(lines) - length_hint(rest)
             message = self.limits.beyond(limit, f"reading stops here: this file has more {limit}")
-            raise OverLimit(self.problem("error", message, line or (lines[taken - 1][0] if taken else None)), before)
+            raise OverLimit(self.problem("error", message, line or self._line() or None), before)
+
+    def _line(self) -> int:
+        """Return the number of the line that is being read, 0 if none is."""
+        lines, rest = self._handed
+        taken = len(lines) - length_hint(rest)
+        return lines[taken - 1][0] if taken else 0
+
+    def heading(self, line: int = 0) -> str:
+        """Return the last heading above a line, or above the one that is being read."""
+        return self.coverage.lines.headings.above(line or self._line())
 
     def head(self, size: int = 1 << 16) -> bytes:
         """Return the first `size` bytes, or all there are, without consuming them."""

@@ -19,6 +19,8 @@ from perfgate.readers.unread_numbers import is_unmeasured
 from perfgate.readers.values import number
 
 _DEEPEST, _MOST, _LONGEST = 3, 200, 80
+#: The heading above a result.
+HEADING = "heading"
 #: Names of what differs from run to run without changing the load, or belongs to the machine.
 _NO_CONDITION = re.compile(
     r"(?:\w+_)?(?:date|time|timestamp|ts|id|ids|uuid|run|runs|job|trial|experiment|name|title|label|description|comment|notes?"
@@ -66,15 +68,22 @@ def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 
 def with_mixed_refused(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Return runs that are given as repetitions, with an error for the first that differs in an unlabelled field."""
-    first = next((run for run in runs if run.unlabelled), None)
-    for at, run in enumerate(runs):
-        if first is None or run.format != first.format or run.source == first.source:
-            continue  # the reader has compared the runs of one file
-        if names := differences(first.unlabelled, run.unlabelled):
-            problem = mixed(names[0], first.unlabelled[names[0]], run.unlabelled[names[0]], first.name, run.source)
-            changed = replace(run, problems=(*run.problems, problem))
-            return (*runs[:at], changed, *runs[at + 1 :])
+    """Return runs that are given as repetitions, with an error for the first that differs in an unlabelled field.
+
+    Runs without a series in common are of different loads. A heading only tells the results of one file apart.
+    """
+    first: dict[tuple[str, Key], Run] = {}
+    for at, run in enumerate(runs if len(runs) > 1 else ()):
+        if not run.unlabelled:
+            continue
+        keys = [(run.format, one.key) for one in run.series]
+        others = {id(other): other for key in keys if (other := first.setdefault(key, run)) is not run}
+        for other in others.values():
+            names = [name for name in differences(other.unlabelled, run.unlabelled) if name != HEADING]
+            if names and other.source != run.source:  # the reader has compared the runs of one file
+                problem = mixed(names[0], other.unlabelled[names[0]], run.unlabelled[names[0]], other.name, run.source)
+                changed = replace(run, problems=(*run.problems, problem))
+                return (*runs[:at], changed, *runs[at + 1 :])
     return tuple(runs)
 
 

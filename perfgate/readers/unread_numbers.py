@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from perfgate.core.conditions import TABLE
 from perfgate.documents.json import Path
+from perfgate.readers.headings import Headings
 from perfgate.readers.values import cells_of, number
 
 #: Objects of a document whose members are settings, or describe the machine.
@@ -124,14 +125,17 @@ _NUMBER = re.compile(
     r"(?<![\w.\-:/])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d.:]*\d)"
     r"(?:[ \t]?(?P<unit>[A-Za-zµμ%°][\w/%²µ]{0,20}))?"
 )
-#: Dates, times of day, versions, addresses, hashes, places in programs, progress bars up to their rate.
+#: Dates, times of day, versions, addresses, hashes, places in programs, progress bars up to their rate, rows of the
+#: table of nvidia-smi.
 _NO_NUMBERS = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
     r"|\b\d+\.\d+\.\d+[\w.+-]*|0x[0-9a-fA-F]+|(?<![.\w])(?=\d*[a-f])[0-9a-f]{12,}\b|\b[\w./-]+\.\w{1,4}:\d+"
     r"|\d{1,3}%\|[^\[\n]{0,300}\[[^\],]{0,40},[ \t]*[\d.?]{1,12} ?(?:s/)?\w{1,12}(?:/s)?"
+    r"|\|[^|\n]{0,20}\b\d{1,3}C +P\d[^\n]*"
 )
 #: The name of a number without words before it, as in the rows of a table.
 _NAMELESS = "rows of numbers"
+_UNNAMED = "a column without a name"
 #: What ends the words before a name.
 _PARTS = re.compile(r"[,;|{}\[\]<>]|\s-\s|: (?=\S* *\S)")
 #: What is between the name of a number and the number, or before the name.
@@ -149,6 +153,7 @@ _IN_COLUMN = "%"
 class _Kind(Struct):
     """Lines that are alike: how many they are, and some of them with their numbers."""
 
+    is_heading: bool
     count: int = 0
     examples: dict[int, str] = field(default_factory=dict)
 
@@ -162,6 +167,7 @@ class UnreadLines:
         self.is_estimate = False
         #: The header of each table of cells with a separator, by the line that it is on.
         self.headers: dict[int, tuple[Sequence[str], str]] = {}
+        self.headings = Headings()
         self._kinds: dict[bytes, _Kind] = {}
         self._blocks = 0
 
@@ -177,10 +183,12 @@ class UnreadLines:
         bare = text.translate(None, _DIGITS).split(b"\n")
         for at, line, letters in zip(numbers, lines, bare, strict=False):
             kind = self._kinds.get(letters)
+            if kind is None or kind.is_heading:
+                is_heading = self.headings.look(at, line)
             if kind is None:
                 if len(self._kinds) >= _KINDS or len(letters) == len(line):
                     continue
-                kind = self._kinds[letters] = _Kind()
+                kind = self._kinds[letters] = _Kind(is_heading)
             kind.count += weight
             if len(kind.examples) < _EXAMPLES and len(line) <= _LONGEST_LINE:
                 kind.examples[at] = line.decode("utf-8", "replace")
@@ -191,6 +199,11 @@ class UnreadLines:
     def tell(self, line: int) -> None:
         """Note that the reader read everything in a line."""
         self.read.pop(line, None)
+
+    def tell_before(self, line: int) -> None:
+        """Take it from the reader that nothing above a line is left."""
+        for above in [one for one in self.read if one < line]:
+            self.tell(above)
 
     def found(self, known: Callable[[], Collection[str]], beside: str, spoken: Collection[range]) -> Counter[str]:
         """Return the names of the numbers that were not read, with how many there are.
@@ -225,7 +238,7 @@ class UnreadLines:
         cells = cells_of(line.strip("\r\n"), separator) or [] if header else []
         if not cells or len(cells) != len(header):
             return numbers_in(line)
-        row = [(name.strip(), cell.strip()) for name, cell in zip(header, cells, strict=True)]
+        row = [(name.strip() or _UNNAMED, cell.strip()) for name, cell in zip(header, cells, strict=True)]
         return [(name, True, cell, _IN_COLUMN) for name, cell in row if number(cell) is not None]
 
 

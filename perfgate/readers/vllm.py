@@ -13,6 +13,7 @@ SGLang's `bench_serving.py` writes the same names (since 2024-11). The percentil
 | `median_intvty`, `tput_per_gpu`, ... | 1/s | the same, of InferenceX |
 | `duration`, `avg_latency`, `elapsed_time` | s | the same, in s |
 | `request_throughput`, `output_throughput`, `total_token_throughput`, `request_goodput`, ... | 1/s | the same |
+| `steady_state.mean_ttft`, ... | | the same in `steady_state`: the part at full concurrency |
 | `completed`, `failed`, `concurrency`, `rtfx`, `accept_length`, `spec_decode_acceptance_length`, ... | 1 | the same |
 | `spec_decode_acceptance_rate`, a share | 1 | the same, in % |
 | samples: `ttft`, `itl`, `latency` | s | the lists `ttfts`, `itls` (one after another) and `latencies`, in s |
@@ -37,7 +38,18 @@ from perfgate.core.wording import show_labels
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.json_source import JsonSource
-from perfgate.readers.kit import InputFile, Labels, Path, RecordRuns, documents, items, labels_of, mapping, number_of
+from perfgate.readers.kit import (
+    InputFile,
+    Labels,
+    Path,
+    RecordRuns,
+    documents,
+    items,
+    labels_of,
+    mapping,
+    number_of,
+    shown,
+)
 
 NAME = "vllm"
 METRICS = (
@@ -69,7 +81,9 @@ FORMAT = Format(
     NAME, __name__, keys="completed|avg_latency|elapsed_time|tput_per_gpu|benchmark_values", outline=_outline
 )
 #: The size of the load, and the counts behind the acceptance rate.
-BESIDE = r"total_\w*tokens\w*|total_(?:in|out)put\w*|start_times|spec_decode_\w+_tokens|spec_decode_per_position\w+"
+BESIDE = (
+    r"window|total_\w*tokens\w*|total_(?:in|out)put\w*|start_times|spec_decode_\w+_tokens|spec_decode_per_position\w+"
+)
 _IN_MS = re.compile(r"([\w.]+)_ms")
 _IN_S = re.compile(r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)")
 _RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)")
@@ -99,10 +113,11 @@ def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None
         runs.run_of(None, source).report_problems(numbers=False)
     for number, (member, path) in enumerate(several):
         is_pytorch = isinstance(member.get("metric"), dict)
-        fields = _pytorch_fields(member) if is_pytorch else member
+        fields = _pytorch_fields(member) if is_pytorch else {**member, **_lengths(member)}
         labels = labels_of(file, NAME, fields)
         name = mapping(member.get("metric")).get("name")
-        run = runs.run_of((labels, name) if is_pytorch and isinstance(name, str) else labels, source, member)
+        record = (labels, name) if is_pytorch and isinstance(name, str) else labels
+        run = runs.run_of(record, source, member if is_pytorch else fields)
         if number == 0:
             run.report_problems(numbers=False)
         if is_pytorch:
@@ -110,6 +125,19 @@ def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None
         else:
             _add(run, member, labels, path)
         source.report_waiting()
+
+
+def _lengths(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return the length of all prompts and of all outputs, if each is equal: an output without arguments has no other.
+
+    Lengths that vary have a mean with a fraction, unless by chance.
+    """
+    completed, found = result.get("completed"), dict[str, str]()
+    for name in ("input", "output"):
+        total = result.get(f"total_{name}_tokens")
+        if type(total) is int and type(completed) is int and 1 < completed <= total and total % completed == 0:
+            found[f"{name}_tokens_per_request"] = f"{total // completed} tokens"
+    return found
 
 
 def _pytorch_fields(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,6 +168,7 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
             run.refuse(Key(name, labels), why, (*path, name))
         else:
             _add_number(run, name, value, labels, (*path, name))
+    _steady(run, mapping(result.get("steady_state")), labels, (*path, "steady_state"))
     load = f" with {show_labels(labels)}" if labels else ""
     if result.get("completed") == 0:
         run.say("error", "no request was completed", detail=load)
@@ -160,7 +189,19 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
                 run.sample(Key(metric, labels), "s", time, (*path, name, index, *end))
 
 
-def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path) -> None:
+def _steady(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path) -> None:
+    """Add the summary of the steady state, whose percentiles may be pairs: `"percentiles_ttft_ms": [[99.0, 319.4]]`."""
+    for name, value in result.items():
+        place = (*path, name)
+        _add_number(run, name, value, labels, place, "steady_state.")
+        pairs = [(at, pair) for at, pair in enumerate(items(value)) if isinstance(pair, list) and len(pair) == 2]
+        for at, (share, time) in pairs if name.startswith("percentiles_") else ():
+            run.file.coverage.mark(run.json, (*place, at, 0))
+            own = name.replace("percentiles", f"p{shown(share).removesuffix('.0')}", 1)
+            _add_number(run, own, time, labels, (*place, at, 1), "steady_state.")
+
+
+def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path, before: str = "") -> None:
     """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
     in_ms = _IN_MS.fullmatch(name)
     in_s = name in _SECONDS or _IN_S.fullmatch(name)
@@ -168,4 +209,4 @@ def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path:
     unit = "1" if name in (*_COUNTS, _PERCENT) else unit
     if unit and value is not None and not isinstance(value, list | dict):
         per = 1000 if in_ms else 100 if name == _PERCENT else 1
-        run.value(Key(in_ms[1] if in_ms else name, labels), unit, value, path, per=per)
+        run.value(Key(before + (in_ms[1] if in_ms else name), labels), unit, value, path, per=per)

@@ -72,7 +72,7 @@ def test_one_kernel():
         (CALLS + NUMBERS + ",poll\n", "os.poll", "s"),
         (TITLE.format("osrt_sum") + CALLS + NUMBERS + ",cuckoo\n", "os.cuckoo", "s"),
         (TITLE.format("cuda_api_sum") + CALLS + NUMBERS + ",poll\n", "api.poll", "s"),
-        ("[5/8] Executing 'osrt_sum' stats report\n\n" + CALLS + NUMBERS + ",cudart\n", "os.cudart", "s"),
+        ("[8/8] Executing 'osrt_sum' stats report\n\n" + CALLS + NUMBERS + ",cudart\n", "os.cudart", "s"),
         (MEMORY + NUMBERS + ",[CUDA memcpy HtoD]\n", "memcpy.[CUDA memcpy HtoD]", "s"),
         (RANGES + NUMBERS + ",PushPop,:step 1\n", "range.:step 1", "s"),
         (RANGES + NUMBERS + ",PushPop,NCCL:ncclAllReduce\n", "range.NCCL:ncclAllReduce", "s"),
@@ -210,7 +210,7 @@ def test_a_whole_output():
         + "Generated:\n    /home/ada/report3.nsys-rep\n"
         "[6/8] Executing 'openmp_sum' stats report\n\n"
         + table([["Time (%)", "Total Time (ns)", "Count", "Name"], ["1.0", "5", "1", "region"]])
-        + "[7/8] Executing 'um_sum' stats report\nSKIPPED: r.sqlite does not contain CUDA Unified Memory data.\n"
+        + "[8/8] Executing 'um_sum' stats report\nSKIPPED: r.sqlite does not contain CUDA Unified Memory data.\n"
     )
     run = run_of(text)
     assert aggregates(run) == {

@@ -192,3 +192,20 @@ def test_all_values_of_a_record_for_the_dashboard_are_read():
     assert values_of(run_of(json.dumps([record]))) == {"latency": [1.5, 1.25]}
     record["metric"]["name"] = "other"
     assert "a metric with several values cannot be read: other" in errors(run_of(json.dumps([record])))[0]
+
+
+def test_the_steady_state():
+    steady = {
+        "request_throughput": 5.5,
+        "mean_ttft_ms": 65,
+        "percentiles_ttft_ms": [[99.0, 319.5]],
+        "window": {"start_s": 1.5},
+    }
+    run = run_of(json.dumps(SERVE | {"steady_state": steady}))
+    found = {name: values for name, values in values_of(run).items() if "steady_state" in name}
+    assert {name.partition("{")[0]: values for name, values in found.items()} == {
+        "steady_state.request_throughput": [5.5],
+        "steady_state.mean_ttft": [0.065],
+        "steady_state.p99_ttft": [0.3195],
+    }
+    assert not any(part.unread for part in run.coverage)

@@ -66,6 +66,20 @@ def test_what_differs_between_conditions(name, one, other):
     assert f"{name} is {other} here and {one} in a" in message
 
 
+def test_files_of_a_sweep_are_no_repetitions():
+    one, other = VLLM | {"window": {"goal": "low"}}, VLLM | {"max_concurrency": 16, "window": {"goal": "high"}}
+    assert both(one, other) == []
+    assert "window.goal is high here and low in a" in both(one, other | {"max_concurrency": 8})[0]
+
+
+@pytest.mark.parametrize("name", ["input", "output"])
+def test_the_length_of_all_requests_is_a_condition(name):
+    one, other = (VLLM | {f"total_{name}_tokens": 200 * length} for length in (1024, 4096))
+    (message,) = both(one, other)
+    assert f"{name}_tokens_per_request is 4096 tokens here and 1024 tokens in a" in message
+    assert both(one, VLLM | {f"total_{name}_tokens": 200 * 1024 + 17}) == []  # lengths that vary
+
+
 def serve(row: str = "", seed: int = 0) -> str:
     return SERVE.format(seed=seed, port=8000 + seed, id=f"1a2b3c{seed:02}", row=row)
 

@@ -80,3 +80,14 @@ def test_a_damaged_database_is_an_error(tmp_path):
     for size in range(100, len(data), 1777):
         for run in (run_of(data[:size]), run_of(data[:size] + b"\xff" * (len(data) - size), "rocprof")):
             assert run.series or errors(run)
+
+
+def test_times_of_several_passes_are_means():
+    header = "Dispatch_ID,GPU_ID,Kernel_Name,SQ_WAVES,Start_Timestamp,End_Timestamp\n"
+    text = f"{header}0,0,k,8.0,41551804869817.5,41551804870817.5\n"
+    assert values_of(run_of(text)) == {"kernel.k": [1e-6], "kernel.k.SQ_WAVES": [8]}
+
+
+def test_copies_of_rocprof_are_no_kernels():
+    text = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"CopyDeviceToHost",1,885689740,885689740,100\n'
+    assert [one.key.metric for one in run_of(text).series] == ["memcpy.CopyDeviceToHost"]

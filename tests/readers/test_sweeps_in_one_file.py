@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 from reading import errors, run_of, runs_of, values_of
+
+from perfgate.readers import Source, read
 
 PERF = " Performance counter stats for '{}':\n\n      {} msec task-clock\n\n      {} seconds time elapsed\n\n"
 TRT = "&&&& RUNNING TensorRT.trtexec [v10] # trtexec --onnx=m.onnx --shapes=x:{}x3\n[I] === Performance summary ===\n"
@@ -45,3 +48,32 @@ def test_times_of_inferencex_are_in_seconds():
     assert {series.key.metric: series.values.tolist() for series in run.series}["median_ttft"] == [1.834]
     (error,) = errors(run_of(json.dumps(result | {"median_ttft": 1834.5})))
     assert "has no unit, and is longer than the benchmark" in error
+
+
+LLAMA = "| model | backend | test | t/s |\n| --- | --- | --: | --: |\n| llama 7B | CUDA | pp512 | {} ± 1.0 |\n\n"
+
+
+def test_tables_below_other_headings_are_no_runs_unless_the_heading_is_a_label():
+    text = "### GPU 0 ONLY ###\n" + LLAMA.format(758.2) + "### DUAL GPU ###\n" + LLAMA.format(901.5)
+    (said,) = [error for run in runs_of(text) for error in errors(run)]
+    assert "heading is DUAL GPU here and GPU 0 ONLY in a record before" in said
+    (run,) = read(Source("a.txt", [text.encode()], conditions=["heading"]))
+    assert {series.key.label("heading") for series in run.series} == {"GPU 0 ONLY", "DUAL GPU"}
+
+
+@pytest.mark.parametrize(
+    "heading", ["## Run {} of 3", "=== trial #{} ===", "--- 12:0{}:00 ---", "## job 10000{}", "## a"]
+)
+def test_tables_below_headings_of_repetitions_are_runs(heading):
+    runs = runs_of("".join(f"{heading.format(at)}\n{LLAMA.format(700 + at)}" for at in (1, 2, 3)))
+    assert [len(run.series) for run in runs] == [1, 1, 1]
+    assert not any(map(errors, runs))
+
+
+def test_headings_of_other_programs_are_labels():
+    text = "// charging\n" + PERF.format("./a", 1000, 2) + "// not charging\n" + PERF.format("./a", 2000, 3)
+    assert [*values_of(run_of(text))] == [
+        f'{metric}{{heading="{one}"}}'
+        for one in ("charging", "not charging")
+        for metric in ("task-clock", "time_elapsed")
+    ]

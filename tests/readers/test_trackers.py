@@ -258,6 +258,13 @@ def test_numbers_of_every_kind():
     assert values_of(run) == {"a": [1.5], "b.c": [-3]}
 
 
+def test_what_only_the_summary_of_wandb_has():
+    items = {b"loss": b"1.5", b"best_time_ms": b"12.5", b"_runtime": b"9.5", b"table": b'{"_type": "table"}'}
+    summary = b"".join(message(1, message(1, key) + message(16, value)) for key, value in items.items())
+    run = run_of(wandb(history(0, loss=2.5), history(1, loss=1.5), message(3, summary)))
+    assert values_of(run) == {"loss": [2.5, 1.5], "best_time_ms": [0.0125]}
+
+
 WANDB = wandb(*(history(step, loss=2.5 - step) for step in range(3)))
 
 

@@ -79,7 +79,6 @@ def test_what_is_read_is_not_told_of() -> None:
     left = {format: names for format, seeds in SEEDS.items() if (names := [*chain(*(unread(one) for one in seeds))])}
     assert {name: sorted({*unread}) for name, unread in left.items()} == {
         "levanter": ["postfix:loss"],
-        "llama-bench": ["mostly Q4_0"],
         "tensorboard": ["weights"],
         "torchtitan": ["NVIDIA H100 with"],
         # Means of ten runs, in the log, and rows below a title that is damaged or there twice.
@@ -107,3 +106,27 @@ def test_a_large_text_is_examined_in_parts() -> None:
 def test_a_large_document_is_known_by_its_fields() -> None:
     rows = [{"step": at, "loss": at / 7, "epoch": at / 10} for at in range(30_000)]
     assert unread(json.dumps({"global_step": 1, "log_history": rows})) == []
+
+
+SMI = "| N/A   44C    P0    46W / 300W |      0MiB / 32510MiB |      0%      Default |"
+STEP = "step:1/2 train_time:76ms step_avg:75.74ms"
+
+#: What real files have besides their measurements.
+NSYS = (
+    "[8/8] Executing 'cuda_api_sum' stats report\n\n Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Name    \n"
+    " --------  ---------------  ---------  --------  --------\n     80.8          444,988         10  44,498.8  x\n"
+)
+BESIDE = (
+    ("nsys", NSYS),
+    ("nanogpt", f"if loss > 2.5: print('time 5 ms')\nRunning Python 3.12.7\n{SMI}\n{STEP}\n"),
+    ("mlperf", ':::SYSJSON {"disk":"2.5 TB NVMe SSD"}\n:::MLLOG {"key": "run_start", "time_ms": 5}\n'),
+    ("go-test", "BenchmarkCRC/poly=IEEE/size=1.5/align=0-8  \t 1000 \t 1114 ns/op\nPASS\n"),
+    ("perf-stat", " Performance counter stats for './a':\n\n 5 cycles\n  # 0.27  stalled cycles per insn\n"),
+    ("llama-bench", "| model | size | test | t/s |\n| llama 7B Q4_0 | 3.56 GiB | pp512 | 758.22 ± 1.75 |\n"),
+    ("asv", '{"commit_hash": "a", "version": 1, "results": {"t": {"result": [0.5], "stats": [{"mean": 0.7}]}}}'),
+)
+
+
+@pytest.mark.parametrize(("format", "text"), BESIDE)
+def test_what_is_no_measurement_is_not_told_of(format: str, text: str) -> None:
+    assert unread(text, format) == []

@@ -109,3 +109,25 @@ def test_a_row_that_is_cut_off_is_left_out_with_a_warning(text):
     run = run_of(text[:-2])
     assert "the last record is cut off; left out" in said(run)[0]
     assert len(values_of(run)) == len(values_of(run_of(text))) - (text == PERF)
+
+
+STEPS = "step:{}/20 train_time:{}ms step_avg:10.0ms\n"
+REPORT = "[{}/8] Executing 'osrt_sum' stats report\n\nTime (%),Total Time (ns),Num Calls,Name\n100.0,4000,4,poll\n"
+LLAMA = "| model | backend | test | t/s |\n| llama 7B | CUDA | pp512 | 758.2 ± 1.0 |\n"
+
+
+@pytest.mark.parametrize(
+    ("cut", "whole", "message"),
+    [
+        (
+            STEPS.format(8, 80) + STEPS.format(9, 90),
+            STEPS.format(19, 190) + STEPS.format(20, 200),
+            "the log ends at step 9 of 20: the job did not end, or still runs",
+        ),
+        (REPORT.format(5), REPORT.format(8), "the last report is 5 of 8: the output is cut off"),
+        (LLAMA, f"{LLAMA}\nbuild: 34ce48d97 (7356)\n", "the last table has no `build:` below it: rows may be missing"),
+    ],
+)
+def test_what_an_output_announces_of_itself(cut, whole, message):
+    assert any(message in text for text in said(run_of(cut)))
+    assert said(run_of(whole)) == []

@@ -50,8 +50,8 @@ class Calls:
         self._found.setdefault((metric, agent, unit), array("d")).append(parsed)
 
     def span(self, metric: str, agent: str, start: object, end: object, at: Place) -> None:
-        """Add the time between two timestamps in ns, which are integers beyond the precision of floats."""
-        times = [one for one in (_integer(start), _integer(end)) if one is not None]
+        """Add the time between two timestamps in ns: integers beyond the precision of floats, or means of several."""
+        times = [one for one in (_time(start), _time(end)) if one is not None]
         if len(times) < 2:
             self.run.refuse(Key(metric), f"{start!r} to {end!r} is not a time in ns; left out"[:200], at)
         else:
@@ -67,9 +67,9 @@ class Calls:
             self.run.finished[key] = Series(key, unit, "samples", read_only(numbers))
 
 
-def _integer(value: object) -> int | None:
-    if isinstance(value, str):
-        return int(value) if re.fullmatch(r"\d{1,20}", value, re.ASCII) else None
+def _time(value: object) -> int | float | None:
+    if isinstance(value, str) and (found := re.fullmatch(r"\d{1,20}(\.\d{1,20})?", value, re.ASCII)):
+        return float(value) if found[1] else int(value)
     return value if type(value) is int else None
 
 

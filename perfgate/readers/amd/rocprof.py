@@ -66,6 +66,7 @@ FORMAT = Format(
 )
 #: What JSON says about the machine and the program.
 BESIDE = "agents|code_objects|kernel_symbols|host_functions|operation|correlation_id|strings|thread_id"
+_COPY = re.compile(r"MEMORY_COPY_|Copy(?:Device|Host)To(?:Device|Host)$")
 _API = re.compile(r"(?:__)?hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
 _STATISTICS = (
     ("AverageNs", "mean"),
@@ -170,7 +171,7 @@ def _launch(calls: Calls, row: Mapping[str, str], agent: str, line: int) -> None
 
 def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
     name = row["Name"]
-    kind = "memcpy" if name.startswith("MEMORY_COPY_") else "api" if _API.fullmatch(name) else "kernel"
+    kind = "memcpy" if _COPY.match(name) else "api" if _API.fullmatch(name) else "kernel"
     key = run.unique(Key(f"{kind}.{name}"), line)
     statistics: dict[str, float] = {}
     for column, statistic in (*_STATISTICS, ("Calls", "count")):

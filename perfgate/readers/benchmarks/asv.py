@@ -61,6 +61,7 @@ def _cells(run: RunBuilder, row: object, columns: list[Any], path: Path) -> tupl
             run.file.coverage.mark(run.json, (*path, names.index(name)))
         return dict(zip(names, row, strict=False)), {name: (*path, index) for index, name in enumerate(names)}
     if isinstance(row, dict):
+        run.file.coverage.mark(run.json, (*path, "stats"))  # of the samples
         return row, {name: (*path, name) for name in row}
     return {"result": row}, {"result": path}
 

@@ -30,6 +30,8 @@ CHECKED = "Go 1.25's `testing/benchmark.go`: generated output; public outputs"
 FORMAT = Format(
     NAME, __name__, markers={"Benchmark": r"^Benchmark\S{1,300}[ \t]+\d{1,18}[ \t]+[\d.e+-]{1,30} [^\s\"]{1,60}"}
 )
+#: Parameters in the name of a benchmark.
+BESIDE = r"(?:Benchmark\S*)?/\S+"
 _LINE = re.compile(r"Benchmark(\S{1,300}?)(?:-(\d{1,6}))?[ \t]+\d{1,18}((?:[ \t]+\S{1,40} \S{1,60})+)\s*")
 _VALUE = re.compile(r"[ \t]+(\S{1,40}) (\S{1,60})")
 _FACT = re.compile(r"(goos|goarch|pkg|cpu): (\S.{0,199}?)\s*")

@@ -102,6 +102,9 @@ class NcclLog:
 
     def _runs(self, tables: Sequence[_Section]) -> tuple[Run, ...]:
         """The runs of the tables; problems without a table belong to the first run."""
+        for section in tables:
+            if heading := self.file.heading(section.line):
+                section.settings["heading"] = heading
         runs, labels = RecordRuns(self.file, NAME), _labels(tables)
         details = {
             name: varying_details(value for one in tables if one.name == name for value in one.values)

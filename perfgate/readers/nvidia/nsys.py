@@ -56,6 +56,7 @@ FORMAT = Format(
 )
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)
+_PROGRESS = re.compile(r"\s*\[(\d{1,3})/(\d{1,3})\] Executing ")
 _ROW = re.compile(r"[ |\"]*\d[\d.,]*[\",\t |]", re.ASCII)
 _SKIPPED = re.compile(r"SKIPPED: .{1,2000}? does not contain (.{1,80}) data")
 #: The length of a notice or header in characters; lines of a hostile file may be longer.
@@ -104,6 +105,8 @@ class _Reports:
         self._reports: set[str] = set()
         self._said: set[str] = set()
         self._previous = ""
+        #: The number of the last report, and of all: `[5/8] Executing 'osrt_sum' stats report`.
+        self._progress = (0, 0)
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read one line of text: a part of a table, a notice, or another line. It may be cut if it has not `ended`."""
@@ -149,6 +152,7 @@ class _Reports:
                 # Division by 1000 is exact; multiplication by 0.001 is not.
                 run.file.coverage.mark(None, number, float(plain))
                 aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
+        run.file.coverage.lines.tell(number)  # all columns are known
         if name == metric:
             run.aggregate(key, table.unit, aggregate)
         else:
@@ -197,6 +201,8 @@ class _Reports:
                 self._another_run(number)
             self._source = notice.source or self._source
             self._notice = notice
+            if progress := _PROGRESS.match(line):
+                self._progress = int(progress[1]), int(progress[2])
 
     def json(self, document: JsonDocument, first: int) -> None:
         """Read the rows of a JSON list that begins on line `first`."""
@@ -217,6 +223,13 @@ class _Reports:
                 self.runs.run.say("warning", "a row without a name is left out", first + line - 1)
         self._table = None
 
+    def finish(self) -> tuple[Run, ...]:
+        """Return the runs of the output."""
+        last, all_reports = self._progress
+        if last < all_reports:
+            self.runs.run.say("warning", f"the last report is {last} of {all_reports}: the output is cut off")
+        return self.runs.finish()
+
 
 def read(document: InputFile) -> tuple[Run, ...]:
     """The runs of an output or an export; each has at least one series or an error."""
@@ -234,7 +247,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
             kept = cut_back(text) if loaded.data is None else None
             if kept is not None:  # the document is cut off: these are the rows before the cut
                 reports.json(load_json(kept, document.name, document.limits), 1)
-    return reports.runs.finish()
+    return reports.finish()
 
 
 def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], document: InputFile) -> None:

@@ -32,6 +32,7 @@ FORMAT = Format(
     hints={
         "Idx": r"^#.{0,40}\bIdx\b",
         "power.draw": _ROW + r"power\.draw(?:\.\w{1,20})?(?: \[W\])?(?:,|\s*$)",
+        "memory.used": _ROW + r"memory\.used(?: \[MiB\])?(?:,|\s*$)",
         "utilization.gpu": _ROW + r"utilization\.gpu(?: \[%\])?(?:,|\s*$)",
         "NVSMI LOG=": "",
     },
@@ -88,6 +89,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _samples(run, "", list(zip(columns, cells, strict=False)), number)
         elif columns and len(cells) > 1:
             run.say("warning", "a line has other columns than the header; left out", number)
+    if (
+        columns
+        and not device
+        and not {*_DEVICES} & {*columns}
+        and any(len(one.values) > 1 for one in run.columns.values())
+    ):
+        run.say("warning", "no column tells GPUs apart: several would be one series; add index to --query-gpu")
     _without_single_device(run)
     return (run.run(),)
 

@@ -40,7 +40,7 @@ FORMAT = Format(
     json=("of llama-bench", "avg_ts|*.avg_ts", "n_gen|*.n_gen", "build_commit|*.build_commit"),
 )
 #: Statistics of the samples, and settings.
-BESIDE = r"(?:avg|stddev)_[nt]s|build_number|cpu_strict|fit_\w+"
+BESIDE = r"(?:avg|stddev)_[nt]s|build_number|cpu_strict|fit_\w+|poll|defrag_thold|prio|delay|shared memory"
 #: Columns of the Markdown, as the other forms name them.
 _COLUMNS = {
     "model": "model_type",
@@ -82,16 +82,22 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _markdown(runs: RecordRuns) -> None:
     header: list[str] = []
-    for line, text, _, ended in runs.first.file.lines(("|",)):
+    begun = 0
+    for line, text, _, ended in runs.first.file.lines(("|", "build: ")):
+        begun = 0 if text.startswith("build: ") else begun
         cells = [cell.strip() for cell in text.split("|")]
         if cells[1:2] + cells[-2:-1] == ["model", "t/s"]:
             header = [_COLUMNS.get(name, name) for name in cells]
+            runs.first.file.coverage.lines.headers[line] = cells, "|"
         elif header and not ended:
             runs.first.say("warning", "the last record is cut off; left out", line)
         elif len(cells) == len(header) and (speed := _SPEED.fullmatch(cells[-2])):
             row: dict[str, Any] = dict(zip(header, cells, strict=True))
             row |= {"test": _BLANK.sub("", row.get("test", "")), "avg_ts": speed[1], "stddev_ts": speed[2]}
             _record(runs, row, line)
+            begun = line
+    if begun:
+        runs.first.say("warning", "the last table has no `build:` below it: rows may be missing", begun)
 
 
 def _plain(text: str) -> object:

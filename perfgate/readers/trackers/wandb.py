@@ -4,14 +4,16 @@ A file begins with `:W&B`, 0xBEE1 and a version, and is a log of LevelDB: blocks
 with a CRC32 (4 bytes), its length (2) and its kind (whole, first, middle, last). A record is a protocol buffer:
 
     Record: 2 history;     HistoryRecord: 1 item (repeated), 2 step {1 num}
+    Record: 3 summary;     SummaryRecord: 1 update (repeated)
     Record: 7 stats;       StatsRecord: 3 item (repeated)
     HistoryItem: 1 key, 2 nested_key (repeated), 5 integer (sint64), 6 number (double), 16 value_json
 
 Source: wandb 0.31 `wandb/proto/v6/wandb_internal_pb2.py`; google/leveldb `doc/log_format.md`, with CRC32 of zlib.
 
 Each number of the history is a sample of the metric with its key, nested keys joined by `.`; the end of the key gives
-the unit (see `logged_values`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read.
-Words, images and tables are not metrics. Metrics of the system have `machine.` before their key, and no unit.
+the unit (see `logged_values`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read. A key that
+only the summary has is one value. Words, images and tables are not metrics. Metrics of the system have `machine.`
+before their key, and no unit.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, unit_of_name
 from perfgate.readers.trackers.logged_values import (
     ByteStream,
     DamagedError,
@@ -39,20 +41,23 @@ CHECKED = "wandb 0.31.0: a file that it wrote offline; files of public repositor
 FORMAT = Format(NAME, __name__, signature=(rb":W&B\xe1\xbe", "with ':W&B'"))
 MAGIC = b":W&B\xe1\xbe"
 _BLOCK, _HEAD = 1 << 15, 7
-#: The field of a record with the metrics of the system.
-_SYSTEM = 7
+#: The fields of a record with the summary, and with the metrics of the system.
+_SUMMARY, _SYSTEM = 3, 7
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     run = RunBuilder(file, NAME)
-    scalars, samples = Scalars(run), 0
+    scalars, samples, summary = Scalars(run), 0, dict[str, float | int]()
     for number, record in enumerate(_records(run, ByteStream(file)), 1):
         try:
             for field, value in fields(record):
                 if field == 2:
                     _history(scalars, message_of(value), f"record {number}")
+                elif field == _SUMMARY:
+                    items = [_item(message_of(item)) for name, item in fields(message_of(value)) if name == 1]
+                    summary |= {key: measured for key, measured in items if measured is not None}
                 elif field == _SYSTEM:
                     items = [_item(message_of(item)) for name, item in fields(message_of(value)) if name == 3]
                     for key, measured in items:
@@ -61,6 +66,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
                     samples += 1
         except DamagedError as damage:
             run.say("error", f"record {number} is damaged: {damage}; left out")
+    for key, measured in summary.items():
+        if not key.startswith("_") and Key(key) not in run.columns:
+            unit, per = unit_of_name(key)
+            run.value(Key(key), unit, measured, None, per=per)
     return (run.run(),)
 
 

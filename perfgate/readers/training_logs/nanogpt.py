@@ -55,6 +55,8 @@ FORMAT = Format(
 
 _ITERATION = re.compile(r"\biter (\d{1,18}): (loss \S.*)")
 _EVALUATION = re.compile(r"\bstep (\d{1,18}): train loss ([^\s,]{1,40}), val loss ([^\s,]{1,40})")
+#: The first words behind the program.
+_PROGRAM_ENDS = ("Running Python ", "Running python ", "Running PyTorch ", "Running pytorch ")
 _STEP = re.compile(
     r"\bstep:(\d{1,18})/(\d{1,18}) (?:(train|val)_loss:(\S{1,40}) )?train_time:(\S{1,40}?)(m?s) step_avg:(\S{1,40})ms"
 )
@@ -73,7 +75,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log."""
     log = StepLog(file, NAME)
     last: dict[RunBuilder, tuple[int, float]] = {}
-    for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory "):
+    end = 0, 0
+    for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory ", *_PROGRAM_ENDS):
         if found := _ITERATION.search(line):
             log.begin("iter", number, line, found[1], found.start(1), 0)
             for metric, unit, per, text, at in _fields(line, found.start(2)):
@@ -84,10 +87,15 @@ def read(file: InputFile) -> tuple[Run, ...]:
             log.add("val_loss", "1", found[3], found.start(3))
         elif found := _STEP.search(line):
             _step(log, last, found, number, line)
+            end = int(found[1]), int(found[2])
+        elif line.startswith(_PROGRAM_ENDS):  # modded-nanogpt prints its program before
+            file.coverage.lines.tell_before(number)
         elif found := _MEMORY.search(line):
             for name, text in (("allocated", found[1]), ("reserved", found[2])):
                 if text:
                     log.run.value(Key(f"memory.peak_{name}"), "B", text, number, per=2.0**-20)
+    if end[0] < end[1]:
+        log.run.say("warning", f"the log ends at step {end[0]} of {end[1]}: the job did not end, or still runs")
     return log.runs.finish()
 
 
