@@ -36,9 +36,14 @@ class ShortLine(Struct, frozen=True):
 
 
 def lines(report: Report) -> list[ShortLine]:
-    """Return what needs attention, and the passes with another change than expected; the worst first."""
+    """Return what needs attention, and the passes with another change than expected; the worst first.
+
+    If all rules are skipped, each says why.
+    """
     groups: dict[object, list[Verdict]] = {}
-    for verdict in map(_with_short_name, answer.worst_first(one for one in report.verdicts if _is_shown(one))):
+    nothing_judged = report.exit_code and all(one.outcome == "skipped" for one in report.verdicts)
+    shown = report.verdicts if nothing_judged else filter(_is_shown, report.verdicts)
+    for verdict in map(_with_short_name, answer.worst_first(shown)):
         # Verdicts without numbers are on one line if they say the same.
         about = verdict.metric if _has_numbers(verdict) else verdict.message.replace(verdict.metric, "")
         groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
@@ -55,6 +60,8 @@ def _with_short_name(verdict: Verdict) -> Verdict:
 
 
 def _is_shown(verdict: Verdict) -> bool:
+    if verdict.outcome == "skipped":  # by a fact that only the judged file states, then the next step says so
+        return bool(verdict.next_step.text)
     return answer.needs_attention(verdict) or verdict.improved or verdict.reason == "allowed"
 
 
