@@ -222,9 +222,9 @@ def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
             return _error("unknown-fact", message, "correct the fact or the rule")
         if not holds:
             claimed = _claimed_by(condition.fact, case)
-            step = error_step("unknown-fact", f"state it with --env {condition.fact}=VALUE") if claimed else NO_STEP
+            stated = error_step("unknown-fact", f"state it with --env {condition.fact}=VALUE") if claimed else NO_STEP
             message = f"{asks}; here it is {fact_text(value)}{claimed}"
-            return NotJudged(outcome="skipped", reason="when", message=message, next_step=step)
+            return NotJudged(outcome="skipped", reason="when", message=message, next_step=stated)
     slowed = throttling(case.facts)
     if slowed and rule.settings.on_throttled == "error":
         message = f"not judged, because the GPU was throttled: {', '.join(slowed)}"

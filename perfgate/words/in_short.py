@@ -116,7 +116,7 @@ def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
 
 
 def _has_numbers(verdict: Verdict) -> bool:
-    seen = verdict.change if verdict.kind == "change" else verdict.new
+    seen = verdict.new if verdict.kind == "limit" or verdict.base else verdict.change
     return bool(verdict.work) or (seen is not None and seen.estimate is not None)
 
 

@@ -21,7 +21,7 @@ from perfgate.core import PooledRuns, RememberedRuns
 from perfgate.core.results import ChangeResult, Doubt
 from perfgate.judge.decide.bounds import Bounds, ComparedRuns, bounds_of
 from perfgate.judge.decide.comparisons import of_change
-from perfgate.judge.decide.without_noise import decided_without_noise
+from perfgate.judge.decide.without_noise import as_differences, decided_without_noise, moved_from_zero
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.margin import Margin, as_ratio, finite
@@ -62,6 +62,9 @@ def judge_runs(
     ratios: Sequence[RunMeasure] | None = None,
 ) -> ChangeResult:
     """The answer of measured runs alone; `ratios` are new / base of each pair if they were made in pairs."""
+    moved = None if ratios is not None else moved_from_zero(base, new, terms)
+    if moved is not None:
+        return as_differences(judge_runs(*moved), base, new, terms)
     decided = decided_without_noise(base, new, ratios or (), terms)
     if decided is not None:
         return decided
@@ -175,10 +178,19 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
 
 
 def _doubts_of_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
-    """Yield the doubts about what was measured; runs disagree if they differ by more than the tolerance."""
+    """Yield the doubts about what was measured.
+
+    Runs disagree if they differ by more than the tolerance, and a gain within an absolute one is plausible.
+    """
+    absolute = question.terms.tolerance_absolute or 0.0
     for doubt in question.doubts:
-        if doubt.reason in ("measured-less", "implausible") or (
-            doubt.reason == "runs-disagree" and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
+        if (
+            doubt.reason == "measured-less"
+            or (doubt.reason == "implausible" and abs(float(doubt.base) - float(doubt.new)) > absolute)
+            or (
+                doubt.reason == "runs-disagree"
+                and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
+            )
         ):
             yield doubt
 

@@ -1,7 +1,8 @@
-"""Changes that are judged without a t test: missing data, exact values, and values without a ratio."""
+"""Changes that are judged without a t test, or by differences: missing data, exact values, values without a ratio."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -11,6 +12,10 @@ from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.margin import Margin, as_ratio, finite
 from perfgate.stats.moderated import exact_change, has_logarithm
 from perfgate.stats.statistics import RunMeasure
+
+#: Values are moved from zero by so many tolerances, and by so many times the largest one: there, the logarithms of two
+#: values differ nearly as the values do.
+_TOLERANCES, _LARGEST = 20.0, 10.0
 
 
 def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
@@ -39,6 +44,58 @@ def decided_without_noise(
     if not all(has_logarithm(run) for run in (*base, *new, *ratios)):
         return _without_ratio(base_values, new_values, terms)
     return None
+
+
+def moved_from_zero(
+    base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
+) -> tuple[list[RunMeasure], list[RunMeasure], ChangeTerms] | None:
+    """Both sides and the terms as the t test judges them if a value has no logarithm, and the tolerance is absolute.
+
+    None if there is nothing to move: each value has a logarithm, no value differs, or the values have no noise.
+    """
+    runs, absolute = (*base, *new), terms.tolerance_absolute
+    if absolute is None or terms.exact or all(map(has_logarithm, runs)):
+        return None
+    values = [run.value for run in runs if run.value is not None]
+    if not base or not new or missing_data(runs, terms.min_samples) or len(set(values)) == 1:
+        return None
+    level = abs(math.fsum(values[: len(base)]) / len(base))
+    room, doubted = (
+        max((relative or 0.0) * level, size or 0.0) for relative, size in ((terms.tolerance, absolute), terms.widened)
+    )
+    shift = max(_TOLERANCES * room, _LARGEST * max(map(abs, values)))
+    if not math.isfinite(shift):
+        return None
+
+    def moved(run: RunMeasure) -> RunMeasure:
+        value = run.value or 0.0
+        # What a run without a logarithm shows within itself is not known.
+        share = value / (value + shift)
+        return replace(run, value=value + shift, within_variance=(run.within_variance or 0.0) * share**2)
+
+    absolutely = replace(
+        terms, tolerance=None, tolerance_absolute=room, at_worst=None, at_worst_absolute=doubted, noise_known=False
+    )
+    return [moved(run) for run in base], [moved(run) for run in new], absolutely
+
+
+def as_differences(
+    found: ChangeResult, base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
+) -> ChangeResult:
+    """The answer about moved values, without what is relative to the place that they were moved to."""
+    base_value, new_value = (finite(math.fsum(run.value or 0.0 for run in side) / len(side)) for side in (base, new))
+    plain = _error("", len(base), len(new), terms)
+    return replace(
+        plain,
+        outcome=found.outcome,
+        reason=found.reason,
+        suspect=found.suspect,
+        improved=found.improved,
+        excluded=found.excluded,
+        runs_needed=found.runs_needed,
+        base_value=base_value,
+        new_value=new_value,
+    )
 
 
 def _error(reason: str, base_runs: int, new_runs: int, terms: ChangeTerms) -> ChangeResult:
