@@ -11,7 +11,7 @@ from perfgate.core import NO_STEP, NextStep, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, member_name, series_name, short_call, shortened
 from perfgate.words import answer, numbers
-from perfgate.words.notes import NOT_CALIBRATED, ONE_BASE_RUN, ONE_RUN, PAIRED_BASE
+from perfgate.words.notes import NOT_CALIBRATED, ONE_BASE_RUN, ONE_RUN, PAIRED_BASE, STALLS
 from perfgate.words.work import first_difference
 
 #: The most labels, statistics or ranks that one line names.
@@ -111,7 +111,8 @@ def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
     if not _has_numbers(worst):
         return ShortLine(worst, _name(group) + effect, "", "", worst.message.removesuffix(f": {worst.metric}"))
     allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
-    message = "; ".join(worst.notes) if worst.outcome == "pass" else numbers.attributed(worst)
+    said = [numbers.attributed(worst), *(note for one in group for note in one.notes if note.startswith(STALLS))]
+    message = "; ".join(worst.notes if worst.outcome == "pass" else filter(None, dict.fromkeys(said)))
     return ShortLine(worst, _name(group) + effect, _measured(group, is_paired=is_paired), allowed, message)
 
 
