@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import PooledRuns, RememberedRuns
-from perfgate.core.results import ChangeResult, Doubt
+from perfgate.core.results import LOOKS, ChangeResult, Doubt
 from perfgate.judge.decide.bounds import Bounds, ComparedRuns, bounds_of
 from perfgate.judge.decide.comparisons import of_change
 from perfgate.judge.decide.without_noise import as_differences, decided_without_noise, moved_from_zero
@@ -43,6 +43,8 @@ _FEWEST_TOLD = 3
 def weigh(question: ChangeQuestion) -> ChangeResult:
     """The answer of the runs, an allowance or the pooled runs, with all doubts about it; no doubt decides yet."""
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
+    if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
+        judged = _of_new_runs(question, judged)
     is_settled = judged.outcome == "error" or judged.reason in ("exact", "equal")
     if question.ratios is not None and not is_settled and (judged.tolerance or 0.0) < LEAST_TOLERANCE_OF_PAIRS:
         judged = replace(judged, outcome="error", reason="tolerance-too-small")
@@ -53,6 +55,13 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     judged, terms = _eased(question, judged)
     judged = replace(judged, doubts=(*judged.doubts, *_doubts_of_amounts(question, judged)))
     return _pooled(question, judged, terms)
+
+
+def _of_new_runs(question: ChangeQuestion, judged: ChangeResult) -> ChangeResult:
+    """The answer against the anchor, which several new runs may exceed where the latest five do not yet."""
+    terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
+    alone = judge_runs(question.base.measures, question.alone, terms)
+    return replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
 
 
 def judge_runs(
@@ -178,10 +187,7 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
 
 
 def _doubts_of_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
-    """Yield the doubts about what was measured.
-
-    Runs disagree if they differ by more than the tolerance, and a gain within an absolute one is plausible.
-    """
+    """Yield the doubts about what was measured; a difference of runs, and a gain, count beyond the tolerance."""
     absolute = question.terms.tolerance_absolute or 0.0
     for doubt in question.doubts:
         if (
