@@ -16,6 +16,11 @@ from perfgate.stats.statistics import RunMeasure
 #: Values are moved from zero by so many tolerances, and by so many times the largest one: there, the logarithms of two
 #: values differ nearly as the values do.
 _TOLERANCES, _LARGEST = 20.0, 10.0
+#: What an answer says relative to the base.
+_RELATIVE = (
+    *("estimate", "low", "high", "log_change", "standard_error", "degrees_of_freedom"),
+    *("minimum_detectable_change", "at_worst", "not_excluded"),
+)
 
 
 def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
@@ -83,19 +88,9 @@ def as_differences(
     found: ChangeResult, base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
 ) -> ChangeResult:
     """The answer about moved values, without what is relative to the place that they were moved to."""
-    base_value, new_value = (finite(math.fsum(run.value or 0.0 for run in side) / len(side)) for side in (base, new))
-    plain = _error("", len(base), len(new), terms)
-    return replace(
-        plain,
-        outcome=found.outcome,
-        reason=found.reason,
-        suspect=found.suspect,
-        improved=found.improved,
-        excluded=found.excluded,
-        runs_needed=found.runs_needed,
-        base_value=base_value,
-        new_value=new_value,
-    )
+    values = (finite(math.fsum(run.value or 0.0 for run in side) / len(side)) for side in (base, new))
+    plain = replace(found, tolerance=terms.tolerance, comparisons=(), **dict.fromkeys(_RELATIVE))
+    return replace(plain, base_value=next(values), new_value=next(values))
 
 
 def _error(reason: str, base_runs: int, new_runs: int, terms: ChangeTerms) -> ChangeResult:
