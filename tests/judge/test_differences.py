@@ -31,6 +31,19 @@ def test_answers(base, new, options, answer):
     assert (found.estimate, found.low, found.high) == (None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("base", "new", "answer"),
+    [
+        ([0, 0], [20, 21], "suspect"),
+        ([0, 0, 0], [20, 21, 22], "fail"),
+        ([0, 0, 0.5], [0, 1, 0], "pass"),
+        ([20, 21, 20], [0, 0, 0], "suspect"),
+    ],
+)
+def test_pairs_compare_differences_too(base, new, answer):
+    assert answer_of(judge_change(base, new, tolerance_absolute=5, pairing="whole-runs")) == answer
+
+
 def test_units_do_not_enter():
     milliseconds = judge_change([0, 0, 0.2], [9, 8.5], tolerance_absolute=5)
     seconds = judge_change([0, 0, 0.0002], [0.009, 0.0085], tolerance_absolute=0.005)

@@ -45,7 +45,7 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
         judged = _of_new_runs(question, judged)
-    is_settled = judged.outcome == "error" or judged.reason in ("exact", "equal")
+    is_settled = judged.outcome == "error" or judged.reason in ("exact", "equal") or judged.estimate is None
     if question.ratios is not None and not is_settled and (judged.tolerance or 0.0) < LEAST_TOLERANCE_OF_PAIRS:
         judged = replace(judged, outcome="error", reason="tolerance-too-small")
     if judged.outcome == "error":  # only a gain down to 0 explains values without a ratio
@@ -71,7 +71,7 @@ def judge_runs(
     ratios: Sequence[RunMeasure] | None = None,
 ) -> ChangeResult:
     """The answer of measured runs alone; `ratios` are new / base of each pair if they were made in pairs."""
-    moved = None if ratios is not None else moved_from_zero(base, new, terms)
+    moved = moved_from_zero(base, new, terms, in_pairs=ratios is not None)
     if moved is not None:
         return as_differences(judge_runs(*moved), base, new, terms)
     decided = decided_without_noise(base, new, ratios or (), terms)

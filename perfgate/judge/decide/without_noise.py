@@ -11,6 +11,7 @@ from perfgate.core.results import ChangeResult
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.margin import Margin, as_ratio, finite
 from perfgate.stats.moderated import exact_change, has_logarithm
+from perfgate.stats.paired_t import ratio_of
 from perfgate.stats.statistics import RunMeasure
 
 #: Values are moved from zero by so many tolerances, and by so many times the largest one: there, the logarithms of two
@@ -52,9 +53,9 @@ def decided_without_noise(
 
 
 def moved_from_zero(
-    base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
-) -> tuple[list[RunMeasure], list[RunMeasure], ChangeTerms] | None:
-    """Both sides and the terms as the t test judges them if a value has no logarithm, and the tolerance is absolute.
+    base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms, *, in_pairs: bool
+) -> tuple[list[RunMeasure], list[RunMeasure], ChangeTerms, list[RunMeasure] | None] | None:
+    """What `judge_runs` takes if a value has no logarithm, and the tolerance is absolute: the runs moved from zero.
 
     None if there is nothing to move: each value has a logarithm, no value differs, or the values have no noise.
     """
@@ -81,7 +82,8 @@ def moved_from_zero(
     absolutely = replace(
         terms, tolerance=None, tolerance_absolute=room, at_worst=None, at_worst_absolute=doubted, noise_known=False
     )
-    return [moved(run) for run in base], [moved(run) for run in new], absolutely
+    sides = [moved(run) for run in base], [moved(run) for run in new]
+    return *sides, absolutely, [*map(ratio_of, *sides)] if in_pairs else None
 
 
 def as_differences(
