@@ -17,11 +17,6 @@ from perfgate.stats.statistics import RunMeasure
 #: Values are moved from zero by so many tolerances, and by so many times the largest one: there, the logarithms of two
 #: values differ nearly as the values do.
 _TOLERANCES, _LARGEST = 20.0, 10.0
-#: What an answer says relative to the base.
-_RELATIVE = (
-    *("estimate", "low", "high", "log_change", "standard_error", "degrees_of_freedom"),
-    *("minimum_detectable_change", "at_worst", "not_excluded"),
-)
 
 
 def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
@@ -91,7 +86,9 @@ def as_differences(
 ) -> ChangeResult:
     """The answer about moved values, without what is relative to the place that they were moved to."""
     values = (finite(math.fsum(run.value or 0.0 for run in side) / len(side)) for side in (base, new))
-    plain = replace(found, tolerance=terms.tolerance, comparisons=(), **dict.fromkeys(_RELATIVE))
+    plain = replace(found, estimate=None, low=None, high=None, log_change=None, standard_error=None)
+    plain = replace(plain, degrees_of_freedom=None, minimum_detectable_change=None, at_worst=None, not_excluded=None)
+    plain = replace(plain, tolerance=terms.tolerance, comparisons=())
     return replace(plain, base_value=next(values), new_value=next(values))
 
 
