@@ -12,7 +12,7 @@ ROWS = [
     ("from 0, one base run", [0], [20, 21], {}, "suspect"),
     ("from 0, a little", [0, 0, 0], [1, 2], {}, "pass"),
     ("around 0", [-0.2, 0, 0.2], [0.1], {}, "pass"),
-    ("to 0, a little", [0, 3, 0.5], [0], {}, "pass"),
+    ("to 0, as a base run", [0, 3, 0.5], [0], {}, "pass"),
     ("to 0, much", [20, 21, 20], [0], {}, "suspect"),
     ("around 0, noisy", [-9, 0, 9], [0.5], {}, "undecided"),
     ("to -20, more is better", [0, 0, 0], [-20, -21], {"better": "higher"}, "fail"),

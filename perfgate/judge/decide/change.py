@@ -187,16 +187,10 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
 
 
 def _doubts_of_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
-    """Yield the doubts about what was measured; a difference of runs, and a gain, count beyond the tolerance."""
-    absolute = question.terms.tolerance_absolute or 0.0
+    """Yield the doubts about what was measured; runs disagree if they differ by more than the tolerance."""
     for doubt in question.doubts:
-        if (
-            doubt.reason == "measured-less"
-            or (doubt.reason == "implausible" and abs(float(doubt.base) - float(doubt.new)) > absolute)
-            or (
-                doubt.reason == "runs-disagree"
-                and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
-            )
+        if doubt.reason in ("measured-less", "implausible") or (
+            doubt.reason == "runs-disagree" and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
         ):
             yield doubt
 
