@@ -346,14 +346,14 @@ def test_when_and_expect_fail(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "said", "is_claimed"),
     [
-        ([], "`when` needs gpu == *A100*; here it is H100, claimed only by new.json"),
-        (["--env", "gpu=H100"], "`when` needs gpu == *A100*; here it is H100"),
+        ([], "`when` needs gpu == *A100*; here it is H100, claimed only by new.json", True),
+        (["--env", "gpu=H100"], "`when` needs gpu == *A100*; here it is H100", False),
     ],
 )
 def test_a_rule_that_only_the_judged_file_switches_off_names_the_file(
-    perfgate: Command, folder: Path, words: list[str], said: str
+    perfgate: Command, in_short: Command, folder: Path, words: list[str], said: str, is_claimed: bool
 ) -> None:
     (folder / "rules.yaml").write_text(
         "version: 1\nrules:\n  - {assert: forward under 1 ns, when: {gpu: '*A100*'}}\n  - forward under 1 s\n"
@@ -365,6 +365,17 @@ def test_a_rule_that_only_the_judged_file_switches_off_names_the_file(
     shown = perfgate("check", "new.json", "--rules", "rules.yaml", *words).out
     assert said in " ".join(shown.split())
     assert "PASS  1 rule, 1 skipped (exit 0)" in shown
+    short = in_short("check", "new.json", "--rules", "rules.yaml", *words).out
+    assert (said in " ".join(short.split())) == is_claimed
+
+
+def test_a_report_whose_rules_are_all_skipped_says_why(in_short: Command, folder: Path) -> None:
+    (folder / "rules.yaml").write_text("version: 1\nrules:\n  - {assert: forward under 1 s, when: {gpu: '*A100*'}}\n")
+    write_log(folder / "new.log", forward=steady(100))
+    done = in_short("check", "new.log", "--rules", "rules.yaml", "--env", "gpu=H100")
+    assert done.code == 3
+    assert "ERROR  1 skipped (exit 3)" in done.out
+    assert "`when` needs gpu == *A100*; here it is H100" in done.out
 
 
 @pytest.mark.parametrize(

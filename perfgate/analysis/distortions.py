@@ -13,7 +13,7 @@ from perfgate.core.runs import Values
 from perfgate.core.wording import synonyms
 from perfgate.judge.derived import component_names, read_by
 from perfgate.rules.ruleset import DerivedMetric, Rule, Ruleset
-from perfgate.rules.syntax.sentence import LimitClause, Selector, selectors
+from perfgate.rules.syntax.sentence import Selector, selectors
 
 #: The amounts of each way; the first is just beyond the limit.
 AMOUNTS = (1.001, 1.02, 1.05, 1.08, 1.12, 1.2, 1.3, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0)
@@ -49,7 +49,7 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
         yield _scaled(some, up=True)
         yield _scaled(some, up=False)
         yield _changed(some, lambda values, by: np.where(values > np.quantile(values, _TAIL), values * by, values))
-        yield from (_lifted(some, c.asks.bound.value) for c in rule.clauses if isinstance(c.asks, LimitClause))
+        yield from (_lifted(some, clause.quantity.value) for clause in rule.clauses if clause.quantity is not None)
         for member in _members(runs, some):
             yield _scaled(some, up=True, member=member)
             yield _scaled(some, up=False, member=member)
@@ -125,7 +125,7 @@ def _scaled(names: Sequence[str], *, up: bool, member: tuple[tuple[str, str], ..
 
 
 def _lifted(names: Sequence[str], bound: float) -> Way:
-    """Return a way that adds to the values, because no factor changes values that are 0: the bound, or 1 if it is 0."""
+    """Return a way that adds to the values a bound, a tolerance, or 1 if it is 0: no factor changes values of 0."""
     return _changed(names, lambda values, amount: values + (abs(bound) * amount or int(amount)))
 
 

@@ -169,21 +169,21 @@ def _change(evidence: Evidence, asks: ChangeClause) -> ChangeQuestion:
     check_base(evidence, asks)
     check_run_count(evidence, len(evidence.base), asks.reference)
     new = evidence.measured(evidence.new, evidence.subject.new_views)
-    anchored, subject = asks.reference == "anchor", evidence.subject
+    anchored, subject, asked = asks.reference == "anchor", evidence.subject, evidence.rule.sentence.subject
     base = evidence.measured(evidence.base, subject.anchor_views if anchored else subject.base_views)
     compared = _latest(evidence, new) if anchored else new
     if isinstance(subject.expression, LargestLoad):
         refuse_short_sweep(evidence, compared, max(run.value or 0.0 for run in base.measures))
     terms = change_terms(evidence, asks, [*base.measures, *compared.measures])
     doubts = [*_start(evidence, hides=True), *_amounts(evidence, new, _stored(evidence) if anchored else base)]
-    subject_of_rule = evidence.rule.sentence.subject
     question = ChangeQuestion(
         terms,
         base,
         compared,
         "anchor" if anchored else "baseline",
+        alone=new.measures if anchored else (),
         doubts=tuple(doubts),
-        is_one_of_many=isinstance(subject_of_rule, Selector) and subject_of_rule.is_glob,
+        is_one_of_many=isinstance(asked, Selector) and asked.is_glob,
     )
     return question if anchored else _with_baseline(evidence, question)
 

@@ -22,7 +22,7 @@ from perfgate.judge.subjects import members_by_key
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.distributions import FloatArray, sample_quantile
 from perfgate.stats.statistics import warmup_for
-from perfgate.stats.steady import kept_for_drawing, stalls
+from perfgate.stats.steady import STALLING, kept_for_drawing, stalls
 
 #: How many values of a run are drawn: of the rank that represents a new run, and of all others.
 POINTS = {"judged": 240, "other": 80}
@@ -33,8 +33,6 @@ MOST_VALUES = 220_000
 _RUN_COSTS = 20
 #: Statistics that are not a position among the values, so that quantiles do not describe them.
 _NO_PLACE = ("count", "total", "stddev", "cv")
-#: Units of times and of rates, in which a step can stall.
-_STALLING = ("s", "1/s", "B/s", "FLOP/s")
 
 
 class _RunOfSubject(Struct, frozen=True):
@@ -145,7 +143,7 @@ def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> Run
         series = replace(series, stalled=series.stalled & False)  # draw all values
     steady = method.steady(series)
     kept = kept_for_drawing(series.values, points)
-    stalled = stalls(steady.values if series.unit in _STALLING else steady.values[:0], method.better)
+    stalled = stalls(steady.values if series.unit in STALLING else steady.values[:0], method.better)
     warmup = int(np.searchsorted(kept, steady.dropped))
     drawn = np.flatnonzero(stalled[kept[warmup:] - steady.dropped]) if len(stalled) else ()
     steps = kept if series.steps is None else series.steps[kept]

@@ -200,7 +200,7 @@ class Evidence(Struct, frozen=True, dict=True):
             "not-a-number": (f"{name} has values that are not finite numbers", "see `perfgate inspect`"),
             "not-positive": (
                 f"{name} has values of zero or less, so a relative change does not exist",
-                "use a limit instead, such as `under 1 ms`",
+                "use a limit, or an absolute tolerance, such as `within 1 ms of baseline`",
             ),
             "tolerance-too-small": (
                 f"{self.subject.key}: a tolerance of {format_number(100 * (tolerance or 0.0))}% is too small for "

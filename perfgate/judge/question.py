@@ -87,6 +87,8 @@ class ChangeQuestion(Struct, frozen=True):
     base: MeasuredSide
     new: MeasuredSide
     reference: Literal["baseline", "anchor"] = "baseline"
+    #: The judged runs alone, where `new` are the latest runs of the history, which are compared with the anchor.
+    alone: tuple[RunMeasure, ...] = ()
     #: New / base of each pair if the runs were made in pairs.
     ratios: tuple[RunMeasure, ...] | None = None
     #: Doubts about the measurements; each counts only for the outcomes and the sizes that it can change.

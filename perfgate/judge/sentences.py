@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 
 from msgspec.structs import replace
 
 from perfgate.core import NextStep, Verdict
 from perfgate.core.results import ChangeResult, Result
+from perfgate.core.runs import is_large
+from perfgate.core.units import format_change
 from perfgate.judge.ask_work import less_work
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.explanation import parts_not_stored
@@ -15,7 +18,7 @@ from perfgate.judge.pairs import base_goes_first, number_of, order_bias
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.statistics import MIDDLES
-from perfgate.stats.steady import two_modes
+from perfgate.stats.steady import STALLING, stalls, two_modes
 from perfgate.words import change, notes
 from perfgate.words.doubts import doubt_next_step, doubt_sentence
 
@@ -117,8 +120,25 @@ def of_values(evidence: Evidence, *sides: MeasuredSide) -> Iterator[str]:
     found = [one.stalled.sum() for side in sides for one in side.series if one.stalled is not None]
     if evidence.method.statistic in MIDDLES and any(found):
         yield notes.stalled(int(sum(found)))
+    elif evidence.method.statistic == "mean" and len(sides) == 2:
+        yield from _stalls(evidence, *sides)
     for series in sides[0].series if evidence.method.statistic == "median" else ():
         modes = two_modes(evidence.method.steady(series).values) if series.kind == "samples" else None
         if modes is not None:
             yield notes.two_modes(modes.low_centre, modes.high_centre, modes.low_share, series.unit)
             return
+
+
+def _stalls(evidence: Evidence, new: MeasuredSide, base: MeasuredSide) -> Iterator[str]:
+    """Yield how many values are stalls, which the means include, and how the means change without them."""
+    series = [one for side in (new, base) for one in side.series]
+    if evidence.unit not in STALLING or any(one.kind != "samples" or is_large(one.values) for one in series):
+        return
+    counts, means = [], []
+    for side in (new, base):
+        runs = [evidence.method.steady(one).values for one in side.series]
+        marks = [stalls(values, evidence.method.better) for values in runs]
+        counts.append((sum(int(one.sum()) for one in marks), sum(map(len, runs))))
+        means.append(fmean(float(values[~one].mean()) for values, one in zip(runs, marks, strict=True)))
+    if any(count for count, _ in counts):
+        yield notes.stalls(counts[0], counts[1], format_change(means[0] / means[1] - 1))

@@ -217,8 +217,10 @@ def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
             message = f"{asks}, and {condition.fact} is {fact_text(value)!r}, which is not a number"
             return _error("unknown-fact", message, "correct the fact or the rule")
         if not holds:
-            message = f"{asks}; here it is {fact_text(value)}{_claimed_by(condition.fact, case)}"
-            return NotJudged(outcome="skipped", reason="when", message=message, next_step=NO_STEP)
+            claimed = _claimed_by(condition.fact, case)
+            stated = error_step("unknown-fact", f"state it with --env {condition.fact}=VALUE") if claimed else NO_STEP
+            message = f"{asks}; here it is {fact_text(value)}{claimed}"
+            return NotJudged(outcome="skipped", reason="when", message=message, next_step=stated)
     slowed = throttling(case.facts)
     if slowed and rule.settings.on_throttled == "error":
         message = f"not judged, because the GPU was throttled: {', '.join(slowed)}"

@@ -33,14 +33,18 @@ def usual_base(policy: str | None = None) -> tuple[str, str]:
     """Return the commit that a working tree is compared with, and words for it. Raises Refused (3) outside of git.
 
     It is the merge base of HEAD with the commit of the rules, or else with the main branch; without one, HEAD itself.
+    The words say if both sides are the same code.
     """
     head = git("rev-parse", "--verify", "HEAD^{commit}", what="HEAD is not a commit").decode().strip()
     for ref in (policy,) if policy else _MAIN:
         with suppress(Refused):
             found = git("merge-base", head, f"{ref}^{{commit}}", what="").decode().split()[0]
             name = ref.removeprefix("refs/").removeprefix("remotes/").removeprefix("heads/")
-            return found, f"{found[:12]}, " + ("HEAD" if found == head else f"the merge base with {name[:40]}")
-    return head, f"{head[:12]}, HEAD"
+            if found != head:
+                return found, f"{found[:12]}, the merge base with {name[:40]}"
+            break
+    is_equal = not git("status", "--porcelain", "--untracked-files=no", what="the working tree is unknown").strip()
+    return head, f"{head[:12]}, HEAD" + (", and no tracked file differs from it" if is_equal else "")
 
 
 @contextmanager

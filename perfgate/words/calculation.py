@@ -45,6 +45,9 @@ def _change(verdict: Verdict) -> Iterator[str]:
     yield from (line for side in ("base", "new") if (line := _runs(verdict, side)))
     found = verdict.calculation
     if found is None or not found.comparisons:
+        if verdict.reason in ("interval", "cannot-exclude") and verdict.tolerance is None:
+            yield f"a ratio does not exist, so the differences are compared; allowed: {verdict.asks}"
+            return
         change = "no ratio" if verdict.change is None else format_change(verdict.change.estimate)
         allowed = "" if verdict.tolerance is None else f"; allowed: {format_number(100 * verdict.tolerance, 6)}%"
         yield f"without noise: {value_text(base, verdict)} → {value_text(new, verdict)}, {change}{allowed}"
@@ -87,7 +90,8 @@ def _runs(verdict: Verdict, side: str) -> str:
     unit = unit_for(max(sides, key=abs), verdict)  # the same for both sides
     shown = ", ".join(f"{value / unit.factor:.7g}" for value in values[:_MOST_RUNS])
     more = f" and {len(values) - _MOST_RUNS} more" if len(values) > _MOST_RUNS else ""
-    kind = "mean" if verdict.kind == "limit" else "geometric mean"
+    has_ratio = all(run.estimate is None or run.estimate > 0 for run in verdict.runs)
+    kind = "geometric mean" if verdict.kind == "change" and has_ratio else "mean"
     mean = f"; {kind} {estimate.estimate / unit.factor:.7g} {unit.symbol}" if len(values) > 1 else f" {unit.symbol}"
     return f"{side}: {shown}{more}{mean}"
 

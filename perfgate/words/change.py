@@ -25,13 +25,11 @@ def change_message(
     """
     base, new = (format_value(number, *units) for number in (result.base_value, result.new_value))
     warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
-    if result.estimate is None and result.base_value != result.new_value:
-        return f"{name} went from {base} in the {reference} to {new}{warmup}"
-    if result.estimate is None:
+    if result.estimate is None and result.base_value == result.new_value:
         return f"{name} is {new}, as in the {reference}{warmup}"
-    interval = (
-        "" if result.of_numbers.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"
-    )
+    change = "" if result.estimate is None else f": {format_change(result.estimate)}"
+    if result.estimate is not None and result.of_numbers.reason != "exact":
+        change += f" [{format_change(result.low)}, {format_change(result.high)}]"
     if result.of_numbers.reason == "thin-tail":
         relation = f"but there are too few values beyond this percentile to compare it with {tolerance}"
     elif result.of_numbers.suspect and result.of_numbers.outcome != "fail":
@@ -44,8 +42,7 @@ def change_message(
     else:
         relation = f"{'beyond' if result.of_numbers.outcome == 'fail' else 'within'} the tolerance of {tolerance}"
     runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
-    change = f"{format_change(result.estimate)}{interval}"
-    return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
+    return f"{name} went from {base} in the {reference} to {new}{change}, {relation}; {runs}{warmup}"
 
 
 def _open_relation(result: ChangeResult, tolerance: str, *, in_pairs: bool) -> str:

@@ -11,7 +11,7 @@ from perfgate.core import NO_STEP, NextStep, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, member_name, series_name, short_call, shortened
 from perfgate.words import answer, numbers
-from perfgate.words.notes import NOT_CALIBRATED, ONE_BASE_RUN, ONE_RUN, PAIRED_BASE
+from perfgate.words.notes import NOT_CALIBRATED, ONE_BASE_RUN, ONE_RUN, PAIRED_BASE, STALLS
 from perfgate.words.work import first_difference
 
 #: The most labels, statistics or ranks that one line names.
@@ -36,10 +36,14 @@ class ShortLine(Struct, frozen=True):
 
 
 def lines(report: Report) -> list[ShortLine]:
-    """Return what needs attention, and the passes with another change than expected; the worst first."""
+    """Return what needs attention, and the passes with another change than expected; the worst first.
+
+    If all rules are skipped, each says why.
+    """
     groups: dict[object, list[Verdict]] = {}
-    shown = _without_repeated_work(answer.worst_first(one for one in report.verdicts if _is_shown(one)))
-    for verdict in map(_with_short_name, shown):
+    nothing_judged = report.exit_code and all(one.outcome == "skipped" for one in report.verdicts)
+    shown = answer.worst_first(report.verdicts if nothing_judged else filter(_is_shown, report.verdicts))
+    for verdict in map(_with_short_name, _without_repeated_work(shown)):
         # Verdicts without numbers are on one line if they say the same.
         about = verdict.metric if _has_numbers(verdict) else _without_labels(verdict).replace(verdict.metric, "")
         groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
@@ -67,6 +71,8 @@ def _without_labels(verdict: Verdict) -> str:
 
 
 def _is_shown(verdict: Verdict) -> bool:
+    if verdict.outcome == "skipped":  # by a fact that only the judged file states, then the next step says so
+        return bool(verdict.next_step.text)
     return answer.needs_attention(verdict) or verdict.improved or verdict.reason == "allowed"
 
 
@@ -126,12 +132,13 @@ def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
         message = worst.message if len(group) == 1 else _without_labels(worst)
         return ShortLine(worst, _name(group) + effect, "", "", message.removesuffix(f": {worst.metric}"))
     allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
-    message = "; ".join(worst.notes) if worst.outcome == "pass" else numbers.attributed(worst)
+    said = [numbers.attributed(worst), *(note for one in group for note in one.notes if note.startswith(STALLS))]
+    message = "; ".join(worst.notes if worst.outcome == "pass" else filter(None, dict.fromkeys(said)))
     return ShortLine(worst, _name(group) + effect, _measured(group, is_paired=is_paired), allowed, message)
 
 
 def _has_numbers(verdict: Verdict) -> bool:
-    seen = verdict.change if verdict.kind == "change" else verdict.new
+    seen = verdict.new if verdict.kind == "limit" or verdict.base else verdict.change
     return bool(verdict.work) or (seen is not None and seen.estimate is not None)
 
 

@@ -20,6 +20,8 @@ CANNOT_FAIL = "this rule cannot fail: nothing falls by 100% or more"
 NO_DIRECTION = "the better direction is unknown, so both are judged: set `better:` in the rule"
 #: The name of the base that pairs bring with them begins so.
 PAIRED_BASE = "paired base"
+#: The note about stalls in means begins so.
+STALLS = "twice as slow as the median"
 #: The ways to make pairs.
 PAIRINGS = {
     "one-process": "steps by turns in one process",
@@ -80,6 +82,12 @@ def two_modes(low: float, high: float, low_share: float, unit: str) -> str:
 def stalled(count: int) -> str:
     """Return how many values of both sides are left out."""
     return f"left out: {plural(count, 'value')} of steps that stalled"
+
+
+def stalls(new: tuple[int, int], base: tuple[int, int], change: str) -> str:
+    """Return how many of all values of each side are stalls, which a mean includes, and the change without them."""
+    sides = ", ".join(f"{count} of {total} {side} values" for side, (count, total) in (("new", new), ("base", base)))
+    return f"{STALLS}: {sides}; without them the mean changes by {change}"
 
 
 def left_out(names: Sequence[str]) -> str:

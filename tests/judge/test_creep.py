@@ -162,6 +162,19 @@ def test_runs_without_the_metric_are_left_out(later: list[float | None], drifts_
     assert drifting(runs, []) == ["forward"] * drifts_away
 
 
+@pytest.mark.parametrize(("levels", "outcome"), [((1.17, 1.172), "fail"), ((1.17,), "pass"), ((1.0, 1.001), "pass")])
+def test_several_new_runs_are_compared_with_the_anchor_alone_too(levels: tuple[float, ...], outcome: str) -> None:
+    """The latest five runs are three of the level and two new ones: together they are within 10 %."""
+    rule = Rule(parse_sentence("forward within 10% of anchor"), Location("rules.yaml", 3), Settings())
+    stored = tuple(run(i, 1 + 0.001 * (i % 3)) for i in range(3))
+    new = tuple(run(10 + i, level) for i, level in enumerate(levels))
+    (verdict,) = judge(
+        Case(Ruleset("default", (rule,), {}), new, Baseline("s/e/level", stored, stored), date(2026, 1, 1))
+    )
+    assert verdict.outcome == outcome
+    assert sum(one.side == "new" for one in verdict.runs) == (2 if outcome == "fail" else 3 + len(levels))
+
+
 def test_an_anchor_that_is_partly_of_another_level_is_no_reference() -> None:
     level = [run(i, 1.2) for i in range(11)]
     own, other = [run(i, 1.0) for i in range(5)], [replace(run(9, 1.0), source="s/e/other/009.json")]

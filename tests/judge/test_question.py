@@ -88,7 +88,7 @@ REFUSED = [
         "x within 5% of baseline",
         series("x", "1", [0.0] * 8 + [-1.0] * 9),
         "not-positive: x median has values of zero or less, so a relative change does not exist. "
-        "use a limit instead, such as `under 1 ms`",
+        "use a limit, or an absolute tolerance, such as `within 1 ms of baseline`",
     ),
     (
         "{assert: x under 9 s, min_runs: 3}",

@@ -126,3 +126,23 @@ def test_other_formats_and_runs_without_their_calls_keep_every_value() -> None:
     assert _change("step.time mean within 5% of baseline", _base(_USUAL), logs) > 0.4
     without = [Run("old", "torch-trace", _trace(_USUAL).series[:1]) for _ in range(3)]
     assert _change("step.time mean within 5% of baseline", without, [_trace(_STALLED)]) > 0.4
+
+
+def _log(times: Any, source: str) -> Run:
+    return Run(source, "perfgate.results/1", (_series("step.time", "s", np.array(times) / 1000),))
+
+
+def test_the_mean_of_a_log_says_how_many_of_its_values_are_stalls_and_what_is_left_without_them() -> None:
+    """A log does not tell which steps did more work, so its mean includes them, and stalls move it by chance."""
+    usual = [100.0 + 0.1 * (i % 7) for i in range(60)]
+
+    def log(stalls: int, source: str) -> Run:
+        return _log([one * (8 if 20 <= i < 20 + stalls else 1) for i, one in enumerate(usual)], source)
+
+    base = [log(1, f"b{at}") for at in range(3)]
+    verdict = _ask("step.time mean within 5% of baseline", base, [log(3, "new")])
+    said = "twice as slow as the median: 3 of 59 new values, 3 of 177 base values; without them the mean changes by "
+    assert [note[: len(said)] for note in verdict.notes if note.startswith("twice")] == [said]
+    assert _ask("step.time within 5% of baseline", base, [log(3, "new")]).outcome == "pass"
+    quiet = _ask("step.time mean within 5% of baseline", [log(0, f"b{at}") for at in range(3)], [log(0, "new")])
+    assert not any(note.startswith("twice") for note in quiet.notes)

@@ -81,10 +81,12 @@ def test_a_pull_request_is_measured_by_the_command_of_its_base(perfgate: Command
 def test_pairs_have_a_base_by_themselves(perfgate: Command, remembering: Repository) -> None:
     write_rules(remembering.folder, "took within 5% of baseline")
     base = remembering.commit("compare")
+    same = f"the base is {base[:12]}, HEAD, and no tracked file differs from it"
+    assert same in " ".join(perfgate("run", "--paired", "--runs", "1").err.split())
     remembering.git("switch", "-q", "-c", "change")
     (remembering.folder / "bench.py").write_text(SCRIPT + "# changed\n")
     done = perfgate("run", "--paired", "--runs", "1")
-    assert f"the base is {base[:12]}, HEAD" in done.err
+    assert f"the base is {base[:12]}, HEAD\n" in done.err
     remembering.git("commit", "-q", "-a", "-m", "change")
     done = perfgate("run", "--paired", "--runs", "1")
     assert f"the base is {base[:12]}, the merge base with main" in done.err

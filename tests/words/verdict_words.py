@@ -239,6 +239,7 @@ def of_notes() -> Iterator[Said]:
     yield say(notes.order_effect, "large", 0.06, 0.05)
     yield say(notes.two_modes, "", 0.1, 0.12, 0.3, "s")
     yield say(notes.stalled, "", 3)
+    yield say(notes.stalls, "", (3, 59), (3, 177), "+0.1%")
     yield say(notes.left_out, "", ["loss", "memory", "loss"])
     yield say(notes.less_work, "", -0.3, "work.flops", 0.31)
     yield say(notes.of_best_values, "", "p99.9")

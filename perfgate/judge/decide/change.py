@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from perfgate.core import PooledRuns, RememberedRuns
-from perfgate.core.results import ChangeResult, Doubt
+from perfgate.core.results import LOOKS, ChangeResult, Doubt
 from perfgate.judge.decide.bounds import Bounds, ComparedRuns, bounds_of
 from perfgate.judge.decide.comparisons import of_change
-from perfgate.judge.decide.without_noise import decided_without_noise
+from perfgate.judge.decide.without_noise import as_differences, decided_without_noise, moved_from_zero
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.margin import Margin, as_ratio, finite
@@ -43,7 +43,9 @@ _FEWEST_TOLD = 3
 def weigh(question: ChangeQuestion) -> ChangeResult:
     """The answer of the runs, an allowance or the pooled runs, with all doubts about it; no doubt decides yet."""
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
-    is_settled = judged.outcome == "error" or judged.reason in ("exact", "equal")
+    if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
+        judged = _of_new_runs(question, judged)
+    is_settled = judged.outcome == "error" or judged.reason in ("exact", "equal") or judged.estimate is None
     if question.ratios is not None and not is_settled and (judged.tolerance or 0.0) < LEAST_TOLERANCE_OF_PAIRS:
         judged = replace(judged, outcome="error", reason="tolerance-too-small")
     if judged.outcome == "error":  # only a gain down to 0 explains values without a ratio
@@ -55,6 +57,13 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     return _pooled(question, judged, terms)
 
 
+def _of_new_runs(question: ChangeQuestion, judged: ChangeResult) -> ChangeResult:
+    """The answer against the anchor, which several new runs may exceed where the latest five do not yet."""
+    terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
+    alone = judge_runs(question.base.measures, question.alone, terms)
+    return replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
+
+
 def judge_runs(
     base: Sequence[RunMeasure],
     new: Sequence[RunMeasure],
@@ -62,6 +71,9 @@ def judge_runs(
     ratios: Sequence[RunMeasure] | None = None,
 ) -> ChangeResult:
     """The answer of measured runs alone; `ratios` are new / base of each pair if they were made in pairs."""
+    moved = moved_from_zero(base, new, terms, in_pairs=ratios is not None)
+    if moved is not None:
+        return as_differences(judge_runs(*moved), base, new, terms)
     decided = decided_without_noise(base, new, ratios or (), terms)
     if decided is not None:
         return decided

@@ -1,7 +1,8 @@
-"""Changes that are judged without a t test: missing data, exact values, and values without a ratio."""
+"""Changes that are judged without a t test, or by differences: missing data, exact values, values without a ratio."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -10,7 +11,12 @@ from perfgate.core.results import ChangeResult
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.margin import Margin, as_ratio, finite
 from perfgate.stats.moderated import exact_change, has_logarithm
+from perfgate.stats.paired_t import ratio_of
 from perfgate.stats.statistics import RunMeasure
+
+#: Values are moved from zero by so many tolerances, and by so many times the largest one: there, the logarithms of two
+#: values differ nearly as the values do.
+_TOLERANCES, _LARGEST = 20.0, 10.0
 
 
 def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
@@ -39,6 +45,51 @@ def decided_without_noise(
     if not all(has_logarithm(run) for run in (*base, *new, *ratios)):
         return _without_ratio(base_values, new_values, terms)
     return None
+
+
+def moved_from_zero(
+    base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms, *, in_pairs: bool
+) -> tuple[list[RunMeasure], list[RunMeasure], ChangeTerms, list[RunMeasure] | None] | None:
+    """What `judge_runs` takes if a value has no logarithm, and the tolerance is absolute: the runs moved from zero.
+
+    None if there is nothing to move: each value has a logarithm, no value differs, or the values have no noise.
+    """
+    runs, absolute = (*base, *new), terms.tolerance_absolute
+    if absolute is None or terms.exact or all(map(has_logarithm, runs)):
+        return None
+    values = [run.value for run in runs if run.value is not None]
+    if not base or not new or missing_data(runs, terms.min_samples) or len(set(values)) == 1:
+        return None
+    level = abs(math.fsum(values[: len(base)]) / len(base))
+    room, doubted = (
+        max((relative or 0.0) * level, size or 0.0) for relative, size in ((terms.tolerance, absolute), terms.widened)
+    )
+    shift = max(_TOLERANCES * room, _LARGEST * max(map(abs, values)))
+    if not math.isfinite(shift):
+        return None
+
+    def moved(run: RunMeasure) -> RunMeasure:
+        value = run.value or 0.0
+        # What a run without a logarithm shows within itself is not known.
+        share = value / (value + shift)
+        return replace(run, value=value + shift, within_variance=(run.within_variance or 0.0) * share**2)
+
+    absolutely = replace(
+        terms, tolerance=None, tolerance_absolute=room, at_worst=None, at_worst_absolute=doubted, noise_known=False
+    )
+    sides = [moved(run) for run in base], [moved(run) for run in new]
+    return *sides, absolutely, [*map(ratio_of, *sides)] if in_pairs else None
+
+
+def as_differences(
+    found: ChangeResult, base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
+) -> ChangeResult:
+    """The answer about moved values, without what is relative to the place that they were moved to."""
+    values = (finite(math.fsum(run.value or 0.0 for run in side) / len(side)) for side in (base, new))
+    plain = replace(found, estimate=None, low=None, high=None, log_change=None, standard_error=None)
+    plain = replace(plain, degrees_of_freedom=None, minimum_detectable_change=None, at_worst=None, not_excluded=None)
+    plain = replace(plain, tolerance=terms.tolerance, comparisons=())
+    return replace(plain, base_value=next(values), new_value=next(values))
 
 
 def _error(reason: str, base_runs: int, new_runs: int, terms: ChangeTerms) -> ChangeResult:

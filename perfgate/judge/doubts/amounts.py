@@ -166,7 +166,7 @@ def gains(base: MeasuredSide | None, new: MeasuredSide, direction: Better) -> It
         return
     stored, found = ([run.value for run in side.measures if run.value is not None] for side in (base, new))
     usual, best = (median(stored), better(found)) if stored and found else (0.0, 0.0)
-    if usual <= 0 or best < 0:
+    if usual <= 0 or best < 0 or better(*stored, best) in stored:  # a base run was as good
         return
     times = (usual / best if best else math.inf) if better is min else best / usual
     if times >= IMPLAUSIBLE:
