@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import scale
 import traces
 from bucket_requests import bucket
 from msgspec import Struct
@@ -101,23 +102,26 @@ def cluster(folder: Path, count: int, environment: Mapping[str, str]) -> Iterato
 
 def judged(run: str, words: list[str], folder: Path, environment: Mapping[str, str], others: Mapping[str, int]) -> str:
     """Judge a run, print what each process used, and return the report in JSON."""
+    report = folder / "report.json"
     before, begun = {name: used_by(pid) for name, pid in others.items()}, time.monotonic()
-    command = [sys.executable, "-m", "perfgate", "check", run, "--rules", "rules.yaml", "--json", "report.json", *words]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
-    _, status, own = os.wait4(process.pid, 0)
+    command = [sys.executable, "-m", "perfgate", "check", run, "--rules", "rules.yaml", "--json", report.name, *words]
+    report.unlink(missing_ok=True)
+    # Started by a small process: the system counts the memory of the one that starts a program as that of the program.
+    words = [*scale.python(scale.CPU), *command]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, check=False)
     wall = time.monotonic() - begun
-    if os.waitstatus_to_exitcode(status) not in (0, 1, 3):
-        sys.exit(f"{' '.join(command)} failed")
+    if not report.exists():
+        sys.exit(f"{' '.join(command)} failed: {done.stderr.decode()}")
+    own = Used(*map(float, done.stderr.split()[-2:]))
     after = {name: used_by(pid) for name, pid in others.items()}
     seconds = {name: after[name].seconds - before[name].seconds for name in others}
-    own_seconds = own.ru_utime + own.ru_stime
-    share = 100 * own_seconds / (own_seconds + sum(seconds.values()))
+    share = 100 * own.seconds / (own.seconds + sum(seconds.values()))
     print(f"check {words[0]}: {wall:.1f} s at load {os.getloadavg()[0]:.1f}")
     of = f"{share:.1f} % of the CPU time" if others else "with the processes that read"
-    print(f"  {'command':12} {own_seconds:6.2f} s {own.ru_maxrss / 1024:5.0f} MiB  {of}")
+    print(f"  {'command':12} {own.seconds:6.2f} s {own.peak:5.0f} MiB  {of}")
     for name in others:
         print(f"  {name:12} {seconds[name]:6.2f} s {after[name].peak:5.0f} MiB")
-    return (folder / "report.json").read_text()
+    return report.read_text()
 
 
 def approve(folder: Path, options: argparse.Namespace, environment: Mapping[str, str]) -> None:
