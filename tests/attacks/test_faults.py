@@ -16,6 +16,8 @@ from conftest import Done, Repository, write_rules, write_run
 Command = Callable[..., Done]
 ROOT = Path(__file__).resolve().parent.parent.parent
 PERFGATE = [sys.executable, "-m", "perfgate"]
+#: Waits, in a shell, for a file of the test.
+WAIT = "until test -e go; do sleep .05; done"
 
 
 def started(folder: Path, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
@@ -91,7 +93,7 @@ def test_two_approvals_at_once_are_two_levels_in_a_row(repository: Repository, p
     [
         (("init", "new.json", "other.json"), [0, 2]),
         (
-            ("run", "--runs", "1", "--quiet", "--keep", "kept", "--", "sh", "-c", "until test -e go; do sleep .05; done; cp new.json {results}"),
+            ("run", "--runs", "1", "--quiet", "--keep", "kept", "--", "sh", "-c", f"{WAIT}; cp new.json {{results}}"),
             [0, 2],
         ),
         (("check", "new.json", "--json", "report.json", "--junit", "j.xml"), [0, 0]),
