@@ -107,8 +107,8 @@ def judged(run: str, words: list[str], folder: Path, environment: Mapping[str, s
     command = [sys.executable, "-m", "perfgate", "check", run, "--rules", "rules.yaml", "--json", report.name, *words]
     report.unlink(missing_ok=True)
     # Started by a small process: the system counts the memory of the one that starts a program as that of the program.
-    words = [*scale.python(scale.CPU), *command]
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, check=False)
+    counted = [*scale.python(scale.CPU), *command]
+    done = subprocess.run(counted, cwd=folder, env=environment, capture_output=True, check=False)
     wall = time.monotonic() - begun
     if not report.exists():
         sys.exit(f"{' '.join(command)} failed: {done.stderr.decode()}")
