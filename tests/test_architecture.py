@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "analysis": {"core", "rules", "stats", "judge", "causes"},
     "workspace": {"core", "documents", "rules", "readers", "mappings", "large_values"},
     "baselines": {"core", "documents", "stats", "rules", "judge", "workspace", "causes", "words"},
-    "history": {"core", "documents", "stats", "rules", "judge", "readers", "workspace", "baselines"},
+    "history": {"core", "documents", "large_values", "stats", "rules", "judge", "readers", "workspace", "baselines"},
     "recorder": {"core"},
     "machine": {"core", "recorder"},
     "doctor": {"core", "machine", "measuring", "workspace", "stats", "judge", "analysis", "rules"},
