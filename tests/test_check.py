@@ -117,7 +117,7 @@ def test_an_improvement_is_noted_and_never_fails(based: Command, folder: Path) -
     write_log(folder / "new.log", forward=steady(80, seed=9))
     found = verdict(based, "new.log")
     assert (found["outcome"], found["improved"]) == ("pass", True)
-    assert "approve it to hold the gain" in found["next_step"]
+    assert "approve it to keep the gain" in found["next_step"]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from conftest import Done, Repository
 from perfgate.commands.init_from_command import missing_work, with_benchmark_json
 from perfgate.commands.run_results import glob_of_path
 from perfgate.core import Location
+from perfgate.core.file_mappings import RunCommand
 from perfgate.core.resource_limits import DEFAULT
-from perfgate.core.run_command import RunCommand
 from perfgate.mappings.document import load_mapping_files
 from perfgate.workspace.ci_files import SYSTEMS, ci_file
 from perfgate.workspace.starter_files import remembered

@@ -56,10 +56,10 @@ SITUATIONS = {
     "suspect": Situation(CHANGE, 105.6, 200, "run-again", "run the new code twice more"),
     "suspect on a ref": Situation(CHANGE, 105.6, 200, "run-again", "run the new code twice more", "main"),
     "improved": Situation(
-        CHANGE, 80, 200, "approve", "approve it to hold the gain", command="perfgate baseline approve "
+        CHANGE, 80, 200, "approve", "approve it to keep the gain", command="perfgate baseline approve "
     ),
     "improved on a ref": Situation(
-        CHANGE, 80, 200, "approve", f"{WHO} can approve a run of it after the merge, to hold the gain", "main"
+        CHANGE, 80, 200, "approve", f"{WHO} can approve a run of it after the merge, to keep the gain", "main"
     ),
     "no baseline": Situation(CHANGE, 100, 200, "make-baseline", "make one", None, "perfgate baseline approve ", "B200"),
     "no baseline on a ref": Situation(

@@ -53,6 +53,6 @@ def test_files_that_differ_in_an_unknown_field_are_no_repetitions(perfgate: Comm
         (folder / f"{name}.json").write_text(json.dumps(RESULT | {"routing": name, "date": name, "run_id": name}))
     done = perfgate("check", "a.json", "b.json")
     assert done.code == 3
-    assert "routing is b here and a in a.json, so these are no repetitions" in " ".join(done.out.split())
+    assert "routing is b here and a in a.json, so these are not repetitions" in " ".join(done.out.split())
     (folder / "rules" / "r.yaml").write_text(RULES.format("conditions: [routing]\n"))
     assert "no repetitions" not in perfgate("check", "a.json", "b.json").out

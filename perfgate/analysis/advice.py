@@ -42,6 +42,8 @@ _MOST_PARTS, _STEADY = 4, 20
 _MOST_BUDGETS = 5
 #: The least room of a budget beyond the worst run, and its multiple of the tolerance of the same metric.
 _ROOM, _TOLERANCES_OF_ROOM = 1.2, 2
+#: What exit 0 excludes of the time of traced steps, as a multiple of the tolerance.
+_PROMISE_OF_TRACES = 3
 _UNSTEADY = "stored runs would not show what they will be on another day"
 #: The formats whose metrics are benchmarks that say nothing about each other.
 _BENCHMARKS = ("asv", "go-test", "google-benchmark", "hyperfine", "pyperf", "pytest-benchmark")
@@ -91,10 +93,15 @@ def _shown(left: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
 
 
 def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> ProposedRule | None:
-    """Return the rule about a time with twice its tolerance: one trace of unchanged code must pass nearly always."""
+    """Return the rule about a time with twice its tolerance, and a promise of three times that.
+
+    One trace of unchanged code must pass nearly always, and few steps leave much open.
+    """
     among = [percent for percent in TOLERANCES if percent >= 2 * (rule.tolerance or 0)]
     fit = Trial.of(runs, {STEP}, today).fitted(about(STEP), among) if among else ""
-    return _of_fit("usual", rule.subject, fit) if isinstance(fit, Fit) else None
+    if not isinstance(fit, Fit):
+        return None
+    return replace(_of_fit("usual", rule.subject, fit), at_worst=_PROMISE_OF_TRACES * fit.tolerance)
 
 
 def _advise(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Key, Run, Series, Verdict, read_only
+from perfgate.core.runs import Values
 from perfgate.core.wording import synonyms
 from perfgate.judge.derived import component_names, read_by
 from perfgate.rules.ruleset import DerivedMetric, Rule, Ruleset
 from perfgate.rules.syntax.sentence import LimitClause, Selector, selectors
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
 
 #: The amounts of each way; the first is just beyond the limit.
 AMOUNTS = (1.001, 1.02, 1.05, 1.08, 1.12, 1.2, 1.3, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0)

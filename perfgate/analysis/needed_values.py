@@ -21,11 +21,12 @@ from perfgate.core.packed_trees import PackedTrees
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import WITHOUT_NOISE, rarity
 from perfgate.judge.explanation import part_globs
+from perfgate.judge.stalls import TELL_STALLS
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 
 #: A trace is divided by its steps, and the files of a rank are ordered by them.
-_ALWAYS = "step.time"
+_STEP = "step.time"
 _TRACE = "torch-trace"
 
 
@@ -62,7 +63,7 @@ class NeededValues:
             return run
         left = {id(one) for one in outlined}
         kept = tuple(one for one in run.series if id(one) not in left)
-        steps = {one.key.member(): max(1, len(one.values)) for one in run.series if one.key.metric == _ALWAYS}
+        steps = {one.key.member(): max(1, len(one.values)) for one in run.series if one.key.metric == _STEP}
         found = Outlines(self._outlines(outlined, steps), {ranks.pop(): fingerprint(outlined)})
         found = found if run.outlines is None else more_outlines(run.outlines, found)
         trees = PackedTrees(run.call_trees) if isinstance(run.call_trees, tuple) and run.call_trees else run.call_trees
@@ -100,7 +101,7 @@ def fingerprint(series: Iterable[Series]) -> Fingerprint:
 
 def needed_by(rulesets: Iterable[Ruleset], *, with_sizes: bool) -> NeededValues | None:
     """Return the metrics whose values rules need; None if they need all: those with a model compute more metrics."""
-    names = {_ALWAYS}
+    names = {*TELL_STALLS}
     for ruleset in rulesets:
         if ruleset.model is not None:
             return None

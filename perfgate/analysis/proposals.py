@@ -189,12 +189,12 @@ def _proposal(
 
 
 def about(metric: str, statistic: str | None = None, labels: str = "") -> Writer:
-    """Return what writes sentences about a statistic of a metric; None is the statistic of sentences without one."""
+    """Return a function that writes sentences about a metric, with a statistic unless it is None."""
     return lambda rest: sentence_of(metric, f"{statistic} {rest}" if statistic else rest, labels)
 
 
 def sums_of(metric: str) -> Writer:
-    """Return what writes sentences about the sum of a metric in a step."""
+    """Return a function that writes sentences about the sum of a metric in a step."""
     return lambda rest: sum_per_step(metric, STEP, rest)
 
 

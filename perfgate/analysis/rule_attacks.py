@@ -34,7 +34,7 @@ HIDDEN: Mapping[str, _Hide] = {
     "a run with the metric under another name passes": lambda series: replace(
         series, key=Key.of(f"{series.key.metric}.hidden", **dict(series.key.labels))
     ),
-    "a run with values that are no numbers passes": _filled(_NAN),
+    "a run with values that are not numbers passes": _filled(_NAN),
     "a run with infinite values passes": _filled(float("inf")),
     "a run with no values passes": lambda series: replace(
         series, values=read_only(np.array([])), steps=None, aggregate={}

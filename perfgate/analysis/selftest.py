@@ -37,7 +37,7 @@ def self_test(case: Case) -> tuple[Proof, ...]:
     rules = case.ruleset.rules
     seen = seen_changes(case) if case.baseline.pairing is None else {}
     tests = [_RuleTest(rule, replace(case, ruleset=replace(case.ruleset, rules=(rule,))), seen) for rule in rules]
-    return tuple(test.of(name, verdict) for test in tests for name, verdict in test.unchanged.items())
+    return tuple(test.proof(name, verdict) for test in tests for name, verdict in test.unchanged.items())
 
 
 def exit_code(proofs: Sequence[Proof]) -> int:
@@ -53,7 +53,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     rule: Rule
     case: Case
-    #: What rules see: the change that fails in spite of the noise between runs, which copies of runs do not have.
+    #: The smallest change that each rule detects in the noise between runs; the runs here are copies without noise.
     seen: Mapping[tuple[str, str, str], float]
 
     @cached_property
@@ -68,11 +68,11 @@ class _RuleTest(Struct, frozen=True, dict=True):
             if len(found) == len(self.unchanged):
                 break
             if any(_failed(self.worse_of(way, amount)).keys() - found.keys() for amount in TELLING):
-                self.climb(way, found)
+                self.add_failing(way, found)
         return found
 
-    def climb(self, way: Way, found: dict[_Name, Verdict]) -> None:
-        """Add the verdicts that fail, from the smallest amount to the largest."""
+    def add_failing(self, way: Way, found: dict[_Name, Verdict]) -> None:
+        """Add each verdict that fails, at the smallest amount at which it does."""
         wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
         for amount in AMOUNTS:
             for name, verdict in _failed(self.worse_of(way, amount)).items():
@@ -81,10 +81,11 @@ class _RuleTest(Struct, frozen=True, dict=True):
                 return
 
     def worse_of(self, way: Way, amount: float) -> dict[_Name, Verdict]:
-        """Return the verdicts on worse runs, of the clause that the way is for."""
+        """Return the verdicts on worse runs, only of the clause that the way is for."""
         return {name: v for name, v in self.worse(way, amount).items() if way.clause in (None, name[2])}
 
     def worse(self, way: Way, amount: float) -> dict[_Name, Verdict]:
+        """Return the verdicts on worse runs."""
         new = tuple(way.applied(run, amount) for run in self.measured)
         found = judge(replace(self.case, new=new))
         asks = (clause.asks for clause in self.rule.clauses)
@@ -99,7 +100,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     @cached_property
     def measured(self) -> tuple[Run, ...]:
-        """The new runs, for a change as often as a gate measures again after a suspicion; pairs as they are."""
+        """The new runs. For a change, they are repeated: a gate measures again if it suspects one. Pairs are not."""
         if self.case.baseline.pairing is not None:
             return self.case.new
         asks = (clause.asks for clause in self.rule.clauses)
@@ -113,7 +114,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
         new = (replace(run, series=tuple(s for s in run.series if not reads(s.key))) for run in self.case.new)
         return any(v.exit_code for v in judge(replace(self.case, new=tuple(new))))
 
-    def of(self, name: _Name, verdict: Verdict) -> Proof:
+    def proof(self, name: _Name, verdict: Verdict) -> Proof:
         """Return the proof for one verdict on unchanged runs."""
         proof = Proof(
             rule=verdict.rule,
@@ -137,9 +138,10 @@ class _RuleTest(Struct, frozen=True, dict=True):
         failing = self.failing.get(name)
         if failing is None:
             return replace(proof, reason=self.why_not(name, verdict))
-        return self.of_failing(replace(proof, reason=as_is), failing)
+        return self.proof_of_failing(replace(proof, reason=as_is), failing)
 
-    def of_failing(self, proof: Proof, failing: Verdict) -> Proof:
+    def proof_of_failing(self, proof: Proof, failing: Verdict) -> Proof:
+        """Return the proof of a clause whose verdict fails on worse runs."""
         moved = _moved(failing)
         seen = self.seen.get((self.rule.name, str(Key.of(failing.metric, **failing.labels)), failing.asks))
         if seen is not None and moved is not None and self.rule.settings.on_inconclusive != "fail":
@@ -157,7 +159,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
         return replace(proof, state="proven")
 
     def why_not(self, name: _Name, verdict: Verdict) -> str:
-        """Return why no change makes a rule fail, as far as the rule or its verdicts show it."""
+        """Return the reason why no change makes a rule fail, if the rule or its verdicts show one."""
         if verdict.reason == "metric-absent":
             return f"it is never judged (on_missing: {self.rule.settings.on_missing}): {verdict.message}"
         if verdict.outcome == "skipped":
@@ -169,9 +171,9 @@ class _RuleTest(Struct, frozen=True, dict=True):
         answers = [self.worse(way, AMOUNTS[-1]).get(name) for way in self.all_ways()]
         unsure = next((a for a in answers if a and (a.outcome == "undecided" or a.reason == "thin-tail")), None)
         if unsure is not None:
-            is_what = "passes" if unsure.outcome == "pass" else f"is {unsure.outcome}"
+            result = "passes" if unsure.outcome == "pass" else f"is {unsure.outcome}"
             setting = self.rule.settings.on_inconclusive or "warn"
-            return f"even 1000 times worse, it {is_what} (on_inconclusive: {setting}): {unsure.message}"
+            return f"even 1000 times worse, it {result} (on_inconclusive: {setting}): {unsure.message}"
         return "no change of its metrics makes it fail"
 
     def all_ways(self) -> list[Way]:

@@ -21,6 +21,7 @@ from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Method, NotAvailable
+from perfgate.judge.stalls import TELL_STALLS
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
 from perfgate.rules.syntax.grammar import parse_sentence
@@ -71,8 +72,9 @@ class Trial(Struct, frozen=True):
 
     @classmethod
     def of(cls, runs: Iterable[Run], metrics: Collection[str], today: date, better: Better | None = None) -> Trial:
-        """The runs with only these metrics."""
-        kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in metrics)) for run in runs)
+        """The runs with only these metrics, and those that tell which steps of a trace stalled."""
+        names = {*metrics, *TELL_STALLS}
+        kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in names)) for run in runs)
         return cls(tuple(kept), today, better)
 
     def fitted(self, write: Writer, among: Sequence[int] = TOLERANCES) -> Fit | str:
@@ -93,7 +95,7 @@ class Trial(Struct, frozen=True):
         return f"{errors[0].replace('-', ' ')} in a run" if errors else TOO_NOISY
 
     def passes(self, sentence: str, settings: Settings = _AS_USUAL) -> bool:
-        """Return whether these runs, all together and each alone, pass a rule whose baseline they are."""
+        """Return whether a rule passes with these runs, all together and each alone, if they are its baseline, too."""
         sides = [self.runs, *((run,) for run in self.runs if len(self.runs) > 1)]
         verdicts = (verdict for new in sides for verdict in judge(self._case([sentence], new, settings)))
         return all(v.outcome == "pass" or (v.kind == "change" and _is_accepted(v)) for v in verdicts)
@@ -190,7 +192,7 @@ def impossible_shares(ruleset: Ruleset) -> list[Problem]:
 
 
 def _impossible(clause: Clause) -> str | None:
-    """Return why a clause about a share always has the same answer; None of any other."""
+    """Return why a clause about a share always has the same answer; None for other clauses."""
     asks, size = clause.asks, clause.quantity
     if size is None or size.base != "1":
         return None

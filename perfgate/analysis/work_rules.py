@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -19,12 +18,9 @@ from perfgate.core import Run, Series, read_only
 from perfgate.core.advice import ProposedRule
 from perfgate.core.details import AddedWork
 from perfgate.core.results import LOOKS
+from perfgate.core.runs import Values
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
-
 
 #: The formats of profilers: their runs have a metric for each operator and kernel, too many for rules.
 TRACES = ("torch-trace", "nsys", "rocprof", "xplane")

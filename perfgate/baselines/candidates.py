@@ -170,15 +170,7 @@ class Candidates(Struct, frozen=True):
         except TooLarge as error:
             step = "name fewer metrics in the rules; the others are stored as far as there is room"
             raise Refused(f"{run.name} cannot be stored: {error}: {step}", 1) from None
-        left_out = len(rows.left_out) or msgspec.UNSET
-        file = msgspec.structs.replace(
-            file,
-            series=rows.series,
-            summaries=rows.summaries,
-            left_out=left_out,
-            call_tree=rows.call_tree or msgspec.UNSET,
-        )
-        return file, _not_stored(rows)
+        return rows.put_into(file), _not_stored(rows)
 
 
 def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: bytes | None = None) -> None:

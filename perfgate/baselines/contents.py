@@ -18,9 +18,10 @@ from functools import cached_property
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.baselines.condensed import MANY_RANKS, OUTLINES, condensed, method_of, outline, speakers
-from perfgate.baselines.files import KEEP_WHOLE, StoredSeries, StoredSummary, stored_series
+from perfgate.baselines.files import KEEP_WHOLE, BaselineFile, StoredSeries, StoredSummary, stored_series
 from perfgate.core import Key, Run, Series
 from perfgate.judge.measure import Member, Method, default_statistic
 from perfgate.stats.steady import WarmUpRule
@@ -50,6 +51,11 @@ class Contents(Struct, frozen=True):
     shortened: tuple[str, ...] = ()
     #: The calls of a trace; None if there are none, or no room at all.
     call_tree: str | None = None
+
+    def put_into(self, file: BaselineFile) -> BaselineFile:
+        """Return the file with these rows."""
+        left_out, tree = len(self.left_out) or msgspec.UNSET, self.call_tree or file.call_tree
+        return replace(file, series=self.series, summaries=self.summaries, left_out=left_out, call_tree=tree)
 
 
 class TooLarge(Exception):
@@ -159,11 +165,8 @@ class _Metric(Struct, frozen=True, dict=True):
     @property
     def seconds(self) -> float:
         """The time of the metric in all ranks; 0 for what is not a time."""
-        return sum(map(_total, self.members.values())) if self._is_time else 0.0
-
-    @property
-    def _is_time(self) -> bool:
-        return next(iter(self.members.values())).unit == "s"
+        is_time = next(iter(self.members.values())).unit == "s"
+        return sum(map(_total, self.members.values())) if is_time else 0.0
 
 
 def contents(run: Run, wanted: Wanted) -> Contents:

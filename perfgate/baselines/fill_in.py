@@ -6,7 +6,6 @@ Its source files have them. Who approved it, when and why does not change.
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from perfgate.baselines.candidates import Candidates, head_bytes, write_verified
@@ -21,17 +20,11 @@ from perfgate.workspace.options import Refused
 def fill_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates, list[str]]:
     """Complete the stored runs that were read from the same files as some candidates.
 
-    Parameters
-    ----------
-    keep_all: store the samples of every metric.
+    Parameters:
+        keep_all: store the samples of every metric.
 
-    Returns
-    -------
-    The candidates that are not stored yet, and a line for each stored run.
-
-    Raises
-    ------
-    Refused : a file reads differently now than when it was stored, or all runs are stored and lack nothing.
+    Returns the candidates that are not stored yet, and a line for each stored run.
+    Raises Refused: a file reads differently now than when it was stored, or all runs are stored and lack nothing.
     """
     known: dict[tuple[str, ...], list[StoredRun]] = {}
     for level in found.loaded.history.levels.values():
@@ -76,13 +69,8 @@ def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool
         raise Refused(f"{at} cannot be completed: {error}", 1) from None
     if not before <= {row.key for row in rows.series}:
         raise Refused(f"{at} cannot be completed: it has no room for more metrics", 1)
-    left_out = len(rows.left_out) or msgspec.UNSET
-    tree = rows.call_tree or file.call_tree
-    whole = msgspec.structs.replace(
-        file, series=rows.series, summaries=rows.summaries, left_out=left_out, call_tree=tree
-    )
     old = STORED_RUN.encode(file)
-    if (data := STORED_RUN.encode(whole)) == old:
+    if (data := STORED_RUN.encode(rows.put_into(file))) == old:
         return None
     write_verified(found.store, stored.path, data, replaced=old)
     return f"filled in {at}: {_gained(file, rows)} ({len(data) / 1024:.0f} KiB, {run.name})"

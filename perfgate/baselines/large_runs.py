@@ -1,4 +1,4 @@
-"""Large stored runs: only the series that rules name are kept, and the others are read again if somebody asks.
+"""Large stored runs: only the series that rules name are kept, and the others are read again when they are used.
 
 An older perfgate stored every sample, so a run may have several megabytes. A check decodes the few series that its
 rules name, from a copy of the file without the samples of all others. These have samples, too, but a look at them reads
@@ -10,36 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.baselines.files import STORED_RUN, BaselineFile, RunHead, StoredSeries
+from perfgate.baselines.levels import RunBytes
 from perfgate.core import Key, Run, Series
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Steps, Values
+from perfgate.core.runs import Steps, Values
 
 #: A run that is read this often is decoded as a whole: what asks for its series goes through several runs at a time.
 _WHOLE_FROM = 4
 _NO_VALUES = msgspec.Raw(b"[]")
 _NO_STEPS = msgspec.Raw(b"null")
-
-
-class RunSource(Protocol):
-    """The file of a stored run, which can be read again."""
-
-    @property
-    def path(self) -> str:
-        """The path in the store."""
-
-    def read(self) -> bytes:
-        """Return the bytes. Raises Refused if they are no longer the same."""
-
-    def file(self) -> BaselineFile:
-        """Return the whole stored run. Raises Refused, also if it is unsound."""
 
 
 class _RawSeries(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -104,11 +89,28 @@ class LargeRuns:
         ]
         return msgspec.json.encode(replace(rows, series=series))
 
-    def reader(self, source: RunSource, short: bytes | None) -> Callable[[], Run]:
-        """Return a function that reads a run, from the shortened file if there is room for it in memory."""
-        return _LargeRun(self, source, short).run
+    def run(self, source: RunBytes, short: bytes | None) -> Run:
+        """Return a run as the judge sees it, from its shortened file; None reads and shortens the file again.
 
-    def numbers(self, source: RunSource, head: BaselineFile) -> _Numbers:
+        Raises Refused, also if what rules name is unsound.
+        """
+        with suppress(msgspec.MsgspecError):
+            short = short or self.shortened(source.read()) or b""
+            file = msgspec.json.decode(short, type=BaselineFile)
+            if file.fault() is None:
+                run = file.run(source.path)
+                head = replace(file, series=[], summaries=msgspec.UNSET, call_tree=msgspec.UNSET)
+                return replace(run, series=tuple(self._unread(one, source, head) for one in run.series))
+        return source.file().run(source.path)  # raises the usual message
+
+    def _unread(self, series: Series, source: RunBytes, head: BaselineFile) -> Series:
+        """Return a series; one without its samples reads them at their first use."""
+        if series.kind != "samples" or len(series.values):
+            return series
+        later: Any = _Later(self, source, head, series.key)
+        return _UnreadSeries(series.key, series.unit, series.kind, later, later, thinned_from=series.thinned_from)
+
+    def numbers(self, source: RunBytes, head: BaselineFile) -> _Numbers:
         """Return the numbers of a run. Raises Refused."""
         path = source.path
         if path not in self._open:
@@ -123,7 +125,7 @@ class LargeRuns:
 class _Numbers:
     """The series of one large run, each decoded at its first use."""
 
-    def __init__(self, source: RunSource, head: BaselineFile) -> None:
+    def __init__(self, source: RunBytes, head: BaselineFile) -> None:
         self._source = source
         self._head = head
         self._rows = {row.key: row for row in msgspec.json.decode(source.read(), type=_RawRun).series}
@@ -150,47 +152,17 @@ class _Numbers:
         return next(one for one in whole.series if one.key == row.key)
 
 
-class _LargeRun(Struct, frozen=True):
-    """A large stored run whose hash fits."""
-
-    all: LargeRuns
-    source: RunSource
-    #: The shortened file, or None to read the file again.
-    short: bytes | None
-
-    def run(self) -> Run:
-        """Return the run as the judge sees it. Raises Refused, also if what rules name is unsound."""
-        with suppress(msgspec.MsgspecError):
-            short = self.short or self.all.shortened(self.source.read()) or b""
-            file = msgspec.json.decode(short, type=BaselineFile)
-            if file.fault() is None:
-                run = file.run(self.source.path)
-                head = replace(file, series=[], summaries=msgspec.UNSET, call_tree=msgspec.UNSET)
-                return replace(run, series=tuple(self._unread(one, head) for one in run.series))
-        return self.source.file().run(self.source.path)  # raises the usual message
-
-    def numbers_of(self, key: Key, head: BaselineFile) -> Series:
-        """Return a series with its numbers. Raises Refused."""
-        return self.all.numbers(self.source, head).series(key)
-
-    def _unread(self, series: Series, head: BaselineFile) -> Series:
-        """Return a series; one without its samples reads them at their first use."""
-        if series.kind != "samples" or len(series.values):
-            return series
-        later: Any = _Later(self, head, series.key)
-        return _UnreadSeries(series.key, series.unit, series.kind, later, later, thinned_from=series.thinned_from)
-
-
 class _Later(Struct, frozen=True):
     """The numbers of one series that are not decoded yet."""
 
-    of: _LargeRun
+    runs: LargeRuns
+    source: RunBytes
     head: BaselineFile
     key: Key
 
     def series(self) -> Series:
         """Return the series with its numbers. Raises Refused."""
-        return self.of.numbers_of(self.key, self.head)
+        return self.runs.numbers(self.source, self.head).series(self.key)
 
 
 class _UnreadSeries(Series, frozen=True):

@@ -57,7 +57,7 @@ def record_check(
     """Record what each rule answered; returns the path, or None if these runs were recorded. Raises Refused.
 
     `place`: the level that the runs were compared with, SUITE/ENVIRONMENT/LEVEL. `files`: the runs. The same runs
-    judged again are no new check.
+    judged again are not recorded again.
     """
     answers = [
         RuleAnswer(rule, _answer(own), sorted({one.metric for one in own}))

@@ -253,7 +253,7 @@ def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str
         if times[origin] > 1:
             content = (*origin, run.samples())
             if content in seen:
-                found.append((run.path, f"is a copy of {seen[content]}: one run may count once only"))
+                found.append((run.path, f"is a copy of {seen[content]}: one run counts once"))
             seen.setdefault(content, run.path)
     found += [
         (runs[0].path, f"level {level.name} has the parent {level.parent}, which does not exist")

@@ -1,10 +1,9 @@
-"""The baselines of a policy: those of a commit or of a bucket, those of the working tree, or what was held of them."""
+"""The baselines of a policy: those of a commit or of a bucket, those of the working tree, or a copy in memory."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,11 +12,9 @@ from perfgate.baselines.places import HISTORY, FileOrError, folder_of, kind_of, 
 from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Location, Problem
 from perfgate.workspace import surroundings
+from perfgate.workspace.commit_files import Commit, CommitFiles
 from perfgate.workspace.options import shown_path
 from perfgate.workspace.rule_source import HeldFiles, PolicySource
-
-if TYPE_CHECKING:
-    from perfgate.workspace.commit_files import Commit, CommitFiles
 
 
 def store_of(source: PolicySource, path: str, history: str | None = None) -> Store:

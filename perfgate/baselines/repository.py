@@ -1,11 +1,11 @@
-"""The stored baselines: what `check` compares with, or the reason why there is nothing."""
+"""Read the stored baselines: the runs that `check` compares with, or the reason why there are none."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -147,7 +147,7 @@ def _no_suite(store: Store, ruleset: Ruleset, accept: Acceptance) -> Baseline:
 
 
 def _two_heads(heads: Sequence[str], accept: Acceptance) -> str:
-    """Return the message of two approvals with the same parent, with the cure."""
+    """Return the message for two approvals with the same parent, and how to replace them."""
     here = f"approve new runs to replace both: {accept.approve}"
     there = f"approve new runs on {accept.ref}, to replace both"
     return f"two approvals have the same parent, {' and '.join(heads)}: {here if accept.ref is None else there}"
@@ -204,7 +204,8 @@ def read_stored_runs(
         kept += len(short or data)
         whole = data if short is None and kept <= _KEPT_BYTES else None
         source = RunBytes(store, path, data[-END_BYTES:], whole)
-        read = None if large is None or short is None else large.reader(source, short if kept <= _KEPT_BYTES else None)
+        small = short if kept <= _KEPT_BYTES else None
+        read = None if large is None or short is None else partial(large.run, source, small)
         head = msgspec.convert(outline, RunHead, from_attributes=True)
         level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
         head = msgspec.structs.replace(head, level=level, identity=identity, context=context)

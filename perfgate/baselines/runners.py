@@ -41,7 +41,7 @@ QUALIFICATION = SignedFile(
 
 
 def qualification(facts: Mapping[str, Fact], figures: Mapping[str, Figure], time: str, renews: bool) -> Qualification:
-    """Return what a machine is, of all its facts."""
+    """Return the qualification of a machine with these facts."""
     kept = {name: facts[name] for name in _QUALITIES if name in facts}
     rounded = {name: Figure(float(f"{one.value:.6g}"), one.unit) for name, one in figures.items()}
     return Qualification(

@@ -73,7 +73,7 @@ def information(found: Posterior, positions: Sequence[int]) -> FloatArray:
 
 
 def entropy(found: Posterior, skipped: Collection[int] = ()) -> float:
-    """Return the uncertainty about the gap of the largest change in bits. Gaps that cannot be told apart are one."""
+    """Return the uncertainty about the gap of the largest change in bits. Gaps that look alike count as one."""
     total = _surprise(found.nothing)
     for cell, probability in enumerate(found.cells):
         low, high = int(found.edges[cell]), int(found.edges[cell + 1])
@@ -107,10 +107,8 @@ def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, 
 
     A hypothesis with a change in the cell of the position is split: the change comes before the position, or after it.
 
-    Returns
-    -------
-    The mean and the variance of the value, (v,) each, the probability of the hypothesis, and the place of its largest
-    change: 0 for none, 1 + c for cell c, and a place of its own for the part of the cell before the position.
+    Returns the mean and the variance of the value, (v,) each, the probability of the hypothesis, and the place of its
+    largest change: 0 for none, 1 + c for cell c, and a place of its own for the part of the cell before the position.
     """
     hypotheses, count = found.hypotheses, len(found.cells)
     cell = min(int(np.searchsorted(found.edges, position, side="right")) - 1, count - 1)

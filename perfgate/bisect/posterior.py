@@ -5,7 +5,7 @@ The model of measurement i, the logarithm of the metric at position p of a list 
     y = level + drift * hours + session + change [p >= g] + other [p >= k] + noise
 
 with no change, one change at the gap g in 1..n-1 (the first position with the new level), or a second, smaller one at
-k. Positions that were not measured cannot be told apart, so the gaps between two neighbouring measured positions are
+k. Positions that were not measured cannot be distinguished, so the gaps between two neighbouring measured positions are
 one `cell`, and one likelihood for each cell and each pair of cells is enough, whatever n is. Two changes in one cell
 are a hypothesis of their own: they may cancel each other in part, so that its two ends differ by little.
 

@@ -85,7 +85,7 @@ class SearchResult(Struct, frozen=True):
 
     `suspects` are the positions that changed the level with a probability of .1 % or more, the most probable first. Of
     all positions, these and the probability of no change add up to 1; see `Posterior.gap_probabilities`.
-    `blamed` are the positions of the answer: one, or several that cannot be told apart because those between them
+    `blamed` are the positions of the answer: one, or several that cannot be distinguished because those between them
     cannot be measured. `change` is relative, with its two-sided interval at the confidence of the terms: of the blamed
     positions if they were found, and of the ends otherwise. `more_runs` is about how many more runs would do, if the
     search ended too early.

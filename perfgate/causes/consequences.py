@@ -18,9 +18,8 @@ from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment
 from perfgate.causes.merged import Floats, Masks
-from perfgate.core.call_trees import DEVICE_KINDS, stable_name
+from perfgate.core.call_trees import ALLOCATIONS, DEVICE_KINDS, LAUNCHES, SYNCS, stable_name
 from perfgate.core.causes import Cause
-from perfgate.core.runtime_calls import ALLOCATIONS, LAUNCHES, SYNCS
 from perfgate.core.verdicts import Verdict, verdict_ids
 
 #: The least part of a metric's change that its cause makes.

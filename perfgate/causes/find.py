@@ -1,4 +1,4 @@
-"""All causes of a change: found, grouped so that one change of the program is one cause, and closed."""
+"""Find all causes of a change, and group them so that one change of the program is one cause."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
 from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
 from perfgate.causes.recognised import recognised, types_of
 from perfgate.causes.series_findings import find_in_series
+from perfgate.core.call_trees import LAUNCHES
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
@@ -174,7 +175,8 @@ def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment, chil
     shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
     if kind == "sync":
         shown = kinds.sync_nodes(kinds.subtree(edit.come, children), alignment) or shown
-    lead = max(shown, key=lambda node: abs(busy_change(alignment, node)))
+    names = alignment.nodes
+    lead = max(shown, key=lambda at: (not LAUNCHES.fullmatch(names[at].name), abs(busy_change(alignment, at))))
     return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come)
 
 

@@ -5,7 +5,7 @@ larger finding takes in the smaller one, and names the cause.
 
 A device that has enough work to do is never idle. After a new synchronisation its queue is empty, so it waits for the
 host until the queue has filled again. Between two kernels it is idle for about a microsecond, which counts if there
-are many. Both are part of what the change costs. If the base waits for the host anyway, neither can be told.
+are many. Both are part of what the change costs. If the base waits for the host anyway, neither can be known.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from perfgate.causes.align import Alignment, Finding, names_of
 from perfgate.causes.kinds import is_input, subtree
 from perfgate.causes.noise import Noise, classes
 from perfgate.causes.paired import PairNoise
+from perfgate.core.call_trees import SYNCS
 from perfgate.core.causes import CauseKind
-from perfgate.core.runtime_calls import SYNCS
 
 #: A finding of less than this part of another one in the same range follows from it.
 _MINOR = 0.5

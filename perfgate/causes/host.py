@@ -84,9 +84,9 @@ def _by_run(times: Floats, side: TreeSide) -> Floats:
 
 
 def is_slower_itself(node: int, change: float, speed: HostSpeed) -> bool:
-    """True if a node's own time changed with its time of the step, by more than that of the whole host.
+    """True if more than half of a node's change is its own, and not that of the whole host.
 
-    Where the host is slower as a whole, a device hides less of its work: some calls seem to be much slower.
+    If the whole host is slower, a device hides less of its work: some calls seem to be much slower.
     """
     own = float(speed.new[node] - speed.base[node] * math.exp(speed.shift))
     return own * change > 0 and abs(own) > abs(change) / 2

@@ -19,15 +19,15 @@ from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.host import HostSpeed, is_slower_itself
 from perfgate.causes.merged import Floats
 from perfgate.causes.noise import Noise, classes, difference_errors, standard_errors
-from perfgate.core.call_trees import DEVICE_KINDS, CallNode
+from perfgate.core.call_trees import DEVICE_KINDS, SYNCS, CallNode
 from perfgate.core.causes import Cause, CauseKind
-from perfgate.core.runtime_calls import SYNCS
 
 #: A difference of counts that differ between steps, in standard errors.
 _CLEAR_COUNT = 4.0
 #: Less than this part of the larger side does not make an edit a replacement.
 _PART = 0.05
 #: Calls that wait for the device, or read one number from it.
+_is_view = re.compile(r"aten::(?:select|view|slice|detach|reshape|squeeze|flatten|alias|narrow|as_strided)").fullmatch
 is_sync = re.compile(rf"aten::(?:item|_local_scalar_dense|is_nonzero|equal)|{SYNCS.pattern}").fullmatch
 
 
@@ -107,7 +107,7 @@ def _waits(come: tuple[int, ...], alignment: Alignment, children: dict[int, list
     if any(SYNCS.fullmatch(nodes[node].name) and count > 0 for node, count in gained.items()):
         return True
     reads = sum(gained[node] for node in come if is_sync(nodes[node].name))
-    return reads >= sum(gained[node] for node in come) / 2
+    return reads >= sum(gained[node] for node in come if not _is_view(nodes[node].name)) / 2 and reads > 0
 
 
 def sync_nodes(nodes: Iterable[int], alignment: Alignment) -> tuple[int, ...]:

@@ -230,7 +230,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         return max(total, 1e-12)
 
     def _inside(self, node: int) -> set[int]:
-        """The nodes inside a node; for the rest of the step all others."""
+        """The nodes inside a node; all other nodes for the rest of the step."""
         if not self.parents[node]:
             return set(range(1, len(self.alignment.nodes))) - {node}
         return {one for one in range(len(self.alignment.nodes)) if node in self.alignment.ancestors(one)}

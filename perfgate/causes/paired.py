@@ -6,8 +6,8 @@ pair gives one number for a node. The spread of these numbers between pairs is t
 shift of the machine, so it is not taken out, and with it the change of a node that takes most of the step.
 
 The variance of a node between few pairs is moderated with that of all nodes, and that with a prior (Smyth 2004, as in
-`noise`). A noisy node keeps its own variance. All nodes together have one chance in `_CHANCE` of a false cause
-(Bonferroni).
+`noise`). A noisy node keeps its own variance. The probability of any false cause among all nodes is
+at most `_CHANCE` (Bonferroni).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FEWEST_PAIRS = 3
 _PRIOR, _PRIOR_WEIGHT = 0.03, 3.0
 #: How many pairs the variance of all nodes counts for in that of one.
 _MODERATION = 3.0
-#: The probability that any node of an unchanged program seems to have changed.
+#: The probability that an unchanged program seems to have changed in any node.
 _CHANCE = 0.02
-#: Smaller nodes, as a share of the step, do not show the variance of others; smaller changes are not worth a line.
+#: Shares of the step: smaller nodes are not used to estimate the usual variance, and smaller changes are not reported.
 _SEEN, _WORTH = 0.003, 0.012
 
 

@@ -1,7 +1,7 @@
 """Slow ranks, and the data of the pictures of a page: the call tree of both sides, and the time of each rank.
 
-The time of a rank is its own work and its waiting in communication. A culprit's own work grew more than that of the
-other ranks, while their waiting grew more than its own.
+The time of a rank is its own work and its waiting in communication. The own work of a slow rank grew more than that of
+the other ranks, and their waiting grew more than its own.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.noise import Noise, difference_errors
 from perfgate.core.causes import Cause, PlaceTime, RankTime
 
-#: The distance of a culprit from the other ranks: in standard errors, and at least this share of the step.
+#: The least distance of a slow rank from the others: in standard errors, and as a share of the step.
 _CLEAR = 4.0
 _WORTH = 0.015
-#: The least part of the culprit's growth that the others wait longer.
+#: The others wait longer by at least this part of the growth of the slow rank.
 _WAITED = 0.4
-#: The culprits are those with at least this part of the largest growth.
+#: Ranks with at least this part of the largest growth are slow.
 _NEAR = 0.5
-#: Nodes with less of the culprit's growth are not part of the cause.
+#: Nodes with a smaller part of the growth are not part of the cause.
 _PART = 0.05
 
 
@@ -38,19 +38,19 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
     change = np.array([new[rank] - base[rank] for rank in ranks])
     beyond = change - _median_of_others(change)
     own, waiting = _clear_growth(beyond, is_comm, alignment, noise), change[:, is_comm].sum(axis=1)
-    culprits = np.flatnonzero(own >= max(_NEAR * own.max(), 1e-12))
-    others = np.delete(np.arange(len(ranks)), culprits)
-    if not len(culprits) or not len(others) or len(culprits) > max(len(ranks) // 2, 1):
+    slow = np.flatnonzero(own >= max(_NEAR * own.max(), 1e-12))
+    others = np.delete(np.arange(len(ranks)), slow)
+    if not len(slow) or not len(others) or len(slow) > max(len(ranks) // 2, 1):
         return None
     step = max(float(side.wall.sum(axis=0).mean()) for side in alignment.sides)
-    extra, waited = own[culprits].min(), waiting[others].mean() - waiting[culprits].mean()
+    extra, waited = own[slow].min(), waiting[others].mean() - waiting[slow].mean()
     if extra < _WORTH * step or waited < _WAITED * extra:
         return None
-    shares = beyond[culprits].mean(axis=0)
+    shares = beyond[slow].mean(axis=0)
     nodes = np.flatnonzero(is_comm | (shares > _PART * extra))
     lead = int(np.argmax(np.where(is_comm, -np.inf, shares)))
     size, error = noise.change(nodes.tolist())
-    found = tuple(sorted((ranks[at] for at in culprits.tolist()), key=lambda rank: (len(rank), rank)))
+    found = tuple(sorted((ranks[at] for at in slow.tolist()), key=lambda rank: (len(rank), rank)))
     parent = max(alignment.nodes[lead].parent, 0)
     return Finding("slow rank", frozenset(nodes.tolist()), lead, (parent,), ranks=found, change=size, error=error)
 

@@ -5,7 +5,7 @@ They are looked for before single edits, in the order of `_RECOGNISERS`; a node 
 | kind | what shows it |
 |---|---|
 | allocator | calls that allocate or free memory of the device in every step, where the base makes fewer |
-| zeroed | gradients are set to zero and then added to, where the base sets them to None |
+| zeroed | gradients are set to zero and then added to, and the base sets them to None |
 | repeated | the backward pass calls operators of the forward pass, which is as before: checkpointing |
 | larger, smaller | the same operators; kernels have other numbers of thread blocks, and times that follow them |
 
@@ -30,9 +30,8 @@ from perfgate.causes.kinds import Edit, find_edits, subtree
 from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.noise import Noise
 from perfgate.causes.paired import PairNoise
-from perfgate.core.call_trees import DEVICE_KINDS
+from perfgate.core.call_trees import ALLOCATIONS, DEVICE_KINDS
 from perfgate.core.causes import CauseKind
-from perfgate.core.runtime_calls import ALLOCATIONS
 
 is_backward = re.compile(r"(?:autograd::engine::evaluate_function: )?(?:torch::)?(?:autograd::|\w+Backward\d*$)").match
 _is_zeroing = re.compile(r"aten::(?:_foreach_)?zero_$|aten::fill_$").match
@@ -180,10 +179,10 @@ def _larger(change: _Change) -> Finding | None:
 
 
 def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) -> bool:
-    """True if an operator that is called as before runs other kernels, for a time that larger inputs explain."""
+    """True if a call that is made as before runs other kernels, for a time that larger inputs explain."""
     nodes = change.alignment.nodes
     is_own = all(nodes[node].kind in (*DEVICE_KINDS, "runtime") for node in edit.nodes)
-    if nodes[edit.parent].kind != "operator" or not is_own:
+    if nodes[edit.parent].kind not in ("operator", "range") or not is_own:
         return False
     below = sorted(subtree([edit.parent], change.alignment.children()))
     before, after = (

@@ -17,8 +17,8 @@ from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.kinds import is_sync, subtree
 from perfgate.causes.noise import SeriesNoise
 from perfgate.causes.series_ranks import find_slow_rank
+from perfgate.core.call_trees import PAGEABLE
 from perfgate.core.causes import CauseKind
-from perfgate.core.runtime_calls import PAGEABLE
 from perfgate.stats.distributions import t_quantile
 
 #: The probability of a finding where nothing changed, in one report.

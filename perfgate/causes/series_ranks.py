@@ -1,8 +1,8 @@
 """One rank that became slow, from the timers of each rank.
 
-The own work of a rank is in timers without others inside that are not communication. A culprit's own work grew more
-than that of the other ranks. The others wait for it: in communication, or in a later timer that hides it. So of two
-ranks that grew in different timers, the culprit is the one that grew in the earlier one.
+The own work of a rank is in timers without others inside that are not communication. The own work of a slow rank grew
+more than that of the other ranks. The others wait for it: in communication, or in a later timer that hides it. So of
+two ranks that grew in different timers, the slow one is the one that grew in the earlier timer.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from perfgate.causes.merged import Floats
 from perfgate.causes.noise import SeriesNoise
 from perfgate.stats.distributions import t_quantile
 
-#: The probability that noise makes a culprit.
+#: The probability that noise makes a rank slow.
 _FALSE = 0.002
-#: The least growth of a culprit beyond the other ranks, as a share of the step.
+#: The least growth of a slow rank beyond the other ranks, as a share of the step.
 _WORTH = 0.015
-#: The culprits are those with at least this part of the largest growth.
+#: Slow ranks are those with at least this part of the largest growth.
 _NEAR = 0.5
-#: Nodes with less of the culprit's growth are not part of the cause.
+#: Nodes with less of the growth of the slow rank are not part of the cause.
 _PART = 0.1
-#: The least part of the others' longer communication that a culprit does not have, and of it the culprit's growth.
+#: A slow rank lacks at least this part of the others' longer communication, and its growth is at least that part of it.
 _WAITED = 0.5
 #: Without several runs: the standard deviation between runs of the work of one rank, beside the other ranks.
 _PRIOR, _PRIOR_FREEDOM = 0.03, 20.0
@@ -34,7 +34,7 @@ _MANY = 32
 
 
 class SlowRank(Struct, frozen=True):
-    """The culprits, the nodes with their work and with the waiting of the others, and the node that shows it best."""
+    """The slow ranks, the nodes with their work and with the waiting of the others, and the node that shows it best."""
 
     ranks: tuple[str, ...]
     nodes: frozenset[int]
@@ -58,20 +58,20 @@ def find_slow_rank(alignment: Alignment, noise: SeriesNoise) -> SlowRank | None:
     if growth.max() < worth:
         clear = _growth_of_awaited(change, beyond, alignment, noise, work)
         growth = clear.sum(axis=1)
-    culprits = np.flatnonzero(growth >= max(_NEAR * growth.max(), 1e-15))
-    if growth.max() < worth or len(culprits) > max(len(ranks) // 2, 1):
+    slow = np.flatnonzero(growth >= max(_NEAR * growth.max(), 1e-15))
+    if growth.max() < worth or len(slow) > max(len(ranks) // 2, 1):
         return None
-    others = np.delete(np.arange(len(ranks)), culprits)
-    if change[others].sum(axis=1).mean() < _WAITED * growth[culprits].min():
+    others = np.delete(np.arange(len(ranks)), slow)
+    if change[others].sum(axis=1).mean() < _WAITED * growth[slow].min():
         return None  # nobody waits for it
-    share = clear[culprits].mean(axis=0)
+    share = clear[slow].mean(axis=0)
     grown = [node for node, part in zip(work, share, strict=True) if part > _PART * growth.max()]
     waits = [node for node in range(len(alignment.nodes)) if node not in work]
     # the others may also wait in a timer that is not of communication
-    shrunk = (beyond[culprits][:, work] < -limit[culprits]).any(axis=0)
+    shrunk = (beyond[slow][:, work] < -limit[slow]).any(axis=0)
     waits += [work[at] for at in np.flatnonzero(shrunk).tolist()]
     lead = work[int(np.argmax(share))]
-    return SlowRank(tuple(ranks[at] for at in culprits.tolist()), frozenset((*grown, *waits)) - {0}, lead)
+    return SlowRank(tuple(ranks[at] for at in slow.tolist()), frozenset((*grown, *waits)) - {0}, lead)
 
 
 def _beyond_others(change: Floats) -> Floats:
@@ -96,11 +96,11 @@ def _growth_of_awaited(
     if total < max(_WORTH * noise.step, t_quantile(freedom, 1 - _FALSE) * error):
         return found
     own = beyond[:, work].sum(axis=1)
-    culprit = int(np.argmax(own))
-    waited = float(np.median(np.delete(change[:, waits].sum(axis=1), culprit)))
-    gap = waited - float(change[culprit, waits].sum())
-    if gap >= _WAITED * waited and own[culprit] >= _WAITED * gap:
-        found[culprit] = np.maximum(beyond[culprit, work], 0.0)
+    rank = int(np.argmax(own))
+    waited = float(np.median(np.delete(change[:, waits].sum(axis=1), rank)))
+    gap = waited - float(change[rank, waits].sum())
+    if gap >= _WAITED * waited and own[rank] >= _WAITED * gap:
+        found[rank] = np.maximum(beyond[rank, work], 0.0)
     return found
 
 
@@ -140,6 +140,6 @@ def _first_only(clear: Floats) -> Floats:
     grown = np.flatnonzero(clear.max(axis=0) > 0)
     found = np.zeros(2)
     if len(grown):
-        culprit = int(np.argmax(clear[:, grown[0]]))
-        found[culprit] = clear[culprit].sum()
+        rank = int(np.argmax(clear[:, grown[0]]))
+        found[rank] = clear[rank].sum()
     return found

@@ -88,7 +88,7 @@ def _is_timer(series: Series) -> bool:
 
 
 def peak_of(run: Run) -> float | None:
-    """The largest peak of allocated memory of a run in B, or None; memory at one place of the program is not it."""
+    """The largest peak of allocated memory of a run in B, or None. Memory at one place does not count."""
     peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
     peaks = [series for series in peaks if {name for name, _ in series.key.labels} <= {"rank", "device"}]
     values = [float(one.values.max()) if len(one.values) else one.aggregate.get("max", math.nan) for one in peaks]

@@ -29,8 +29,7 @@ from perfgate.causes.merged import RunTrees
 from perfgate.causes.nesting import PERHAPS_WHOLE
 from perfgate.causes.series_trees import range_trees, timer_trees
 from perfgate.core import Run, Series
-from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
-from perfgate.core.runtime_calls import PAGEABLE
+from perfgate.core.call_trees import PAGEABLE, CallNode, CallTree, NodeKind, stable_name
 
 _REPEATED = re.compile(r"#\d+$")
 #: The families of metrics of each tree, and the kinds of their nodes.

@@ -193,7 +193,7 @@ POLICY = (
         shell_complete=rules_and_metrics,
         help="Judge only the rules with this id or metric (repeatable).",
     ),
-    click.option("--strict", is_flag=True, help="What is probably worse is a failure."),
+    click.option("--strict", is_flag=True, help="Count a probable regression as a failure."),
 )
 
 

@@ -2,5 +2,5 @@
 
 `perfgate.cli.entry` imports the file of the command that runs, and uses its `command`. A command with several parts has
 files that begin with its name. `preparing`, `remembered`, `report_details` and `rule_changes` are
-no commands: several of them share these.
+not commands: several commands share them.
 """

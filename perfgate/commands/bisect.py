@@ -212,7 +212,7 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
     """Search one list, or go on with it. Raises Refused and Stopped."""
     keep = path.as_posix()
     try:
-        refuse_committed(keep, "--keep")
+        refuse_committed(keep)
         path.mkdir(parents=True, exist_ok=True)
         claim(path, keep, "perfgate bisect")
     except OSError as error:

@@ -53,7 +53,7 @@ class ItemMeasurer(Struct):
     kept_starts: int = 0
 
     def begin(self) -> str | None:
-        """Measure once if nothing was, to know whether the program takes turns; return why that is not possible."""
+        """Measure once, if nothing was measured yet, to see if the program takes turns; return why it cannot."""
         last = len(self.items.names) - 1
         known = next((one for one in self.folder.stored if one.skipped is None), None)
         try:
@@ -196,7 +196,7 @@ class ItemMeasurer(Struct):
         return clock() - self.task.began + longest <= budget
 
     def show(self, position: int, found: Posterior | None) -> None:
-        """Tell what is measured next, and what is most probable so far."""
+        """Print what is measured next, and what is most probable so far."""
         count, most = len(self.folder.stored) + 1, self.task.request.most_runs
         line = f"run {count} of at most {most}: {self._name(position)} ({position} of {len(self.items.names) - 1})"
         if found is not None:

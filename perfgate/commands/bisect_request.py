@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.commands.history import show
 from perfgate.commands.stored_cases import stored_cases
+from perfgate.core.file_mappings import NO_COMMAND
 from perfgate.core.remembered_runs import CommitLine
-from perfgate.core.run_command import NO_COMMAND
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural

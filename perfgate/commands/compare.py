@@ -232,7 +232,7 @@ def _is_work(metric: str) -> bool:
 
 
 def _shared(runs: Sequence[Run]) -> set[str]:
-    """Return the metrics that every run has; one that is 0 in some runs only has no relative change."""
+    """Return the metrics that every run has, without those that are 0 in some runs but not in all."""
     found, ever, always = _metrics(runs), set[str](), set[str]()
     for number, run in enumerate(runs):
         found &= _metrics([run])
@@ -277,7 +277,7 @@ def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list
         return []  # the files of that side say why
     shared = _shared((*base, *new))
     sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
-    found = [f"only the {side} side has {', '.join(sorted(names))}" for side, names in sides.items() if names]
+    found = [f"only the {side} side has {listed(sorted(names))}" for side, names in sides.items() if names]
     said = [Problem("warning", message, _HERE) for message in found]
     if has_causes:
         said = []

@@ -25,7 +25,7 @@ from perfgate.rules.load import readable_rulesets
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.words import cause_words
 from perfgate.words.event_words import is_open
-from perfgate.words.ledger_words import rule_record
+from perfgate.words.history_words import rule_record
 from perfgate.workspace.options import HistoryPlace
 
 #: The most stored runs on each side of an event in which causes are searched, and the most causes that are named.

@@ -169,7 +169,7 @@ def _may_have_runs(path: Path, ruleset: Ruleset) -> bool:
 
 
 def _importer_of(file: ImportFile, head: str, ruleset: Ruleset, format: str | None) -> Importer | None:
-    """Return what imports a file: a mapping that names it, its format, or a mapping that knows its content."""
+    """Return the importer of a file: a mapping that names it, its format, or a mapping that knows its content."""
     if not ruleset.mappings:
         return importer_of(file.name, head)
     named = _mapped_importer(file, ruleset.mappings, format, is_named=True)
@@ -180,7 +180,7 @@ def _importer_of(file: ImportFile, head: str, ruleset: Ruleset, format: str | No
 def _mapped_importer(
     file: ImportFile, mappings: Sequence[FileMapping], format: str | None, *, is_named: bool
 ) -> Importer | None:
-    """Return what imports a file through the mapping that fits it, or has the name `format`; None without one.
+    """Return the importer of a file through the mapping that fits it, or has the name `format`; None without one.
 
     With `is_named` only mappings with globs are asked, and else only those that know a file by its content.
     """

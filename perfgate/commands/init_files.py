@@ -62,7 +62,7 @@ def written(gate: FirstGate, files: Files, choices: InitChoices, existing: str =
 
 
 def refuse_existing(choices: InitChoices) -> str:
-    """Return which files exist that would be overwritten or mixed with new ones, and what to do; empty for none.
+    """Return which files exist that would be overwritten or mixed with new ones, and what to do; empty if none.
 
     Raises Refused with this, unless it is a dry run.
     """

@@ -28,7 +28,7 @@ from perfgate.commands.init_from_runs import Files, FirstRuns, gate_from_runs, r
 from perfgate.commands.run_results import RunResults, find_results, narrowed
 from perfgate.core import Location, Report, Run
 from perfgate.core.advice import FirstGate, MeasuredCommand
-from perfgate.core.run_command import RunCommand
+from perfgate.core.file_mappings import RunCommand
 from perfgate.core.units import format_change
 from perfgate.core.wording import MAPPING_FILE, shell_text
 from perfgate.judge.pairs import Pairs, split_pairs

@@ -19,7 +19,7 @@ from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggle
 from perfgate.judge.derived import warmup_cost
 from perfgate.judge.series_summary import rank_spreads, summary
 from perfgate.reporters.inspection import render_text
-from perfgate.reporters.inspection_json import render_json
+from perfgate.reporters.plain_json import render_json
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import nearest_file, opened
 from perfgate.workspace.inputs import read_runs
@@ -91,7 +91,11 @@ def inspect(
 
 
 def _summary(run: Run, with_values: bool) -> RunSummary:
-    series = tuple(_with_warmup(one, with_values) for one in sorted(run.series, key=lambda one: by_load(one.key)))
+    ordered = sorted(run.series, key=lambda one: by_load(one.key))
+    is_trace = "torch-trace" in run.format  # the profiler's schedule has skipped its warm-up
+    series = tuple(
+        summary(one, with_values=with_values) if is_trace else _with_warmup(one, with_values) for one in ordered
+    )
     facts = dict(sorted(run.environment.items()))
     about = run.source, run.part, run.format, run.recognised_by
     return RunSummary(*about, facts, series, run.problems, trace_view(run), coverage=joined_coverage(run.coverage))

@@ -17,7 +17,7 @@ from perfgate.workspace.surroundings import branch, head_commit
 def record_report(report: Report, options: CommandOptions, tell: Callable[[str], None]) -> None:
     """Record the answers of a job if it checks the branch of the history.
 
-    A store that cannot be written is only told: the verdicts are the same.
+    A store that cannot be written is only a warning: the verdicts are the same.
     """
     if not report.verdicts:
         return

@@ -29,7 +29,7 @@ _COMMITS = 200
 
 
 def reader_of(store: Store, place: str) -> ReadHistory:
-    """Return what reads the newest runs of the history at SUITE/ENVIRONMENT, and keeps them."""
+    """Return a function that reads the newest runs of the history at SUITE/ENVIRONMENT, and keeps them."""
     suite, environment = place.split("/")
     return cache(lambda names: read(store, suite, environment, names.__contains__, NEWEST_RUNS))
 
@@ -88,7 +88,7 @@ def _host_differences(
     on_new: frozenset[str],
     is_judged: Callable[[HistoryRun], bool],
 ) -> tuple[HostDifference, ...]:
-    """Return how the hosts of both sides differ; nothing if a host is unknown, or on both sides."""
+    """Return how the hosts of both sides differ; empty if a host is unknown, or the same host is on both sides."""
     if not (on_base and on_new) or on_base & on_new:
         return ()
     from perfgate.history.hosts import host_differences

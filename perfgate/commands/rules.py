@@ -36,7 +36,7 @@ from perfgate.rules.explain import explain
 from perfgate.rules.repair import absent_metrics
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import selectors
-from perfgate.words.ledger_words import rule_record
+from perfgate.words.history_words import rule_record
 from perfgate.words.numbers import what
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import full_names
@@ -48,7 +48,7 @@ _NEWEST = 10
 
 
 class _Rules(SuggestingGroup):
-    """The commands about rules; without the name of one, it is `show`."""
+    """The commands about rules; without a command, it is `show`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `show` before options and before runs."""

@@ -20,7 +20,7 @@ from perfgate.judge.report import worst_exit_code
 from perfgate.judge.subjects import naming
 from perfgate.judge.utilization import with_utilization
 from perfgate.rules.ruleset import Ruleset
-from perfgate.words.ledger_words import rule_record
+from perfgate.words.history_words import rule_record
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance

@@ -20,7 +20,7 @@ from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_ne
 from perfgate.commands.run_options import RunOptions, processors
 from perfgate.core import Fact, Location, MissingBaseline, Problem, Report
 from perfgate.core.calculations import MIXED
-from perfgate.core.run_command import NO_COMMAND
+from perfgate.core.file_mappings import NO_COMMAND
 from perfgate.core.runs import same_fact
 from perfgate.judge.factors import with_attributions
 from perfgate.judge.report import with_problems

@@ -25,81 +25,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perfgate.core.baseline import (
-        Allowance,
-        Baseline,
-        CalibratedPrior,
-        HostDifference,
-        HostLevel,
-        KnownNoise,
-        PooledRuns,
-        RememberedRuns,
-    )
-    from perfgate.core.next_steps import NO_STEP, Acceptance, Action, NextStep
-    from perfgate.core.runs import (
-        Fact,
-        Key,
-        Kind,
-        Location,
-        Problem,
-        Run,
-        Series,
-        Severity,
-        SourceFile,
-        Summary,
-        TimeAndPlace,
-        fact_text,
-        read_only,
-    )
-    from perfgate.core.summaries import (
-        Plan,
-        Portion,
-        Proof,
-        RankSpread,
-        RunSummary,
-        SeriesSummary,
-        Straggler,
-        TraceView,
-    )
-    from perfgate.core.verdicts import (
-        BROKEN_PROMISES,
-        OUTCOMES,
-        QUARANTINED,
-        Better,
-        ChangeKind,
-        Comparator,
-        Estimate,
-        MeanChange,
-        MissingBaseline,
-        Outcome,
-        Policy,
-        PolicyChange,
-        Quarantine,
-        RelativeChange,
-        Report,
-        RunEstimate,
-        Share,
-        UnruledChange,
-        Verdict,
-    )
+    from perfgate.core.baseline import *
+    from perfgate.core.next_steps import *
+    from perfgate.core.runs import *
+    from perfgate.core.summaries import *
+    from perfgate.core.verdicts import *
 
-#: The names of each module.
-_NAMES = {
-    "baseline": "Allowance Baseline CalibratedPrior HostDifference HostLevel KnownNoise PooledRuns RememberedRuns",
-    "next_steps": "NO_STEP Acceptance Action NextStep",
-    "runs": "Fact Key Kind Location TimeAndPlace Problem Run Series Severity SourceFile Summary fact_text read_only",
-    "summaries": "Plan Portion Proof RankSpread RunSummary SeriesSummary Straggler TraceView",
-    "verdicts": (
-        "BROKEN_PROMISES OUTCOMES QUARANTINED Better ChangeKind Comparator Estimate MeanChange MissingBaseline Outcome "
-        "Policy PolicyChange Quarantine RelativeChange Report RunEstimate Share UnruledChange Verdict"
-    ),
-}
-_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+#: The modules that have these names; each needs only those before it.
+_MODULES = ("runs", "next_steps", "baseline", "verdicts", "summaries")
 
 
 def __getattr__(name: str) -> object:
-    """Import a name at its first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'perfgate.core' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"perfgate.core.{_HOMES[name]}"), name)
-    return found
+    """Import a name at its first use. A name with an underscore is one of Python's own."""
+    for module in _MODULES if not name.startswith("_") else ():
+        if (found := getattr(import_module(f"perfgate.core.{module}"), name, None)) is not None:
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'perfgate.core' has no attribute {name!r}")

@@ -37,6 +37,8 @@ class ProposedRule(Struct, frozen=True):
     limit: str | None = None
     #: True if it only warns.
     warns: bool = False
+    #: The change that exit 0 excludes, in percent, if it is not twice the tolerance.
+    at_worst: int | None = None
 
 
 class SteadierMetric(Struct, frozen=True):

@@ -185,15 +185,12 @@ def conditions_of(record: Mapping[str, Any], tool: str, more: Collection[str] = 
     own = (*TABLE[tool], *(ConditionField(name, (name,), "the rule file") for name in sorted(more)))
     found: dict[str, str] = {}
     for field in own:
-        if all(_begins(_text(record, name), start) for name, start in field.needs):
+        read = ((_text(record, name), start) for name, start in field.needs)
+        if all(text.startswith(start) if start else not text for text, start in read):
             text = next((text for name in field.names if (text := _text(record, name))), "")
             if text and text not in field.unset:
                 found.setdefault(field.label, text)
     return found
-
-
-def _begins(text: str, start: str) -> bool:
-    return text.startswith(start) if start else not text
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

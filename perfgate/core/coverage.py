@@ -22,7 +22,7 @@ class Unread(Struct, frozen=True):
 class Coverage(Struct, frozen=True, omit_defaults=True):
     """The numbers of a file: how many are in its runs, and those that are not, the most frequent first.
 
-    Dates, ids, settings, steps and the like are no measurements, and are not counted.
+    Dates, ids, settings, steps and the like are not measurements, and are not counted.
     """
 
     read: int

@@ -3,7 +3,7 @@
 | part | time |
 |---|---|
 | `time.start` | each start of the program, up to the first step |
-| `time.compile` | compilation, as far as it is told apart from starts and steps |
+| `time.compile` | compilation, as far as it can be distinguished from starts and steps |
 | `time.data` | waiting for data outside of the steps |
 | `time.step` | steps whose result was kept |
 | `time.checkpoint` | saving and loading checkpoints, while the training waits |
@@ -65,7 +65,7 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
 
     Parameters:
         attempts: in order, at least one; all but the first say how many steps were `done`.
-        told: the parts that the log tells; only these and `other` are in the answer.
+        told: the parts that the log reports; only these and `other` are in the answer.
         rounding: the parts may exceed the whole by this for each attempt, in s; then nothing is left for `other`.
     """
     parts = dict.fromkeys((part for part in PARTS if part in told), 0.0)

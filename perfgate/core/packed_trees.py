@@ -1,4 +1,4 @@
-"""Call trees packed into some tens of KB, without any loss: so a process hands them to another one.
+"""Pack call trees without loss into some tens of KB, so that one process can send them to another.
 
 Times of a trace are whole ns, summed over the steps of a group and divided by their number. So the tables are packed
 as integers, which compress well, if they give exactly the same numbers again. They are unpacked only to find causes,
@@ -10,16 +10,13 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
 
-from perfgate.core.call_trees import CallNode, CallTree, LazyTrees
+from perfgate.core.call_trees import Amounts, CallNode, CallTree, LazyTrees
 from perfgate.core.runs import read_only
-
-if TYPE_CHECKING:
-    from perfgate.core.call_trees import Amounts
 
 #: The number of units of the tables in one second or call.
 _PER_SECOND = {"counts": 1.0, "busy": 1e9, "wall": 1e9}
@@ -27,7 +24,7 @@ _PER_SECOND = {"counts": 1.0, "busy": 1e9, "wall": 1e9}
 _MOST_STEPS = 256
 #: Values that are tried first.
 _TRIED = 16
-#: The integers, their type, and by column the number of steps; or the numbers as they are.
+#: The integers, their type, and the number of steps of each column; without columns, the numbers as they are.
 _Table: TypeAlias = tuple[bytes, str, list[int]]
 
 
@@ -55,6 +52,7 @@ class PackedTrees(LazyTrees):
 
 
 def _head(tree: CallTree) -> CallTree:
+    """Return a tree with its rank and columns, but without nodes and numbers."""
     empty = read_only(np.empty((0, tree.wall.shape[1])))
     return replace(tree, nodes=(), counts=empty, busy=empty, wall=empty, first=None, memory=None, blocks=None)
 

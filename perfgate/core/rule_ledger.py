@@ -41,7 +41,7 @@ class LedgerEntry(Struct, frozen=True, forbid_unknown_fields=True):
 class RuleRecord(Struct, frozen=True):
     """How often a rule was right and wrong; `highest` is the one-sided 95 % bound of the share of wrong answers.
 
-    `unknown` are the reds and greens of which nothing shows whether they were right: they are in no rate.
+    `unknown` are the reds and greens that nothing proves right or wrong: no rate counts them.
     """
 
     right: int
@@ -57,5 +57,5 @@ class RuleRecord(Struct, frozen=True):
 
     @property
     def known(self) -> int:
-        """The number of answers of which something shows whether they were right."""
+        """The number of answers that something proves right or wrong."""
         return self.right + self.wrong

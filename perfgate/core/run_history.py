@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
-from perfgate.core.runs import Fact, Kind, Problem, fact_text
+from perfgate.core.runs import Fact, Kind, Problem, Values, fact_text
 from perfgate.core.verdicts import Better
 from perfgate.core.wording import synonyms
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from perfgate.core.runs import Values
 
 #: A cell of the table of a history.
 Cell: TypeAlias = str | int | float | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from perfgate.core.coverage import Coverage
     from perfgate.core.outlines import Outlines
 
-    Values = npt.NDArray[np.float64]
-    Steps = npt.NDArray[np.int64]
-    Marks = npt.NDArray[np.bool_]
     Array = TypeVar("Array", bound=npt.NDArray[Any])
 
+#: Arrays, without importing numpy: a program with a Recorder starts sooner.
+Values: TypeAlias = "npt.NDArray[np.float64]"
+Steps: TypeAlias = "npt.NDArray[np.int64]"
+Marks: TypeAlias = "npt.NDArray[np.bool_]"
 Severity = Literal["error", "warning"]
 Kind = Literal["samples", "aggregate", "value", "summary"]
 Fact = str | int | float | bool

@@ -219,7 +219,7 @@ Way = Literal["separate", "pinned", "cpu-time", "three-runs", "pairs"]
 
 
 class Floor(Struct, frozen=True):
-    """The noise floor of a way, from so many runs or pairs: the relative standard deviation of no change."""
+    """The noise floor of a way, from this number of runs or pairs: the relative standard deviation of no change."""
 
     way: Way
     noise: float

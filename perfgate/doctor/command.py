@@ -121,7 +121,7 @@ def _pair(plan: CommandPlan, path: Path, listener: socket, number: int, found: C
 
 
 def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
-    """Return the number of rounds that fit; too few are only separate runs, with a note. Raises RunFailed for none."""
+    """Return the number of rounds that fit; too few are only separate runs, with a note. Raises RunFailed for 0."""
     if FEWEST * took > plan.seconds:
         needed = f"{FEWEST * took:.0f}s"
         raise RunFailed(f"one run takes {took:.0f} s: `--time {needed}` measures its noise with {FEWEST} runs")
@@ -205,7 +205,7 @@ def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[
 
 
 def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
-    """Yield the floor that each rule needs, beside that of its metric in the runs of the command."""
+    """Yield the floor that each rule needs, and the floor that its metric has in the runs of the command."""
     rules = {rule.name: rule for rule in ruleset.rules}
     asked = {rule.name for rule, _ in change_rules(ruleset)}
     for plan in plans(Case(ruleset, (), Baseline(runs=tuple(runs.separate)), today())):

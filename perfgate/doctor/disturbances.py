@@ -231,7 +231,7 @@ def _text(path: Path) -> str:
 
 
 _SM = 1
-#: Bits of nvmlClocksEventReasons that say that the clocks are held down: power, hardware, heat.
+#: Bits of nvmlClocksEventReasons that say that the clocks are limited: power, hardware, heat.
 _HELD = {1 << 2: "the power cap", 1 << 3: "the hardware", 1 << 5: "heat", 1 << 6: "heat", 1 << 7: "the power supply"}
 
 
@@ -270,7 +270,7 @@ def _card(nvml: Any, number: int) -> list[Disturbance]:
     if bits is None:
         bits = nvml_answer(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", device)
     if reasons := sorted({words for bit, words in _HELD.items() if (bits or 0) & bit}):
-        found.append(Disturbance(name, f"its clocks are held down by {' and '.join(reasons)}", does_disturb=True))
+        found.append(Disturbance(name, f"its clocks are limited by {' and '.join(reasons)}", does_disturb=True))
     return found
 
 

@@ -1,7 +1,7 @@
 """Known loads, and noise floors: how much an unchanged program seems to change.
 
-A process takes as many steps as it is told, and answers with their wall times and CPU times. Two processes that are
-told one step in turn make a pair.
+A process takes as many steps as it is asked for, and answers with their wall times and CPU times. Two processes that
+take one step in turn make a pair.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ TakeSteps = Callable[[int], list[tuple[int, int]]]
 
 @contextmanager
 def running(kind: str, cpus: Collection[int] | None = None) -> Iterator[TakeSteps]:
-    """Run a load in a new process, on these processors; a block tells it to take steps. Raises OSError."""
+    """Run a load in a new process, on these processors; a block asks it to take steps. Raises OSError."""
     with pinned(cpus):
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _PROGRAM, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -88,7 +88,7 @@ class CardProbe:
     """The probe of one card: copies within it, from it and to it, products of matrices, and the clock meanwhile.
 
     `torch`: the module, or a stand-in. `nvml`: the module `pynvml` after `nvmlInit`, or a stand-in; without it, no
-    clock is read. `number`: of the card, as torch counts.
+    clock is read. `number`: the number of the card, as torch counts.
     """
 
     def __init__(self, torch: Any, nvml: Any, number: int) -> None:

@@ -57,6 +57,6 @@ def _starts(text: str) -> Iterator[_Start]:
 
 
 def _around(open_starts: Sequence[_Start], start: _Start) -> list[_Start]:
-    """Return the lists and mappings that a line inside them leaves open; an item may stand below its field."""
+    """Return the lists and mappings that a line inside them leaves open; an item may be below its field."""
     column, name = start
     return [one for one in open_starts if one[0] < column or (one[0] == column and name == "-" != one[1])]

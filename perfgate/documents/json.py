@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -26,7 +27,7 @@ Path = tuple[str | int, ...]
 _MAX_FAULTS = 20
 _TWICE = "the key {} occurs twice; the last one counts"
 _NOT_FINITE = "{} is not a finite number"
-#: A number beyond float64 has 200 digits or an exponent of three; in a hash other text follows these.
+#: A number beyond float64 has 200 digits, or three digits in its exponent. In a hash, text follows.
 HUGE = re.compile(r"[0-9]{200}|[eE]\+?[0-9]{3,}(?:[\s,\]}]|$)")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BLANKS = re.compile(r"[ \t\n\r]*")
@@ -95,9 +96,8 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         if len(members) < len(pairs):
-            seen: set[str] = set()
-            twice = dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            doubled.append((members, [*twice]))
+            counts = Counter(key for key, _ in pairs)
+            doubled.append((members, [key for key, count in counts.items() if count > 1]))
         return members
 
     def decimal(printed: str) -> float:
@@ -207,8 +207,8 @@ def _faults(document: JsonDocument, paths: Iterator[tuple[Path, str]]) -> tuple[
     for path, message in shown:
         offset = offsets[path]
         token = TOKEN.match(document.text, offset)
-        said = message.format(repr(path[-1]) if message is _TWICE else token[0][:40] if token else "")
-        faults.append(document._fault(path, offset, said))
+        about = repr(path[-1]) if message is _TWICE else token[0][:40] if token else ""
+        faults.append(document._fault(path, offset, message.format(about)))
     more = sum(1 for _ in paths)
     return (*faults, document._fault((), 0, f"and {more} more faults of this kind")) if more else tuple(faults)
 

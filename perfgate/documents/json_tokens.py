@@ -34,7 +34,7 @@ def cut_back(text: str) -> str | None:
 def walk(text: str, deepest: int = sys.maxsize) -> Iterator[tuple[tuple[str | int, ...], int, str]]:
     """Yield (path, offset, first token) of every value whose path is at most `deepest` long, in order.
 
-    Nothing recurses, and of a text that is cut off the values before the cut are found.
+    It does not recurse. In a text that is cut off, it finds the values before the cut.
     """
     path: list[str | int | None] = []  # for each open container the index or key; None: the next string is a key
     for match in TOKEN.finditer(text):

@@ -20,6 +20,8 @@ from perfgate.core.resource_limits import DEFAULT, Limits
 
 Path = tuple[str | int, ...]
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: libyaml 0.2.6 says so of what it looks ahead at, before it hands out the events of what comes first.
+_NESTED_TOO_DEEP = "exceeded maximum nesting depth"
 #: The part of a word that is underlined.
 _WORD = re.compile(r"[^\s:,\]}]+")
 _TAB_INDENT = re.compile(r" *\t")
@@ -108,7 +110,7 @@ class _BeyondLimit(Exception):
     """The file is beyond a limit: reading stops, and nothing is built from it."""
 
 
-def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> YamlDocument:
+def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: Any = _LOADER) -> YamlDocument:
     """Read one YAML file; everything wrong with it is in `problems`, with line and column."""
     document = YamlDocument(name)
     if len(data) > limits.rule_bytes:
@@ -122,12 +124,14 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> YamlDocum
         return document
     document.lines = lines = text.splitlines()
     try:
-        document.data = _Builder(document, yaml.parse(text, Loader=_LOADER), limits).build()
+        document.data = _Builder(document, yaml.parse(text, Loader=loader), limits).build()
     except _BeyondLimit:
         pass  # the problem is in the document
     except RecursionError:  # only if a user raised the limit
         document.problems.append(_problem(document.name, "is nested too deep for this Python: lower rule_depth", 1, 1))
     except yaml.MarkedYAMLError as error:
+        if error.problem == _NESTED_TOO_DEEP:
+            return load_document(name, data, limits, loader=yaml.SafeLoader)
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         message = f"is not valid YAML: {_cause(str(error.problem or error.context), lines, line, column)}"

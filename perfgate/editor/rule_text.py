@@ -185,7 +185,7 @@ class Written(Struct, frozen=True):
 
 
 def written_before(text: str, line: int, column: int) -> Written | None:
-    """Return what is written of the sentence at a place, up to the place; None for a place outside of one."""
+    """Return the part of the sentence before a place; None for a place outside of one."""
     lines = text.splitlines()
     before = lines[line][:column] if line < len(lines) else ""
     kinds: dict[str, Literal["sentence", "expression"]] = {"rules": "sentence", "metrics": "expression"}

@@ -1,8 +1,8 @@
 """Choose the commits to measure, so that a change of a metric has one commit: `perfgate history backfill`.
 
 The change lies between two measured runs; each commit between them is as likely as another. The likelihood of each
-pair of runs is that of a step there: normal noise around the levels before and after. A measurement of a commit tells
-whether the change came later. So a commit tells most if the change is as likely up to it as after it, and the commits
+pair of runs is that of a step there: normal noise around the levels before and after. A measurement of a commit shows
+whether the change came later. So a commit shows most if the change is as likely up to it as after it, and the commits
 are ordered by the entropy that each adds to those before it.
 """
 
@@ -80,7 +80,7 @@ def _most_telling(before: FloatArray) -> list[tuple[int, float]]:
 
 
 def _cut(before: FloatArray, first: int, last: int) -> tuple[float, int, int, int]:
-    """Return the bits of the best cut of the commits `first` to `last`, the commit that it is after, and both."""
+    """Return the bits of the best cut of the commits `first` to `last`, the commit before it, `first` and `last`."""
     start = float(before[first - 1]) if first else 0.0
     mass = float(before[last]) - start
     if last <= first or mass <= 0:

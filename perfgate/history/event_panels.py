@@ -88,7 +88,7 @@ class EventPanel(Struct, frozen=True, dict=True):
         return tuple(found)
 
     def facts_before(self, step: PanelStep) -> bool:
-        """Return whether facts of the machine changed where a step may be, as it was known when it was found."""
+        """Return whether facts of the machine changed near a step, by the runs that were known when it was found."""
         runs = self.place.runs[max(0, step.seen - _FACTS) : step.seen + 1]
         return bool(self.facts(step.first, step.last, {name for name, _ in changed_facts(runs).often}))
 

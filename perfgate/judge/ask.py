@@ -1,6 +1,6 @@
 """From evidence to a question: the terms, the measured runs, and every doubt about them.
 
-Whatever keeps a clause from being judged is raised as `CannotJudge` or `NotAvailable`.
+If a clause cannot be judged, the reason is raised as `CannotJudge` or `NotAvailable`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from perfgate.core import Allowance, Quarantine
 from perfgate.core.results import LOOKS, Doubt
 from perfgate.judge.derived import RunView
 from perfgate.judge.doubts.amounts import amount_doubts, disagreement, rank_doubts
+from perfgate.judge.doubts.machine import machine_differences
 from perfgate.judge.doubts.starts import FEWEST_PAIRS, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import PICKS_EXTREME, Members, NotAvailable, choose, is_exact
@@ -195,8 +196,6 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
     doubts += disagreement(base, new, ratios, terms, calibrated=terms.noise_known)
     differences: tuple[MachineDifference, ...] = ()
     if evidence.runs.has_machine or ("host" in evidence.case.facts and pairing is None):
-        from perfgate.judge.doubts.machine import machine_differences
-
         differences, noted = machine_differences(evidence, base, new)
         doubts += noted
     allowance = _allowance(evidence)

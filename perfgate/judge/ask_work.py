@@ -46,18 +46,14 @@ def ask_work(evidence: Evidence, subjects: Sequence[Subject]) -> WorkQuestion:
     for view in evidence.subject.new_views:
         refuse_unread(view, is_alone=not evidence.runs.names)
     left_out = _OF_HOST if asks.device else ()
-    chosen = [one for one in subjects if one.key.metric not in left_out and _is_count(one)]
+    wanted = [one for one in subjects if one.key.metric.startswith("work.") and one.key.metric not in left_out]
+    chosen = [one for one in wanted if all(series.unit != "s" for series in one.all_series())]  # counts, not times
     counts = tuple(count for subject in chosen for count in _counts(evidence, subject))
     if not counts:
         _refuse_uncounted(evidence)
     sides = len(evidence.subject.base_views), len(evidence.subject.new_views)
     allowances = {metric: _allowed(evidence, metric) for metric in {count.key.metric for count in counts}}
     return WorkQuestion(counts, asks.is_same, *sides, exceptions_of(evidence), allowances)
-
-
-def _is_count(subject: Subject) -> bool:
-    """Return whether a metric of work is a count, not a time."""
-    return subject.key.metric.startswith("work.") and all(one.unit != "s" for one in subject.all_series())
 
 
 def _counts(evidence: Evidence, subject: Subject) -> Iterator[WorkCount]:
@@ -88,7 +84,7 @@ def _sides(
 
 
 def _values(series: Series) -> FloatArray | None:
-    """The count in each step; of a summary only if all steps have one value. Nobody counts -1 or half a call."""
+    """The count in each step; of a summary only if all steps have one value. None for -1 or half a call."""
     if series.kind in ("samples", "value"):
         counts = np.asarray(series.values, dtype=np.float64)
         return counts if len(counts) and ((counts >= 0) & (counts == np.floor(counts))).all() else None

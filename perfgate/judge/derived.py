@@ -7,20 +7,18 @@ numbers, never by position alone if steps are known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Key, Run, Series, read_only
+from perfgate.core.runs import Kind, Steps, Values
 from perfgate.core.wording import show_labels, synonyms
 from perfgate.judge import measure
+from perfgate.judge.largest_load import largest_load
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, LargestLoad, Number, Selector, StatisticOf, selectors
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Kind, Steps, Values
 
 STEPS, TIME = "warmup.steps", "warmup.time"
 #: The metrics that every run with samples has; the label `of` names the metric that warms up.
@@ -120,7 +118,7 @@ class RunView:
             statistic, inner = expression.statistic, self.evaluate(expression.of)
             return {labels: _statistic_series(series, statistic) for labels, series in inner.items()}
         if isinstance(expression, LargestLoad):
-            return self._largest_load(expression)
+            return largest_load(expression, self.evaluate)
         if isinstance(expression, Number):
             return {(): _constant(expression.value)}
         chain = []  # a + b + c leans to the left: evaluated from its first operand, without recursion
@@ -134,11 +132,6 @@ class RunView:
                 left, right = _means(left), _means(right)
             left = _arithmetic(arithmetic, left, right)
         return left
-
-    def _largest_load(self, expression: LargestLoad) -> SeriesByLabels:
-        from perfgate.judge.largest_load import largest_load
-
-        return largest_load(expression, self.evaluate)
 
     def _of(self, name: str) -> SeriesByLabels:
         """The series of one metric by labels, printed or derived."""
@@ -193,7 +186,7 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 
 
 def _statistic_series(series: Series, statistic: str) -> Series:
-    """A statistic of a run as a single value; NaN if it does not exist, which no rule passes."""
+    """A statistic of a run as a single value; NaN if it does not exist: then no rule passes."""
     number = measure.number_of_run(series, statistic)
     unit = measure.statistic_unit(series, statistic)
     return Series(series.key, unit, "value", read_only(np.array([number])), joined=series.joined)

@@ -40,9 +40,8 @@ def largest_load(expression: LargestLoad, series_of: Callable[[Selector], Series
 
     Each series is a single value; its aggregate has the statistics LOAD and MEASURED.
 
-    Parameters
-    ----------
-    series_of: returns the series of a selector by their labels.
+    Parameters:
+        series_of: returns the series of a selector by their labels.
 
     Raises NotAvailable for a load without one of the metrics, and for a sweep over several conditions.
     """

@@ -1,6 +1,6 @@
 """The channels of the machine that a report draws: those that moved, in at most a few hundred points.
 
-`perfgate.machine` records the time of each value since it began. If a run tells when its steps began
+`perfgate.machine` records the time of each value since it began. If a run says when its steps began
 (`machine.elapsed`), each value has a place among the steps, too.
 """
 
@@ -98,7 +98,7 @@ def _threshold(metric: str, lost_time: float) -> float:
 
 
 def _moved(one: _Candidate) -> float:
-    """Return how far the two sides differ, or a run from itself: relative, in degrees, or as a share of the time."""
+    """Return how far the two sides differ, or a channel in one run: relative, in degrees, or as a share of the time."""
     means = [fmean(side) for side in (one.means("base"), one.means("new")) if side]
     apart = max(means) - min(means) if len(means) == 2 else 0.0
     if one.metric == "machine.gpu.temperature":

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Better, Series, Summary, read_only
+from perfgate.core.details import RunDetails
 from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.stats.statistics import MIDDLES, Count, Quantile, RunMeasure, describe, parse_statistic, warmup_for
 from perfgate.stats.steady import SteadyRun, WarmUpRule, steady_run
-
-if TYPE_CHECKING:
-    from perfgate.core.details import RunDetails
 
 #: A rank, or a device of a rank: the labels that distinguish the members of a metric.
 Member: TypeAlias = tuple[tuple[str, str], ...]

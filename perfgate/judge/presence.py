@@ -1,6 +1,6 @@
 """Refuse what cannot be compared: absent metrics and ranks, damaged series, other conditions, impossible numbers.
 
-Whatever keeps a clause from being judged is raised here as `CannotJudge`.
+If a clause cannot be judged, the reason is raised here as `CannotJudge`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _check_rank_lengths(evidence: Evidence) -> None:
 
 
 def refuse_partial(evidence: Evidence) -> None:
-    """Refuse a run without some ranks, and a rank with NaN behind the one that represents its run."""
+    """Refuse a run that lacks ranks, and a NaN in a rank that does not represent its run."""
     if not all(evidence.new):
         message = f"a run does not have {evidence.subject.key} on every rank"
         raise CannotJudge("rank-gone", message, "find out why")

@@ -1,4 +1,4 @@
-"""From outcomes to exit codes: of one verdict, and of a whole report.
+"""The exit codes of verdicts and of a whole report.
 
 Only `with_outcome` gives a report its outcome and its exit code. `check`, `compare`, `report`, `run` and the comparison
 of two rule sources all call it.

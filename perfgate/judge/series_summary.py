@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfgate.core import Key, Series
 from perfgate.core.summaries import RankSpread, SeriesSummary
 from perfgate.judge.measure import BETTER_BY_UNIT, Member, by_slowness
-from perfgate.stats.distributions import sample_quantile
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
+from perfgate.stats.distributions import FloatArray, sample_quantile
 
 #: The values of a histogram that are computed at once.
 _PIECE = 1 << 18
@@ -21,7 +17,7 @@ _PIECE = 1 << 18
 
 @np.errstate(all="ignore")
 def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
-    """A series as `inspect` shows it; of an aggregate, what the source printed."""
+    """Return the statistics of a series; those of an aggregate are what its file printed."""
     if series.kind in ("aggregate", "summary"):
         count = series.aggregate.get("count")
         n = None if count is None else int(count)
@@ -49,11 +45,11 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
     )
 
 
-def _histogram(x: Values, p99: float, bins: int = 16) -> tuple[int, ...]:
+def _histogram(x: FloatArray, p99: float, bins: int = 16) -> tuple[int, ...]:
     """Counts in equal bins up to p99; the last bin has everything beyond, so one stall does not flatten the rest."""
     low = float(np.min(x))
     bins_per_unit = np.divide(bins, p99 - low)
-    if len(x) < 2 or not p99 > low or not 0 < bins_per_unit < np.inf:  # or too narrow or wide for floats to tell
+    if len(x) < 2 or not p99 > low or not 0 < bins_per_unit < np.inf:  # or the bins are too narrow or wide for floats
         return ()
     counts = np.zeros(bins, np.int64)
     for at in range(0, len(x), _PIECE):
@@ -64,7 +60,7 @@ def _histogram(x: Values, p99: float, bins: int = 16) -> tuple[int, ...]:
 
 #: A metric with more ranks than this has one row.
 FEW_RANKS = 8
-#: The statistic that speaks for a rank: the first that its series has.
+#: The statistic by which ranks are compared: the first that all their series have.
 _STATISTICS = ("value", "median", "mean", "total")
 
 

@@ -14,8 +14,11 @@ from perfgate.core import Baseline, Key, Run, Series
 from perfgate.stats.distributions import BoolArray
 from perfgate.stats.stalled_steps import StepsOfRun, stalled_steps
 
+_TIME = "step.time"
 #: What the host calls in each step. A stalled step has no more calls than the others.
 _CALLS = ("work.ops", "work.launches", "work.graph_launches")
+#: The metrics that tell which steps stalled: whoever leaves metrics out keeps these.
+TELL_STALLS = (_TIME, *_CALLS)
 
 
 def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], Baseline]:
@@ -37,7 +40,7 @@ def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], 
 def _steps(run: Run) -> StepsOfRun:
     """The steps of a trace: each lasts as long as on its slowest rank. None without their calls."""
     samples = [series for series in run.series if series.kind == "samples"]
-    times = [series.values for series in samples if series.key.metric == "step.time"]
+    times = [series.values for series in samples if series.key.metric == _TIME]
     calls = [series.values for series in samples if series.key.metric in _CALLS]
     if not times or not calls or len({len(values) for values in (*times, *calls)}) > 1:
         return StepsOfRun()

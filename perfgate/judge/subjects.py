@@ -15,10 +15,11 @@ from perfgate.core.conditions import CONDITIONS, by_load, nearest_conditions, ot
 from perfgate.core.wording import is_machine_metric, listed, synonyms
 from perfgate.judge.derived import WARMUP_METRICS, RunView, component_names, read_by
 from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
+from perfgate.judge.stalls import with_stalls
 from perfgate.rules.ruleset import DerivedMetric, Ruleset
 from perfgate.rules.syntax.sentence import Expression, Selector, Sentence, selectors
 
-#: The members of a metric in a run without it.
+#: The ranks of a metric in a run that does not have it.
 _NOBODY: Members = MappingProxyType({})
 #: The most absent metrics for which the nearest names are searched, and the most names that are compared.
 _MOST_HINTS, _MOST_COMPARED = 50, 5_000
@@ -63,9 +64,7 @@ class JudgedRuns(Struct, frozen=True):
         conditions: Collection[str] = (),
     ) -> JudgedRuns:
         """The runs with the derived metrics and the further conditions of a ruleset."""
-        if any("torch-trace" in run.format for run in new):
-            from perfgate.judge.stalls import with_stalls
-
+        if any("torch-trace" in run.format for run in (*new, *baseline.runs)):
             new, baseline = with_stalls(new, baseline)
         views = {id(run): RunView(run, metrics) for run in (*new, *baseline.runs, *baseline.anchor)}
         new_views, base, anchor = (
@@ -99,7 +98,7 @@ class JudgedRuns(Struct, frozen=True):
         return self._by_means[id(view)]
 
     def why_absent(self, metric: str) -> tuple[str, str] | None:
-        """Return why no run has a metric, and what to do, if more is known than that. hfu follows from mfu."""
+        """Return why no run has a metric, and what to do; None if the reason is unknown. hfu is computed from mfu."""
         if metric.startswith("work.") and not any(name.startswith("work.") for name in self.names):
             formats = sorted({view.run.format for view in self.new})
             step = next((_COUNTABLE[one] for one in formats if one in _COUNTABLE), _RECORD)
@@ -225,7 +224,7 @@ _Side: TypeAlias = list[tuple[Mapping[Key, Members], RunView]]
 
 
 def _side(key: Key, side: _Side, conditions: Collection[str] = ()) -> list[tuple[Members, RunView]]:
-    """The members of a metric in each run of a side.
+    """The ranks of a metric in each run of a side.
 
     A partial run is judged only in the metrics that it has, and a stored run only under the conditions that it has.
     """
@@ -284,11 +283,11 @@ def naming(ruleset: Ruleset) -> Callable[[Key], bool]:
         exact |= names | {other for name in names for other in synonyms(name)}
 
     @cache
-    def is_named(key: Key) -> bool:
+    def is_read(key: Key) -> bool:
         return (
             key.metric in exact
             or any(selector.accepts_labels(key) for selector in by_name.get(key.metric, ()))
             or any(selector.matches(key) for selector in globs)
         )
 
-    return is_named
+    return is_read

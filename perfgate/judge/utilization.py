@@ -16,7 +16,6 @@ Sources: PaLM (2022), appendix B; karpathy/nanoGPT `model.py`; pytorch/torchtita
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -24,12 +23,10 @@ from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Problem, Run, Series, read_only
 from perfgate.core.peaks import UnknownPeak, peak_flops
+from perfgate.core.runs import Values
 from perfgate.core.units import format_number
 from perfgate.core.wording import listed
 from perfgate.rules.model_section import HFU, MFU, TrainedModel
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
 
 #: The usual names of the time of a whole step; the first that a run has counts.
 STEP_TIMES = ("step.time", "step_time", "iteration_time", "train_batch", "run_training_batch", "batch_time")
@@ -73,7 +70,11 @@ def _of_run(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> Run:
         share = format_number(100 * float(np.median(too_much.values)))
         why = "check peak, dtype, gpus, parameters and tokens_per_step (of all GPUs)"
         return _without(run, f"{too_much.key.metric} is {share}%, more than the peak; {why}", model)
-    estimated = [_hardware(one, model.recomputation) for one in mfu if part is not None and part.has_model]
+    estimated = [
+        replace(one, key=Key(HFU, one.key.labels), values=read_only(one.values * model.recomputation))
+        for one in mfu
+        if part is not None and part.has_model
+    ]
     added = [*mfu, *(counted or estimated)]
     names = {one.key.metric for one in added}
     return replace(run, series=(*(one for one in run.series if one.key.metric not in names), *added))
@@ -178,10 +179,6 @@ def _counted(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> list[S
             shares = read_only(one.values / (time.values * peak))
         found.append(Series(Key(HFU, one.key.labels), "1", "samples", shares, one.steps))
     return found
-
-
-def _hardware(mfu: Series, factor: float) -> Series:
-    return replace(mfu, key=Key(HFU, mfu.key.labels), values=read_only(mfu.values * factor))
 
 
 def _without(run: Run, why: str, model: TrainedModel) -> Run:

@@ -25,6 +25,7 @@ from perfgate.judge.question import (
 )
 from perfgate.judge.report import verdict_exit_code
 from perfgate.judge.sentences import change_message, change_notes, is_explained, of_values, with_doubts
+from perfgate.judge.work_places import with_places
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure
@@ -255,8 +256,6 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
 def _work(evidence: Evidence, found: WorkResult) -> Verdict:
     """The verdict on exact work, with the places of what grew."""
     if found.grown:
-        from perfgate.judge.work_places import with_places
-
         sides = ([view.run for view in side] for side in (evidence.subject.base_views, evidence.subject.new_views))
         found = replace(found, grown=with_places(found.grown, *sides))
     step = work.work_next_step(found, evidence.case.accept)

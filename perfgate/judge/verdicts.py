@@ -8,12 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import NO_STEP, Key, Verdict, fact_text
+from perfgate.core.details import VerdictDetails
 from perfgate.core.results import Result
 from perfgate.core.runs import throttling
 from perfgate.core.wording import TIMES_OF_RUN, WHOLE_TIME, listed, show_labels
@@ -21,6 +21,7 @@ from perfgate.judge.ask import ask
 from perfgate.judge.ask_work import ask_work, work_evidence
 from perfgate.judge.case import Case
 from perfgate.judge.decide.outcome import decide
+from perfgate.judge.details import verdict_details
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
 from perfgate.judge.presence import check_presence
@@ -30,9 +31,6 @@ from perfgate.judge.verdict import verdict_of, worsening
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, Selector, WorkClause, glob_matches, selectors
 from perfgate.words.steps import complete_base, error_step
-
-if TYPE_CHECKING:
-    from perfgate.core.details import VerdictDetails
 
 _GIVE_MODEL = "give the rule file a `model` with parameters, tokens_per_step and dtype: perfgate computes it from these"
 _GIVE_TIMES = (
@@ -87,8 +85,6 @@ def judge_with_details(
     case: Case, runs: JudgedRuns | None = None
 ) -> tuple[tuple[Verdict, ...], tuple[VerdictDetails, ...]]:
     """The verdicts, and the runs behind each verdict that a report can draw."""
-    from perfgate.judge.details import verdict_details
-
     answers = list(_answers(case, runs))
     verdicts = tuple(_worded(answers))
     pairs = enumerate(zip(answers, verdicts, strict=True))

@@ -10,9 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Run
-from perfgate.core.call_trees import CallNode, CallTree
+from perfgate.core.call_trees import ALLOCATIONS, GRAPH_LAUNCHES, SYNCS, CallNode, CallTree
 from perfgate.core.details import WorkDifference, WorkPlace
-from perfgate.core.runtime_calls import ALLOCATIONS, GRAPH_LAUNCHES, SYNCS
 
 _IsCall = Callable[[CallNode], object]
 _is_memset = re.compile(r"(?i)memset").match

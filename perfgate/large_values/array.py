@@ -1,6 +1,6 @@
 """Values that are too many for memory: arrays in temporary files, which numpy's functions read piece by piece.
 
-A `LargeArray` can stand for a one-dimensional float64, int64 or bool array: it has numpy's protocols for arrays of
+A `LargeArray` can replace a one-dimensional float64, int64 or bool array: it has numpy's protocols for arrays of
 other libraries, `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18). Arithmetic with it is done when its
 results are read. Sums are added in numpy's order, so every result has the same bits as in memory. What neither this
 class nor FUNCTIONS knows is done in memory.
@@ -21,7 +21,7 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 
 
 class ScratchFile(Protocol):
-    """A temporary file without a name: it is gone when nobody has it open any more, however the program ends."""
+    """A temporary file without a name: the system deletes it when the program ends."""
 
     def write(self, data: memoryview, /) -> int:
         """Write bytes, or some of them, and return how many."""
@@ -290,7 +290,7 @@ def in_memory(value: Any) -> Any:
 
 
 def as_values(values: AnyArray | LargeArray) -> AnyArray:
-    """Return an array as the values of a series: in memory if it is one block, else a LargeArray in its stead."""
+    """Return an array as the values of a series: in memory if it is one block, else as a LargeArray."""
     if isinstance(values, LargeArray) and len(values) > BLOCK:
         return cast(AnyArray, values)
     return np.asarray(values)

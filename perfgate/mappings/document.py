@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from perfgate.core import Location, Problem, fact_text
-from perfgate.core.file_mappings import FileMapping, MappingFiles
+from perfgate.core.file_mappings import FileMapping, MappingFiles, RunCommand, is_for_a_shell
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.core.run_command import RunCommand, is_for_a_shell
 from perfgate.documents.yaml import Path, YamlDocument, load_document
 from perfgate.mappings.mapping_item import MappingItem
 from perfgate.rules.validate import problem_at, violation_problems

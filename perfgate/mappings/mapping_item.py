@@ -136,7 +136,8 @@ class MappingItem(Struct):
             self._fail("the name of the metric is missing: write `metric:`, `metrics:`, or keep a key: `$.{metric}`")
             return ()
         if value is None and self.kind in ("csv", "lines"):
-            self._fail(f"the value is missing: write `value:` with the name of a {self._noun()}")
+            noun = "column" if self.kind == "csv" else "field of the pattern"
+            self._fail(f"the value is missing: write `value:` with the name of a {noun}")
             return ()
         name = (
             self._text_at(str(data["metric"]), ("metric",))
@@ -221,9 +222,6 @@ class MappingItem(Struct):
             hint = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(sorted(self.groups))}"
             self._fail(f"no pattern has the field {{{name}}}; {hint}", path)
         return column(name)
-
-    def _noun(self) -> str:
-        return "column" if self.kind == "csv" else "field of the pattern"
 
     def _check(self, mapping: FileMapping) -> None:
         """Report mistakes that only the whole mapping shows."""

@@ -191,7 +191,7 @@ def is_condition(name: str) -> bool:
 
 
 def is_ignored(name: str) -> bool:
-    """Return whether a name is that of an id, a date or a host, which are no labels."""
+    """Return whether a name is that of an id, a date or a host, which are not labels."""
     return bool(_IGNORED.fullmatch(name))
 
 
@@ -212,7 +212,7 @@ def is_unit_field(one: FieldValues) -> bool:
 
 
 def is_kind(one: FieldValues) -> bool:
-    """Return whether a field tells kinds of records apart, such as those of training and evaluation."""
+    """Return whether a field distinguishes kinds of records, such as those of training and evaluation."""
     return one.name in ("type", "kind", "event", "phase", "split", "stage", "mode", "record") and len(one.path) == 1
 
 

@@ -1,8 +1,8 @@
-"""The referee of interleaved runs: two or more programs take steps by turns, in the order base, new, new, base.
+"""Interleaved runs: two or more programs take steps by turns, in the order base, new, new, base.
 
-This is the other end of `perfgate.recorder.process`. A side is ready when all its processes wait at a step boundary.
-The first step of each side is free, so that all may set up at the same time. From the first boundary on, one side runs
-at a time. When a side has ended, the others go on.
+The processes talk to this module through `perfgate.recorder.process`. A side is ready when all its processes wait at a
+step boundary. The first step of each side is free, so that all can set up at the same time. From the first boundary on,
+one side runs at a time. When a side has ended, the others go on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def play(
         programs: the program of each side, in the order of their turns.
         hook_s: how long to wait for the first messages of all programs, in seconds.
         silence_s: how long to wait for any message, in seconds.
-        most_steps: how many steps each side takes by turns before all are told to end; None for all.
+        most_steps: how many steps each side takes by turns before all must end; None for all.
     """
     sides = {name: _SideState(name, program) for name, program in programs.items()}
     fault, looked = None, time.monotonic()
@@ -78,8 +78,11 @@ def play(
     return game.turn is not None, fault
 
 
-def whose(turn: int, base_first: bool, sides: Sequence[str] = SIDES) -> str:
-    """Return the side of a turn, from 0. With `base_first`, base is first in even steps; step 0 is free."""
+def side_of_turn(turn: int, base_first: bool, sides: Sequence[str] = SIDES) -> str:
+    """Return the side of a turn, counted from 0. Each step takes the sides in the reverse order of the step before.
+
+    With `base_first`, even steps begin with base. Step 0 is free, so turn 0 belongs to step 1.
+    """
     step, place = turn // len(sides) + 1, turn % len(sides)
     return sides[place if (step % 2 == 0) == base_first else -1 - place]
 
@@ -103,7 +106,7 @@ class _SideState(Struct):
         return bool(self.members) and len(self.waiting) == len(self.members) == self.size
 
     def go(self, answer: bytes = GO) -> None:
-        """Let every process of the side take a step, or end. One that has ended shows that at the next look."""
+        """Let every process of the side take a step, or end. The next `look` finds processes that have ended."""
         self.steps += 1
         for rank in self.waiting:
             with suppress(OSError):
@@ -112,6 +115,8 @@ class _SideState(Struct):
 
 
 class _Game(Struct):
+    """The sides, whose turn it is, and the messages of their processes."""
+
     selector: selectors.BaseSelector
     listener: socket.socket
     sides: dict[str, _SideState]
@@ -166,7 +171,7 @@ class _Game(Struct):
         side.has_left = side.has_left or not side.members
 
     def _welcome(self) -> None:
-        """Add a process to its side. One without a place there need not wait."""
+        """Add a process to its side. A process that does not belong to one is told to run without turns."""
         connection, _ = self.listener.accept()
         connection.settimeout(1.0)
         try:
@@ -206,7 +211,7 @@ class _Game(Struct):
 
     def _next(self, turn: int) -> None:
         """Give a turn to its side, or to the next one that has not left."""
-        while (side := self.sides[whose(turn, self.base_first, [*self.sides])]).has_left:
+        while (side := self.sides[side_of_turn(turn, self.base_first, [*self.sides])]).has_left:
             turn += 1
         if side.is_ready:
             self.turn, self.current = turn + 1, side

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from perfgate.core.run_command import is_for_a_shell
+from perfgate.core.file_mappings import is_for_a_shell
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.measuring.files_before import FilesBefore
 from perfgate.measuring.pinning import pinned
@@ -132,7 +132,7 @@ class NewRun(Struct, frozen=True):
         """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.
 
         A file outside of the command's folder is kept with its whole path. One that has the same content as before the
-        first run does not count: `warn` is told, or the error says it.
+        first run does not count: `warn` gets a message, or the error says it.
         """
         folder, same = self.side.folder.resolve(), ""
         for path in self.before.changed():

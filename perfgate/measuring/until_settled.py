@@ -243,7 +243,7 @@ _CLAIMED: dict[str, int] = {}
 
 def make_folder(folder: Path) -> None:
     """Make a folder for runs if there is none; git leaves a new one out of `git add`. Raises OSError and Refused."""
-    refuse_committed(str(folder), "--keep")
+    refuse_committed(str(folder))
     if folder.exists():
         folder.mkdir(exist_ok=True)
         return

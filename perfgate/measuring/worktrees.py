@@ -78,7 +78,7 @@ def remove_worktree(commit: Commit, top: Path) -> None:
 
 
 def side_in(commit: Commit, top: Path, words: tuple[str, ...]) -> ProgramSide:
-    """Return the program in a worktree, in the same folder of it as the working directory. Raises Refused (3).
+    """Return the program in a worktree, started in the folder that is now the working directory. Raises Refused (3).
 
     In PYTHONPATH, the repository's own folders are those of the worktree, so that it imports its own modules. If the
     program removes `.git`, its git finds no repository: without a ceiling it would move HEAD of the user's clone.

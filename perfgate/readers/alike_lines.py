@@ -147,12 +147,11 @@ class AlikeLines:
     def walk(self, text: bytes, number: int, words: Sequence[str], kept: Sequence[int]) -> Iterator[Line]:
         """Yield the lines of a block that are not usual, and read the usual ones in their turn.
 
-        Parameters
-        ----------
-        text: whole lines, without the last line end.
-        number: the number of the first line.
-        words: only lines with one of them are yielded.
-        kept: the numbers of lines that are not usual.
+        Parameters:
+            text: whole lines, without the last line end.
+            number: the number of the first line.
+            words: only lines with one of them are yielded.
+            kept: the numbers of lines that are not usual.
         """
         runs, at = DigitRuns(text), 0
         count = len(runs.kinds)

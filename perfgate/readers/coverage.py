@@ -55,7 +55,7 @@ class FileCoverage:
             self._left[name] += count
 
     def mark(self, document: Document | None, at: int | Path | Location | None, *values: object) -> None:
-        """Note that values were read, or that a problem tells of one."""
+        """Note that values were read, or that a problem reports one."""
         if isinstance(at, tuple):
             if document is not None and len(document.read) < MOST_MARKS:
                 document.read.add(at)

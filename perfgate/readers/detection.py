@@ -107,7 +107,7 @@ def read_within_limits(
     """Return the runs of a file, at least one; input beyond a limit is a run with an error.
 
     `name`: the format of the runs. `why`: how it was recognised. `reader`: reads the file. `beside`: a pattern of names
-    of numbers that are no measurements in this format.
+    of numbers that are not measurements in this format.
     """
     known = file.problems
     try:

@@ -15,7 +15,7 @@ module has a docstring, which begins with what the format is (for the pages), qu
 `perfgate.readers.kit` has what readers are made of, for one import.
 
 Detection needs the marks of all formats, but to import every reader would add 0.1 s to each start. So
-`python docs/make_reference.py` copies each `FORMAT` to `registry.py`, and a test holds that they are equal.
+`python docs/make_reference.py` copies each `FORMAT` to `registry.py`, and a test checks that they are equal.
 
 `read` walks the file once, by lines, as a whole or by blocks of bytes. It never raises for bad data: it makes a Run
 with problems instead (`builder.RunBuilder` does most of it). It opens nothing, and knows no baselines, rules or clocks.

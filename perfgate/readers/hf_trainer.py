@@ -28,11 +28,10 @@ a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down.
     {'eval_loss': 0.51, 'eval_runtime': 0.3161, ..., 'epoch': 1.0}
 
 `time.total` is `train_runtime`, the whole of `Trainer.train`. `time.evaluation` is the sum of `eval_*runtime` in the
-rows before it: an evaluation after the training has a later row. The Trainer tells the time of neither steps, data nor
-checkpoints, so the rest is `time.other`, and goodput is unknown. perfgate's callback records these times. Without
-an evaluation, and with several rows of `train_runtime` (of several processes or trainings), nothing is said.
-After a resume, `trainer_state.json` also has the evaluations before it. Source: `trainer.py` and `trainer_utils.py`,
-v5.23.
+rows before it: an evaluation after the training has a later row. The Trainer prints no time of steps, data or
+checkpoints, so the rest is `time.other`, and goodput is unknown. perfgate's callback records these times. Without an
+evaluation, and with several rows of `train_runtime` (of several processes or trainings), nothing is said. After a
+resume, `trainer_state.json` also has the evaluations before it. Source: `trainer.py` and `trainer_utils.py`, v5.23.
 """
 
 from __future__ import annotations

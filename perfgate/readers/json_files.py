@@ -71,7 +71,7 @@ def documents(file: InputFile) -> Iterator[JsonSource]:
 def records(file: InputFile) -> Iterator[tuple[JsonSource, Path, dict[str, Any]]]:
     """Yield the objects of a file with their documents and paths: one, a list, or one on each line.
 
-    An object without fields stands for a document that has no object.
+    An object without fields replaces a document that has no object.
     """
     for source in documents(file):
         data = source.loaded.data
@@ -119,7 +119,7 @@ def fact(run: RunBuilder, name: str, value: object) -> None:
 
 
 def keep_time_and_place(run: RunBuilder, data: Mapping[str, Any], field: str, place: Mapping[str, Fact]) -> None:
-    """Keep when and where the tool measured: the time in a field of the document, and what tells its machines apart."""
+    """Keep the time of the measurement, from a field of the document, and the facts that distinguish machines."""
     if run.json and run.json.loaded.data is not None:
         run.measured = TimeAndPlace(data.get(field), field, place)
 
@@ -165,7 +165,7 @@ class Target(Struct, frozen=True):
             self.run.samples(self.key, self.unit, values, path_of, per=self.per)
 
     def value(self, value: object, path: Place) -> None:
-        """Add one number, whose spread is unknown, so that it has no statistic but itself."""
+        """Add one number. Its spread is unknown, so it has no other statistics."""
         for number in self._checked(value, path):
             self.run.one_value(self.key, self.unit, in_base(number, self.per))
 

@@ -16,7 +16,7 @@ wall time since the profiler was made, is `time.total`; `time_split` splits it. 
 
 **AdvancedProfiler and PyTorchProfiler** print sections, `Profile stats for: ACTION[ rank: 0]`: text of Python's
 `pstats`, or a table of operators (`torch_text.op_table`). PyTorchProfiler before 1.3 has a section for each action: the
-label `action` tells their operators apart.
+label `action` distinguishes their operators.
 
           23 function calls (20 primitive calls) in 0.618 seconds
        Ordered by: cumulative time
@@ -82,7 +82,7 @@ class _Reports:
         self._section_line = 0
 
     def line(self, number: int, line: str, ended: bool) -> None:
-        """Read the next line: a title, the header of a table or of a section, or a line of what is open."""
+        """Read the next line: a title, the header of a table or of a section, or a line of the open section."""
         if _TITLE_WORDS in line and (title := _TITLE.search(line)):
             self.close()
             self._labels = _labels(stage=(title[1] or "").lower(), rank=title[2])

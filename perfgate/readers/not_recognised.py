@@ -1,4 +1,7 @@
-"""Files that no reader knows: what they are, which format they are most like, and what to give perfgate instead."""
+"""The readers of installed packages, and a message for a file that no reader knows.
+
+The message says what the file is, which format is most similar, and what to give perfgate instead.
+"""
 
 from __future__ import annotations
 
@@ -231,7 +234,7 @@ def _try(format: str, name: str) -> str:
 
 
 def console(text: str) -> str | None:
-    """Return whose console output a text is, and how that tool writes JSON instead; None if it is not."""
+    """Return the message for a tool's console output, with the way to get its JSON; None for other text."""
     for word, pattern, tool, advice in _CONSOLE:
         found = re.search(pattern, text, re.MULTILINE) if word in text else None
         if found:
@@ -241,7 +244,7 @@ def console(text: str) -> str | None:
 
 
 def _about(text: str) -> str | None:
-    """Return which tool a text without measurements is about, and what to give instead; None if about no tool."""
+    """Return the message for a text that is about a tool but is not its output; None for other text."""
     found = [(tool, [*re.finditer(pattern, text)], advice) for tool, (pattern, advice) in _TOOLS.items()]
     tool, matches, advice = max(found, key=lambda one: len(one[1]))
     if not matches:

@@ -82,7 +82,9 @@ class PlainPickle:
                 f"the pickle has the opcode {name} at byte {self._at - 1}, which can run code; "
                 "only plain data is read, and a snapshot of torch has nothing else"
             )
-        raise PickleFault(f"the pickle has the opcode 0x{opcode:02x} at byte {self._at - 1}, which plain data has not")
+        raise PickleFault(
+            f"the pickle has the opcode 0x{opcode:02x} at byte {self._at - 1}, which plain data never has"
+        )
 
     def _take(self, size: int) -> bytes:
         start, self._at = self._at, self._at + size

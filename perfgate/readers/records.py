@@ -77,7 +77,7 @@ class RecordRuns:
     def run_of(
         self, record: Hashable, json: JsonSource | None = None, fields: Mapping[str, Any] | None = None
     ) -> RunBuilder:
-        """Return the run that this record belongs to; None is a record that cannot be read, which is a run alone.
+        """Return the run that this record belongs to. A record that cannot be read (None) gets its own run.
 
         A record with equal conditions and unequal `fields` that may be conditions is an error.
         """

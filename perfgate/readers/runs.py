@@ -1,4 +1,4 @@
-"""Several runs in one file: told apart, never merged. Several files of one run: joined."""
+"""Several runs in one file: they are separated, never merged. Several files of one run: joined."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Runs(Generic[AnyBuilder]):
         self._counters[counter] = value
 
     def follow(self, counter: str, values: Floats) -> Callable[[], None] | None:
-        """Return what takes the next values of a step counter; None if one of them may begin a new run."""
+        """Return the writer of the next values of a step counter; None if one of them may begin a new run."""
         if values[0] < self._counters.get(counter, 0) or (np.diff(values) < 0).any():
             return None
         return partial(self._counters.__setitem__, counter, float(values[-1]))
@@ -84,7 +84,7 @@ class Runs(Generic[AnyBuilder]):
 def are_apart(runs: Sequence[Run]) -> bool:
     """Return whether the files of a folder can be joined although metrics of some have no values.
 
-    They cannot if two traces are of one rank, whose values are joined, or if another file has one of these metrics.
+    They cannot if two traces are of one rank (their values are joined), or if another file has one of these metrics.
     """
     outlined = [run for run in runs if run.outlines is not None]
     ranks = Counter(rank for run in outlined if run.outlines for rank in run.outlines.fingerprints)
@@ -132,7 +132,7 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
 
 
 def with_missing_ranks(run: Run) -> Run:
-    """Return the run of a trace, with a warning if ranks of its job are missing, as far as traces say their number."""
+    """Return the run of a trace, with a warning if ranks are missing and the traces say how many there are."""
     from perfgate.readers.torch_trace.ranks import missing_ranks
 
     return replace(run, problems=(*run.problems, *missing_ranks(run)))

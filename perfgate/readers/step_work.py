@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perfgate.core import Key, Series, read_only
-from perfgate.core.runtime_calls import ALLOCATIONS, GRAPH_LAUNCHES, LAUNCHES, SYNCS
+from perfgate.core.call_trees import ALLOCATIONS, GRAPH_LAUNCHES, LAUNCHES, SYNCS
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Split the time of a job by the moments in its log and by the times that the log tells between them.
+"""Split the time of a job by the moments in its log and by the times that the log prints between them.
 
 A reader calls a `JobClock` for each line that has a date or tells a time. Time is attributed only as far as the log
 says so: the rest is `time.other`. The parts and `goodput` are those of `core.goodput`.
@@ -114,10 +114,9 @@ class _Reading(Struct):
 class JobClock:
     """The jobs of one log while it is read.
 
-    Parameters
-    ----------
-    told: the parts that this kind of log tells.
-    rounding: how exact two moments are together, in s.
+    Parameters:
+        told: the parts that this kind of log prints.
+        rounding: how exact two moments are together, in s.
     """
 
     def __init__(self, told: Collection[str], rounding: float) -> None:
@@ -161,7 +160,7 @@ class JobClock:
             reading.done, reading.told = done, 0.0
 
     def spent(self, part: str, seconds: float, *, dated: bool) -> None:
-        """Note the time that the log tells for a part, on a line with a date or on one without."""
+        """Note the time that the log prints for a part, on a line with a date or on one without."""
         if (reading := self._reading) is None:
             return
         reading.now += 0.0 if dated else seconds
@@ -171,7 +170,7 @@ class JobClock:
         (reading.spent if dated else self._waiting).append(found)
 
     def happened(self, part: str) -> None:
-        """Note that a part happened; if its time is told nowhere in this attempt, the job has no time for the part."""
+        """Note that a part happened; if this attempt prints no time for it, the job has no time for the part."""
         if self._reading is not None:
             self._reading.happened.add(part)
 

@@ -1,4 +1,4 @@
-"""Fields of results that may be conditions and are no labels: what the load was, as far as nobody knows it.
+"""Fields of results that may be conditions but are not labels, such as an unknown load.
 
 A field that is constant within each repetition, and differs between repetitions, is a condition. Two results that
 differ in one are no repetitions: they are refused, with the field, until it is among the `conditions` of the rules.
@@ -80,7 +80,7 @@ def with_mixed_refused(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 def mixed(name: str, before: str, here: str, where: str, source: str, line: int | None = None) -> Problem:
     """Return the error about a field that differs between repetitions."""
-    message = f"{name} is {here} here and {before} in {where}, so these are no repetitions of one measurement"
+    message = f"{name} is {here} here and {before} in {where}, so these are not repetitions of one measurement"
     step = f"judge them apart, or make it a label: write `conditions: [{name}]` in the rules"
     return Problem("error", f"{message}: {step}", Location(source, line))
 

@@ -1,4 +1,4 @@
-"""The numbers of a file that nobody read: in lines of text, in a document, and the names that are no measurements.
+"""The numbers of a file that its reader did not read, and the names of numbers that are not measurements.
 
 Lines that differ in their digits only are alike. Of each kind some lines are kept, and the reader's values are compared
 with the numbers in them. A number that is left is a measurement if it has a name or a unit, and is not a setting:
@@ -75,7 +75,7 @@ class UnreadFields:
         """Count the numbers of a value and of its members.
 
         `data`: the value. `path`, `name`: where it is; a name has no indices. `weight`: the number of members of the
-        list that it stands for.
+        list that it represents.
         """
         if path in self._read:
             return
@@ -94,7 +94,7 @@ class UnreadFields:
         return is_unmeasured(key, self._beside, is_field=not any(sign in key for sign in "/:[("))
 
     def _members(self, data: list[Any]) -> Iterator[tuple[int, Any, int]]:
-        """Yield the members with their index, and how many of them each stands for."""
+        """Yield the members with their index, and how many of them each represents."""
         every = max(1, len(data) // _MEMBERS)
         self.is_estimate = self.is_estimate or every > 1
         for index in range(0, len(data), every):
@@ -189,14 +189,14 @@ class UnreadLines:
         return kept
 
     def tell(self, line: int) -> None:
-        """Take it from the reader that nothing in a line is left."""
+        """Note that the reader read everything in a line."""
         self.read.pop(line, None)
 
     def found(self, known: Callable[[], Collection[str]], beside: str, spoken: Collection[range]) -> Counter[str]:
         """Return the names of the numbers that were not read, with how many there are.
 
         `known`: returns the numbers of the runs without a line, by `digits`; asked only if needed. `beside`: a pattern
-        of names that are no measurements. `spoken`: lines that are examined elsewhere.
+        of names that are not measurements. `spoken`: lines that are examined elsewhere.
         """
         counts: Counter[str] = Counter()
         of_runs: Collection[str] | None = None

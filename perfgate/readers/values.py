@@ -1,4 +1,4 @@
-"""Numbers and units as texts print them and as JSON has them, which can be measurements, and series that grow."""
+"""Read numbers and units from text and JSON, say why one is not a measurement, and collect values as a series."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ _ENDINGS = (
 
 
 def unit_of_text(text: str) -> Known | None:
-    """Return the unit that a text names; None if it names none that rules have."""
+    """Return the unit that a text names; None if it names no unit that rules can use."""
     text = _PER_PIECE.sub("", text.strip())
     unit = UNITS.get(text) or UNITS.get(_WORDS.get(text.lower(), ""))
     if unit is not None:
@@ -168,7 +168,7 @@ def unit_of_text(text: str) -> Known | None:
 
 
 def unit_of_name(name: str) -> Known:
-    """Return the unit that the end of a name tells; `1` if it tells none."""
+    """Return the unit at the end of a name; `1` if it has none."""
     found = _BEHIND.fullmatch(name)
     if found and (unit := unit_of_text(found[1] or found[2] or found[3])):
         return unit
@@ -189,7 +189,7 @@ class Column(Struct, eq=False):
     steps: array[int] = field(default_factory=lambda: array("q"))
     #: The steps before those above, of values that came many at once.
     earlier: list[Ints | range] = field(default_factory=list)
-    #: All values and their steps, instead of those above, if they came together.
+    #: All values and their steps, if they came together; `values`, `steps` and `earlier` are empty then.
     whole: tuple[Floats, Ints] | None = None
 
     def fill(self, values: Floats, steps: Ints) -> None:
@@ -229,7 +229,7 @@ class Column(Struct, eq=False):
         return found
 
     def series(self, shared: list[tuple[Column, Ints]]) -> Series:
-        """Return the series in place of the column, with the steps of one of `shared` that has the same."""
+        """Return the finished series; call it once. Equal steps become one array with the last two of `shared`."""
         if self.whole:
             values, steps = in_base(self.whole[0], self.per), self.whole[1]
         else:

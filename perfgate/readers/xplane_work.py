@@ -9,7 +9,7 @@
 | `work.device_time` | s | the sum of the times of kernels, copies and memsets | device |
 
 Work belongs to the step of the call that launched it, by `correlation_id`, as in traces of torch. What the operations
-of CPUs and TPUs do has no launch: there is no `work.*` of them.
+of CPUs and TPUs do has no launch: so they have no `work.*`.
 
     kernel_details: regs:168 static_shared:0 dynamic_shared:231424 grid:132,1,1 block:384,1,1 occ_pct:18.75
     memcpy_details: kind_src:pageable kind_dst:device size:4 dest:0 async:1
@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from perfgate.core.runtime_calls import GRAPH_LAUNCHES
+from perfgate.core.call_trees import GRAPH_LAUNCHES
 from perfgate.readers.kit import Key, RunBuilder
 from perfgate.readers.step_work import DeviceEvents, StepSums
 

@@ -91,15 +91,12 @@ class Reading:
 class CpuCounters:
     """Open counters of instructions and cycles: of each thread that exists and all that these start.
 
-    Parameters
-    ----------
-    threads : the ids of the threads; 0 is the calling one.
-    bits : more bits of `perf_event_attr`.
-    opened : opens a counter; another one in tests.
+    Parameters:
+        threads: the ids of the threads; 0 is the calling one.
+        bits: more bits of `perf_event_attr`.
+        opened: opens a counter; another one in tests.
 
-    Raises
-    ------
-    NotCounted : if the machine does not count, with the reason.
+    Raises NotCounted: if the machine does not count, with the reason.
     """
 
     def __init__(self, threads: Iterable[int] = (0,), bits: int = 0, opened: OpenCounter | None = None) -> None:
@@ -141,9 +138,8 @@ def _total(readings: Sequence[tuple[int, int, int]]) -> Reading:
 class ProcessCounters:
     """The CPU time of this process in ns and, if the machine allows it, its instructions and cycles.
 
-    Parameters
-    ----------
-    opened : opens a counter; another one in tests.
+    Parameters:
+        opened: opens a counter; another one in tests.
     """
 
     def __init__(self, opened: OpenCounter | None = None) -> None:

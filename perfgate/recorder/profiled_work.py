@@ -1,7 +1,7 @@
 """The exact work of a few steps: profiled with torch.profiler, and read in a process of its own.
 
 The reader of traces needs numpy and memory, which a training is not given: `perfgate.commands.work_of_trace` reads the
-trace, and prints the counts `work.*` of each step and the call tree. The trace is deleted. Whatever goes wrong is
+trace, and prints the counts `work.*` of each step and the call tree. The trace is deleted. Every failure is
 NotProfiled: a training goes on, with one warning.
 """
 
@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from time import perf_counter_ns
 from typing import Any
@@ -62,7 +62,7 @@ class StepWork:
     #: The series `work.*` as in `perfgate.results/1`, with a value for each step.
     series: Sequence[Mapping[str, Any]]
     #: The call tree as stored runs have it; empty if it was too large.
-    call_tree: str
+    call_tree: str = field(repr=False)
     #: The time that profiling and reading took in s, with the steps, and by how many bytes the process grew meanwhile.
     seconds: float
     memory: int
@@ -95,6 +95,7 @@ class Profile:
         if torch.autograd._profiler_enabled():
             raise NotProfiled("the program is being profiled")
         self._torch = torch
+        self.range: Callable[[str], AbstractContextManager[object]] = torch.profiler.record_function
         self._mark: Any = None
         #: The time until the profile was exported, in s.
         self.seconds = 0.0
@@ -138,7 +139,7 @@ class Profile:
         self._end_step()
         if self._profiler is None:
             raise NotProfiled(_MEANWHILE)
-        self._mark = self._torch.profiler.record_function(f"ProfilerStep#{number}")
+        self._mark = self.range(f"ProfilerStep#{number}")
         self._mark.__enter__()
 
     def _end_step(self) -> None:
@@ -177,7 +178,7 @@ class Profile:
 
 
 class LoopWork:
-    """Profiles some steps of a recorded loop, if `is_wanted`. It never raises: what goes wrong is one warning.
+    """Profiles some steps of a recorded loop, if `is_wanted`. It never raises: a failure is one warning.
 
     Neither the profiled steps nor the one after them are measured: the processes of a job go on at different times.
     """
@@ -186,9 +187,10 @@ class LoopWork:
         self._writer, self._steps = writer, 0 if is_wanted else _LAST
         self._profile: Profile | None = None
         self._is_over = not is_wanted
+        self.mark: Callable[[str], AbstractContextManager[object]] | None = None  # while nothing is profiled
 
     def step(self, number: int) -> None:
-        """Tell that a step begins. Every step of the loop runs this."""
+        """Note that a step begins. Every step of the loop calls this."""
         if self._steps == _LAST:
             return
         self._steps += 1
@@ -200,10 +202,11 @@ class LoopWork:
     def _profile_step(self, number: int) -> None:
         if self._profile is None:
             self._profile = Profile()
+            self.mark = self._profile.range
         elif self._steps < LEAST_STEPS:
             self._profile.step(number)
         else:
-            self._is_over = True
+            self._is_over, self.mark = True, None
             self._profile.stop()
         self._writer.unmeasured.add(number)
 
@@ -229,7 +232,7 @@ class LoopWork:
     def abandon(self) -> None:
         """Stop without reading."""
         profile, self._profile = self._profile, None
-        self._is_over = True
+        self._is_over, self.mark = True, None
         if profile is not None:
             profile.remove()
 

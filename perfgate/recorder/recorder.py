@@ -23,7 +23,7 @@ from perfgate.recorder.recorded_series import (
     check_reason,
     check_step,
 )
-from perfgate.recorder.spans import Arguments, CountedSpan, CudaSpan, Result, StepSpan, TimedSpan, timed
+from perfgate.recorder.spans import Arguments, CountedSpan, CudaSpan, Result, StepSpan, TimedSpan, marked, timed
 from perfgate.recorder.watch import watch
 from perfgate.recorder.writer import Writer, warn
 
@@ -109,8 +109,7 @@ class Recorder:
             warn(f"{self.path}: only CPU time is recorded, without instructions and cycles: {self._counters.refusal}")
 
     def _facts(self) -> dict[str, Fact]:
-        size = {} if self.world_size is None else {"world_size": self.world_size}
-        return {**size, **known_facts(), **self._given}
+        return {**({"world_size": self.world_size} if self.world_size else {}), **known_facts(), **self._given}
 
     def _add_mark(self, elapsed: float, step: int) -> None:
         self._writer.add(self._series.find(ELAPSED, "s", None), elapsed, step)
@@ -118,9 +117,12 @@ class Recorder:
     def span(self, metric: str, labels: Labels | None = None) -> TimedSpan:
         """Time a `with` block on the host's monotonic clock, as a value of `metric` in nanoseconds.
 
-        It does not wait for the GPU: see `cuda_span`. A span can also be started and stopped by hand. Raises ValueError
-        for an invalid name or label.
+        It does not wait for the GPU: see `cuda_span`. A span can also be started and stopped by hand. With `work`, the
+        work of the block has its name. Raises ValueError for an invalid name or label.
         """
+        return marked(self._span(metric, labels), metric, self._work.mark)
+
+    def _span(self, metric: str, labels: Labels | None = None) -> TimedSpan:
         series = self._times.get(metric) if labels is None else None
         series = series or self._series.find(metric, SPAN_UNIT, labels)
         return TimedSpan(self._writer, series) if self._counters is None else self._with_counters(series)
@@ -141,7 +143,7 @@ class Recorder:
         Two CUDA events mark the beginning and the end; nothing waits for the GPU before `close`. Entering raises
         RecorderError if torch is not imported or has no GPU.
         """
-        return CudaSpan(self._writer, self._series.find(metric, SPAN_UNIT, labels))
+        return marked(CudaSpan(self._writer, self._series.find(metric, SPAN_UNIT, labels)), metric, self._work.mark)
 
     def time(
         self, metric: str, labels: Labels | None = None
@@ -182,10 +184,7 @@ class Recorder:
         return partial(self._writer.add, self._series.find(metric, unit, labels))
 
     def value(self, metric: str, value: SupportsFloat, *, unit: str, labels: Labels | None = None) -> None:
-        """Record the only value of a metric in the whole run, such as peak memory; the last call counts.
-
-        Takes and raises the same as `record`.
-        """
+        """Record the only value of a metric in the run, such as peak memory; the last call counts. See `record`."""
         self._add(self._series.find(metric, unit, labels, single=True), value, None)
 
     def _add(self, series: RecordedSeries, value: SupportsFloat, step: int | None) -> None:
@@ -243,7 +242,7 @@ class Recorder:
 
     def step_span(self) -> TimedSpan:
         """Time a whole step as `step.time`, in nanoseconds; the step ends with the block."""
-        return StepSpan(self.span(STEP_TIME), self._turns, self.step)
+        return StepSpan(self._span(STEP_TIME), self._turns, self.step)
 
     def close(self) -> None:
         """Wait for the spans on the GPU, and make the file a results document. Does nothing again, or in a fork.

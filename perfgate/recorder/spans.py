@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import wraps
 from time import perf_counter_ns
 from typing import ParamSpec, TypeVar
@@ -18,6 +19,7 @@ Result = TypeVar("Result")
 Timed = TypeVar("Timed", bound="TimedSpan")
 Counted = TypeVar("Counted", bound="CountedSpan")
 Step = TypeVar("Step", bound="StepSpan")
+Marked = TypeVar("Marked", bound="MarkedSpan")
 _RUN_LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
@@ -96,11 +98,10 @@ class CountedSpan(TimedSpan):
 class StepSpan(TimedSpan):
     """A whole step; its end begins the next one. In a program that takes turns it waits for the GPU before it ends.
 
-    Parameters
-    ----------
-    span : the span that measures the step.
-    turns : of this process.
-    begin_next : begins the next step.
+    Parameters:
+        span: the span that measures the step.
+        turns: of this process.
+        begin_next: begins the next step.
     """
 
     __slots__ = ("_begin_next", "_span", "_turns")
@@ -142,6 +143,41 @@ class CudaSpan(TimedSpan):
         self._writer.add_cuda(self._series, self._event)
 
     __enter__ = start
+
+
+class MarkedSpan(TimedSpan):
+    """A span that is a range of the running profile, too. `mark` is a context manager of the profiler."""
+
+    __slots__ = ("_mark", "_span")
+
+    def __init__(self, span: TimedSpan, mark: AbstractContextManager[object]) -> None:
+        self._span, self._mark = span, mark
+
+    def start(self: Marked) -> Marked:
+        """Begin now."""
+        self._mark.__enter__()
+        self._span.start()
+        return self
+
+    def stop(self) -> None:
+        """End now, and record the time since `start`."""
+        self.__exit__(None, None, None)
+
+    def elapsed(self) -> int:
+        """Return the nanoseconds since `start`; nothing is recorded."""
+        return self._span.elapsed()
+
+    __enter__ = start
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if kind is None:
+            self._span.stop()
+        self._mark.__exit__(None, None, None)
+
+
+def marked(span: TimedSpan, name: str, mark: Callable[[str], AbstractContextManager[object]] | None) -> TimedSpan:
+    """Return a span that is a range of the running profile, too, if there is one."""
+    return span if mark is None else MarkedSpan(span, mark(name))
 
 
 def timed(span: Callable[[], TimedSpan], function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

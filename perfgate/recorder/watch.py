@@ -128,11 +128,10 @@ AddMark = Callable[[float, int], None]
 class MachineWatch:
     """The marks of a recording, and the sampler if this process started it.
 
-    Parameters
-    ----------
-    add : records a mark.
-    began : the first reading of the machine in ns, on the monotonic clock.
-    sampler : the process, if it is ours.
+    Parameters:
+        add: records a mark.
+        began: the first reading of the machine in ns, on the monotonic clock.
+        sampler: the process, if it is ours.
     """
 
     def __init__(self, add: AddMark, began: int, sampler: SamplerProcess | None) -> None:
@@ -172,8 +171,8 @@ def watch(
 ) -> MachineWatch | None:
     """Return the watch of a recording; None for other ranks of the host, and if nothing watches.
 
-    `path`: the file of the recording. That of the machine lies beside it. `rank`: of this process. `add`: records a
-    mark. `warn`: tells a problem; a training goes on without a sampler. `starts`: start a sampler if none is running.
+    `path`: the file of the recording. That of the machine is beside it. `rank`: of this process. `add`: records a
+    mark. `warn`: prints a problem; a training goes on without a sampler. `starts`: start a sampler if none is running.
     """
     began = watched_since()
     if not (starts or began) or not is_first_of_host(rank):
@@ -193,7 +192,7 @@ def watch(
 
 
 def is_first_of_host(rank: int | None) -> bool:
-    """Return whether this process is the first of its host, as far as its launcher tells; otherwise rank 0 is.
+    """Return whether this process is the first of its host, if its launcher says so; otherwise rank 0 is.
 
     A launcher's word counts only if it knows this process: processes that the program itself starts inherit it.
     """

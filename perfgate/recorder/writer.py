@@ -29,7 +29,7 @@ _recorded: set[str] = set()
 
 
 class Writer:
-    """The values of one recording, and its file. Several threads may add values; the first that is late writes."""
+    """The values of one recording, and its file. Several threads may add values; the first late one writes."""
 
     def __init__(self, path: str, head: Mapping[str, object]) -> None:
         if os.path.realpath(path) in _recorded and os.path.exists(path):

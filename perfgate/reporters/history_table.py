@@ -5,18 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perfgate.core import run_history
 from perfgate.core.remembered_runs import CommitLine, FalseAlarms
+from perfgate.core.runs import Values
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.reporters.plain_json import encode, problem
 from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.words import history_words
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.,-~=+#"
 _HEADS = ("metric", "runs", "now", "newest change", "")

@@ -1,4 +1,4 @@
-"""The text of `init`: proposals and written files; unseen metrics come first and last."""
+"""The text of `init`: the proposed rules and the written files. What no rule sees is at the beginning and the end."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _choice(page: Page, gate: FirstGate) -> None:
 
 
 def _added(page: Page, gate: FirstGate) -> None:
-    """Write the lines that an existing rule file got, and how the stored runs get the samples for them."""
+    """Write the lines that were added to a rule file, and how to store the samples that they need."""
     for name, text in gate.files:
         page.verbatim(f"{'added to' if gate.state == 'added' else 'would add to'} {name}")
         for line in (text or "").splitlines():

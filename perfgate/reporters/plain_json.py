@@ -1,4 +1,4 @@
-"""Values of `perfgate.core` as JSON text that is safe on screens and in logs."""
+"""Values of `perfgate.core` as JSON text that is safe on screens and in logs, and the JSON of `inspect`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from perfgate.core import Problem
 from perfgate.core.details import rounded
+from perfgate.core.summaries import RunSummary, SeriesSummary
+from perfgate.core.wording import synonyms
 
 _JSON = msgspec.json.Encoder().encode
 _SCALARS = frozenset((float, int, bool, type(None)))
@@ -109,3 +111,42 @@ def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str
     else:
         return _JSON(value).decode()
     return f"{ends[0]}{inner}{(',' + (inner or ' ')).join(items)}{line}{ends[1]}" if items else ends
+
+
+def render_json(runs: Sequence[RunSummary]) -> str:
+    """Return what `inspect` found (perfgate.inspect/1): every run with its series in base units."""
+    return encode({"schema": "perfgate.inspect/1", "runs": [_run(run) for run in runs]})
+
+
+def _run(run: RunSummary) -> dict[str, Any]:
+    part = {} if run.part is None else {"part": run.part}
+    return {
+        "source": run.source,
+        **part,
+        "format": run.format,
+        "recognised_by": run.recognised_by,
+        "environment": dict(run.environment),
+        "series": [_series(summary) for summary in run.series],
+        "problems": [problem(found) for found in run.problems],
+        **({"coverage": run.coverage} if run.coverage else {}),
+    }
+
+
+def _series(summary: SeriesSummary) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "metric": summary.key.metric,
+        "labels": dict(summary.key.labels),
+        "unit": summary.unit,
+        "kind": summary.kind,
+        "n": summary.n,
+        "statistics": dict(summary.statistics),
+    }
+    if summary.printed_as:
+        row["printed_as"] = summary.printed_as
+    if other := synonyms(summary.key.metric):
+        row["also_called"] = list(other)
+    if summary.warmup_steps is not None:
+        row["warmup"] = {"steps": summary.warmup_steps, "time": summary.warmup_time}
+    if summary.values is not None:
+        row["values"] = list(summary.values)
+    return row

@@ -57,7 +57,7 @@ def rules_text(
         _beside(page, table)
     page.paragraph(
         "sees: the smallest change that fails in 8 of 10 cases, in up to three new runs or ten pairs. proven: your"
-        " runs, made worse on purpose, fail. needs: with so many new runs, an unchanged program passes.",
+        " runs, made worse on purpose, fail. needs: with this many new runs, an unchanged program passes.",
         "dim",
     )
     page.blank()

@@ -45,16 +45,13 @@ def joined(parts: list[SafeText], between: str = "\n") -> SafeText:
 def element(name: str, /, *content: str, **attributes: str | float | bool | None) -> SafeText:
     """Return an element; text in it is escaped.
 
-    Parameters
-    ----------
-    name : the name of the element.
-    content : finished elements, and texts.
-    attributes : `class_` is `class`, and `aria_label` is `aria-label`. True is an attribute without a value; None and
-        False leave it out.
+    Parameters:
+        name: the name of the element.
+        content: finished elements, and texts.
+        attributes: `class_` is `class`, and `aria_label` is `aria-label`. True is an attribute without a value; None
+            and False leave it out.
 
-    Raises
-    ------
-    ValueError : a name that is not of an element or attribute.
+    Raises ValueError: a name that is not of an element or attribute.
     """
     words = [name]
     for key, value in attributes.items():

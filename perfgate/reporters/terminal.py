@@ -20,8 +20,8 @@ from perfgate.reporters.terminal_page import (
     write_problems,
 )
 from perfgate.words import answer, cause_words, coverage_words, in_short
-from perfgate.words.cause_words import undo
 from perfgate.words.in_short import ShortLine
+from perfgate.words.undo import undo
 
 #: The narrowest page that has room for outcomes and numbers.
 _NARROWEST = 60

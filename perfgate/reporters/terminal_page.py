@@ -121,7 +121,7 @@ def write_answer(page: Page, report: Report) -> None:
     word, whole = answer.headline(report)
     counts = answer.counts(report)
     shorter = (f"{', '.join(counts[:kept])}, ... (exit {report.exit_code})" for kept in range(len(counts), 0, -1))
-    for shown in (whole, *shorter):
+    for shown in (whole, answer.headline(report, in_short=True)[1], *shorter):
         if page.cells(f"{word}  {shown}") <= page.line:
             break
     colour = "red" if report.exit_code else "green" if report.outcome == "pass" else "yellow"

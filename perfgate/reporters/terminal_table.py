@@ -71,7 +71,7 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
 
 
 def _is_asked(verdict: Verdict) -> bool:
-    """True for a verdict of a rule, or on the step. A comparison judges every metric by a rule of its own making."""
+    """True for a verdict of a rule, or on the step. A comparison judges every metric by a rule that it makes itself."""
     return verdict.at.line is not None or verdict.metric in ("step.time", "work")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from perfgate.core import ChangeKind, Location, PolicyChange
 from perfgate.core.wording import shell_text
@@ -18,22 +18,15 @@ _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "
 _PAIRS = ("refuse", None, "accept")
 _UNREAD = ("error", "warn", "ignore")
 #: Settings whose values have an order, from the mildest to the strictest.
-_ORDERED: tuple[tuple[str, Callable[[Settings], str | None], tuple[str | None, ...]], ...] = (
-    ("severity", lambda settings: settings.severity, ("warning", "error")),
-    ("on_missing", lambda settings: settings.on_missing, ("skip", "warn", "error")),
-    ("on_inconclusive", lambda settings: settings.on_inconclusive, ("warn", None, "error", "fail")),
-    ("on_improvement", lambda settings: settings.on_improvement, ("note", "fail")),
-    ("on_throttled", lambda settings: settings.on_throttled, ("note", "error")),
-)
-#: Settings of the measurement; another value is neither milder nor stricter.
-_UNORDERED: tuple[tuple[str, Callable[[Settings], object]], ...] = (
-    ("warmup", lambda settings: settings.warmup),
-    ("confidence", lambda settings: settings.confidence),
-    ("power", lambda settings: settings.power),
-    ("min_runs", lambda settings: settings.min_runs),
-    ("min_samples", lambda settings: settings.min_samples),
-    ("owner", lambda settings: settings.owner),
-)
+_ORDERED: dict[str, tuple[str | None, ...]] = {
+    "severity": ("warning", "error"),
+    "on_missing": ("skip", "warn", "error"),
+    "on_inconclusive": ("warn", None, "error", "fail"),
+    "on_improvement": ("note", "fail"),
+    "on_throttled": ("note", "error"),
+}
+#: Every other setting, such as `warmup`: another value is neither milder nor stricter.
+_UNORDERED = [name for name in Settings.__struct_fields__ if name not in {"budget", "lost_time", "at_worst", *_ORDERED}]
 
 
 def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
@@ -187,11 +180,12 @@ def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
 
 
 def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
-    for name, value, order in _ORDERED:
-        before, after = value(old), value(new)
-        if before != after:
-            milder = order.index(after) < order.index(before)
-            yield ("loosens" if milder else "tightens"), f"{name} {before or 'default'} → {after or 'default'}"
+    before, after = asdict(old), asdict(new)
+    for name, order in _ORDERED.items():
+        one, other = before[name], after[name]
+        if one != other:
+            milder = order.index(other) < order.index(one)
+            yield ("loosens" if milder else "tightens"), f"{name} {one or 'default'} → {other or 'default'}"
     if old.budget != new.budget:
         low, high = (float("inf") if budget is None else budget for budget in (old.budget, new.budget))
         words = [("none" if budget is None else f"{100 * budget:g}%") for budget in (old.budget, new.budget)]
@@ -201,9 +195,9 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
         yield ("loosens" if looser else "tightens"), f"lost_time {100 * old.lost_time:g}% → {100 * new.lost_time:g}%"
     if old.at_worst != new.at_worst:
         yield _of_at_worst(old.at_worst, new.at_worst)
-    for name, of in _UNORDERED:
-        if of(old) != of(new):
-            yield "changes", f"{name} {of(old)} → {of(new)}"
+    for name in _UNORDERED:
+        if before[name] != after[name]:
+            yield "changes", f"{name} {before[name]} → {after[name]}"
 
 
 def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.coverage import UnreadPolicy
 from perfgate.documents.yaml import Path, YamlDocument
+from perfgate.rules.model_section import TrainedModel, load_model
 from perfgate.rules.ruleset import (
     AtWorst,
     Condition,
@@ -32,9 +33,6 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
-
-if TYPE_CHECKING:
-    from perfgate.rules.model_section import TrainedModel
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")
@@ -78,8 +76,6 @@ class RuleFile(Struct):
         if isinstance(data.get("metrics"), dict):
             self._load_metrics(data["metrics"])
         if isinstance(data.get("model"), dict):
-            from perfgate.rules.model_section import load_model
-
             self.model = load_model(self.document, data["model"], self.fail)
         if isinstance(data.get("rules"), list):
             defaults = data.get("defaults")

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
 from perfgate.core.coverage import UnreadPolicy
+from perfgate.core.file_mappings import FileMapping, RunCommand
 from perfgate.core.units import NUMBER, Quantity
 from perfgate.rules.syntax.sentence import (
     ChangeClause,
@@ -24,8 +25,6 @@ from perfgate.rules.syntax.sentence import (
 )
 
 if TYPE_CHECKING:
-    from perfgate.core.file_mappings import FileMapping
-    from perfgate.core.run_command import RunCommand
     from perfgate.rules.model_section import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]
@@ -44,7 +43,7 @@ class Condition(Struct, frozen=True):
         return f"{self.fact} {self.operator} {self.operand}"
 
     def holds(self, facts: Mapping[str, Fact]) -> bool | None:
-        """Return whether the condition holds; None if the fact is unknown, or not a number where one is needed."""
+        """Return whether the condition is true; None if the fact is unknown, or not a number where one is needed."""
         value = facts.get(self.fact)
         if value is None:
             return None
@@ -60,7 +59,7 @@ class Condition(Struct, frozen=True):
 
 
 def parse_condition(fact: str, text: str) -> Condition:
-    """Parse one line of `when`. Raises ValueError, with the reason, for a comparison that can never hold."""
+    """Parse one line of `when`. Raises ValueError, with the reason, for a comparison that can never be true."""
     found = _COMPARED.fullmatch(text)
     if (found[2] if found else text.strip())[:1] in ("<", ">", "=", "!"):
         raise ValueError("is not a comparison: write <, <=, >, >=, == or != and then a value")

@@ -28,8 +28,8 @@ class WrittenRule(Struct, frozen=True):
     sentence: str
     comments: Sequence[str] = ()
     proposed: Sequence[str] = ()
-    #: True for a rule that only warns.
-    warns: bool = False
+    #: The lines of its settings, such as `severity: warning`.
+    settings: Sequence[str] = ()
 
 
 def sentence_of(metric: str, rest: str, labels: str = "") -> str | None:
@@ -73,10 +73,8 @@ def render(suite: str, rules: Sequence[WrittenRule], head: Sequence[str] = ()) -
 def rule_lines(rule: WrittenRule) -> list[str]:
     """Return the lines of a rule, not indented: its comments, its sentence, and proposed sentences as comments."""
     proposed = [f"# - {scalar(text)}" for text in rule.proposed]
-    lines = (
-        [f"- assert: {scalar(rule.sentence)}", "  severity: warning"] if rule.warns else [f"- {scalar(rule.sentence)}"]
-    )
-    return [*comments(rule.comments), *lines, *proposed]
+    sentence = f"- {'assert: ' if rule.settings else ''}{scalar(rule.sentence)}"
+    return [*comments(rule.comments), sentence, *(f"  {line}" for line in rule.settings), *proposed]
 
 
 def comments(texts: Sequence[str]) -> list[str]:

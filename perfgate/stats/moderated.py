@@ -38,7 +38,7 @@ class RunNoise(Struct, frozen=True):
     """The noise of one run, estimated from `base_runs` runs and a prior that counts as `prior_runs` runs.
 
     `variance` is the variance of the logarithm of the run's statistic. `within` is its part from within the run, which
-    longer runs make smaller. `shared` is a variance of the difference of the sides, which no number of runs makes
+    longer runs make smaller. `shared` is a variance of the difference of the sides, and more runs do not make it
     smaller.
 
     The difference between m new runs and the base runs is a t variable around the true change, with d0 + K - 1 degrees
@@ -131,20 +131,18 @@ class LogChange(Struct, frozen=True):
         return noise.runs_needed(margin, confidence, power)
 
 
-def moderated_t(
-    base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float], clipped_at: float = CLIPPED_AT
-) -> LogChange:
+def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float]) -> LogChange:
     """Return the change from K >= 1 base runs to m >= 1 new runs, all with a logarithm (see `has_logarithm`).
 
     `prior` is (s0, d0): a relative standard deviation between runs, and its prior degrees of freedom. A prior of no
-    degrees of freedom needs at least three runs. Four or more base runs are clipped at `clipped_at` robust standard
+    degrees of freedom needs at least three runs. Four or more base runs are clipped at CLIPPED_AT robust standard
     deviations.
     """
-    return change_of_sides(side_of(tuple(base)), side_of(tuple(new)), prior, clipped_at)
+    return change_of_sides(side_of(tuple(base)), side_of(tuple(new)), prior)
 
 
 def change_of_sides(base: Side, side: Side, prior: tuple[float, float], clipped_at: float = CLIPPED_AT) -> LogChange:
-    """Return the same as `moderated_t`, for sides that are compared with several priors."""
+    """Return the same as `moderated_t`, for sides that are compared with several priors or clipped otherwise."""
     k, m, d0 = len(base.logs), len(side.logs), prior[1]
     centre, base_squares, within, prior_squares = _base_noise(base, prior, clipped_at)
     run_df = d0 + k + m - 2

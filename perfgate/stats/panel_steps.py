@@ -159,7 +159,7 @@ def _pooled(z: FloatArray, shared: FloatArray | float) -> FloatArray:
 
 
 def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | None:
-    """Return the step that rows up to `end` show, without outliers; None if it is not there without them."""
+    """Return the step that rows up to `end` show, without outliers; None if it disappears without them."""
     start, block = max(floor, place - _BEFORE), end // _EACH
     y, known = panel.y[start:end], np.isfinite(panel.y[start:end])
     reach = _CLIP * np.nan_to_num(panel.noise[block])

@@ -187,10 +187,6 @@ def _log_stddev_influence(x: FloatArray) -> FloatArray:
     return influence
 
 
-def _stddev_influence(x: FloatArray) -> FloatArray:
-    return _stddev(x) * _log_stddev_influence(x)
-
-
 def _cv_influence(x: FloatArray) -> FloatArray:
     mean = x.mean()
     influence: FloatArray = _cv(x) * (_log_stddev_influence(x) - (x - mean) / mean)
@@ -205,7 +201,7 @@ ESTIMATORS: dict[str, Statistic] = {
     "max": Extreme("max", largest=True),
     "total": Smooth("total", lambda x: float(x.sum()), lambda x: len(x) * x),
     "count": Count(),
-    "stddev": Smooth("stddev", _stddev, _stddev_influence),
+    "stddev": Smooth("stddev", _stddev, lambda x: _stddev(x) * _log_stddev_influence(x)),
     "cv": Smooth("cv", _cv, _cv_influence),
     "trimmed_mean": Smooth("trimmed_mean", _trimmed_mean, _trimmed_mean_influence),
 }

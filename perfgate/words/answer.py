@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perfgate.core import OUTCOMES, QUARANTINED, Key, NextStep, Outcome, Policy, PolicyChange, Problem, Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value, printed_base
-from perfgate.core.wording import one_line, plural, series_name, shortened
+from perfgate.core.wording import one_line, plural, series_name, short_call, shortened
 
 if TYPE_CHECKING:
     from perfgate.core.summaries import Plan
@@ -27,7 +27,7 @@ _LARGEST = 1e300
 _DIFFERENCES_SHOWN = 20
 #: Up to this many metrics are named with their noise.
 _NOISES_SHOWN = 3
-#: The most facts in a line, and the longest value of one, in characters.
+#: The most facts in a line, and the longest value of one, and of a metric in the headline, in characters.
 _FACTS_SHOWN, _LONGEST_FACT = 12, 60
 #: The longest name of a metric that no rule names, in characters: names of kernels fill half a page.
 LONGEST_UNRULED = 100
@@ -101,9 +101,9 @@ def problem_text(problem: Problem) -> str:
     return f"{problem.message} ({problem.key})"
 
 
-def headline(report: Report) -> tuple[str, str]:
+def headline(report: Report, *, in_short: bool = False) -> tuple[str, str]:
     """Return the outcome and what it is about: `("PASS", "7 rules; no slowdown of 8% or more (exit 0)")`."""
-    excluded = excluded_change(report.verdicts) if report.outcome == "pass" else []
+    excluded = excluded_change(report.verdicts, in_short=in_short) if report.outcome == "pass" else []
     return report.outcome.upper(), f"{'; '.join([', '.join(counts(report)), *excluded])} (exit {report.exit_code})"
 
 
@@ -127,10 +127,10 @@ def _counted_as(verdicts: list[Verdict]) -> str:
     return "quarantined" if judged[0].is_quarantined else "warning"
 
 
-def excluded_change(verdicts: Iterable[Verdict]) -> list[str]:
+def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> list[str]:
     """Return the worst change that all passed comparisons exclude, and the first metric if it excludes much more.
 
-    Without a comparison with noise, the list is empty.
+    Without a comparison with noise, the list is empty. `in_short` names no metric.
     """
     found = [(one, _worst(one)) for one in verdicts if one.outcome == "pass" and one.not_excluded is not None]
     found = [(one, worst) for one, worst in found if worst > 0]
@@ -139,7 +139,8 @@ def excluded_change(verdicts: Iterable[Verdict]) -> list[str]:
     worst, (first, least) = max(worst for _, worst in found), found[0]
     is_time = all(one.unit == "s" or (one.unit or "").endswith("/s") for one, _ in found)
     said = f"{'no slowdown of' if is_time else 'nothing worse by'} {rounded_up(worst)} or more"
-    return [said if least > worst / _MUCH else f"{said}, {first.metric} {rounded_up(least)}"]
+    name = shortened(short_call(first.metric), _LONGEST_FACT)
+    return [said if in_short or least > worst / _MUCH else f"{said}, {name} {rounded_up(least)}"]
 
 
 def _worst(verdict: Verdict) -> float:

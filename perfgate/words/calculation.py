@@ -134,7 +134,7 @@ def _limit(verdict: Verdict, new: Estimate, estimate: float) -> Iterator[str]:
 
 
 def _work(verdict: Verdict) -> Iterator[str]:
-    """Yield each count that differs; equal counts are no lines."""
+    """Yield each count that differs; equal counts have no line."""
     for one in verdict.work[:_MOST_RUNS]:
         name = series_name(one.metric, one.labels, None, one.member)
         what = "more" if one.new > one.base else "less"

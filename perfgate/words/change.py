@@ -129,7 +129,7 @@ def _promise_next_step(result: ChangeResult) -> NextStep | None:
 def paired_next_step(result: ChangeResult, most: int | None = None) -> NextStep:
     """The shortest next step after the outcome of a change between pairs, whose base needs no approval.
 
-    most: the pairs of the last look; None where nobody planned them.
+    most: the pairs of the last look; None if no plan has them.
     """
     if result.of_numbers.outcome == "fail":
         text = "if the change is intended, merge it: later pairs compare with it"

@@ -1,4 +1,4 @@
-"""The sentences about the changes of a metric, for the terminal and for the page of trends."""
+"""The sentences about the changes of a metric, and about how often a rule was wrong."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from math import isnan
 
 from perfgate.core import fact_text
 from perfgate.core.remembered_runs import CommitLine, HistoryRun, changed_facts
+from perfgate.core.rule_ledger import RuleRecord
 from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries, LoadedHistory
-from perfgate.core.units import format_change, format_value, printed_base
+from perfgate.core.units import format_change, format_number, format_value, printed_base
 from perfgate.core.wording import plural
 
 #: A creep is at least this many changes for the worse in a row.
@@ -171,3 +172,16 @@ def _named(run: HistoryRun, line: CommitLine | None) -> str:
         return run.label
     commit = line.commits[place]
     return f"{run.label} ({commit.author}: {commit.subject})"
+
+
+def rule_record(record: RuleRecord) -> str:
+    """Return `wrong in 1 of 214 checks (1 red), at most 2.2%; 12 more are not known`."""
+    if not record.known:
+        return f"{plural(record.unknown, 'check')}, not known whether right or wrong"
+    kinds = ((record.wrong_reds, "red"), (record.wrong_greens, "green"))
+    which = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
+    rate = f"at most {format_number(100 * record.highest, 2)}%"
+    text = f"wrong in {record.wrong} of {plural(record.known, 'check')}{f' ({which})' if which else ''}, {rate}"
+    return text + (
+        f"; {record.unknown} more {'is' if record.unknown == 1 else 'are'} not known" if record.unknown else ""
+    )

@@ -16,7 +16,7 @@ from perfgate.words.work import first_difference
 
 #: The most labels, statistics or ranks that one line names.
 _NAMED = 4
-#: The longest name of a metric that no rule names, in characters, and the most of such changes.
+#: The longest name of a changed metric, in characters, and the most changes of one line.
 _LONGEST_NAME = 40
 _LARGEST = 3
 
@@ -24,8 +24,8 @@ _LARGEST = 3
 class ShortLine(Struct, frozen=True):
     """The verdicts about one metric with one outcome, as one line.
 
-    `worst` is the verdict that the line draws. `message` replaces the numbers if nothing was measured, and says more of
-    a pass that is not plain.
+    `worst` is the verdict that is drawn. `message` replaces the numbers if nothing was measured. For a pass, it says
+    why the pass is worth a line.
     """
 
     worst: Verdict
@@ -38,13 +38,20 @@ class ShortLine(Struct, frozen=True):
 def lines(report: Report) -> list[ShortLine]:
     """Return what needs attention, and the passes with another change than expected; the worst first."""
     groups: dict[object, list[Verdict]] = {}
-    for verdict in map(_with_short_name, answer.worst_first(one for one in report.verdicts if _is_shown(one))):
+    shown = _without_repeated_work(answer.worst_first(one for one in report.verdicts if _is_shown(one)))
+    for verdict in map(_with_short_name, shown):
         # Verdicts without numbers are on one line if they say the same.
         about = verdict.metric if _has_numbers(verdict) else verdict.message.replace(verdict.metric, "")
         groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
     # The medians of both sides of pairs are not what was judged: their ratios are.
     is_paired = (report.baseline or "").startswith(PAIRED_BASE)
     return [_line(group, is_paired=is_paired) for group in groups.values()]
+
+
+def _without_repeated_work(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts without those that warn of the same growth of work as one that blocks."""
+    blocking = {one.work[0].metric for one in verdicts if one.work and one.exit_code}
+    return [one for one in verdicts if one.exit_code or not one.work or one.work[0].metric not in blocking]
 
 
 def _with_short_name(verdict: Verdict) -> Verdict:
@@ -59,23 +66,24 @@ def _is_shown(verdict: Verdict) -> bool:
 
 
 def doubts(report: Report) -> list[str]:
-    """Return why passes may be doubted, such as pressure on the machine; each reason once, without the usual notes."""
+    """Return the reasons to doubt a pass, such as pressure on the machine, each once and without the usual notes."""
     passed = (one for one in report.verdicts if one.outcome == "pass" and one.doubtful and not _is_shown(one))
     found = dict.fromkeys(note for one in passed for note in one.notes)
     return [note for note in found if note not in (ONE_RUN, ONE_BASE_RUN) and not note.startswith(NOT_CALIBRATED)]
 
 
 def next_step(report: Report) -> NextStep:
-    """Return the one step that is next: to accept the whole result, or the step of the worst verdict that has one."""
+    """Return the next step: to accept the whole result, or the step of the worst verdict that has one."""
     blocking = [one for one in report.verdicts if one.exit_code or (one.improved and not report.exit_code)]
-    steps = list(dict.fromkeys(one.next_step for one in answer.worst_first(blocking) if one.next_step.text))
+    worst = [one for one in blocking if one.exit_code == 1] or answer.worst_first(blocking)
+    steps = list(dict.fromkeys(one.next_step for one in worst if one.next_step.text))
     if len(steps) > 1 and report.accept.command is not None:
         return report.accept
     return steps[0] if steps else NO_STEP
 
 
 def unruled(report: Report) -> str:
-    """Return what changed most and no rule looks at, in one line; empty for nothing."""
+    """Return the largest changes of metrics without a rule, in one line; empty if there are none."""
     if not report.unruled:
         return ""
     first = report.unruled[:2]

@@ -1,4 +1,4 @@
-"""Notes below a verdict, and what stands before its message."""
+"""Notes below a verdict, and the words before its message."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def hold_gain(accept: Acceptance) -> NextStep:
     if not accept.has_store:
         return NO_STEP
     if accept.ref is not None:
-        return accept.step_of_others("approve", "", "can approve a run of it after the merge, to hold the gain")
-    return NextStep("approve", "approve it to hold the gain", command=accept.approve)
+        return accept.step_of_others("approve", "", "can approve a run of it after the merge, to keep the gain")
+    return NextStep("approve", "approve it to keep the gain", command=accept.approve)
 
 
 def make_baseline(accept: Acceptance) -> NextStep:
@@ -107,9 +107,10 @@ def to_accept(accept: Acceptance, verdicts: Iterable[Verdict]) -> NextStep:
     """The step that accepts the whole result, from the steps of its verdicts; NO_STEP if no command does."""
     steps = [verdict.next_step for verdict in verdicts if verdict.next_step.command is not None]
     allowed = list(dict.fromkeys(str(step.command) for step in steps if step.action == "allow"))
+    intended = "If the changes are intended"
     if allowed:
-        step = accept.step_of_others("allow", "", "")
-        return replace(step, text=f"To allow these results on {accept.ref}", command=" && ".join(allowed))
+        step, text = accept.step_of_others("allow", "", ""), f"{intended}, allow them on {accept.ref}"
+        return replace(step, text=text, command=" && ".join(allowed))
     approved = [str(step.command) for step in steps if step.action in ("approve", "make-baseline")]
     # The command that moves the anchor, too, is the longest: without it, the approval would be refused.
-    return NextStep("approve", "To approve these results", command=max(approved, key=len)) if approved else NO_STEP
+    return NextStep("approve", f"{intended}, approve them", command=max(approved, key=len)) if approved else NO_STEP

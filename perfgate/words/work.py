@@ -10,7 +10,7 @@ from perfgate.core.details import WorkDifference, WorkPlace
 from perfgate.core.next_steps import NO_STEP
 from perfgate.core.results import WorkResult
 from perfgate.core.units import format_change, format_number, format_value
-from perfgate.core.wording import listed, member_name, plural
+from perfgate.core.wording import listed, member_name, plural, shortened
 
 #: One and several of each count.
 _NOUNS = {
@@ -27,8 +27,8 @@ _NOUNS = {
 }
 #: Smaller counts are printed whole.
 _PRINTED_WHOLE = 10_000
-#: The most counts in one sentence.
-_SHOWN = 3
+#: The most counts in one sentence, and the longest name of a call.
+_SHOWN, _LONGEST_NAME = 3, 80
 
 
 def work_message(result: WorkResult) -> str:
@@ -151,7 +151,7 @@ def _place(place: WorkPlace | None) -> str:
     """Return a place: `in forward (aten::item, model.py:58)`, or `by cudaFree` outside of every part."""
     if place is None:
         return ""
-    inside = ", ".join(one for one in (place.call, place.source) if one)
+    inside = ", ".join(one for one in (shortened(place.call, _LONGEST_NAME), place.source) if one)
     if not place.part:
         return f"by {inside}" if inside else ""
     return f"in {place.part} ({inside})" if inside else f"in {place.part}"

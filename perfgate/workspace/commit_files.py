@@ -56,10 +56,9 @@ class Commit(Struct, frozen=True):
     ) -> CommitFiles:
         """Read every file at or below a path of the working directory; a file itself has the path `.`.
 
-        Parameters
-        ----------
-        without: a folder below the path that is not read.
-        choose: returns those of the files that are read.
+        Parameters:
+            without: a folder below the path that is not read.
+            choose: returns those of the files that are read.
 
         Raises Refused (3) for a path outside of the repository, for an object that was changed, and if git fails.
         """
@@ -229,9 +228,8 @@ class GitObjects(Struct, frozen=True):
     def read(cls, ref: str, names: Iterable[str], algorithm: str) -> GitObjects:
         """Read the objects that git has for these names.
 
-        Parameters
-        ----------
-        algorithm: the hash of the repository, `sha1` or `sha256`.
+        Parameters:
+            algorithm: the hash of the repository, `sha1` or `sha256`.
         """
         asked = list(names)
         stdin = "".join(f"{name}\n" for name in asked).encode()

@@ -24,13 +24,13 @@ _Listed = TypeVar("_Listed")
 
 
 class Author(msgspec.Struct, frozen=True):
-    """Who wrote an issue."""
+    """The author of an issue or a comment."""
 
     id: int
 
 
 class Issue(msgspec.Struct, frozen=True):
-    """What perfgate needs of an issue; `pull_request` is None if it is none."""
+    """The fields of an issue that perfgate uses. GitHub lists pull requests, too: `pull_request` is None for issues."""
 
     number: int
     state: str
@@ -51,7 +51,7 @@ class Comment(msgspec.Struct, frozen=True):
 
 
 class GitHubIssues:
-    """The issues of the repository that GitHub Actions names. This is no struct, so that nothing prints its token."""
+    """The issues of the repository that GitHub Actions names. It is not a struct, so that nothing prints its token."""
 
     def __init__(self) -> None:
         """Take the repository from the environment. Raises Refused."""
@@ -80,7 +80,7 @@ class GitHubIssues:
             raise Refused("GitHub does not say whose token this is, so perfgate cannot know its tickets", 3) from None
 
     def listed(self, path: str, form: type[_Listed], **query: str) -> Iterator[_Listed]:
-        """Yield everything that a list has, such as `issues` that the query finds. Raises Refused."""
+        """Yield the items of all pages of a list, such as `issues`, decoded as `form`. Raises Refused."""
         address = f"{self._api}/repos/{self._name}/{path}?{urlencode({**query, 'per_page': 100})}"
         for _ in range(_MOST_PAGES):
             answer = self._ask("GET", address)
@@ -91,7 +91,10 @@ class GitHubIssues:
         raise Refused(f"GitHub lists more than {100 * _MOST_PAGES} {path}", 3)
 
     def send(self, method: str, path: str, document: Any, form: Any = dict[str, Any]) -> Any:
-        """Write a document; return the answer, or None if GitHub may have done a POST or not. Raises Refused."""
+        """Write a document; return the answer, or None if it is empty or unknown whether GitHub did a POST.
+
+        Raises Refused.
+        """
         repeat = method != "POST"
         answer = self._ask(method, f"{self._api}/repos/{self._name}/{path}", document, repeat=repeat)
         return None if answer.is_unsure or answer.status == 204 else _read(answer, form)

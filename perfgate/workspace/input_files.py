@@ -165,7 +165,7 @@ def unreadable(name: str, message: str) -> Run:
 
 
 class RunsOfPath(Struct, frozen=True):
-    """The runs at one path, and the hashes of its files, which tell copies. Those of the machine do not count."""
+    """The runs at one path, and the hashes of its files, to find copies. Files of the machine do not count."""
 
     path: str
     runs: tuple[Run, ...]

@@ -9,12 +9,13 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Run, SourceFile
+from perfgate.core.file_mappings import FileMapping
 from perfgate.core.resource_limits import Limits
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
@@ -35,9 +36,6 @@ from perfgate.workspace.input_files import (
     unreadable,
 )
 from perfgate.workspace.options import Refused, shown_path
-
-if TYPE_CHECKING:
-    from perfgate.core.file_mappings import FileMapping
 
 #: Files of this size and larger are read faster with other processes.
 WORTH_PARTS = 96 << 20
@@ -85,16 +83,17 @@ def read_runs(
 ) -> tuple[Run, ...]:
     """Read every run named on the command line; a run contains the problems of its files.
 
-    Parameters
-    ----------
-    format: the name of the reader; None finds it out.
-    trace_mode: how overlapping times of a trace are counted.
-    as_given: name files as the caller does, and not relative to the working directory.
-    conditions: the names of more fields of results that are conditions.
-    with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
-    mappings: how the files of the team's own tools are read.
-    shortening: asked once, before several files are read; returns how the runs of each are made shorter, if they are.
-    earlier: the first paths, which were read before and may have moved. They are not read again; new ones are added.
+    Parameters:
+        format: the name of the reader; None finds it out.
+        trace_mode: how overlapping times of a trace are counted.
+        as_given: name files as the caller does, and not relative to the working directory.
+        conditions: the names of more fields of results that are conditions.
+        with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
+        mappings: how the files of the team's own tools are read.
+        shortening: asked once, before several files are read; returns how the runs of each are made shorter, if they
+            are.
+        earlier: the first paths, which were read before and may have moved. They are not read again; new ones are
+            added.
 
     Raises Refused for an unknown format and for the same file given twice.
     """
@@ -112,7 +111,7 @@ def read_runs(
     seen: dict[tuple[str, ...], str] = {}
     for one in found:
         if one.content in seen:
-            raise Refused(f"{one.runs[0].source} is a copy of {seen[one.content]}: one run may count once only")
+            raise Refused(f"{one.runs[0].source} is a copy of {seen[one.content]}: one run counts once")
         if one.content:
             seen[one.content] = one.runs[0].source
     if earlier is not None:
@@ -146,7 +145,7 @@ def refuse_twice(paths: Sequence[str]) -> None:
     for path in paths:
         real = path.rstrip("/") if path == "-" or "://" in path else os.path.realpath(path)
         if real in seen:
-            raise Refused(f"{path} is given twice: one run may count once only")
+            raise Refused(f"{path} is given twice: one run counts once")
         seen[real] = path
 
 
@@ -159,9 +158,8 @@ def _read_all(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs at each path with a name: of a file, or the one run of a folder.
 
-    Parameters
-    ----------
-    several: more paths will be read later.
+    Parameters:
+        several: more paths will be read later.
     """
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]

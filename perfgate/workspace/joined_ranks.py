@@ -60,14 +60,13 @@ def read_on_cluster(
 
     Raises Refused for a cluster that cannot be used.
 
-    Parameters
-    ----------
-    scheduler : `HOST:PORT`.
-    files : the path of each file, and the name that messages have for it.
-    read : reads one file on a worker.
-    folders : the numbers of files, in order, that belong to one run.
-    finish : makes the runs shorter after the waits of ranks were found; None if everything is needed.
-    watcher : is told how many files were read.
+    Parameters:
+        scheduler: `HOST:PORT`.
+        files: the path of each file, and the name that messages have for it.
+        read: reads one file on a worker.
+        folders: the numbers of files, in order, that belong to one run.
+        finish: makes the runs shorter after the waits of ranks were found; None if everything is needed.
+        watcher: gets how many files were read.
     """
     cluster = Cluster(connected(scheduler), scheduler)
     try:
@@ -113,12 +112,11 @@ def joined_ranks(
 
     If the files are the traces of different ranks, the first run has the series of all of them.
 
-    Parameters
-    ----------
-    read : reads one file on a worker.
-    blocks : the files; a worker has read some of them.
-    finish : makes the runs shorter at the end, if they are joined.
-    tell : is told how many files were read.
+    Parameters:
+        read: reads one file on a worker.
+        blocks: the files; a worker has read some of them.
+        finish: makes the runs shorter at the end, if they are joined.
+        tell: gets how many files were read.
     """
     count = sum(len(block.files) for block in blocks)
     heads = list(_heads_of(cluster, blocks, tell)) if count > 1 else [None]

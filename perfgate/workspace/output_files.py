@@ -23,10 +23,9 @@ _LEAST_SUMMARY = 2_000
 def output_faults(outputs: Mapping[str, str], inputs: Sequence[str]) -> dict[str, str]:
     """Return what is wrong with each report that cannot be written, or would replace another report or an input.
 
-    Parameters
-    ----------
-    outputs: the files to write, by the name of their format; `-` is standard output.
-    inputs: all files and folders that are read: runs, rules, baselines, facts.
+    Parameters:
+        outputs: the files to write, by the name of their format; `-` is standard output.
+        inputs: all files and folders that are read: runs, rules, baselines, facts.
     """
     faults: dict[str, str] = {}
     real = [os.path.realpath(path) for path in inputs if path != "-"]
@@ -71,9 +70,8 @@ def _unwritable(path: str) -> str | None:
 def write_reports(outputs: Mapping[str, str], render: Callable[[str], str]) -> list[str]:
     """Write every report that goes to a file; returns a message for each that could not be written.
 
-    Parameters
-    ----------
-    render: returns the text of the report in a format.
+    Parameters:
+        render: returns the text of the report in a format.
     """
     failures = []
     for name, path in outputs.items():
@@ -89,10 +87,9 @@ def write_reports(outputs: Mapping[str, str], render: Callable[[str], str]) -> l
 def append_summary(path: str, limit: int, render: Callable[[int], str]) -> list[str]:
     """Append to the summary of a job's step; returns a message if that is not possible.
 
-    Parameters
-    ----------
-    limit: the largest size of the whole file, in bytes.
-    render: returns a text of at most this many bytes.
+    Parameters:
+        limit: the largest size of the whole file, in bytes.
+        render: returns a text of at most this many bytes.
     """
     try:
         room = limit - (os.path.getsize(path) if os.path.exists(path) else 0)
@@ -187,12 +184,12 @@ def _beside(path: str, data: bytes) -> Iterator[str]:
         raise
 
 
-def refuse_committed(folder: str, option: str) -> None:
-    """Refuse a folder to write to that is a link out of the repository, or in which git tracks files. Raises Refused.
+def refuse_committed(folder: str) -> None:
+    """Refuse a folder of --keep that is a link out of the repository, or in which git tracks files. Raises Refused.
 
     A pull request can commit links there, through which perfgate would write or remove files elsewhere.
     """
-    refuse_link_out(folder, option)
+    refuse_link_out(folder, "--keep")
     tracked = known_to_git("--literal-pathspecs", "ls-files", "--", folder) or ""
     for name in [line for line in tracked.splitlines() if os.path.basename(line) != ".gitignore"][:1]:
-        raise Refused(f"{option} {folder}: git tracks {name}: remove it from git, or name another folder with {option}")
+        raise Refused(f"--keep {folder}: git tracks {name}: remove it from git, or name another folder with --keep")

@@ -56,12 +56,11 @@ def read_each(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file, in order. Raises Refused if a process is lost.
 
-    Parameters
-    ----------
-    files : the path of each file, and the name that messages have for it.
-    read : reads one file in this process.
-    read_elsewhere : reads one file in another process, so it is a function of a module, or a `partial` of one.
-    watcher : is told how far the other processes are; `read` tells it by itself.
+    Parameters:
+        files: the path of each file, and the name that messages have for it.
+        read: reads one file in this process.
+        read_elsewhere: reads one file in another process, so it is a function of a module, or a `partial` of one.
+        watcher: gets how far the other processes are; `read` calls it itself.
     """
     sizes = _sizes(files)
     workers = _workers(sizes)

@@ -7,23 +7,19 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Problem
+from perfgate.core.file_mappings import FileMapping, MappingFiles
 from perfgate.core.wording import MAPPING_FILE, plural
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Selector
 from perfgate.workspace import surroundings
+from perfgate.workspace.commit_files import FULL_HASH, Commit
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
-
-if TYPE_CHECKING:
-    from perfgate.core.file_mappings import FileMapping, MappingFiles
-    from perfgate.workspace.commit_files import Commit
-
 
 RuleFiles = list[tuple[str, bytes]]
 #: The field that only a rule file has.
@@ -70,9 +66,8 @@ class PolicySource(Struct, frozen=True):
     def files(self, paths: Sequence[str], *, needs_rules: bool = True) -> RuleFiles:
         """Return the rule files and the files with mappings. Raises Refused.
 
-        Parameters
-        ----------
-        needs_rules: refuse a path without a rule file.
+        Parameters:
+            needs_rules: refuse a path without a rule file.
         """
         if self.commit is not None:
             return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
@@ -107,16 +102,13 @@ WORKING_TREE = PolicySource()
 def policy_source(ref: str | None, sha: str | None = None) -> PolicySource:
     """Return the commit of a ref, or the working tree if there is no ref. Raises Refused.
 
-    Parameters
-    ----------
-    sha: the commit, if the ref was resolved before.
+    Parameters:
+        sha: the commit, if the ref was resolved before.
     """
     if ref is None:
         if sha is not None:
             raise Refused("--policy-commit needs --policy-ref, which names the commit in the report")
         return WORKING_TREE
-    from perfgate.workspace.commit_files import FULL_HASH, Commit
-
     if sha is not None and not FULL_HASH.fullmatch(sha):
         raise Refused(f"--policy-commit {sha}: give the whole hash, 40 hexadecimal digits (git rev-parse)")
     return PolicySource(ref, Commit.of(ref, sha))

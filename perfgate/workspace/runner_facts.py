@@ -22,9 +22,8 @@ _WORKING_STATES = 2
 def host_facts(root: Path = Path("/")) -> dict[str, str | int]:
     """Return the governors, the NUMA nodes and the memory of this machine, as far as Linux shows them.
 
-    Parameters
-    ----------
-    root : the folder that has /proc and /sys; another one in tests.
+    Parameters:
+        root: the folder that has /proc and /sys; another one in tests.
     """
     system = root / "sys/devices/system"
     governors = {_text(path) for path in system.glob("cpu/cpu[0-9]*/cpufreq/scaling_governor")} - {""}

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from perfgate.core.advice import Advice, ProposedRule
-from perfgate.core.run_command import RunCommand
+from perfgate.core.file_mappings import RunCommand
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural, shell_text
 from perfgate.rules.write import WrittenRule, comments, render, scalar, visible
@@ -84,9 +84,14 @@ def rule_file(suite: str, advice: Advice) -> str:
 def written(advice: Advice) -> list[WrittenRule]:
     """Return the proposed rules, each with its reasons as a comment."""
     return [
-        WrittenRule(rule.sentence, _reasons(rule, advice), (rule.limit,) if rule.limit else (), rule.warns)
+        WrittenRule(rule.sentence, _reasons(rule, advice), (rule.limit,) if rule.limit else (), _settings(rule))
         for rule in advice.rules
     ]
+
+
+def _settings(rule: ProposedRule) -> list[str]:
+    promise = [f"at_worst: {rule.at_worst}%"] if rule.at_worst is not None else []
+    return [*(["severity: warning"] if rule.warns else []), *promise]
 
 
 def _reasons(rule: ProposedRule, advice: Advice) -> list[str]:
@@ -109,7 +114,8 @@ def _reasons(rule: ProposedRule, advice: Advice) -> list[str]:
     else:
         said.append(_noise(rule, advice))
     if rule.noise is not None and rule.tolerance is not None:
-        said.append(f"Exit 0 promises that a change of {2 * rule.tolerance}% or more is excluded.")
+        promised = rule.at_worst or 2 * rule.tolerance
+        said.append(f"Exit 0 promises that a change of {promised}% or more is excluded.")
     return [" ".join(said)]
 
 

@@ -113,10 +113,9 @@ def git(
 ) -> bytes:
     """Run git and return its output.
 
-    Parameters
-    ----------
-    what: the beginning of the message if git fails, such as `main cannot be read`.
-    cwd: the working directory of git.
+    Parameters:
+        what: the beginning of the message if git fails, such as `main cannot be read`.
+        cwd: the working directory of git.
 
     Raises Refused (3).
     """

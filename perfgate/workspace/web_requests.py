@@ -20,7 +20,7 @@ _ATTEMPTS, _PATIENCE, _PAUSE = 5, 300, 60
 
 
 class Answer(Struct, frozen=True):
-    """The answer of a service with its headers in lower case, or the status 0 and why there is none."""
+    """The answer of a service with its headers in lower case; without an answer, the status 0 and the reason."""
 
     status: int
     data: bytes = b""

@@ -126,7 +126,7 @@ WAYS: dict[str, list[Hide]] = {
         *(put("metric", name) for name in ("Step", "step ", "step.hidden", "", "step\n", "\u0455tep")),
         *(put("unit", unit) for unit in ("ms ", "B", "1", "", "furlong", None)),
     ],
-    "values that are no numbers, negative, 0 or absent": [
+    "values that are not numbers, negative, 0 or absent": [
         *(
             values(lambda old, x=x: [x] * len(old))  # type: ignore[misc]
             for x in (float("nan"), float("inf"), -float("inf"), True, None, "0.1", [], {}, 0.0, -0.1, 10**400)

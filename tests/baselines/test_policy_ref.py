@@ -126,10 +126,10 @@ def test_what_the_base_judges_is_allowed_there_by_the_command_that_is_printed(
     head = repository.commit("slower, for a reason")
     slow = write_run(folder / "slow.json", 97, 218, seed=9)
     done = perfgate("check", slow, "--policy-ref", "main", "--verbose")
-    assert (done.code, "To allow these results on main:" in done.out) == (1, True)
+    assert (done.code, "If the changes are intended, allow them on main:" in done.out) == (1, True)
     assert "someone who may write to main can allow it there: perfgate baseline allow" in " ".join(done.out.split())
     assert "baseline approve" not in done.out
-    said = done.out.partition("To allow these results on main:")[2].replace("\\\n", " ").split("&&")
+    said = done.out.partition("If the changes are intended, allow them on main:")[2].replace("\\\n", " ").split("&&")
     repository.git("checkout", "-q", "main")
     for command in said:
         name, *words = [word if word != "..." else "meant" for word in shlex.split(command.partition("\n\n")[0])]

@@ -203,3 +203,13 @@ def test_a_synchronisation_costs_what_the_device_idles(tmp_path: Path) -> None:
     change = report.new_step - report.base_step
     assert change > 400e-6 > cause.high - cause.low
     assert abs(report.rest) < 0.1 * change
+
+
+def test_a_number_that_is_read_through_views_is_a_synchronisation(tmp_path: Path) -> None:
+    """On a CPU nothing waits. But `x.view(-1)[0].item()` does on a GPU, whatever prepares the number."""
+    reads = [Op("forward", f"aten::{name}", us, "cpu") for name, us in (("view", 90), ("select", 80), ("item", 40))]
+    new = CPU_JOB
+    for op in reads:
+        new = new.after("aten::gelu", op)
+    (cause,) = _causes(runs_of(CPU_JOB, tmp_path / "base"), runs_of(new, tmp_path / "new", 1, 3)).causes
+    assert (cause.kind, cause.where[-1]) == ("sync", "aten::item")

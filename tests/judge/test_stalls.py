@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfgate.analysis.advice import advise
+from perfgate.analysis.plan import plans
+from perfgate.analysis.proposals import about
+from perfgate.analysis.tolerances import Fit, Trial
 from perfgate.core import Baseline, Key, Run, Series, Verdict, read_only
+from perfgate.core.advice import Advice, StepTime
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
+from perfgate.workspace.starter_files import rule_file
 
 _USUAL = (30.1, 30.2, 29.9, 30.0)
 _STALLED = (30.1, 93.0, 30.2, 30.0)
@@ -61,6 +67,24 @@ def test_a_stalled_step_moves_no_middle(metric: str, statistic: str) -> None:
     assert verdict.change is not None
     assert abs(verdict.change.estimate or 1.0) < 0.005
     assert f"left out: {2 if metric == 'step.time' else 4} values of steps that stalled" in verdict.notes
+
+
+def test_stalled_steps_of_stored_runs_widen_no_plan_and_no_proposed_tolerance() -> None:
+    rules, _ = load_rules([("r.yaml", b"version: 1\nsuite: s\nrules:\n  - step.time within 5% of baseline\n")])
+    (plan,) = plans(Case(rules, (), Baseline(place="s", runs=tuple(_base())), date(2026, 1, 1)))
+    assert plan.runs_needed == 1
+    assert (plan.fails_from or 1.0) < 0.08
+    fit = Trial.of(_base(), {"step.time"}, date(2026, 1, 1)).fitted(about("step.time"))
+    assert isinstance(fit, Fit)
+    assert fit.tolerance == 3
+
+
+def test_init_compares_the_time_of_steps_although_one_stalled_and_promises_less_of_it() -> None:
+    (rule,) = [one for one in advise(_base(), date(2026, 1, 1)).rules if one.subject == "step.time median"]
+    assert (rule.tolerance, rule.at_worst) == (8, 24)
+    assert rule_file("s", Advice((rule,), (), StepTime("step.time"), 3)).endswith(
+        "  - assert: step.time within 8% of baseline\n    at_worst: 24%\n"
+    )
 
 
 def test_a_limit_on_a_middle_leaves_it_out_and_one_on_the_largest_step_does_not() -> None:

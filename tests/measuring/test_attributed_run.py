@@ -15,7 +15,7 @@ from conftest import Done, Repository, write_rules
 from programs import hooked
 
 from perfgate.measuring.attributed_run import in_environment
-from perfgate.measuring.lockstep import whose
+from perfgate.measuring.lockstep import side_of_turn
 from perfgate.measuring.programs import ProgramSide
 
 Command = Callable[..., Done]
@@ -198,6 +198,6 @@ def test_a_command_in_an_environment(prefix: str, words: list[str]) -> None:
 
 def test_the_order_of_the_turns_of_four() -> None:
     sides = ("a", "b", "c", "d")
-    assert "".join(whose(turn, True, sides) for turn in range(16)) == "dcbaabcddcbaabcd"
-    assert "".join(whose(turn, False, sides) for turn in range(8)) == "abcddcba"
-    assert [whose(turn, True) for turn in range(4)] == ["new", "base", "base", "new"]
+    assert "".join(side_of_turn(turn, True, sides) for turn in range(16)) == "dcbaabcddcbaabcd"
+    assert "".join(side_of_turn(turn, False, sides) for turn in range(8)) == "abcddcba"
+    assert [side_of_turn(turn, True) for turn in range(4)] == ["new", "base", "base", "new"]

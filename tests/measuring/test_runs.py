@@ -17,7 +17,7 @@ from conftest import Done, Repository, write_log, write_rules
 from programs import HOOKED, hooked, plain, processes_that_stay
 
 from perfgate.cli.progress import line
-from perfgate.measuring.lockstep import whose
+from perfgate.measuring.lockstep import side_of_turn
 
 Command = Callable[..., Done]
 
@@ -238,8 +238,8 @@ def test_rules_in_error_are_said_before_anything_runs(perfgate: Command, folder:
 
 
 def test_the_order_is_base_new_new_base() -> None:
-    assert [whose(turn, True) for turn in range(6)] == ["new", "base", "base", "new", "new", "base"]
-    assert [whose(turn, False) for turn in range(6)] == ["base", "new", "new", "base", "base", "new"]
+    assert [side_of_turn(turn, True) for turn in range(6)] == ["new", "base", "base", "new", "new", "base"]
+    assert [side_of_turn(turn, False) for turn in range(6)] == ["base", "new", "new", "base", "base", "new"]
 
 
 def test_steps_are_taken_by_turns(perfgate: Command, in_short: Command, folder: Path) -> None:

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said, values_of
 
+from perfgate.commands.report_details import causes_of
+
 SCHEMA = """
 CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
@@ -291,3 +293,44 @@ def test_work_that_an_export_cannot_show_is_absent(tmp_path, case):
     problems = said(run_of(database(tmp_path, SCHEMA, STEPS, script)))
     assert len(problems) == len(messages)
     assert all(message in problem for message, problem in zip(messages, problems, strict=True))
+
+
+def training(slow: bool) -> str:
+    """Eight steps: kernels of forward, those of backward on a thread without ranges, and perhaps a copy to the host."""
+    ranges, calls, kernels = [], [], []
+    for step in range(8):
+        at, late = step * 1_000_000, 50_000 if slow else 0
+        ranges += [(at, at + 800_000 + late, f"step {step}"), (at, at + 300_000 + late, "forward")]
+        ranges += [(at + 310_000 + late, at + 600_000 + late, "backward")]
+        for thread, begin, name in ((16777217, at + 1_000, 11), (16777218, at + 320_000 + late, 12)):
+            number = 10 * step + name
+            calls.append((begin, begin + 5_000, thread, number, 2))
+            kernels.append((begin + 10_000, begin + 200_000 + 7 * step, 0, number, name, 8, 2, 1))
+        if slow:
+            calls.append((at + 220_000, at + 270_000, 16777217, -1, 3))
+    tables = {"KERNEL": kernels, "RUNTIME": calls}
+    rows = [f"INSERT INTO CUPTI_ACTIVITY_KIND_{name} VALUES {row};" for name, some in tables.items() for row in some]
+    rows += [f"INSERT INTO NVTX_EVENTS VALUES ({a}, {b}, 59, '{text}', NULL, 16777217, 0);" for a, b, text in ranges]
+    names = "DELETE FROM StringIds; INSERT INTO StringIds VALUES (11, 'gelu'), (12, 'gelu_backward'),"
+    names += " (2, 'cudaLaunchKernel_v7000'), (3, 'cudaStreamSynchronize_v3020');"
+    tables_of_calls = "".join(line for line in STEPS.splitlines(keepends=True) if "TABLE" in line)
+    return f"DELETE FROM NVTX_EVENTS; {tables_of_calls} {names} {''.join(rows)}"
+
+
+def test_a_step_is_divided_as_in_a_trace(tmp_path):
+    """Its ranges are `step.time`, and what a thread without ranges launches belongs to the range that waits for it."""
+    run = run_of(database(tmp_path, SCHEMA, training(slow=False)))
+    found = values_of(run)
+    assert found["step.time"] == pytest.approx([8e-4] * 8)
+    assert found["step.kernel"][0] == pytest.approx(3.8e-4)
+    assert not [name for name in found if name.startswith("range.:step")]
+    (tree,) = run.call_trees
+    paths = {(tree.nodes[node.parent].name, node.name) for node in tree.nodes if node.kind == "kernel"}
+    assert paths == {("forward", "gelu"), ("backward", "gelu_backward")}
+
+
+def test_the_cause_of_a_change_is_named_in_its_range(tmp_path):
+    base, new = (run_of(database(tmp_path, SCHEMA, training(slow))) for slow in (False, True))
+    report = causes_of([base], [new])
+    assert [(cause.kind, cause.where) for cause in report.causes] == [("sync", ("forward", "cudaStreamSynchronize"))]
+    assert report.causes[0].change_per_step == pytest.approx(5e-5, rel=0.1)

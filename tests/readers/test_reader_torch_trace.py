@@ -359,3 +359,12 @@ def test_a_trace_that_names_gpus_without_their_events_says_so():
 @pytest.mark.parametrize("name", ["", "  ", None, 5])
 def test_an_empty_gpu_is_not_a_fact(name):
     assert "gpu" not in run_of(json.dumps({**json.loads(TRACE), "deviceProperties": [{"name": name}]})).environment
+
+
+def test_inspect_shows_no_warm_up_of_a_trace(perfgate, folder):
+    """As no rule drops one: a profiler's schedule has skipped it."""
+    events = [
+        one for i in range(8) for one in (step(i, 900 * i, 800), event("cpu_op", "aten::mm", 900 * i, 700 - 60 * i))
+    ]
+    (folder / "trace.json").write_text(text_of(*events))
+    assert "warm-up" not in perfgate("inspect", "trace.json").out

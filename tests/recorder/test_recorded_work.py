@@ -9,6 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
 from types import ModuleType, SimpleNamespace
@@ -164,6 +165,27 @@ def test_three_steps_are_counted_and_not_measured(torch: StandIn, temporary: Pat
     assert {"time.profile", "memory.profile"} < run.metrics
     assert list(temporary.iterdir()) == []
     jsonschema.Draft7Validator(schema("results")).validate(json.loads(Path("run.json").read_text()))
+
+
+def test_spans_are_the_parts_of_the_profiled_steps(torch: StandIn) -> None:
+    def train_with_spans(**how: Any) -> None:
+        with Recorder("run.json", **how) as rec:
+            for _ in range(STEPS):
+                with rec.step_span():
+                    with rec.span("forward", {"model": "small"}):
+                        torch.op("aten::mm")
+                    with suppress(KeyError), rec.span("backward"):
+                        torch.op("aten::add")
+                        raise KeyError
+
+    train_with_spans(work=True)
+    run = read()
+    assert len(values(run, 'forward{model="small"}')) == len(MEASURED)
+    (tree,) = run.call_trees
+    assert {(tree.nodes[node.parent].name, node.name) for node in tree.nodes if node.kind == "operator"} == {
+        ("forward", "aten::mm"),
+        ("backward", "aten::add"),
+    }
 
 
 def test_the_profile_is_not_a_part_of_the_whole_time(torch: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_at_most_nine_of_a_level_and_a_count_of_the_others():
 
 def test_a_pass_is_silent_and_an_improvement_a_notice():
     assert render(ALL_PASS) == ""
-    step = NextStep("approve", "approve it to hold the gain")
+    step = NextStep("approve", "approve it to keep the gain")
     better = change(improved=True, message="forward is faster", next_step=step)
     [command] = commands(render(replace(ALL_PASS, verdicts=(better,))))
-    assert (command.name, command.data) == ("notice", "forward is faster\n→ approve it to hold the gain")
+    assert (command.name, command.data) == ("notice", "forward is faster\n→ approve it to keep the gain")

@@ -7,6 +7,7 @@ from sample_verdicts import FAILED_LIMIT, change
 from samples import ALL_PASS, EVERY_OUTCOME, WITH_CAUSES, WITH_MANY
 
 from perfgate.core import Location, NextStep, Problem, RelativeChange
+from perfgate.core.details import WorkDifference
 from perfgate.reporters.terminal import render
 from perfgate.words import in_short
 
@@ -66,6 +67,23 @@ def test_warnings_and_failures_are_two_lines():
     assert [line.name.endswith("(warning only)") for line in found] == [False, True]
 
 
+def test_a_warning_about_work_that_a_failure_names_is_not_repeated():
+    grown = WorkDifference("work.kernels", {}, {}, 385, 543)
+    failed = slower(0.1, metric="work", work=(grown,))
+    warned = replace(failed, exit_code=0, severity="warning")
+    assert len(in_short.lines(with_verdicts(failed, warned))) == 1
+    assert len(in_short.lines(with_verdicts(warned))) == 1
+
+
+def test_the_next_step_of_a_failure_is_not_that_of_a_doubt():
+    again = slower(0.1, next_step=NextStep("run-again", "run the new code twice more"))
+    doubt = replace(again, outcome="undecided", exit_code=3)
+    undo = NextStep("find-cause", "find the new calls")
+    everything = NextStep("approve", "If the changes are intended, approve them", command="perfgate baseline approve n")
+    found = with_verdicts(doubt, slower(0.2, metric="work", next_step=undo), accept=everything)
+    assert in_short.next_step(found) == undo
+
+
 def test_errors_that_say_the_same_are_one_line():
     bare = {"change": None, "new": None, "base": None, "outcome": "error", "exit_code": 3}
     verdicts = [
@@ -77,12 +95,12 @@ def test_errors_that_say_the_same_are_one_line():
 
 def test_there_is_one_next_step():
     approve = NextStep("approve", "if the change is intended, approve it", command="perfgate baseline approve new.log")
-    all_of_them = replace(approve, text="To approve these results")
+    all_of_them = replace(approve, text="If the changes are intended, approve them")
     one = with_verdicts(slower(0.1, next_step=approve), accept=all_of_them)
     assert in_short.next_step(one) == approve
     two = with_verdicts(slower(0.1, next_step=approve), FAILED_LIMIT, accept=all_of_them)
     assert in_short.next_step(two) == all_of_them
-    assert render(two).count("→ To approve") == 1
+    assert render(two).count("→ If the changes are intended") == 1
 
 
 def test_ten_failures_are_at_most_25_lines():

@@ -10,7 +10,7 @@ from perfgate.core import Key
 from perfgate.core.summaries import RunSummary, SeriesSummary
 from perfgate.reporters import RENDERERS
 from perfgate.reporters.inspection import render_text
-from perfgate.reporters.inspection_json import render_json
+from perfgate.reporters.plain_json import render_json
 
 
 @briefly

@@ -8,18 +8,18 @@ from said import Said, say
 
 from perfgate.core.rule_ledger import RuleRecord
 from perfgate.core.runner import Figure, Qualification, RunnerChange
-from perfgate.words import ledger_words, runner
+from perfgate.words import history_words, runner
 
 
 def of_the_ledger() -> Iterator[Said]:
-    """Yield the words of words/ledger_words."""
+    """Yield the words of words/history_words about the ledger."""
     for case, record in {
         "": RuleRecord(213, 1, 0, 12, 0.022),
         "both": RuleRecord(20, 2, 1, 1, 0.32),
         "never": RuleRecord(59, 0, 0, 0, 0.0495),
         "unknown": RuleRecord(0, 0, 0, 7, 1.0),
     }.items():
-        yield say(ledger_words.rule_record, case, record)
+        yield say(history_words.rule_record, case, record)
 
 
 def of_runners() -> Iterator[Said]:

@@ -32,7 +32,7 @@ from perfgate.core.details import FactChange
 from perfgate.core.verdicts import UnruledChange
 from perfgate.words import answer, cause_words, coverage_words, in_short, notes, numbers
 from perfgate.words.calculation import calculation
-from perfgate.words.cause_words import undo
+from perfgate.words.undo import undo
 
 CHANGE = Verdict(
     *("forward within 5% of baseline", "forward", {}, "median", "fail", "interval", "error", 1, "change", "s"),
@@ -181,7 +181,7 @@ REPORT = Report(
     suite="gpt",
     baseline="gpt/h200/1-4f2a9c",
     environment={"trace_mode": "corrected"},
-    accept=NextStep("approve", "To approve these results", command="COMMAND"),
+    accept=NextStep("approve", "If the changes are intended, approve them", command="COMMAND"),
     unknown_facts=("driver", "cuda"),
 )
 WITHOUT_RUNS = Report(outcome="error", exit_code=3, verdicts=(ABSENT,), problems=(NOTHING_READ, UNREAD))
@@ -230,6 +230,7 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.counts, "fail", REPORT)
     yield say(answer.counts, "pass", Report("pass", 0, PASSES["all that does not count"]))
     yield say(answer.excluded_change, "", PASSES["one much better"])
+    yield say(answer.excluded_change, "in short", PASSES["one much better"], in_short=True)
     yield say(answer.rounded_up, "", 0.08041)
     yield say(answer.rounded_up, "beyond every float", 1.797e306)
     yield say(answer.origin, "", REPORT)
@@ -298,7 +299,12 @@ UNDONE: dict[str, Cause] = {
     "optimizer": replace(REPLACED, gone=(("aten::_fused_adamw_", 1.0),), come=(("aten::mul_", 76.0),)),
     "attention": replace(REPLACED, gone=(("aten::scaled_dot_product_attention", 1.0),), come=(("aten::matmul", 2.0),)),
     "a call": replace(SLOWER, kind="appeared", come=(("aten::clone", 8.0),)),
-    "clipping": replace(SLOWER, kind="appeared", come=(("aten::linalg_vector_norm", 77.0),)),
+    "clipping": replace(
+        SLOWER, kind="appeared", come=(("aten::linalg_vector_norm", 77.0), ("aten::mul_", 76.0), ("aten::clamp", 1.0))
+    ),
+    "norms": replace(SLOWER, kind="appeared", come=(("aten::linalg_vector_norm", 77.0),)),
+    "kernels": replace(REPLACED, gone=(("gelu_kernel<float>(int)", 1.0),), come=(("void mul<float>(int)", 7.0),)),
+    "a launch": replace(SLOWER, kind="appeared", come=(("cudaLaunchKernel", 8.0), ("void mul<float>(int)", 8.0))),
     "larger": replace(SLOWER, kind="larger", factor=1.25),
     "of a table": CAUSES["all steps"],
     **{kind: replace(SLOWER, kind=kind) for kind in get_args(CauseKind) if kind not in ("larger", "replaced")},

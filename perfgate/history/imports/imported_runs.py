@@ -100,7 +100,7 @@ class Faults:
             self._problems.append(Problem("warning", message, at))
 
     def in_base_unit(self, number: float, unit: str, at: Callable[[], Location]) -> tuple[float, str]:
-        """Return a number in its base unit, and that unit; one of an unknown unit, which is recorded, as it is."""
+        """Return a number in its base unit, and that unit; one with an unknown unit does not change, and is noted."""
         known = in_base_unit(number, unit)
         if known is None:
             self.unknown_unit(unit, at())
@@ -171,7 +171,7 @@ def objects(
 
 
 def of_results(file: ImportFile, format: str) -> Imported:
-    """Return the runs of a result file as a reader of perfgate reads it, of the time and at the place that it says.
+    """Return the runs of a result file, read by a reader of perfgate, with the time and the place that it contains.
 
     A number that is missing because a benchmark failed is only counted: a history has gaps.
     """

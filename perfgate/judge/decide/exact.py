@@ -69,16 +69,12 @@ def compared(base: Sequence[FloatArray], new: Sequence[FloatArray]) -> Relation:
 
 def _relation(base: Sequence[FloatArray], new: FloatArray) -> Relation:
     reference = max(base, key=len)
-    if any(_differs(reference, one) for one in base if one is not reference):
+    if any(_change(reference, one).any() for one in base if one is not reference):
         return "varied"
     change = _change(reference, new)
     if (change > 0).any():
         return "more"
     return "less" if (change < 0).any() else "same"
-
-
-def _differs(reference: FloatArray, run: FloatArray) -> bool:
-    return bool(_change(reference, run).any())
 
 
 def _change(reference: FloatArray, run: FloatArray) -> FloatArray:

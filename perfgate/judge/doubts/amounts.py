@@ -197,10 +197,10 @@ def rank_doubts(evidence: Evidence, new: MeasuredSide) -> Iterator[Doubt]:
 
 
 def _rank_shares(evidence: Evidence, runs: Sequence[Members], views: Sequence[RunView]) -> list[float]:
-    """The share of the job's ranks that have the metric, for each run that tells.
+    """The share of the job's ranks that have the metric, for each run that shows it.
 
-    A run does not tell if its series have no rank, if the size of the job is unknown, or if its tool prints on one rank
-    for all of them and the rule does not ask about ranks.
+    A run does not show it if its series have no rank, if the size of the job is unknown, or if its tool prints on one
+    rank for all of them and the rule does not ask about ranks.
     """
     found = []
     for members, view in zip(runs, views, strict=False):

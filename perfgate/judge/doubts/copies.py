@@ -19,13 +19,13 @@ from perfgate.stats.distributions import FloatArray
 
 #: Units of quantities that are often equal in two runs.
 WITHOUT_NOISE = ("1", "count", "B", "FLOP")
-#: Two runs that agree by chance in this many bits are one in 1e12.
+#: Two runs agree in this many bits by chance with a probability of 1e-12.
 _ENOUGH_BITS = 40
 #: Runs are copies if more than this share of their values is equal, to six digits.
 _COPIED, _DIGITS = 0.5, 1e-6
 #: Values times a factor in this range are a copy; one that is worse by more does not pass anyway.
 _FACTORS = 0.8, 1.05
-#: Of very many values, the first ones have enough bits, if all have.
+#: Of very many values, this many are enough to compare.
 _TELLING = 1 << 16
 
 
@@ -33,16 +33,17 @@ def same_measurements(run: Run, other: Run) -> bool:
     """Return whether two runs have the same values, so that they are one measurement under two names.
 
     More than half of the values are enough: a copy with other last digits, in another order, or times a factor is a
-    copy. Only quantities with noise tell: bytes, operations and counts are often equal. Equal values count by how
-    unlikely they are: of n samples, n times the entropy (of order 2) of their own distribution; of a single number,
-    its decimal digits beyond the first two.
+    copy. Only quantities with noise are compared: bytes, operations and counts are often equal. Equal values count by
+    how unlikely they are: n samples count n times the entropy (of order 2) of their own distribution, and a single
+    number its decimal digits beyond the first two.
     """
     others, twins = {series.key: series for series in other.series}, list[tuple[Series, Series, int]]()
     for series in run.series:
         twin = others.get(series.key)
         if twin is None or series.unit in WITHOUT_NOISE or is_machine_metric(series.key.metric):
             continue
-        if twin.kind == "summary" != series.kind:  # no rule read it when it was stored: it shows nothing
+        # A summary was stored of a metric that no rule read: it cannot be compared with values.
+        if twin.kind == "summary" and series.kind != "summary":
             continue
         twins.append((series, twin, max(values_of(series) or 1, 1)))
     bits = equal = 0.0
@@ -92,8 +93,9 @@ def _bits_of_outlines(run: Run, other: Run) -> float | None:
     one, two = run.outlines, other.outlines
     if one is None or two is None:
         known = (one or two or NO_OUTLINES).of
-        stored = [one for one in (other if two is None else run).series if one.kind == "summary"]
-        names = ((name.metric, name.labels, one.unit) for one in stored for name in [one.key.without_members()])
+        without = other if two is None else run
+        stored = [(one.key.without_members(), one.unit) for one in without.series if one.kind == "summary"]
+        names = ((key.metric, key.labels, unit) for key, unit in stored)
         return None if any(name in known for name in names) else 0.0
     shared = [(found, two.fingerprints[rank]) for rank, found in one.fingerprints.items() if rank in two.fingerprints]
     if any(found.digest != twin.digest for found, twin in shared):

@@ -3,7 +3,7 @@
 Three kinds of evidence, two of them from `perfgate.machine`:
 
 * The clock. Times are judged again in cycles: the time of each run times its clock. If the slower clock could explain a
-  failure, or hide a regression, and cycles tell another story, the verdict is suspect. Both views must agree, because
+  failure or hide a regression, and the cycles give another outcome, the verdict is suspect. Both must agree, because
   work that waits for memory does not follow the clock.
 * Lost time: the share of the run in which the GPU was throttled, the hypervisor ran others, or the control group had
   used up its CPU time. If one side has more of it than `lost_time` allows, the change is judged again as if both sides
@@ -33,7 +33,7 @@ from perfgate.judge.question import MachineDifference, MeasuredSide
 LEAST_CLOCK = 0.01
 #: Pressure is noted from this difference on; it does not decide, because waiting tasks need not be those of the run.
 NOTED_PRESSURE = 0.1
-#: The clock of the program. That of the CPU does not count: idle processors lower it, and it says too little.
+#: The clock of the GPU. The clock of the CPU is not used: idle processors lower it.
 _CLOCK = "clock.sm"
 _LOST = {
     "machine.gpu.throttled.": "throttling of the GPU ({})",
@@ -43,7 +43,7 @@ _LOST = {
 #: More lost time than this explains any change: a program that never ran took no time.
 _MOST_LOST = 0.99
 _PRESSURE = {f"machine.pressure.{kind}": f"pressure on {kind}" for kind in ("cpu", "memory", "io")}
-#: How the names of all of these begin.
+#: The names of these metrics, or how they begin.
 MACHINE_DOUBTS = (_CLOCK, *_LOST, *_PRESSURE)
 #: The values that are possible, by unit: clocks in Hz, and shares of the time, which rounding may make more than 1.
 #: Others are no measurement, and are left out.

@@ -26,7 +26,7 @@ ROCm/rocprofiler-compute `tests/workloads` (2025-01) for rocprof. All times are 
 
 Samples are in the order of the file. They have the label `device` if several agents ran kernels: the agent in CSV, the
 number of the GPU in JSON, which also names it (the fact `gpu`). Statistics do not say what their names are: those that
-are no function of HIP, HSA or RCCL and no copy are taken for kernels.
+are neither a function of HIP, HSA or RCCL nor a copy are taken for kernels.
 """
 
 from __future__ import annotations

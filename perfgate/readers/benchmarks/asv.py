@@ -6,7 +6,7 @@
 
 Source: airspeed-velocity/asv `results.py`, 0.1 to 0.6; the tool leaves out trailing columns of a row. The metric is the
 benchmark, with its parameters as asv names them: `bench.time_a(8, 'x')`; results are in the order of
-`itertools.product`. If samples were recorded (`asv run --record-samples`) they are read, else the one number, which is
+`itertools.product`. Samples (`asv run --record-samples`) are read if there are any, else the one number, which is
 the median of times. Null is a benchmark that failed, an error; NaN is a benchmark that skipped itself, a warning. The
 kind in the name (`time_`, `mem_`, ...) gives the unit: `benchmarks.json`, which may have another unit, is another file.
 """
@@ -45,8 +45,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run.commit = commit_of(data.get("commit_hash"))
     # asv never compares across machines and environments; `date`, of the commit, is in ms
     names = {"machine": mapping(data.get("params")).get("machine"), "asv_environment": data.get("env_name")}
-    place: dict[str, Fact] = {name: value for name, value in names.items() if isinstance(value, str) and value}
-    keep_time_and_place(run, data, "date", place)
+    facts: dict[str, Fact] = {name: value for name, value in names.items() if isinstance(value, str) and value}
+    keep_time_and_place(run, data, "date", facts)
     columns = items(data.get("result_columns"))
     for name, row in mapping(data.get("results")).items():
         _add(run, name, *_cells(run, row, columns, ("results", name)))

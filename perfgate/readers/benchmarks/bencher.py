@@ -6,7 +6,7 @@
 Source: bencherdev/bencher `lib/bencher_json/src/project/measure/built_in.rs` (2026-08) and its documentation of the
 format. `NAME.MEASURE` is one value; `lower_value` and `upper_value` may be any bounds, and are not read. Measures that
 Bencher knows have its units: `latency` ns, `throughput` 1/s, `build-time` s, `file-size` and `allocated` B. The units
-of other measures are only on its server: they are 1, or what the end of the name tells (`p99_ms`).
+of other measures are only on its server: they are 1, or the unit at the end of the name (`p99_ms`).
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     {"machine_info": {"cpu": {"brand_raw": ...}}, "commit_info": {"id": ...},
      "benchmarks": [{"fullname": "test_a.py::test_f[8]", "stats": {"min": ..., "rounds": 5, "data": [...]}}]}
 
-Source: ionelmc/pytest-benchmark `stats.py`, 2.5 (2015) to 5.3. The metric is `fullname`. Seconds per iteration, in
-`data` too. Without `data` (saved without --benchmark-save-data) a benchmark is an aggregate. `ops`, which is 1/mean,
-and the quartiles are not read, nor is `extra_info`.
+Source: ionelmc/pytest-benchmark `stats.py`, 2.5 (2015) to 5.3. The metric is `fullname`. Times are
+seconds per iteration, in `data`, too. Without `data` (saved without --benchmark-save-data) a benchmark is an aggregate.
+`ops`, which is 1/mean, the quartiles and `extra_info` are not read.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     cpu, commit = mapping(mapping(data.get("machine_info")).get("cpu")), mapping(data.get("commit_info"))
     fact(run, "cpu", cpu.get("brand_raw") or cpu.get("brand"))  # `brand` before 4.0
     run.commit = None if commit.get("dirty") else commit_of(commit.get("id"))
-    # the tool saves its files in a folder for each machine
-    *_, folder, _ = "", "", *file.name.split("/")
+    folder = file.name.rpartition("/")[0].rpartition("/")[2]  # the tool saves its files in one for each machine
     keep_time_and_place(run, data, "datetime", {"machine": folder} if _MACHINE.fullmatch(folder) else {})
     for path, row in rows(run, data, "benchmarks"):
         if (name := name_of(run, row, path, "fullname", "name")) is not None:

@@ -8,7 +8,7 @@
 Source: pytorch/ao `benchmarks/_models/utils.py`, and vllm-project/vllm `vllm/benchmarks/lib/utils.py`.
 Records of vLLM are read as in the format vllm. The metric is the name, labelled with what was measured: `benchmark`,
 `model`, `backend`, `mode`, `dtype`, `device`, `arch` and `compile`. Several values are samples, one is a value. The
-unit is `unit`, or what the end of the name tells.
+unit is `unit`, or the unit at the end of the name.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Source: mlfoundations/open_clip `training/train.py`; EVA-CLIP adds `Global Steps
 Restarts that show only in a counter: a counter shows how many steps a run has made, and timers how many have ended on
 the only rank that prints them. A restart is noticed after its first steps. If the difference of the two numbers was
 constant in the run before, a restart at step 0 whose counter is n has made n steps less that difference: the last ones
-before the line. A restart from a checkpoint has a higher counter, and is told apart at the line.
+before the line. A restart from a checkpoint has a higher counter, and is recognised at the line.
 """
 
 from __future__ import annotations

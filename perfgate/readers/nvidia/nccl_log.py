@@ -199,7 +199,7 @@ def _names(sections: Iterable[_Section]) -> dict[str, None]:
 
 
 def _labels(sections: Sequence[_Section]) -> list[Labels]:
-    """The labels of each section: what differs between the programs of one log."""
+    """The labels of each section: the facts that differ between the programs of one log."""
     labels: list[dict[str, str]] = [{} for _ in sections]
     several = len({section.ranks for section in sections if section.ranks}) > 1
     tagged = len({section.tag for section in sections}) > 1

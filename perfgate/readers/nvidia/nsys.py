@@ -28,9 +28,8 @@ from perfgate.readers.text import SQLITE
 NAME = "nsys"
 METRICS = (
     "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `memcpy.NAME.size`, `range.NAME`, `os.NAME`: aggregates of a "
-    "summary, one value for each activity of an export; if its NVTX ranges mark steps (`step 12`), the exact work of a "
-    "step: `work.kernels`, `.blocks`, `.launches`, `.graph_launches`, `.syncs`, `.copies` and `.copied_bytes`, "
-    "`.memsets`, `.allocations`, `.device_time`"
+    "summary, one value for each activity of an export; if its NVTX ranges mark steps (`step 12`), `step.*`, "
+    "`gpu.idle`, `gpu.utilization` and the exact work `work.*` as of a trace of torch"
 )
 CHECKED = "Nsight Systems: its documentation and public reports; generated files"
 

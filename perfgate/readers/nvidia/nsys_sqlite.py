@@ -11,7 +11,8 @@
 
 `nsys stats` gives the same metrics as aggregates, so a rule works for both. Times are ns in the file and s here, sizes
 B, in order of start. Activities have the label device if their table has several. Tables without records are absent.
-If ranges mark the steps, there is `work.*`, too: see `nsys_work`.
+If ranges mark the steps, there are `step.*`, `gpu.*`, `work.*` and a call tree, too, and the ranges of the steps are
+`step.time`: see `nsys_work`.
 
 Source: NVIDIA's SQLite Export Schema Reference of Nsight Systems (2020 to 2025), and the queries of
 `nsys stats` for the names. Not tested on a file that the tool wrote.
@@ -28,10 +29,12 @@ from contextlib import suppress
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from perfgate.core.call_trees import CallTree
 from perfgate.readers.kit import InputFile, Key, Run, RunBuilder, Series, in_base, read_only
 from perfgate.readers.nvidia.nsys_tables import name_of_calls
-from perfgate.readers.nvidia.nsys_work import RANGE_TYPES, add_work, process_of
+from perfgate.readers.nvidia.nsys_work import RANGE_TYPES, STEP, add_steps, process_of
 from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
 
 _COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
@@ -83,6 +86,7 @@ class _Export(RunBuilder):
     def __init__(self, document: InputFile) -> None:
         super().__init__(document, "nsys")
         self._found: list[tuple[str, str, Groups]] = []
+        self.trees: tuple[CallTree, ...] = ()
 
     def read(self, database: Database) -> None:
         """Read every activity, then the names in use. Raises DatabaseFault if a name cannot be read."""
@@ -104,10 +108,18 @@ class _Export(RunBuilder):
         strings = _labels(database, _STRINGS, "value", self._used())
         self._keep(database, strings)
         with suppress(DatabaseFault):  # it was said of the table
-            add_work(self, database, strings)
+            self.trees = add_steps(self, database, strings)
+        if any(key.metric == "step.time" for key in self.finished):
+            self._leave_steps()
         if _GPUS in database.tables:
             names = {name for (name,) in database.rows(_GPUS, ("name",)) if isinstance(name, str)}
             self.facts |= {"gpu": names.pop()} if len(names) == 1 else {}
+
+    def _leave_steps(self) -> None:
+        """Leave out the range of each step: they are `step.time`."""
+        ranges = (key for key in self.finished if key.metric.startswith("range."))
+        for key in [key for key in ranges if STEP.fullmatch(key.metric.rpartition(":")[2])]:
+            del self.finished[key]
 
     def _collect(self, table: str, kind: str, rows: Iterable[Row]) -> None:
         """Read the activities of a table by name, and report impossible rows and a damaged table."""
@@ -201,4 +213,4 @@ def read(document: InputFile) -> tuple[Run, ...]:
             export.read(database)
     except DatabaseFault as fault:
         export.say("error", str(fault))
-    return (export.run(),)
+    return (replace(export.run(), call_trees=export.trees),)

@@ -1,11 +1,14 @@
-"""`work.*` of an export of Nsight Systems, if NVTX ranges mark the steps: `step 12`, `iteration_12`, `ProfilerStep#12`.
+"""The steps of an export of Nsight Systems, if NVTX ranges mark them: `step 12`, `iteration_12`, `ProfilerStep#12`.
 
-`work.launches`, `.graph_launches`, `.syncs` and `.allocations` are calls of the table RUNTIME; `.kernels`, `.blocks`,
-`.copies`, `.copied_bytes`, `.memsets` and `.device_time` are rows of KERNEL, MEMCPY and MEMSET.
+Its rows become the tables of a torch trace: `step.*`, `gpu.*`, `work.*` and the call tree are those of `torch_trace`.
 
-As in traces of torch, work belongs to the step of the call that issued it, by `correlationId`, and the time until the
-next step belongs to a step. Of ranges inside each other the outer ones are the steps. The numbers are those of the
-ranges. Source: NVIDIA's SQLite Export Schema Reference (`CUPTI_ACTIVITY_KIND_*`, "Correlate CUDA kernel launches with
+| table of the export | events of a trace |
+|---|---|
+| `NVTX_EVENTS` | ranges, and operators of PyTorch (`aten::mm`); a step range inside another one is none |
+| `CUPTI_ACTIVITY_KIND_RUNTIME` | calls of the runtime |
+| `_KERNEL`, `_MEMCPY`, `_MEMSET` | the work of devices; it belongs to the call with its `correlationId` |
+
+Source: NVIDIA's SQLite Export Schema Reference (`CUPTI_ACTIVITY_KIND_*`, "Correlate CUDA kernel launches with
 CUDA API kernel launches"), and `CUpti_ActivityMemcpyKind` of CUPTI.
 """
 
@@ -13,67 +16,77 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 
-from perfgate.readers.kit import Key, RunBuilder, Series
+from perfgate.core.call_trees import CallTree
+from perfgate.readers.kit import RunBuilder
+from perfgate.readers.nvidia.nsys_tables import name_of_calls
 from perfgate.readers.sqlite_file import Database
-from perfgate.readers.step_work import CALLS, DeviceEvents, Int64, StepSums, kind_of_call
+from perfgate.readers.step_work import Int64
+from perfgate.readers.torch_trace.call_tree import call_tree
+from perfgate.readers.torch_trace.event_fields import Names
+from perfgate.readers.torch_trace.event_tables import EventTables
+from perfgate.readers.torch_trace.series import SeriesMaker
+from perfgate.readers.torch_trace.steps import find_steps
+from perfgate.readers.torch_trace.tables import ANNOTATION, KERNEL, MEMCPY, MEMSET, NAMED, OP
+from perfgate.readers.torch_trace.work import Work
 
-_STEP = re.compile(
+#: The range of a step; the group is its number.
+STEP = re.compile(
     r"(?:ProfilerStep#|(?:(?:train(?:ing)?|global)[ _]?)?(?:steps?|iter(?:ation)?s?)[ _#:=]*)(\d{1,15})", re.I
 )
+_OPERATOR = re.compile(r"(?:\w+::)+\w+|\w+Backward\d*")
 _RUNTIME, _GRAPHS = "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
-_TABLES = tuple(f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET"))
-_KERNEL, _COPY, _SET = range(3)
-_NO_COPY = -2
+#: The kind of each table of devices, and the columns of its names and amounts.
+_TABLES = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": (KERNEL, ("demangledName", "gridX", "gridY", "gridZ")),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": (MEMCPY, ("copyKind", "bytes")),
+    "CUPTI_ACTIVITY_KIND_MEMSET": (MEMSET, ("value", "bytes")),
+}
 _KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 #: The bits of a thread's id that identify its process.
 _PROCESS = 0x0000FFFFFF000000
-_VERSION = re.compile(r"_v\d{4}$")
+_VERSION = re.compile(r"_v\d{4,5}$")
 #: The NVTX events of ranges: push/pop and start/end.
 RANGE_TYPES = (59, 60, 70, 71)
+_LATEST = 1 << 61
+_Range = tuple[int, int, int, str]
 
 
-def add_work(run: RunBuilder, database: Database, names: Mapping[object, str]) -> None:
-    """Add the work of each step. `names` are the texts of the export by their id. Raises DatabaseFault."""
-    marked = sorted(_marked(database, names))
-    processes = {process for process, *_ in marked}
+def add_steps(run: RunBuilder, database: Database, names: Mapping[object, str]) -> tuple[CallTree, ...]:
+    """Add the times and the work of each step, and return the call tree; none without steps.
+
+    `names` are the texts of the export by their id. Raises DatabaseFault.
+    """
+    ranges = sorted(_ranges(database, names), key=lambda one: (one[1], -one[2]))
+    processes = {process_of(thread) for thread, _, _, text in ranges if STEP.fullmatch(text)}
     if len(processes) > 1:
-        run.say("warning", "several processes mark steps, so their work is not counted (work.*): export one process")
+        run.say("warning", "several processes mark steps, so they are not counted (step.*, work.*): export one process")
     if len(processes) != 1 or _RUNTIME not in database.tables:
-        return
-    steps: list[tuple[int, int, int]] = []
-    for _, begin, until, number in marked:
-        if not steps or begin >= steps[-1][1]:
-            steps.append((begin, until, number))
-    starts, ends, numbers = np.array(steps, np.int64).T
-    sums = StepSums(numbers, lambda metric, labels: Key.of(metric, **labels))
-    start, correlation, name, thread = _columns(database, _RUNTIME, "start", "correlationId", "nameId", "globalTid")
-    if not len(start):
-        return
-    step = np.searchsorted(starts, start, side="right") - 1
-    is_inside = ((step < len(starts) - 1) | (start < ends[-1])) & (thread & _PROCESS == processes.pop())
-    step = np.where(is_inside, step, -1)
-    for series in _of_calls(sums, name, step, names):
-        run.finish(series)
+        return ()
+    tables, process = EventTables(), processes.pop()
+    if not _add_calls(tables, database, names, process):
+        return ()
+    _add_ranges(tables, [one for one in ranges if process_of(one[0]) == process])
     if _GRAPHS in database.others:
-        run.say(
-            "warning", "the kernels of graphs were not recorded, so only calls are counted: --cuda-graph-trace=node"
-        )
-        return
-    for series in _of_devices(database, sums, correlation, step):
+        message = "the kernels of graphs were not recorded, so only calls are counted: --cuda-graph-trace=node"
+        run.say("warning", message)
+    else:
+        for table, (kind, columns) in _TABLES.items():
+            _add_device(tables, _columns(database, table, _OF_DEVICES + columns), kind, names)
+    tables.finish()
+    make = SeriesMaker(tables, "corrected", {})
+    if (steps := find_steps(tables, "corrected")) is None:
+        return ()
+    for remark in steps.remarks:
+        run.say("warning", remark)
+    for series in chain(make.of_steps(steps) if len(tables.device.start) else (), Work.of(make, steps).series()):
         run.finish(series)
-
-
-def _marked(database: Database, names: Mapping[object, str]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the process, start, end and number of each range that marks a step."""
-    columns = ("eventType", "globalTid", "text", "textId", "start", "end")
-    for kind, thread, text, text_id, start, end in database.rows("NVTX_EVENTS", columns):
-        found = _STEP.fullmatch(str(names.get(text_id) if text is None else text))
-        if found and kind in RANGE_TYPES and isinstance(start, int) and isinstance(end, int):
-            yield process_of(thread), start, end, int(found[1])
+    wants_tree = run.file.source.with_calls and len(tables.device.start) > 0
+    return (call_tree(tables, steps, ""),) if wants_tree else ()
 
 
 def process_of(thread: object) -> int:
@@ -81,7 +94,21 @@ def process_of(thread: object) -> int:
     return (thread if isinstance(thread, int) else -1) & _PROCESS
 
 
-def _columns(database: Database, table: str, *names: str) -> Int64:
+def _ranges(database: Database, names: Mapping[object, str]) -> Iterator[_Range]:
+    """Yield the thread, start, end and text of each range."""
+    columns = ("eventType", "globalTid", "text", "textId", "start", "end")
+    for kind, thread, text, text_id, start, end in database.rows("NVTX_EVENTS", columns):
+        if kind not in RANGE_TYPES or not isinstance(start, int) or not isinstance(end, int):
+            continue
+        if -_LATEST < start <= end < _LATEST:
+            found = names.get(text_id) if text is None else text
+            yield thread if isinstance(thread, int) else -1, start, end, str(found)
+
+
+_OF_DEVICES = ("start", "end", "deviceId", "correlationId")
+
+
+def _columns(database: Database, table: str, names: tuple[str, ...]) -> Int64:
     """Return columns of integers, (names, rows); -1 for anything else."""
     found = array("q")
     for row in database.rows(table, names) if table in database.tables else ():
@@ -90,35 +117,61 @@ def _columns(database: Database, table: str, *names: str) -> Int64:
     return columns
 
 
-def _of_calls(sums: StepSums, name: Int64, step: Int64, names: Mapping[object, str]) -> Iterator[Series]:
-    known, which = np.unique(name, return_inverse=True)
-    texts = (_VERSION.sub("", names.get(one, "")) for one in known.tolist())
-    kinds = np.array([kind_of_call(text) for text in texts], np.int64)[which]
-    for at, metric in enumerate(CALLS):
-        yield sums.count(metric, step[kinds == at], {})
+def _sound(columns: Int64) -> Int64:
+    """Return the rows that do not end before they start, or beyond all clocks."""
+    start, end = columns[:2]
+    return columns[:, (start > -_LATEST) & (start <= end) & (end < _LATEST)]
 
 
-def _of_devices(database: Database, sums: StepSums, correlation: Int64, step: Int64) -> Iterator[Series]:
-    order = np.argsort(correlation, kind="stable")
-    tables = [
-        _columns(database, table, "start", "end", "deviceId", "correlationId", *more)
-        for table, more in zip(_TABLES, (("gridX", "gridY", "gridZ"), ("bytes", "copyKind"), ("bytes",)), strict=True)
-    ]
-    start, end, device, issued = np.concatenate([one[:4] for one in tables], axis=1)
-    kind = np.repeat([_KERNEL, _COPY, _SET], [one.shape[1] for one in tables])
-    grids, (sizes, copied), (filled,) = (one[4:] for one in tables)
-    blocks = np.where((grids > 0).all(axis=0), grids.astype(np.float64).prod(axis=0), np.nan)
-    amount = np.concatenate([blocks, sizes, filled])
-    amount[amount < 0] = np.nan
-    copy_kind = np.repeat(_NO_COPY, len(kind))
-    copy_kind[kind == _COPY] = copied
-    at = order[np.minimum(np.searchsorted(correlation[order], issued), len(order) - 1)]
-    step = np.where((issued >= 0) & (correlation[at] == issued), step[at], -1)
-    for number in np.unique(device[step >= 0]).tolist():
-        rows = np.flatnonzero((device == number) & (step >= 0))
-        own, copied = kind[rows], copy_kind[rows]
-        names = {one: _KINDS.get(one, "other") for one in np.unique(copied[own == _COPY]).tolist()}
-        copies = {name: np.isin(copied, [one for one in names if names[one] == name]) for name in names.values()}
-        duration = (end - start)[rows].astype(np.float64)
-        events = DeviceEvents(step[rows], duration, amount[rows], own == _KERNEL, own == _SET, copies)
-        yield from sums.of_device(events, {"device": str(number)})
+def _numbered(values: Int64, text: Callable[[int], str], names: Names) -> Int64:
+    """Return the number of the name of each value."""
+    known, which = np.unique(values, return_inverse=True)
+    found: Int64 = np.array([names[text(one)] for one in known.tolist()], np.int64)[which]
+    return found
+
+
+def _add_calls(tables: EventTables, database: Database, names: Mapping[object, str], process: int) -> bool:
+    """Add the calls of a process; return whether the export has any."""
+    columns = _columns(database, _RUNTIME, ("start", "end", "globalTid", "correlationId", "nameId"))
+    start, end, thread, correlation, name = _sound(columns[:, columns[2] & _PROCESS == process])
+    numbers = _numbered(name, lambda one: _VERSION.sub("", names.get(one, "")), tables.call_names)
+    threads = _numbered(thread, str, tables.threads)
+    tables.runtime_pieces.add(start=start, duration=end - start, correlation=correlation)
+    tables.runtime_pieces.add(name=numbers.astype(np.int16), thread=threads.astype(np.int16))
+    tables.runtime_pieces.add(kind=np.full(len(start), NAMED, np.int8))
+    return bool(columns.size)
+
+
+def _add_ranges(tables: EventTables, ranges: list[_Range]) -> None:
+    """Add the ranges of a process, in order of start. Steps have torch's name; a step inside of another has none."""
+    found, until = [], None
+    for thread, start, end, text in ranges:
+        step, name = STEP.fullmatch(text), name_of_calls(text)
+        if step and (until is None or start >= until):
+            name, until = f"ProfilerStep#{step[1]}", end
+        elif step:
+            continue
+        kind = OP if _OPERATOR.fullmatch(name) else ANNOTATION
+        found.append((start, end - start, kind, tables.host_names[name], tables.threads[str(thread)]))
+    start_, duration, kind_, name_, thread_ = np.array(found, np.int64).T
+    tables.host_pieces.add(start=start_, duration=duration, kind=kind_.astype(np.int8))
+    tables.host_pieces.add(name=name_.astype(np.int32), thread=thread_.astype(np.int16))
+
+
+def _add_device(tables: EventTables, columns: Int64, kind: int, names: Mapping[object, str]) -> None:
+    """Add the rows of a table of devices."""
+    start, end, device, correlation, name, *amounts = _sound(columns)
+    text = {
+        KERNEL: lambda one: names.get(one, ""),
+        MEMCPY: lambda one: f"Memcpy {_KINDS.get(one, 'other')}",
+        MEMSET: lambda _: "Memset",
+    }[kind]
+    is_known = np.all([one >= 0 for one in amounts], axis=0) & ((kind != KERNEL) | np.all(amounts, axis=0))
+    amount = np.where(is_known, np.prod(np.array(amounts, np.float64), axis=0), np.nan)
+    pieces, count = tables.device_pieces, len(start)
+    pieces.add(start=start, duration=end - start, kind=np.full(count, kind, np.int8), correlation=correlation)
+    pieces.add(name=_numbered(name, text, tables.kernel_names).astype(np.int32), amount=amount)
+    pieces.add(device=_numbered(device, str, tables.devices).astype(np.int32))
+    if kind == KERNEL:
+        unknown = np.full(count, np.nan)
+        pieces.add(external_id=np.full(count, -1), blocks=unknown, occupancy=unknown)

@@ -12,7 +12,7 @@ The metric is the benchmark, labelled with its axes and its device. Statistics o
 `NAME` is the GPU time of isolated runs (`nv/cold/time/gpu/*`), `NAME.cpu_time` its CPU time, `NAME.batch_time` the time
 in a batch; of benchmarks of the CPU alone (`nv/cpu_only`) `NAME.cpu_time`. `NAME.bandwidth` (B/s), `NAME.item_rate`
 (1/s), `NAME.bandwidth_utilization` (a share) and other summaries (`NAME.cupti.NAME`, `NAME.TAG`) are one value each;
-their hint tells the unit. Times of the tool itself (`walltime`), counts and sizes are not read. A state that was
+their hint names the unit. Times of the tool itself (`walltime`), counts and sizes are not read. A state that was
 skipped is a warning. The files with all samples, which `--jsonbin` writes beside the document, are not read.
 """
 

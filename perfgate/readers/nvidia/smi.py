@@ -12,8 +12,8 @@
             Average Power Draw                : 13.44 W
 
 Source: NVIDIA's manual page of nvidia-smi (driver 580), and public outputs of drivers 450 to 580. Every line is a
-sample of each metric. Values that a GPU does not have (`-`, `N/A`) are left out. The label `device` tells several GPUs
-apart. `dmon` writes MB for 1024 * 1024 bytes.
+sample of each metric. Values that a GPU does not have (`-`, `N/A`) are left out. The label `device` distinguishes
+several GPUs. `dmon` writes MB for 1024 * 1024 bytes.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class LargeNumbers:
         return len(self.numbers)
 
     def bad(self, unit: str) -> tuple[list[tuple[str, int]], int]:
-        """Return why the first bad values are none, with their index in what is left, and how many there are."""
+        """Return the faults of the first bad values, with their indices in what is left, and the number of all."""
         odd = {*self.numbers.odd}
         found: list[tuple[str, int]] = []
         for place, at in enumerate(self.numbers.left):

@@ -3,7 +3,7 @@
 A document is nearly all numbers. Here its lists are decoded by type, and each is replaced by its place among them, so
 that the rest is small and is read as strictly as any document. A string cannot be taken for a list, because the quotes
 in it have a backslash. If a list has anything but numbers (NaN, a string, a number beyond float64), the whole document
-is read item by item, and that tells where.
+is read item by item, and that shows the place.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def without_lists(text: str) -> tuple[str, list[Numbers]] | None:
 
 
 def _numbers(text: str, start: int, end: int, decoder: AnyDecoder) -> Numbers:
-    """Return the numbers between two brackets. Raises MsgspecError for anything else, and for none."""
+    """Return the numbers between two brackets. Raises MsgspecError if there are none, or anything else."""
     pieces = []
     while start <= end:
         comma = text.find(",", start + _PIECE, end)

@@ -1,4 +1,4 @@
-"""The times of a recorded run: `perfgate.Recorder` tells how long it took, and its samples tell where that time went.
+"""The times of a recorded run: `perfgate.Recorder` records how long it took, and its samples show what took it.
 
 | metric | from |
 |---|---|

@@ -23,7 +23,7 @@ with two decimals; the JSON is exact.
 The conditions are labels, as far as the log has them: in the block `request_rate`, `concurrency` and `backend`; before
 it the arguments, which both tools print as `Namespace(model='...', ...)`, or the command, if the shell printed it.
 Blocks under unequal conditions are a load sweep, and those under equal conditions are several runs. Blocks that differ
-in a word or an argument that is no label (`Architecture: dlora`) are refused. A block without its end is a warning.
+in a word or an argument that is not a label (`Architecture: dlora`) are refused. A block without its end is a warning.
 """
 
 from __future__ import annotations

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from perfgate.core import read_only
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
-from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import NOTHING, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes
-from perfgate.readers.torch_trace.event_fields import Float64, Int64
+from perfgate.readers.torch_trace.event_fields import Float64, Int64, is_collective_kernel, is_collective_range
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.host_calls import Moments, add_host_calls, step_of
 from perfgate.readers.torch_trace.nesting import nest
@@ -54,7 +53,7 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
 def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float64 | None:
     """Put kernels and copies below the calls that launched them, and return the thread blocks of each node.
 
-    The work of a device has the time before the host.
+    Time in which the device works counts for its kernels and copies, not for the host.
     """
     device, steps = tables.device, nodes.steps
     parents, step = _launches(tables, nodes.steps, launchers)
@@ -88,10 +87,10 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
 def _is_communication(tables: EventTables) -> Int64:
     """True for the kernels of collectives, among all device events, (n,)."""
     kernels, device = tables.kernels, tables.device
-    is_range = tables.host.names.which(kinds.is_collective_range)
+    is_range = tables.host.names.which(is_collective_range)
     ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
     found = np.zeros(len(device.start), bool)
-    by_name = kernels.names.which(kinds.is_collective_kernel)[kernels.name]
+    by_name = kernels.names.which(is_collective_kernel)[kernels.name]
     found[device.kind == KERNEL] = by_name | np.isin(kernels.external_id, np.array(ids, np.int64))
     return found
 

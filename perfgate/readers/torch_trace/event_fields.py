@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -254,3 +256,25 @@ def uses_tensor_cores(name: str) -> bool:
 def uses_plugin_tensor_cores(name: str) -> bool:
     """True if torch_tb_profiler counts a kernel as one that uses tensor cores."""
     return any(part in name for part in _PLUGIN_TENSOR_CORES)
+
+
+#: Packages whose functions are called by a program: where they are slow, the line of the program is of more use.
+_LIBRARIES = frozenset(("torch", "torchvision", "torchaudio", "numpy", "triton", "site-packages"))
+_FUNCTION = re.compile(r"(.{1,500})\((\d+)\): .+", re.DOTALL)
+
+
+@cache
+def _is_library(part: str) -> bool:
+    return part in _LIBRARIES or part.removesuffix(".py") in sys.stdlib_module_names
+
+
+def is_own_function(name: object) -> bool:
+    """True for a function of the program itself: not of C, of Python's library, or of torch.
+
+    Kineto writes `train.py(31): loop` for a function of Python, with the path below the entry of `sys.path`, `<built-in
+    method ...>` for one of C, and `nn.Module: Linear_0` for a module (torch/csrc/autograd/profiler_python.cpp).
+    """
+    if not isinstance(name, str) or name[:1] == "<" or (match := _FUNCTION.match(name)) is None:
+        return False
+    parts = match[1].replace("\\\\", "/").strip("/").split("/")
+    return not any(map(_is_library, (parts[0], *parts[1:-1]) if len(parts) > 1 else parts)) and parts[0][:1] != "<"

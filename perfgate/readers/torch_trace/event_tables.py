@@ -15,9 +15,8 @@ import numpy as np
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.chunks import Chunk
-from perfgate.readers.torch_trace.event_fields import Args, Event, Int64, Names, whole_numbers
+from perfgate.readers.torch_trace.event_fields import Args, Event, Int64, Names, is_own_function, whole_numbers
 from perfgate.readers.torch_trace.flops import COUNTED, flop_of
-from perfgate.readers.torch_trace.function_names import is_own_function
 from perfgate.readers.torch_trace.tables import (
     KERNEL,
     OP,

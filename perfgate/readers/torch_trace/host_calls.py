@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfgate.core.call_trees import NodeKind, stable_name
+from perfgate.core.call_trees import LAUNCHES, NodeKind, stable_name
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import Intervals, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes
@@ -32,7 +32,7 @@ _AUTOGRAD = "autograd::engine::"
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Times and threads at which somebody asks which call ran; (n,) each."""
+    """Times and threads for which the running call is wanted; (n,) each."""
 
     time: Int64
     thread: Int64
@@ -118,6 +118,7 @@ class _Walk:
     _runtime_names: Ids = field(init=False)
     _is_range: Mask = field(init=False)
     _is_backward: Mask = field(init=False)
+    _silent: frozenset[int] = field(init=False)
     _rank: Int64 = field(init=False)
     _carried: dict[int, _Carried] = field(default_factory=dict)
 
@@ -132,6 +133,8 @@ class _Walk:
         self._is_range = np.array([kind == "range" for _, kind in nodes.names], bool)
         self._rank = np.array([_rank_of(*name) for name in nodes.names], np.int64)
         self._is_backward = np.array([text.startswith(_AUTOGRAD) for text, _ in nodes.names], bool)
+        is_launch = np.array([bool(LAUNCHES.fullmatch(text)) for text in runtime.names.texts], bool)
+        self._silent = frozenset(runtime.thread[is_launch[runtime.name]].tolist()) - {*self.tables.host.thread.tolist()}
 
     def add(self, low: int, high: int) -> None:
         """Place the calls that begin in [low, high), and share its time."""
@@ -180,7 +183,7 @@ class _Walk:
             top = above < 0
             parents = np.where(top, 0, found[above])
             if first is not None and top.any():
-                parents[top] = self._roots(name[top], spans.start[fresh[top]], first)
+                parents[top] = self._roots(thread, name[top], spans.start[fresh[top]], first)
             found[fresh] = self.nodes.children(parents, name)
             is_work[fresh] |= ~top & is_work[above]
             duration = end[own[fresh]] - start[own[fresh]]
@@ -189,12 +192,13 @@ class _Walk:
             self.launchers[launches[launches >= 0]] = parents[launches >= 0]
         return calls
 
-    def _roots(self, names: Int64, times: Int64, first: _Calls) -> Int64:
+    def _roots(self, thread: int, names: Int64, times: Int64, first: _Calls) -> Int64:
         """The node above the outermost calls of another thread.
 
-        The backward pass is below the range that waits for it. What other threads do has no place in the step.
+        The backward pass is below the range that waits for it, also if its thread launches kernels and names nothing,
+        as in exports of Nsight Systems. What other threads do has no place in the step.
         """
-        if not self._is_backward[names].any():
+        if thread not in self._silent and not self._is_backward[names].any():
             return np.full(len(names), self.nodes.child(0, self.nodes.name("(other threads)", "thread")))
         return np.array([self.nodes.range_of(node) for node in first.nodes_at(times, 0).tolist()], np.int64)
 
@@ -255,7 +259,7 @@ def _thread_order(tables: EventTables) -> list[int]:
 
 
 def _number_names(host: Host, nodes: CallNodes) -> Ids:
-    """The number of the name of each kind and name of host events, (3 * names,); -1 for steps, and for none."""
+    """The number of the name of each kind and name of host events, (3 * names,); -1 for steps and for unknown kinds."""
     texts = host.names.texts
     used = np.zeros(3 * len(texts), bool)
     used[host.kind.astype(np.int32) * len(texts) + host.name] = True

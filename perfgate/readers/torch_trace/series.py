@@ -90,6 +90,8 @@ class SeriesMaker(Struct, frozen=True):
         if name == "runtime":
             return len(self.tables.runtime.start) > 0
         is_plugin = self.mode == "tensorboard"
+        if name == "cpu_exec":
+            return is_plugin or bool((self.tables.host.kind != ANNOTATION).any())
         return name != "communication" or is_plugin or len(breakdown.sets[name].starts) > 0
 
     def of_kernels(self) -> Iterator[Series]:

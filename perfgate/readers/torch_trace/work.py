@@ -19,7 +19,7 @@
 
 Work belongs to the step in which the host issued it, whenever a device did it: a kernel to the step of its launch, and
 all kernels of a graph to the step of its launch. What the host does between two steps belongs to the step before. What
-it does before the first step or after the last one belongs to none: the last synchronisation is the profiler's. What a
+it does before the first step or after the last one is not counted: the last synchronisation is the profiler's. What a
 device does for calls before the trace belongs to none, either. If the trace has no steps, all of it is step 0, without
 that synchronisation.
 
@@ -41,7 +41,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Series, read_only
-from perfgate.core.runtime_calls import IS_RUNTIME
+from perfgate.core.call_trees import IS_RUNTIME
 from perfgate.readers.step_work import CALLS, DeviceEvents, Mask, StepSums, kind_of_call
 from perfgate.readers.torch_trace.event_fields import ABSENT, Int64, is_collective_range, is_step
 from perfgate.readers.torch_trace.host_calls import step_of

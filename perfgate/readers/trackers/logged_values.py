@@ -122,7 +122,7 @@ def masked_crc32c(data: bytes) -> int:
 class Scalars:
     """Logged numbers of one run.
 
-    The unit is what the end of the name tells: `time(ms)`, `tokens_per_second`, `memory/max_active(GiB)`; otherwise 1.
+    The end of the name gives the unit: `time(ms)`, `tokens_per_second`, `memory/max_active(GiB)`; otherwise 1.
     """
 
     def __init__(self, run: RunBuilder) -> None:

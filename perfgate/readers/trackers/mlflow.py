@@ -5,7 +5,7 @@
 
 Source: mlflow/mlflow 3.17 `mlflow/store/tracking/file_store.py`. The name of a metric is only in
 the name of its file, so it is taken from there; a folder in `metrics` begins the name: `system/cpu_percentage`. The
-unit is what the end of the name tells (see `logged_values`), otherwise 1.
+end of the name gives the unit (see `logged_values`), otherwise 1.
 """
 
 from __future__ import annotations

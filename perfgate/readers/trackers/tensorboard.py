@@ -11,7 +11,7 @@ Source: tensorflow/tensorboard 2.21 `tensorboard/compat/proto/event.proto`, `sum
 `tensorboard/compat/tensorflow_stub/pywrap_tensorflow.py`. These few fields need no package: they are read by
 `logged_values`.
 
-Each scalar is a sample of the metric with its tag as name, at its step. The unit is what the end of the tag tells (see
+Each scalar is a sample of the metric with its tag as name, at its step. The end of the tag gives the unit (see
 `logged_values`), otherwise 1. Histograms, images, texts and graphs are not metrics. A record whose checksum is wrong is
 an error, and nothing behind a damaged length can be read. A last record that is cut off is a warning, because a program
 that was killed leaves one.

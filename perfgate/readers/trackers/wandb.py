@@ -9,8 +9,8 @@ with a CRC32 (4 bytes), its length (2) and its kind (whole, first, middle, last)
 
 Source: wandb 0.31 `wandb/proto/v6/wandb_internal_pb2.py`; google/leveldb `doc/log_format.md`, with CRC32 of zlib.
 
-Each number of the history is a sample of the metric with its key, nested keys joined by `.`; the unit is what the end
-of the key tells (see `logged_values`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read.
+Each number of the history is a sample of the metric with its key, nested keys joined by `.`; the end of the key gives
+the unit (see `logged_values`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read.
 Words, images and tables are not metrics. Metrics of the system have `machine.` before their key, and no unit.
 """
 

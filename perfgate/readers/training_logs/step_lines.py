@@ -2,7 +2,8 @@
 
 A line may begin with what a launcher puts there: `[rank3]:` or `[default3]:` (torchrun), `3: ` (srun --label),
 `[1,3]<stdout>:` (mpirun --tag-output). That rank becomes the label `rank`. Several processes may also print the same
-step without a rank. They are no further samples of that step, and their order is chance: so a step has one value, the
+step without a rank. They are not
+further samples of that step, and their order is chance: so a step has one value, the
 mean of its lines, and of memory the largest.
 """
 
@@ -117,7 +118,7 @@ class StepLog:
         return True
 
     def _follow(self, kind: str, rank: str | None, values: Floats) -> Callable[[], None] | None:
-        """Return what takes the next printed steps; None if one of them is printed again or begins a run."""
+        """Return the writer of the next printed steps; None if one of them is printed again or begins a run."""
         steps = np.append(self._last.get((kind, rank), (-1, -1))[0], values)
         if (np.diff(steps) <= 0).any():
             return None

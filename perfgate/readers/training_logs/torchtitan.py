@@ -38,7 +38,7 @@ Step n is step n - 1 of the run.
 
 Staging is the part of an asynchronous checkpoint for which the training waits. The steps include the wait for data, and
 the first one what is compiled in it: the log does not tell them apart. Of a validation after a step without a line, the
-log tells neither when the step ended nor when the validation began: both are `time.other`. Only the lines of the first
+log shows neither when the step ended nor when the validation began: both are `time.other`. Only the lines of the first
 rank count. Source: pytorch/torchtitan `torchtitan/train.py`, `trainer.py`, `components/metrics.py` and
 `components/checkpointer/dcp.py` (2026-08).
 """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from math import log2
 
 from perfgate.core.units import format_number
 from perfgate.reporters.svg import LinearScale, SafeText, element, joined, polyline, round_numbers, short
@@ -47,17 +46,17 @@ class Canvas:
     def axes(
         self, x: Point, y: Point, xlabel: str, ylabel: str = "", *, whole: bool = False, bare: bool = False
     ) -> None:
-        """Set the ends and labels of both axes; `whole` numbers only on x, no ticks on y (`bare`)."""
+        """Set the ends and labels of both axes. `whole`: x has whole numbers only. `bare`: y has no numbers."""
         self._x, self._y = LinearScale(*x, self._left, self._end), LinearScale(*y, self._bottom, _ABOVE)
         self._x_ticks = _numbers(x, _MOST_X, whole=whole)
         self._y_ticks = () if bare else _numbers((min(y), max(y)), _MOST_Y)
         self._labels = (xlabel, ylabel)
 
     def powers(self, values: Sequence[float]) -> None:
-        """Name places of a logarithmic x axis: the values whose logarithms to base 2 are drawn, at most eight."""
+        """Write values below a logarithmic x axis, at most eight. Points on it are logarithms to base 2."""
         known = sorted({*values})
         shown = known[:: -(-len(known) // _MOST_POWERS)]
-        self._x_ticks = [(log2(value), format_number(value, 6)) for value in shown]
+        self._x_ticks = [(math.log2(value), format_number(value, 6)) for value in shown]
 
     def rows(self, names: Sequence[str]) -> None:
         """Name the rows 0, 1, ... of the y axis."""
@@ -76,10 +75,10 @@ class Canvas:
         shape = "".join(f"M{short(x)} {short(y)}h0" for x, y in map(self._at, points))
         self._draw(shape, f"fill:none;stroke:var(--{colour});stroke-width:{size:g};stroke-linecap:round")
 
-    def rings(self, points: Sequence[Point], colour: str, size: float) -> None:
-        """Draw hollow points."""
-        self.dots(points, colour, size)
-        self.dots(points, "paper", size - 2.5)
+    def rings(self, points: Sequence[Point]) -> None:
+        """Draw hollow points of new runs."""
+        self.dots(points, "new", 5)
+        self.dots(points, "paper", 2.5)
 
     def areas(self, corners: Sequence[Sequence[Point]], colour: str, *, alpha: float = 1) -> None:
         """Draw filled polygons."""
@@ -133,11 +132,6 @@ class Canvas:
             middle = (_ABOVE + self._bottom) / 2
             found.append(_text(beside, 11, middle, transform=f"rotate(-90 11 {short(middle)})"))
         return found
-
-
-def canvas(height: int, grid: str = "y", left: int = 54) -> Canvas:
-    """Return an empty canvas of this size."""
-    return Canvas(height, grid, left)
 
 
 def _numbers(ends: Point, most: int, *, whole: bool = False) -> list[Tick]:

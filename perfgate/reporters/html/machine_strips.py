@@ -1,7 +1,7 @@
 """Plots of the machine during the runs: a low one for each quantity that moved, on the x axis of the step plot.
 
 A quantity has its name and the mean of both sides as text of the page, which stays readable on a phone, and a picture
-of lines alone. If no run tells when its steps began, the x axis is the time since the sampler began.
+of lines alone. If no run says when its steps began, the x axis is the time since the sampler began.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ class MachinePlots(Struct, frozen=True):
 def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None) -> MachinePlots | None:
     """Return a plot of each quantity, or None without any.
 
-    Parameters
-    ----------
-    steps : the ends of the step plot above; None puts everything on the axis of the time.
+    Parameters:
+        steps: the ends of the step plot above; None puts everything on the axis of the time.
     """
     traces = [trace for one in channels for trace in one.runs if trace.values]
     by_step = steps is not None and any(trace.steps for trace in traces)

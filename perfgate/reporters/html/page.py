@@ -19,7 +19,7 @@ from perfgate.core.units import display_unit, format_change, format_confidence, 
 from perfgate.core.wording import clip, one_line, plural
 from perfgate.reporters.bisect_text import estimate, notes, percent, short, summary, unnamed
 from perfgate.reporters.html import sections, what_changed
-from perfgate.reporters.html.canvas import Canvas, canvas
+from perfgate.reporters.html.canvas import Canvas
 from perfgate.reporters.html.plots import sweeps
 from perfgate.reporters.terminal_page import bar
 from perfgate.words import answer, cause_words, coverage_words, numbers
@@ -124,7 +124,7 @@ def levels(report: BisectReport) -> str:
         on.lines([[(x, low), (x, high)] for x, _, low, high in scaled], "new", 2)
         on.dots([(x, y) for x, y, _, _ in scaled], "new", 8)
 
-    return canvas(260).picture(draw)
+    return Canvas(260).picture(draw)
 
 
 def probabilities(report: BisectReport) -> str:
@@ -140,7 +140,7 @@ def probabilities(report: BisectReport) -> str:
         on.areas([area for area, (x, _) in zip(corners, bars, strict=True) if x in report.blamed], "bad")
         on.areas([area for area, (x, _) in zip(corners, bars, strict=True) if x not in report.blamed], "muted")
 
-    return canvas(180).picture(draw)
+    return Canvas(180).picture(draw)
 
 
 def _safe(text: str) -> Markup:

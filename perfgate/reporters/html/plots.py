@@ -16,7 +16,7 @@ from perfgate.core.conditions import CONDITIONS
 from perfgate.core.details import RunDetails, SweepCurve
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.wording import series_name
-from perfgate.reporters.html.canvas import Canvas, Point, canvas
+from perfgate.reporters.html.canvas import Canvas, Point
 
 Range = tuple[float | None, float | None]
 
@@ -52,7 +52,7 @@ def interval(estimate: float, bounds: Range, allowed: Range, origin: float | Non
         on.lines([[(bound, 0.34), (bound, 0.66)] for bound in bounds if bound is not None], "new", 2)
         on.dots([(estimate, 0.5)], "new", 11)
 
-    return canvas(150, "x", left=12).picture(draw)
+    return Canvas(150, "x", left=12).picture(draw)
 
 
 def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, breaks: Collection[int]) -> str:
@@ -86,7 +86,7 @@ def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Ran
             if judged:
                 on.word((start + end + 1) / 2, judged[start].standing, _colour(judged[start]))
 
-    return canvas(220).picture(draw)
+    return Canvas(220).picture(draw)
 
 
 def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) -> None:
@@ -122,7 +122,7 @@ def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range
         for run in sorted(drawn, key=lambda run: (run.standing == "new", run.judged)):
             _draw_steps(on, run, scale, ends)
 
-    return canvas(220).picture(draw)
+    return Canvas(220).picture(draw)
 
 
 def step_ends(runs: Iterable[RunDetails]) -> Point | None:
@@ -135,7 +135,7 @@ def _draw_steps(on: Canvas, run: RunDetails, scale: float, ends: Point) -> None:
     points = [(float(step), _within(y / scale, ends)) for step, y in zip(run.steps, run.values, strict=True)]
     is_new = run.standing == "new"
     on.lines([points], _colour(run), 1.3 if is_new and run.judged else 0.7, alpha=1 if is_new else 0.6)
-    on.rings(points[: run.warmup] if is_new and run.judged else [], "new", 5)
+    on.rings(points[: run.warmup] if is_new and run.judged else [])
     on.triangles([points[i] for i in run.stalls], "bad" if is_new else "base")
 
 
@@ -178,7 +178,7 @@ def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str
             on.dots(scaled, name, 6)
             on.word(loads[0] + across * (0.06 + 0.12 * place), name, name)
 
-    return canvas(220).picture(draw)
+    return Canvas(220).picture(draw)
 
 
 def _is_wide(loads: Sequence[float]) -> bool:
@@ -205,7 +205,7 @@ def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) 
                 corners = [(left, y - 0.32), (right, y - 0.32), (right, y + 0.32), (left, y + 0.32)]
                 on.areas([corners], f"part{i % 8}")
 
-    return canvas(150, "x").picture(draw)
+    return Canvas(150, "x").picture(draw)
 
 
 def _extent(runs: Iterable[RunDetails], scale: float) -> list[float]:

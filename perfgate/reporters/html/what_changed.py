@@ -217,7 +217,7 @@ def _step(one: RankTime, *, new: bool) -> float:
 
 
 def _rank_rows(times: Sequence[RankTime], culprits: set[str]) -> tuple[RankRow, ...]:
-    """The ranks in numbers, the culprits first and the others in their order."""
+    """The ranks in numbers, the slow ranks first and the others in their order."""
     order = sorted(times, key=lambda one: one.rank not in culprits)[:MOST_RANKS]
     return tuple(
         RankRow(one.rank, one.rank in culprits, tuple(format_value(value, "s") for value in astuple(one)[1:]))

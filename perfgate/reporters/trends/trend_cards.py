@@ -50,18 +50,18 @@ class TrendLinks(Struct, frozen=True):
 class Trend(Struct, frozen=True):
     """A metric with the runs of its environment."""
 
-    one: HistorySeries
+    series: HistorySeries
     track: TrendRuns
 
     @property
     def newest(self) -> str:
         """The time of the newest change; empty without one."""
-        return self.one.changes[-1].likely.time if self.one.changes else ""
+        return self.series.changes[-1].likely.time if self.series.changes else ""
 
     @property
     def is_over(self) -> bool:
         """True if the metric is not measured any more."""
-        return is_over(self.one)
+        return is_over(self.series)
 
     @property
     def open_changes(self) -> list[HistoryChange]:
@@ -69,12 +69,12 @@ class Trend(Struct, frozen=True):
 
         A metric that is not measured any more has none.
         """
-        return open_changes(self.one)
+        return open_changes(self.series)
 
     @property
     def anchor(self) -> str:
         """The id of the card, which stays the same from day to day."""
-        words = f"{self.one.suite}\n{self.one.environment}\n{self.one.name}\n{self.one.unit}"
+        words = f"{self.series.suite}\n{self.series.environment}\n{self.series.name}\n{self.series.unit}"
         return "m-" + hashlib.sha256(words.encode("utf-8", "backslashreplace")).hexdigest()[:10]
 
     @property
@@ -82,7 +82,7 @@ class Trend(Struct, frozen=True):
         """The class of the card: that of its worst change, or `same`."""
         if self.open_changes:
             return "open"
-        return "changed" if self.one.changes else "same"
+        return "changed" if self.series.changes else "same"
 
 
 def is_over(one: HistorySeries) -> bool:
@@ -97,7 +97,7 @@ def open_changes(one: HistorySeries) -> list[HistoryChange]:
 
 def card(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
     """Return the card of a metric; `with_place` names its suite and environment."""
-    one, is_small = trend.one, not trend.one.changes
+    one, is_small = trend.series, not trend.series.changes
     show = frame(one, trend.track)
     name = element("a", str(one.name), href=f"#{trend.anchor}")
     head = [element("h3", name)]
@@ -124,7 +124,7 @@ def _about(one: HistorySeries) -> SafeText:
 
 def _changes(trend: Trend, links: TrendLinks) -> SafeText:
     """Return the changes of a metric in words, the newest first."""
-    one = trend.one
+    one = trend.series
     items = [_change(change, trend, links) for change in reversed(one.changes)]
     parts = [element("ol", *items[:_MOST_OPEN])]
     if creep := history_words.creeping(one):
@@ -145,7 +145,7 @@ def _change(change: HistoryChange, trend: Trend, links: TrendLinks) -> SafeText:
 
 
 def _sentences(change: HistoryChange, trend: Trend, links: TrendLinks) -> Iterator[SafeText]:
-    levels = f"{history_words.levels(change, trend.one)} on {change.likely.time[:10]}{history_words.doubt(change)}"
+    levels = f"{history_words.levels(change, trend.series)} on {change.likely.time[:10]}{history_words.doubt(change)}"
     yield element("p", levels, class_="levels")
     yield element("p", links.linked(history_words.commits(change, links.line), change))
     for text in history_words.circumstances(change):

@@ -25,7 +25,7 @@ from perfgate.words import event_words, history_words
 
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000
-#: So many open changes are listed at the top.
+#: The most open changes that are listed at the top.
 _MOST_NAMED = 6
 _LEGEND = (
     ("runs", "●", "a run"),
@@ -49,19 +49,18 @@ def render(
 ) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    found : the history.
-    events : its events; those of metrics that are not in it are not shown.
-    commit_address : the address to which a commit is added to see it; None for no links.
-    records : how often each rule was wrong.
+    Parameters:
+        found: the history.
+        events: its events; those of metrics that are not in it are not shown.
+        commit_address: the address to which a commit is added to see it; None for no links.
+        records: how often each rule was wrong.
     """
     places = [place for place in found.environments if place.series]
     numbers = sum(len(one.runs) for one in found.series)
     most = max(1, MOST_NUMBERS // len(found.series)) if numbers > MOST_NUMBERS else numbers
     tracks = [TrendRuns.of(number, place, found.line, most) for number, place in enumerate(places)]
     trends = [Trend(one, track) for track in tracks for one in track.place.series]
-    trends.sort(key=lambda trend: (str(trend.one.name), trend.one.suite, trend.one.environment))
+    trends.sort(key=lambda trend: (str(trend.series.name), trend.series.suite, trend.series.environment))
     trends.sort(key=lambda trend: trend.newest, reverse=True)
     links = TrendLinks(found.line, commit_address)
     longest = max((len(track.shown) for track in tracks), default=0)
@@ -105,11 +104,11 @@ def _document(title: str, body: SafeText) -> str:
 
 
 def conclusion(found: LoadedHistory, events: Sequence[HistoryEvent] = ()) -> str:
-    """Return the conclusion: the open changes and their metrics, and other metrics that became worse."""
-    told = _open(found, events)
-    bad = sum(bool(open_changes(one)) and not _is_told(one, told) for one in found.series)
-    if told:
-        return event_words.conclusion(told) + (f"; {plural(bad, 'other metric')} may be worse" if bad else "")
+    """Return the conclusion: how many changes are open, and how many other metrics became worse."""
+    shown = _open(found, events)
+    bad = sum(bool(open_changes(one)) and not _is_in_event(one, shown) for one in found.series)
+    if shown:
+        return event_words.conclusion(shown) + (f"; {plural(bad, 'other metric')} may be worse" if bad else "")
     if not found.series:
         return "the history has no metric"
     if not bad and (few := _too_few_runs(found)):
@@ -137,8 +136,8 @@ def _open(found: LoadedHistory, events: Sequence[HistoryEvent]) -> list[HistoryE
     ]
 
 
-def _is_told(one: HistorySeries, events: Sequence[HistoryEvent]) -> bool:
-    """Return whether a metric is one of those that an event made worse."""
+def _is_in_event(one: HistorySeries, events: Sequence[HistoryEvent]) -> bool:
+    """Return whether one of the events contains a change of this metric."""
     name = (one.suite, one.environment, one.name)
     return any(name == (own.suite, own.environment, own.name) for event in events for own in event.changes)
 
@@ -151,44 +150,46 @@ def _title(found: LoadedHistory, events: Sequence[HistoryEvent]) -> str:
 def _header(
     found: LoadedHistory, events: Sequence[HistoryEvent], trends: Sequence[Trend], links: TrendLinks
 ) -> SafeText:
-    told = _open(found, events)
-    bad = [trend for trend in trends if trend.open_changes and not _is_told(trend.one, told)]
+    shown = _open(found, events)
+    bad = [trend for trend in trends if trend.open_changes and not _is_in_event(trend.series, shown)]
     bad.sort(key=lambda trend: trend.open_changes[-1].likely.time, reverse=True)
-    changed = sum(bool(trend.one.changes) for trend in trends)
+    changed = sum(bool(trend.series.changes) for trend in trends)
     runs = sum(len(place.runs) for place in found.environments)
     times = [run.time for place in found.environments for run in place.runs]
     days = f", {min(times)[:10]} to {max(times)[:10]}" if times else ""
     counts = f"{plural(len(trends), 'metric')}, {changed} with changes; {plural(runs, 'run')}{days}"
     few = _too_few_runs(found)
-    sign = element("span", "▲" if told or bad else "?" if few else "✓", class_="sign", aria_hidden="true")
+    sign = element("span", "▲" if shown or bad else "?" if few else "✓", class_="sign", aria_hidden="true")
     parts = [element("h1", sign, " ", _title(found, events)), element("p", counts, class_="counts")]
-    if told or bad:
+    if shown or bad:
         several = _has_places(trends)
-        named = [_event(event, trends, links) for event in told]
-        named += [_named(trend, links, with_place=several) for trend in bad]
+        named = [_event_item(event, trends, links) for event in shown]
+        named += [_trend_item(trend, links, with_place=several) for trend in bad]
         left = len(named) - _MOST_NAMED
         more = [element("li", f"and {left} more", class_="more")] if left > 0 else []
         parts.append(element("ul", *named[:_MOST_NAMED], *more, class_="worst"))
-    tone = "fail" if told or bad else "warning" if found.problems or few else "pass"
+    tone = "fail" if shown or bad else "warning" if found.problems or few else "pass"
     return element("header", *parts, class_=tone)
 
 
-def _event(event: HistoryEvent, trends: Sequence[Trend], links: TrendLinks) -> SafeText:
+def _event_item(event: HistoryEvent, trends: Sequence[Trend], links: TrendLinks) -> SafeText:
     """Return an event in the list at the top: its headline, with a link to its largest metric, and what is known."""
     own = {(one.suite, one.environment, one.name): number for number, one in enumerate(event_words.in_order(event))}
-    ranks = [(own.get((one.one.suite, one.one.environment, one.one.name), len(own)), one.anchor) for one in trends]
+    ranks = [
+        (own.get((one.series.suite, one.series.environment, one.series.name), len(own)), one.anchor) for one in trends
+    ]
     name = element("a", element("strong", event_words.headline(event)), href=f"#{min(ranks)[1]}")
     texts = event_words.details(event, links.line)
     about = [element("span", links.linked(text, event), class_="asked") for text in texts]
     return element("li", name, " ", element("span", event.id, class_="measured"), *about, class_="fail")
 
 
-def _named(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
+def _trend_item(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
     change = trend.open_changes[-1]
-    one = trend.one
+    one = trend.series
     name = element("a", element("strong", str(one.name)), href=f"#{trend.anchor}")
     place = element("span", f"{one.suite}, {one.environment}: ", class_="asked") if with_place else SafeText()
-    creep = history_words.creeping(trend.one)
+    creep = history_words.creeping(trend.series)
     size = element("span", "creeps" if creep else history_words.size(change), class_="measured")
     text = creep or f"{history_words.commits(change, links.line)}, {change.likely.time[:10]}"
     return element(
@@ -198,7 +199,7 @@ def _named(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
 
 def _has_places(trends: Sequence[Trend]) -> bool:
     """Return whether the metrics are of several environments, which must then be named."""
-    return len({(trend.one.suite, trend.one.environment) for trend in trends}) > 1
+    return len({(trend.series.suite, trend.series.environment) for trend in trends}) > 1
 
 
 def _problems(found: LoadedHistory) -> list[SafeText]:
@@ -252,10 +253,10 @@ def _sections(trends: Sequence[Trend], links: TrendLinks) -> list[SafeText]:
     with_place = _has_places(trends)
     found = []
     for name, words, part in (
-        ("moved", "changed", [trend for trend in trends if trend.one.changes and not trend.is_over]),
-        ("same", "did not change", [trend for trend in trends if not trend.one.changes and not trend.is_over]),
-        ("moved", "changed and ended", [trend for trend in trends if trend.one.changes and trend.is_over]),
-        ("same", "ended", [trend for trend in trends if not trend.one.changes and trend.is_over]),
+        ("moved", "changed", [trend for trend in trends if trend.series.changes and not trend.is_over]),
+        ("same", "did not change", [trend for trend in trends if not trend.series.changes and not trend.is_over]),
+        ("moved", "changed and ended", [trend for trend in trends if trend.series.changes and trend.is_over]),
+        ("same", "ended", [trend for trend in trends if not trend.series.changes and trend.is_over]),
     ):
         if part:
             cards = joined([card(trend, links, with_place=with_place) for trend in part])

@@ -10,7 +10,7 @@ from perfgate.core.wording import listed
 from perfgate.reporters.svg import SafeText, element, joined
 from perfgate.reporters.trends.trend_runs import TrendRuns
 from perfgate.words import history_words
-from perfgate.words.ledger_words import rule_record
+from perfgate.words.history_words import rule_record
 
 #: How often each rule was wrong, by suite and rule.
 Records: TypeAlias = Mapping[str, Mapping[str, RuleRecord]]

@@ -134,7 +134,7 @@ class SubjectParser(Cursor):
             self.fail(f"{of.pattern!r} may match several metrics: write the name of one")
         self.take()
         limits = [self.kept_limit()]
-        while self.at("and") and not self.begins_clause(1):
+        while self.at("and") and not self.is_clause_next():
             self.take()
             limits.append(self.kept_limit())
         return LargestLoad(of, is_condition, tuple(limits))
@@ -154,7 +154,7 @@ class SubjectParser(Cursor):
             self.fail(f"expected {what}", start)
         return found
 
-    def begins_clause(self, ahead: int) -> bool:
-        """Return whether a clause or a number begins after this number of tokens, and not a name."""
-        token = self.peek(ahead)
+    def is_clause_next(self) -> bool:
+        """Return whether a clause or a number begins after this token, and not a name."""
+        token = self.peek(1)
         return token.text in _CLAUSE_STARTS or bool(NUMBER.match(token.text))
