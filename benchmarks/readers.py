@@ -5,7 +5,7 @@
 Every figure is of a fresh process; readers and loops alternate, so that a busy machine slows both. `NAME.time_ratio` is
 the reader's CPU time over that of a loop that only takes the lines, without imports; `NAME.number_ratio` that over a
 loop that finds every number with a regular expression and converts it; `NAME.memory_ratio` the peak memory of the whole
-process over that of a process with the loop, imports included. `--json` writes `perfgate.results/1`.
+process over that of a process with the loop, imports included (Linux). `--json` writes `perfgate.results/1`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+#: The peak memory of a process in KiB, without that of the one that started it, which `getrusage` counts as its own.
+PEAK = """
+def peak():
+    with open("/proc/self/status") as status:
+        return status.read().partition("VmHWM:")[2].split()[0]
+"""
 READ = """
-import resource, sys, time
+import sys, time
 from perfgate.core.resource_limits import Limits
 from perfgate.readers import Source, read
 def chunks(file):
@@ -37,25 +43,25 @@ wrong = [str(problem) for run in runs for problem in run.problems if problem.sev
 values = sum(len(series.values) or len(series.aggregate) for run in runs for series in run.series)
 if wrong or not values:
     sys.exit(f"not read: {wrong[:3]}, {values} values")
-print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, values)
+print(took, peak(), values)
 """
 LOOP = """
-import resource, sys, time
+import sys, time
 began = time.process_time()
 letters = 0
 with open(sys.argv[1], errors="replace") as file:
     for line in file:
         letters += len(line)
-print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, letters)
+print(time.process_time() - began, peak(), letters)
 """
 NUMBERS = """
-import re, resource, sys, time
+import re, sys, time
 began = time.process_time()
 find, count = re.compile(r"[-+]?[0-9]+[.]?[0-9]*(?:[eE][-+]?[0-9]+)?").findall, 0
 with open(sys.argv[1], errors="replace") as file:
     for line in file:
         count += len([float(one) for one in find(line)])
-print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, count)
+print(time.process_time() - began, peak(), count)
 """
 
 Write = Callable[[Path, int], None]
@@ -195,7 +201,7 @@ FILES: dict[str, Write] = {
     ),
     "hf-trainer": text(
         lambda at: f"{{'loss': {number(2):.4f}, 'learning_rate': 1e-05, 'epoch': {at / 100}}}\n",
-        foot="{'train_runtime': 273.01, 'epoch': 90000.0}\n",
+        "{'eval_loss': 2.0, 'eval_runtime': 5.7, 'epoch': 0.0}\n",
     ),
     "hf-trainer, JSON": document(
         lambda at: {"loss": number(2), "epoch": at / 100, "step": at + 1},
@@ -217,6 +223,81 @@ FILES: dict[str, Write] = {
     "nsys": text(lambda at: f'95.6,{number(2e6):.0f},8,250068.5,249601.0,227873,271585,21636.6,"kernel{at}"\n', _NSYS),
     "nsys, SQLite": export,
     "ncu": text(lambda at: f'"{at}","kernel{at % 50}","Speed","Duration","us","{number(60):.2f}"\n', _NCU),
+    "nvidia-smi": text(
+        lambda at: f"2026/08/01 10:{at // 60 % 60:02}:{at % 60:02}.123, 0, {number(612):.2f} W, {number(90):.0f} %\n",
+        "timestamp, index, power.draw [W], utilization.gpu [%]\n",
+    ),
+    "perf-stat": text(
+        lambda at: f"{at + 1}.000104,{number(800):.2f},msec,task-clock,800000000,100.00,0.8,CPUs utilized\n"
+    ),
+    "lightning-csv": text(
+        lambda at: f"{at // 100},{number(0.1):.17f},{at},{number(12):.3f},{number(8000):.1f}\n",
+        "epoch,train_loss,step,step_time_ms,tokens_per_second\n",
+    ),
+    "rocprof": text(
+        lambda at: f'"KERNEL_DISPATCH",1,"kernel{at % 50}",{at * 1000},{at * 1000 + int(number(500))}\n',
+        '"Kind","Agent_Id","Kernel_Name","Start_Timestamp","End_Timestamp"\n',
+    ),
+    "tunable-op": text(
+        lambda at: f"GemmTunableOp_BFloat16_NN,nn_{at}_1024_1024,Gemm_Rocblas_-621294427,{number(0.01):.7f}\n",
+        "Validator,PT_VERSION,2.10.0\n",
+    ),
+    "nccom-test": text(
+        lambda at: f"{1024 * (at + 1):12d} {256 * (at + 1):12d}   uint8   {number(768):8.2f}   40.69   40.69\n",
+        "nccom-test -r 2 allr\n size(B)  count(elems)  type  time(us)  algbw(GB/s)  busbw(GB/s)\n",
+        "Avg bus bandwidth:      40.6901GB/s\n",
+    ),
+    "torchbench": text(
+        lambda at: f"cuda,model{at},16,{number(1.7):.3f},{number(20):.3f},4.5\n",
+        "dev,name,batch_size,speedup,abs_latency,dynamo_peak_mem\n",
+    ),
+    "tritonbench": text(
+        lambda at: f"{at};{number(0.5):.4f};{number(0.25):.4f};2\n", "x_val;a-latency;b-latency;b-speedup\n"
+    ),
+    "nvbandwidth": text(
+        lambda at: (
+            f"Running test{at}.\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n"
+            f" 0     {(first := number(55)):.2f}     {55 - first / 9:.2f}\n\nSUM test{at} {55 + 8 * first / 9:.2f}\n\n"
+        ),
+        "nvbandwidth Version: v0.8\nDevice 0: NVIDIA H100 (00000000:1b:00)\n\n",
+    ),
+    "perf-analyzer": text(
+        lambda at: f"{at + 1},{number(1400):.2f},12,300,41,26,257,16,3,690,881,926,1031,{number(700):.0f}\n",
+        "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,"
+        "Server Compute Infer,Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency,"
+        "Avg latency\n",
+    ),
+    "sglang": text(
+        lambda at: (
+            f'{{"request_rate": {at + 1}, "completed": 100, "mean_e2e_latency": {number(2500)}, "median_ttft": '
+            f'{number(85)}, "median_itl": 20.25}}\n'
+        )
+    ),
+    "serve-log": text(
+        lambda at: (
+            f"Namespace(model='m', request_rate={at + 1}.0)\n============ Serving Benchmark Result ============\n"
+            f"Successful requests:                     200\nMean TTFT (ms):              {number(234):>10.2f}\n"
+            f"{'=' * 50}\n"
+        )
+    ),
+    "trtexec": text(
+        lambda at: (
+            f"[05/10/2021-12:24:30] [I] Average on 10 runs - GPU latency: {number(3)} ms - Host latency: 3.5 ms\n"
+        ),
+        "&&&& RUNNING TensorRT.trtexec # trtexec --onnx=m.onnx\n",
+        "[05/10/2021-12:24:30] [I] === Performance summary ===\n"
+        "[05/10/2021-12:24:30] [I] Latency: min = 1 ms, max = 3 ms, mean = 2 ms\n",
+    ),
+    "trtexec, times": document(
+        lambda at: {"startEnqMs": number(0.5), "endEnqMs": 0.75, "computeMs": number(2), "latencyMs": number(2.4)},
+        lambda items: items,
+    ),
+    "pstats": text(
+        lambda at: f"{at + 1:>8}    0.005    0.000    {number(2):.3f}    0.309 module.py:{at}(f)\n",
+        "         99 function calls in 5.000 seconds\n\n   Ordered by: internal time\n\n"
+        "   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n",
+        "\n\n",
+    ),
     "timeit": document(
         lambda at: {"computation": f"f{at}", "times": [number(0.5) for _ in range(20)]}, lambda items: items
     ),
@@ -282,7 +363,7 @@ FILES: dict[str, Write] = {
 def measured(program: str, *paths: Path) -> tuple[float, float]:
     """Seconds, and peak memory in KiB, of a fresh process; a reader that does not read stops the benchmark."""
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, paths)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", PEAK + program, *map(str, paths)], capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"{paths[0].name}: {done.stderr.strip()[-500:]}")

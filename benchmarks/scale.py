@@ -27,7 +27,8 @@ MANY_VALUES = 10_000_000
 ROOT = Path(__file__).resolve().parent.parent
 PERFGATE = [sys.executable, "-m", "perfgate"]
 _IMPORT = "from perfgate.workspace.inputs import read_runs; read_runs([{!r}])"
-_CPU = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)" + (
+#: Runs a command, and prints the CPU seconds and the peak memory in MiB of it and its processes.
+CPU = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)" + (
     "; used = resource.getrusage(resource.RUSAGE_CHILDREN)"
     "; print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, file=sys.stderr)"
 )
@@ -185,7 +186,7 @@ def environment() -> dict[str, str]:
 def cost(command: list[str], folder: Path) -> tuple[float, float]:
     """The CPU seconds and the peak resident memory in MiB of a command and its processes."""
     done = subprocess.run(
-        python(_CPU) + command, cwd=folder, env=environment(), capture_output=True, text=True, check=True
+        python(CPU) + command, cwd=folder, env=environment(), capture_output=True, text=True, check=True
     )
     seconds, peak = done.stderr.split()[-2:]
     return float(seconds), float(peak)

@@ -60,10 +60,15 @@ _KERNELS = (
 
 
 class Trace:
-    """Events of a training loop on a clock that only goes forward."""
+    """Events of a training loop on a clock that only goes forward.
 
-    def __init__(self, seed: int = 7) -> None:
+    With `layers`, layer n calls in each step what it calls in the others and what layer n + `layers` calls: a program
+    has some hundred places of calls. Without, calls are drawn, and there are thousands.
+    """
+
+    def __init__(self, seed: int = 7, layers: int | None = None) -> None:
         self._random = random.Random(seed)
+        self._calls = [random.Random(layer).choices(_OPS, k=4) for layer in range(layers or 0)]
         self._clock = 4_458_676_416_788.066
         self._device_clock = self._clock
         self._id = 0
@@ -91,7 +96,8 @@ class Trace:
         yield self._launch("cudaLaunchKernel")
         yield self._kernel(self._random.choice(_KERNELS), "")
         shape = f"[{self._random.randrange(1, 64)}, 4096, {128 * layer}]"
-        for name, ts in zip(self._random.choices(_OPS, k=4), reversed(begun), strict=True):
+        names = self._calls[layer % len(self._calls)] if self._calls else self._random.choices(_OPS, k=4)
+        for name, ts in zip(names, reversed(begun), strict=True):
             args = f'"External id": {self._id},"Input Dims": [{shape}, {shape}, []], "Input type": ["BFloat16", "", ""]'
             yield self._host("cpu_op", name, ts, self._tick(2) - ts, args)
 
@@ -143,12 +149,12 @@ def _event(cat: str, name: str, place: str, ts: float, dur: float, args: str) ->
     )
 
 
-def write_trace(path: Path, megabytes: float, seed: int = 7) -> None:
-    """A trace of about this size; another seed gives other calls and times."""
+def write_trace(path: Path, megabytes: float, seed: int = 7, layers: int | None = None) -> None:
+    """A trace of about this size; another seed gives other times, and other calls without `layers`."""
     size = 0
     with path.open("w", encoding="utf-8") as file:
         file.write(_HEAD)
-        for event in Trace(seed).steps():
+        for event in Trace(seed, layers).steps():
             file.write(("," if size else "") + event)
             size += len(event) + 1
             if size > megabytes * 1e6 and "ProfilerStep" in event:

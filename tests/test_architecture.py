@@ -6,7 +6,9 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple, TypeGuard
 
 import pytest
 
@@ -32,7 +34,7 @@ MAY_IMPORT = {
     "analysis": {"core", "rules", "stats", "judge", "causes"},
     "workspace": {"core", "documents", "rules", "readers", "mappings", "large_values"},
     "baselines": {"core", "documents", "stats", "rules", "judge", "workspace", "causes", "words"},
-    "history": {"core", "documents", "stats", "rules", "judge", "readers", "workspace", "baselines"},
+    "history": {"core", "documents", "large_values", "stats", "rules", "judge", "readers", "workspace", "baselines"},
     "recorder": {"core"},
     "machine": {"core", "recorder"},
     "doctor": {"core", "machine", "measuring", "workspace", "stats", "judge", "analysis", "rules"},
@@ -96,6 +98,7 @@ WORLD = {
     *("readers.sqlite_file", "integrations.pytest_plugin"),
 }
 WORLDLY_NAMES = {"open", "print", "input"}
+WORLDLY_ATTRIBUTES = {"os.environ", "os.getenv", "datetime.now", "date.today", "sys.argv", "sys.stdin"}
 WORLDLY_MODULES = {"subprocess", "socket", "shutil", "tempfile", "getpass", "time"}
 
 
@@ -108,65 +111,108 @@ def stage_of(path: Path) -> str:
     return name_of(path).split(".")[0]
 
 
-def imports(path: Path) -> Iterator[str]:
+class Facts(NamedTuple):
+    """What the tests need to know of a file. It is parsed once for all of them."""
+
+    #: The modules that it imports anywhere: in functions and under `TYPE_CHECKING`, too.
+    imports: list[str]
+    #: The modules of perfgate among them; of `from perfgate.core import runs` it is `core.runs`.
+    files: set[str]
+    #: The names of classes, of functions that are called, and of attributes, such as `os.environ`.
+    classes: list[str]
+    calls: set[str]
+    attributes: set[str]
+    #: The functions: their places, names, and lines without the docstring and the list of parameters.
+    functions: list[tuple[str, str, int]]
+    #: The places that use data without a type, or write into frozen values.
+    untyped: list[str]
+
+
+@cache
+def facts() -> dict[Path, Facts]:
+    """The facts of each file of perfgate."""
+    names = {name_of(path) for path in MODULES}
+    return {path: facts_of(path, names) for path in MODULES}
+
+
+def facts_of(path: Path, names: set[str]) -> Facts:
+    found = Facts([], set(), [], set(), set(), [], [])
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute"
-            module = node.module or ""
-            if module == "msgspec" and {alias.name for alias in node.names} <= {"Struct", "field"}:
-                module = "msgspec.structs"
-            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "perfgate" else [module]
+        found.imports.extend(imports(node, path))
+        found.files.update(imported_files(node, names))
+        if isinstance(node, ast.ClassDef):
+            found.classes.append(node.name)
+        if isinstance(node, ast.Call):
+            found.calls.add(dotted(node.func))
+        if isinstance(node, ast.Attribute):
+            found.attributes.add(dotted(node))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
+            found.functions.append((f"{path}:{node.lineno}", node.name, (node.end_lineno or 0) - body[0].lineno + 1))
+        if is_untyped(node):
+            found.untyped.append(f"{path}:{node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def dotted(node: ast.expr) -> str:
+    """A name with its attributes, such as `os.environ`; what is before them is `?` if it is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def imports(node: ast.AST, path: Path) -> Iterator[str]:
+    """The modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"{path}: imports are absolute"
+        module = node.module or ""
+        if module == "msgspec" and {alias.name for alias in node.names} <= {"Struct", "field"}:
+            module = "msgspec.structs"
+        yield from (f"{module}.{alias.name}" for alias in node.names) if module == "perfgate" else [module]
+
+
+def is_untyped(node: ast.AST) -> TypeGuard[ast.expr]:
+    """Whether an expression is data without a type, or changes a frozen value."""
+    if isinstance(node, ast.Subscript):
+        return dotted(node.value) == "dict" and ast.unparse(node) == "dict[str, Any]"
+    if isinstance(node, ast.Call):
+        called = dotted(node.func)
+        is_dataclass = called.rpartition(".")[2] in ("replace", "Verdict", "Report")
+        has_splatted = is_dataclass and any(word.arg is None for word in node.keywords)
+        return called in ("getattr", "setattr", "object.__setattr__") or has_splatted
+    return isinstance(node, ast.Attribute) and node.attr == "__dict__"
 
 
 def within(name: str, homes: set[str]) -> bool:
     return any(name == home or name.startswith(home + ".") for home in homes)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_flow_one_way(path: Path) -> None:
-    stage = stage_of(path)
-    for module in imports(path):
-        parts = module.split(".")
-        if parts[0] == "perfgate" and len(parts) > 1 and parts[1] != "version":
-            assert parts[1] in MAY_IMPORT[stage] | {stage}, f"{stage} must not import {module}"
+def test_imports_flow_one_way() -> None:
+    for path, of_file in facts().items():
+        stage = stage_of(path)
+        for module in of_file.imports:
+            parts = module.split(".")
+            if parts[0] == "perfgate" and len(parts) > 1 and parts[1] != "version":
+                assert parts[1] in MAY_IMPORT[stage] | {stage}, f"{path}: {stage} must not import {module}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_third_party_packages_stay_at_home(path: Path) -> None:
-    for module in imports(path):
-        package = module.split(".")[0]
-        if package not in {"perfgate", *sys.stdlib_module_names}:
-            assert package in HOMES, f"{package} is not a dependency"
-            homes = HOMES.get(module, HOMES[package])
-            assert within(name_of(path), homes), f"{module} belongs in {homes}"
+def test_third_party_packages_stay_at_home() -> None:
+    for path, of_file in facts().items():
+        for module in of_file.imports:
+            package = module.split(".")[0]
+            if package not in {"perfgate", *sys.stdlib_module_names}:
+                assert package in HOMES, f"{path}: {package} is not a dependency"
+                homes = HOMES.get(module, HOMES[package])
+                assert within(name_of(path), homes), f"{path}: {module} belongs in {homes}"
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if not within(name_of(p), WORLD)], ids=name_of)
-def test_only_app_stores_and_cli_touch_the_world(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    attributes = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert not called & WORLDLY_NAMES
-    assert not set(imports(path)) & WORLDLY_MODULES
-    assert not attributes & {"os.environ", "os.getenv", "datetime.now", "date.today", "sys.argv", "sys.stdin"}
-
-
-def own_code(node: ast.FunctionDef) -> int:
-    """The lines of a function without its docstring: a public one lists its parameters there."""
-    assert node.end_lineno is not None
-    first = node.body[0]
-    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return node.end_lineno - (first.end_lineno or node.lineno if has_docstring else node.lineno)
-
-
-def test_no_function_is_longer_than_a_screen() -> None:
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                lines = own_code(node)
-                assert lines <= 60, f"{path}:{node.lineno}: {node.name} has {lines} lines"
+def test_only_app_stores_and_cli_touch_the_world() -> None:
+    for path, of_file in facts().items():
+        if not within(name_of(path), WORLD):
+            used = of_file.calls & WORLDLY_NAMES | set(of_file.imports) & WORLDLY_MODULES
+            assert not used | of_file.attributes & WORLDLY_ATTRIBUTES, path
 
 
 def imported_files(node: ast.AST, names: set[str]) -> set[str]:
@@ -180,19 +226,6 @@ def imported_files(node: ast.AST, names: set[str]) -> set[str]:
         given = set()
     inside = {name.removeprefix("perfgate").removeprefix(".") for name in given if name.split(".")[0] == "perfgate"}
     return {name or "__init__" for name in inside}
-
-
-def file_imports() -> dict[str, set[str]]:
-    """The modules of perfgate that each module imports anywhere: in functions and under `TYPE_CHECKING`, too."""
-    names = {name_of(path) for path in MODULES}
-    return {
-        name_of(path): {
-            name
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            for name in imported_files(node, names)
-        }
-        for path in MODULES
-    }
 
 
 def test_every_kind_of_import_counts_for_circles() -> None:
@@ -210,7 +243,7 @@ def test_every_kind_of_import_counts_for_circles() -> None:
 
 
 def test_no_file_imports_itself_through_others() -> None:
-    left = file_imports()
+    left = {name_of(path): of_file.files for path, of_file in facts().items()}
     while free := [name for name, wanted in left.items() if not wanted & left.keys()]:
         for name in free:
             del left[name]
@@ -219,11 +252,9 @@ def test_no_file_imports_itself_through_others() -> None:
 
 def test_a_class_name_means_one_thing() -> None:
     homes: dict[str, list[str]] = {}
-    for path in MODULES:
-        if stage_of(path) != "readers":
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef):
-                    homes.setdefault(node.name, []).append(name_of(path))
+    for path, of_file in facts().items():
+        for name in of_file.classes if stage_of(path) != "readers" else ():
+            homes.setdefault(name, []).append(name_of(path))
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
@@ -238,24 +269,11 @@ def test_a_file_name_is_in_two_folders_at_most() -> None:
 
 
 #: The rooms in which outcomes and exit codes are decided: no data without a type, no writing into frozen values.
-DECIDING = [
-    path for path in MODULES if stage_of(path) in ("judge", "analysis", "causes", "stats", "baselines", "history")
-]
+DECIDING = ("judge", "analysis", "causes", "stats", "baselines", "history")
 
 
-@pytest.mark.parametrize("path", DECIDING, ids=name_of)
-def test_decisions_are_typed_data(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        place = f"{path}:{getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.Subscript):
-            assert ast.unparse(node) != "dict[str, Any]", place
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            assert called not in ("getattr", "setattr", "object.__setattr__"), f"{place}: {called}"
-            is_dataclass = called.rpartition(".")[2] in ("replace", "Verdict", "Report")
-            assert not (is_dataclass and any(word.arg is None for word in node.keywords)), f"{place}: splatted fields"
-        assert not (isinstance(node, ast.Attribute) and node.attr == "__dict__"), place
+def test_decisions_are_typed_data() -> None:
+    assert [place for path, found in facts().items() if stage_of(path) in DECIDING for place in found.untyped] == []
 
 
 def loaded_by(code: str) -> set[str]:
@@ -326,12 +344,4 @@ def test_files_are_short() -> None:
 
 def test_functions_are_short() -> None:
     """At most 40 lines, without the docstring and the list of parameters."""
-    long = {}
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
-                count = (node.end_lineno or 0) - body[0].lineno + 1
-                if count > 40:
-                    long[f"{name_of(path)}.{node.name}"] = count
-    assert long == {}
+    assert [one for found in facts().values() for one in found.functions if one[2] > 40] == []

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import partial
+from heapq import merge
 from pathlib import Path
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.baselines.places import environment_name, identity_of
-from perfgate.baselines.stores import Store, open_store
+from perfgate.baselines.places import identity_of
+from perfgate.baselines.stores import open_store
 from perfgate.cli.completion import files
 from perfgate.cli.printing import NOT_JUDGED, complain, say
 from perfgate.cli.shared import baselines_option, command_options, env_option, head_option, rules_option, suite_option
@@ -22,10 +23,10 @@ from perfgate.core.file_mappings import FileMapping
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun
 from perfgate.core.wording import listed, plural
 from perfgate.history.imports import HEAD, IMPORTERS, Importer, csv, importer_of
+from perfgate.history.imports.added_runs import added
 from perfgate.history.imports.imported_runs import Imported, ImportedRun, ImportFile, of_runs, utc_time
-from perfgate.history.records import id_of_values, refuse_line_breaks
-from perfgate.history.store import known_ids
-from perfgate.history.writing import rules_or_none, write_months
+from perfgate.history.records import id_of_values
+from perfgate.history.writing import rules_or_none
 from perfgate.mappings.choose import fitting, names_file, read_with_mappings
 from perfgate.readers import Source
 from perfgate.rules.ruleset import Ruleset
@@ -78,21 +79,37 @@ def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[st
     ruleset = rules_or_none(options)
     facts = read_facts(options.env)
     problems: list[Problem] = []
-    found: list[tuple[str, ImportedRun]] = []
+    found: list[tuple[str, Imported]] = []
     for path in options.runs:
         for file, importer in _files(path, ruleset, options.head, how, problems):
-            imported = importer.read(file)
+            try:
+                imported = importer.read(file)
+            except (OSError, UnicodeDecodeError) as error:
+                problems.append(_unreadable(file.name, error))
+                continue
             problems += imported.problems
-            found += [(importer.name, run) for run in imported.runs]
-    if not found and not any(problem.severity == "error" for problem in problems):
+            found.append((importer.name, imported))
+    refs = Counter[str | None]()
+    for _, imported in found:
+        refs.update(imported.refs or (run.ref for run in imported.runs))
+    if not refs and not any(problem.severity == "error" for problem in problems):
         problems += [Problem("error", "has no run to import", Location(shown_path(path))) for path in options.runs]
-    chosen, lines = _of_one_branch(found, how.ref)
+    left_out, lines = _other_branches(refs, how.ref)
     store = open_store(options.baselines)
-    records = _new(store, [_record(name, run, ruleset, facts, how.ref) for name, run in chosen])
-    for record in records:
-        refuse_line_breaks(record, f"run of {record.run.time}")
-    write_months(store, records)
-    return [*lines, *_said(records, len(chosen) - len(records), store)], problems
+    in_order = merge(*(_in_order(name, imported) for name, imported in found), key=lambda one: one[1].time)
+    chosen = (_record(name, run, ruleset, facts, how.ref) for name, run in in_order if run.ref not in left_out)
+    return [*lines, *added(store, chosen)], problems
+
+
+def _in_order(name: str, imported: Imported) -> Iterator[tuple[str, ImportedRun]]:
+    """Yield the runs of a file in the order of time, with the name of its format."""
+    runs = sorted(imported.runs, key=lambda run: run.time) if isinstance(imported.runs, tuple) else imported.runs
+    return ((name, run) for run in runs)
+
+
+def _unreadable(name: str, error: Exception) -> Problem:
+    why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+    return Problem("error", f"cannot be read: {why}", Location(name))
 
 
 def _files(
@@ -115,18 +132,33 @@ def _files(
         try:
             if place.stat().st_size > surroundings.limits().document_bytes:
                 raise OSError(0, surroundings.limits().beyond("document_bytes", "it is larger"))
-            text = place.read_bytes().decode()
+            file = ImportFile(name, partial(_lines, place), ruleset, how.time, head, surroundings.limits())
+            text = _beginning(file)
+            importer = asked or _importer_of(file, text, ruleset, how.format)
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            problems.append(Problem("error", f"cannot be read: {why}", Location(name)))
+            problems.append(_unreadable(name, error))
             continue
-        importer = asked or _importer_of(name, text, ruleset, how.format)
         if importer is None:
             problems.append(_unknown(name, text, is_alone=not top.is_dir()))
             continue
-        file = ImportFile(name, text, ruleset, how.time, head, surroundings.limits())
         versions = list(_versions(place, file)) if importer.of_versions and how.time is None else []
         yield from ((one, importer) for one in versions or [file])
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", newline="\n") as file:
+        yield from file
+
+
+def _beginning(file: ImportFile) -> str:
+    """Return the first HEAD characters of a file."""
+    found, size = [], 0
+    for line in file.lines():
+        found.append(line)
+        size += len(line)
+        if size >= HEAD:
+            break
+    return "".join(found)[:HEAD]
 
 
 def _may_have_runs(path: Path, ruleset: Ruleset) -> bool:
@@ -136,17 +168,17 @@ def _may_have_runs(path: Path, ruleset: Ruleset) -> bool:
     return names_file(ruleset.mappings, path.as_posix()) and path.is_file()
 
 
-def _importer_of(name: str, text: str, ruleset: Ruleset, format: str | None) -> Importer | None:
+def _importer_of(file: ImportFile, head: str, ruleset: Ruleset, format: str | None) -> Importer | None:
     """Return the importer of a file: a mapping that names it, its format, or a mapping that knows its content."""
     if not ruleset.mappings:
-        return importer_of(name, text[:HEAD])
-    named = _mapped_importer(name, text, ruleset.mappings, format, is_named=True)
-    by_format = importer_of(name, text[:HEAD])
-    return named or by_format or _mapped_importer(name, text, ruleset.mappings, format, is_named=False)
+        return importer_of(file.name, head)
+    named = _mapped_importer(file, ruleset.mappings, format, is_named=True)
+    by_format = importer_of(file.name, head)
+    return named or by_format or _mapped_importer(file, ruleset.mappings, format, is_named=False)
 
 
 def _mapped_importer(
-    name: str, text: str, mappings: Sequence[FileMapping], format: str | None, *, is_named: bool
+    file: ImportFile, mappings: Sequence[FileMapping], format: str | None, *, is_named: bool
 ) -> Importer | None:
     """Return the importer of a file through the mapping that fits it, or has the name `format`; None without one.
 
@@ -155,7 +187,7 @@ def _mapped_importer(
     asked = [mapping for mapping in mappings if mapping.name == format]
     if not mappings or (format is not None and not asked):
         return None
-    if not asked and not fitting(Source(name, [text.encode()]), mappings, is_named=is_named):
+    if not asked and not fitting(Source(file.name, [file.text.encode()]), mappings, is_named=is_named):
         return None
     read = partial(_read_mapped, mappings=mappings, format=format)
     return Importer("mapping", "files that a mapping reads", lambda name, head: True, read, of_versions=True)
@@ -190,23 +222,21 @@ def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
         about, _, name = entry.partition("\n")
         commit, time = about.split("\x1f")
         data = git("show", f"{commit}:{name.strip()}", what=f"{file.name} at {commit}", cwd=folder)
-        yield replace(file, text=data.decode("utf-8", "replace"), time=utc_time(time), commit=commit)
+        text = data.decode("utf-8", "replace")
+        yield replace(file, lines=partial(iter, (text,)), time=utc_time(time), commit=commit)
 
 
-def _of_one_branch(
-    found: Sequence[tuple[str, ImportedRun]], ref: str | None
-) -> tuple[list[tuple[str, ImportedRun]], list[str]]:
-    """Return the runs of one branch, and a line about those of others: a history is that of one branch."""
-    refs = Counter(run.ref for _, run in found if run.ref)
-    if not refs or (ref is None and len(refs) == 1):
-        return list(found), []
-    wanted = ref or refs.most_common(1)[0][0]
-    if wanted not in refs:
-        raise Refused(f"--ref {wanted}: no run is of this branch; there are {listed(sorted(filter(None, refs)))}", 3)
-    chosen = [(name, run) for name, run in found if run.ref in (None, wanted)]
-    others = sorted(name for name in refs if name and name != wanted)
-    left_out = f"{plural(len(found) - len(chosen), 'run')} of other branches ({listed(others)})"
-    return chosen, [f"left out: {left_out}; --ref chooses the branch"] if others else []
+def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str | None], list[str]]:
+    """Return the branches that are left out, and a line about them: a history is that of one branch."""
+    named = Counter({name: count for name, count in refs.items() if name})
+    if not named or (ref is None and len(named) == 1):
+        return set(), []
+    wanted = ref or named.most_common(1)[0][0]
+    if wanted not in named:
+        raise Refused(f"--ref {wanted}: no run is of this branch; there are {listed(sorted(named))}", 3)
+    del named[wanted]
+    left_out = f"{plural(named.total(), 'run')} of other branches ({listed(sorted(named))})"
+    return named.keys(), [f"left out: {left_out}; --ref chooses the branch"] if named else []
 
 
 def _record(
@@ -223,34 +253,3 @@ def _record(
         imported_from=importer,
     )
     return HistoryRecord(ruleset.suite, identity, about, run.values)
-
-
-def _new(store: Store, records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
-    """Return the records that are not in the store, each once."""
-    known: dict[tuple[str, str], set[str]] = {}
-    found = []
-    for record in records:
-        place = (record.suite, environment_name(record.identity))
-        if place not in known:
-            known[place] = known_ids(store, *place)
-        if record.run.id not in known[place]:
-            known[place].add(record.run.id)
-            found.append(record)
-    return found
-
-
-def _said(records: Sequence[HistoryRecord], there: int, store: Store) -> list[str]:
-    already = [f"{plural(there, 'run')} in the history already"] if there else []
-    by_place: dict[str, list[HistoryRecord]] = {}
-    for record in records:
-        by_place.setdefault(f"{record.suite}/{environment_name(record.identity)}", []).append(record)
-    lines = []
-    for place, own in sorted(by_place.items()):
-        times = sorted(record.run.time for record in own)
-        metrics = {value.name.key.metric for record in own for value in record.values}
-        days = f"{times[0][:10]} to {times[-1][:10]}"
-        lines.append(
-            f"imported {plural(len(own), 'run')} with {plural(len(metrics), 'metric')}, {days}: "
-            f"{store.location(f'_history/{place}')}"
-        )
-    return [*lines, *already] or ["nothing to import"]

@@ -11,6 +11,9 @@ from perfgate.core.summaries import RankSpread, SeriesSummary
 from perfgate.judge.measure import BETTER_BY_UNIT, Member, by_slowness
 from perfgate.stats.distributions import FloatArray, sample_quantile
 
+#: The values of a histogram that are computed at once.
+_PIECE = 1 << 18
+
 
 @np.errstate(all="ignore")
 def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
@@ -48,8 +51,11 @@ def _histogram(x: FloatArray, p99: float, bins: int = 16) -> tuple[int, ...]:
     bins_per_unit = np.divide(bins, p99 - low)
     if len(x) < 2 or not p99 > low or not 0 < bins_per_unit < np.inf:  # or the bins are too narrow or wide for floats
         return ()
-    places = np.minimum((np.minimum(x, p99) - low) * bins_per_unit, bins - 1)
-    return tuple(np.bincount(places.astype(np.int64), minlength=bins).tolist())
+    counts = np.zeros(bins, np.int64)
+    for at in range(0, len(x), _PIECE):
+        places = np.minimum((np.minimum(x[at : at + _PIECE], p99) - low) * bins_per_unit, bins - 1)
+        counts += np.bincount(places.astype(np.int64), minlength=bins)
+    return tuple(counts.tolist())
 
 
 #: A metric with more ranks than this has one row.

@@ -283,7 +283,7 @@ class RunBuilder:
     def run(self, part: int | None = None) -> Run:
         """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
         self.close()
-        series, steps = [*self.finished.values()], list[Ints]()
+        series, steps = [*self.finished.values()], list[tuple[Column, Ints]]()
         for key in [*self.columns]:
             column = self.columns.pop(key)  # drops its values, which the finished series has, too
             if column.values or column.whole:

@@ -25,6 +25,8 @@ from perfgate.readers.registry import FORMATS
 from perfgate.readers.text import InputFile
 
 GROUP = "perfgate.readers"
+#: The characters at the beginning of a text that are compared with formats and tools.
+_COMPARED = 1 << 18
 
 
 def read_outside(known: Format, file: InputFile) -> tuple[Run, ...]:
@@ -204,7 +206,7 @@ def not_recognised(file: InputFile, most: int) -> tuple[str, str | None]:
         return f"JSON of an unknown format; its top-level keys are {keys}: {_own(file.name)}{faults}", forced
     if text.count("\ufffd") + text.count("\0") > len(text) // _BINARY_SHARE:
         return f"this is a binary file of an unknown kind: give what the tool prints, or its JSON{faults}", None
-    text = clean(text)
+    text = clean(text[:_COMPARED])
     if known := console(text) or _about(text):
         return known + faults, None
     words = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)

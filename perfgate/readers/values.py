@@ -213,17 +213,32 @@ class Column(Struct, eq=False):
         parts = [*self.earlier[-2:], self.steps]
         return [int(step) for part in parts for step in part[-2:]][-2:]
 
-    def series(self, shared: list[Ints]) -> Series:
+    def has_steps_of(self, other: Column) -> bool:
+        """Return whether another column got the same steps, in the same parts."""
+        if len(self.earlier) != len(other.earlier) or self.steps != other.steps:
+            return False
+        pairs = zip(self.earlier, other.earlier, strict=True)
+        return all(one is its or (one == its if type(one) is range else np.array_equal(one, its)) for one, its in pairs)
+
+    def _all_steps(self) -> Ints:
+        found = np.empty(sum(map(len, self.earlier)) + len(self.steps), np.int64)
+        at = 0
+        for part in (*self.earlier, self.steps):
+            found[at : at + len(part)] = np.arange(part.start, part.stop, part.step) if type(part) is range else part
+            at += len(part)
+        return found
+
+    def series(self, shared: list[tuple[Column, Ints]]) -> Series:
         """Return the finished series; call it once. Equal steps become one array with the last two of `shared`."""
         if self.whole:
             values, steps = in_base(self.whole[0], self.per), self.whole[1]
         else:
-            parts = [np.arange(one.start, one.stop, one.step) if type(one) is range else one for one in self.earlier]
-            values, steps = np.frombuffer(self.values), np.concatenate([*parts, np.array(self.steps, np.int64)])
-            del parts
+            values = np.frombuffer(self.values)
             make_base(values, self.per)
-        steps = next((one for one in shared[-2:] if one is steps or np.array_equal(one, steps)), steps)
-        shared.append(steps)
+            known = next((steps for other, steps in shared[-2:] if other.has_steps_of(self)), None)
+            steps = self._all_steps() if known is None else known
+        steps = next((one for _, one in shared[-2:] if one is steps or np.array_equal(one, steps)), steps)
+        shared.append((self, steps))
         numbered = read_only(steps) if len(steps) else None
         printed_as = self.printed_as if self.printed_as != self.key.metric else None
         return Series(self.key, self.unit, "samples", read_only(values), numbered, printed_as=printed_as)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from conftest import Done, Repository, write_rules, write_run
 Command = Callable[..., Done]
 ROOT = Path(__file__).resolve().parent.parent.parent
 PERFGATE = [sys.executable, "-m", "perfgate"]
+#: Waits, in a shell, for a file of the test.
+WAIT = "until test -e go; do sleep .05; done"
 
 
 def started(folder: Path, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
@@ -90,7 +93,7 @@ def test_two_approvals_at_once_are_two_levels_in_a_row(repository: Repository, p
     [
         (("init", "new.json", "other.json"), [0, 2]),
         (
-            ("run", "--runs", "1", "--quiet", "--keep", "kept", "--", "sh", "-c", "sleep 3; cp new.json {results}"),
+            ("run", "--runs", "1", "--quiet", "--keep", "kept", "--", "sh", "-c", f"{WAIT}; cp new.json {{results}}"),
             [0, 2],
         ),
         (("check", "new.json", "--json", "report.json", "--junit", "j.xml"), [0, 0]),
@@ -105,6 +108,9 @@ def test_two_commands_at_once_harm_neither(
     if words[0] != "init":
         write_rules(folder, "forward under 1 s")
     processes = [started(folder, *words) for _ in range(2)]
+    while words[0] == "run" and all(process.poll() is None for process in processes):
+        time.sleep(0.05)  # one of them is refused while the command of the other runs
+    (folder / "go").touch()
     said = [process.communicate(timeout=120) for process in processes]
     assert not any("Traceback" in text for both in said for text in both)
     assert sorted(process.returncode for process in processes) == codes, said

@@ -86,12 +86,12 @@ def test_a_pipe_without_another_end_does_not_hang(
 @posix
 def test_a_pipe_whose_writer_is_late_is_read(passing: Path) -> None:
     hasty = (
-        "import perfgate.workspace.input_files as files; from perfgate.__main__ import main; files.PATIENCE_S = 0.5;"
+        "import perfgate.workspace.input_files as files; from perfgate.__main__ import main; files.PATIENCE_S = 0.3;"
         "main()"
     )
     os.mkfifo("pipe")
-    assert shell("(sleep 1; cat new.log > pipe) & perfgate check pipe").returncode == 0
-    assert shell(f"{sys.executable} -c '{hasty}' check <(sleep 1.5; cat new.log)").returncode == 0
+    assert shell("(sleep 0.6; cat new.log > pipe) & perfgate check pipe").returncode == 0
+    assert shell(f"{sys.executable} -c '{hasty}' check <(sleep 0.8; cat new.log)").returncode == 0
     assert shell("perfgate env > env.json; perfgate check new.log --env <(cat env.json)").returncode == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from conftest import Done, write_rules, write_run
 
 from perfgate.baselines.places import UnsafeName
 
-pytest.importorskip("s3fs")
-pytest.importorskip("moto.server")
-
+#: To look for the packages is much quicker than to import them, which each process that collects tests would do.
+IS_COMPLETE = find_spec("s3fs") and find_spec("moto")
 #: Servers and clients of these libraries leave sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.skipif(not IS_COMPLETE, reason="needs s3fs and moto"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 Command = Callable[..., Done]
 

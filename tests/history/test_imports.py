@@ -267,3 +267,23 @@ def test_add_says_why_a_file_cannot_be_read(folder: Path, perfgate: Command, mon
         monkeypatch.setattr(module, "open", partial(refuse, module.open))
     done = perfgate("history", "add", "old.csv")
     assert (done.code, "old.csv: error: cannot be read: Permission denied" in done.err) == (3, True), done.said
+
+
+def test_a_long_file_is_imported_in_parts(folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "time,commit,metric,value,run"
+    rows = [f"{at(24 * day)},{day:08},m{m},{day + m},r{day}" for day in range(90) for m in (0, 1)]
+    Path("old.csv").write_text("\n".join([head, *rows[::-1], *rows[:2]]) + "\n")
+    assert perfgate("history", "import", "old.csv", "--baselines", "whole").code == 0
+    monkeypatch.setattr("perfgate.history.imports.waiting_rows._MOST_ROWS", 7)
+    monkeypatch.setattr("perfgate.history.imports.added_runs._NUMBERS_OF_PART", 5)
+    assert "imported 91 runs with 2 metrics" in perfgate("history", "import", "old.csv", "--baselines", "parts").out
+    whole, parts = ({path.name: path.read_bytes() for path in Path(top).rglob("*.json")} for top in ("whole", "parts"))
+    assert whole == parts
+    assert len({name[:7] for name in whole}) == len(whole) > 2  # a file for each month
+
+
+def test_a_file_that_is_not_text_at_its_end_has_no_run(folder: Path, perfgate: Command) -> None:
+    Path("old.csv").write_bytes(CSV.encode() + b"2026-01-03," * 10_000 + b"\xff,a,1\n")
+    done = perfgate("history", "import", "old.csv")
+    assert (done.code, "old.csv: error: cannot be read: it is not UTF-8 text" in done.err) == (3, True)
+    assert not Path("baselines").exists()

@@ -105,15 +105,15 @@ def test_what_is_no_event_takes_nothing_with_it(line):
 
 
 ENORMOUS = {
-    "nesting": OP.replace("{}", '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"),
-    "nesting that never ends": OP.replace("{}}", '{"a": ' + "[" * 100_000),
-    "text": event(args={"Call stack": "x" * 5_000_000}),
-    "text of brackets": event(args={"Call stack": '}, {"]}' * 300_000}),
-    "arguments": event(args={f"argument {i}": i for i in range(100_000)}),
-    "blanks": OP + " " * 5_000_000,
-    "line ends": OP + "\n" * 500_000,
-    "events without anything": ",".join(["{}"] * 300_000),
-    "names": ",".join(event(name=f"op {i}") for i in range(20_000)),
+    "nesting": lambda: OP.replace("{}", '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"),
+    "nesting that never ends": lambda: OP.replace("{}}", '{"a": ' + "[" * 100_000),
+    "text": lambda: event(args={"Call stack": "x" * 5_000_000}),
+    "text of brackets": lambda: event(args={"Call stack": '}, {"]}' * 300_000}),
+    "arguments": lambda: event(args={f"argument {i}": i for i in range(100_000)}),
+    "blanks": lambda: OP + " " * 5_000_000,
+    "line ends": lambda: OP + "\n" * 500_000,
+    "events without anything": lambda: ",".join(["{}"] * 300_000),
+    "names": lambda: ",".join(event(name=f"op {i}") for i in range(20_000)),
 }
 
 
@@ -146,9 +146,9 @@ def test_what_is_too_much_for_rules_to_name_is_said(events, severity, message):
     assert [problem.severity for problem in found] == [severity]
 
 
-@pytest.mark.parametrize("line", ENORMOUS.values(), ids=ENORMOUS)
-def test_enormous_events_are_read_or_said(line):
-    run = read(trace(line))
+@pytest.mark.parametrize("made", ENORMOUS.values(), ids=ENORMOUS)
+def test_enormous_events_are_read_or_said(made):
+    run = read(trace(made()))
     assert step_times(run) == [1500] * 4 or errors(run)
 
 

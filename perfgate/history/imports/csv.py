@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import get_args
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from perfgate.core import Better, Key, Location
 from perfgate.core.remembered_runs import HistoryValue, SeriesName
 from perfgate.core.wording import listed
 from perfgate.history.imports import imported_runs
+from perfgate.history.imports.waiting_rows import WaitingRows
 
 NAME = "csv"
 TITLE = "CSV with the columns time, commit, metric, value and unit"
@@ -32,7 +34,6 @@ _KNOWN = (
 _IGNORED = ("suite", "environment", "tags", "level")
 #: A text that an export has kept from being a formula.
 _QUOTED = re.compile(r"'+[=+\-@]")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _LABEL = re.compile(r'([^=,{}"]+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -59,10 +60,9 @@ def why_not(text: str) -> str:
 def read(file: imported_runs.ImportFile) -> imported_runs.Imported:
     """Return the runs of a file: the lines with the same time, commit, branch and host."""
     faults = imported_runs.Faults(file.name)
-    reader = csv.reader((line[0] for line in _LINE.finditer(file.text.lstrip("\ufeff"))), strict=True)
-    abouts: dict[imported_runs.AboutRun, imported_runs.AboutRun] = {}
-    rows: list[tuple[imported_runs.AboutRun, HistoryValue]] = []
-    ids: dict[str, list[tuple[imported_runs.AboutRun, HistoryValue]]] = {}
+    lines = file.lines()
+    reader = csv.reader(chain((next(lines, "").lstrip("\ufeff"),), lines), strict=True)
+    rows = WaitingRows()
     header: list[str] | None = None
     try:
         for cells in reader:
@@ -81,18 +81,10 @@ def read(file: imported_runs.ImportFile) -> imported_runs.Imported:
                 fields = f"{len(cells)} fields, and the header has {len(header)}" if len(cells) != len(header) else ""
                 faults.say(fields or str(error), at)
                 continue
-            about = abouts.setdefault(about, about)  # one for all rows of a run
-            (ids.setdefault(run, []) if run else rows).append((about, value))
+            rows.add(about, value, run)
     except csv.Error as error:
         faults.say(f"is not CSV: {error}", Location(file.name, reader.line_num))
-    known = [
-        replace(one, id=run) if len(found) == 1 else one
-        for run, own in ids.items()
-        for found in [imported_runs.values_by_run(own)]
-        for one in found
-    ]
-    runs: list[imported_runs.ImportedRun] = [*imported_runs.values_by_run(rows), *known]
-    return imported_runs.Imported(tuple(sorted(runs, key=lambda run: run.time)), faults.problems)
+    return imported_runs.Imported(rows, faults.problems, rows.refs)
 
 
 def _header(cells: list[str], at: Location, faults: imported_runs.Faults) -> list[str] | None:
@@ -128,7 +120,6 @@ def _row(
     if known is None:
         faults.unknown_unit(unit, at)
     value, base = known or (number, "1")
-    factor = 1.0 if known is None else imported_runs.in_base_unit(1.0, unit)[0]  # type: ignore[index]
     one = imported_runs.numbered(metric, value, base, better)  # type: ignore[arg-type]
     error, n = _number(cells, "error"), _number(cells, "n")
     labels = cells.get("labels", "").strip()
@@ -137,7 +128,7 @@ def _row(
         one,
         name=name,
         kind="value" if error is None else "samples",
-        error=None if error is None else abs(error * factor),
+        error=None if error is None else abs(_in_unit_of_value(error, unit)),
         n=None if n is None else int(n),
         n_effective=_number(cells, "n_effective"),
     )
@@ -146,6 +137,11 @@ def _row(
         *(cells.get(name, "").strip() or None for name in imported_runs.AboutRun._fields[1:]),
     )
     return about, one, cells.get("run", "").strip()
+
+
+def _in_unit_of_value(error: float, unit: str) -> float:
+    known = imported_runs.in_base_unit(1.0, unit)
+    return error if known is None else error * known[0]
 
 
 def _number(cells: Mapping[str, str], column: str) -> float | None:

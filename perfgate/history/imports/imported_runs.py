@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -50,20 +52,28 @@ class ImportedRun(Struct, frozen=True):
 class Imported(Struct, frozen=True):
     """The runs of a file, and what is wrong with it. An error means that some runs or numbers are missing."""
 
-    runs: tuple[ImportedRun, ...]
+    runs: Iterable[ImportedRun]
     problems: tuple[Problem, ...] = ()
+    #: The number of runs of each branch, if the runs are not in memory.
+    refs: Counter[str | None] | None = None
 
 
 class ImportFile(Struct, frozen=True):
-    """A file to import: its name, as the user gave it, its text, and the rules that say what is measured."""
+    """A file to import: its name, as the user gave it, its lines, and the rules that say what is measured."""
 
     name: str
-    text: str
+    #: Yields the lines. Raises OSError and UnicodeDecodeError.
+    lines: Callable[[], Iterator[str]]
     ruleset: Ruleset
     #: The time and the commit, if the user or git gives them.
     time: str | None = None
     commit: str | None = None
     limits: Limits = DEFAULT
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self.lines())
 
 
 class Faults:
@@ -221,6 +231,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _MOST_SECONDS = 1e11
 
 
+@lru_cache(maxsize=1024)
 def utc_time(text: str | float) -> str:
     """Return a time as `YYYY-MM-DDTHH:MM:SSZ`; one without an offset is UTC.
 
