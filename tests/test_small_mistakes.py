@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Done, steady, write_results, write_rules, write_run
+from conftest import Done, Repository, steady, write_results, write_rules, write_run
 
 from perfgate.reporters.markdown import prose
 
@@ -58,6 +58,16 @@ def test_a_file_is_not_remembered_for_another_commit(perfgate: Command, folder: 
     assert perfgate("history", "add", run, "--head", "a" * 40).code == 0
     done = perfgate("history", "add", run, "--head", "b" * 40)
     assert (done.code, "as a run of commit aaaaaaaaaaaa" in done.err) == (3, True)
+
+
+def test_a_name_of_a_commit_is_its_hash(perfgate: Command, folder: Path) -> None:
+    run, team = write_run(folder / "a.json"), Repository(folder)
+    team.git("commit", "-q", "--allow-empty", "-m", "Begin")
+    commit = team.git("rev-parse", "HEAD")
+    for name in ("HEAD", commit[:8], "main"):
+        assert f"Z-{commit[:12]}-" in perfgate("history", "add", run, "--head", name, "--baselines", f"in-{name}").out
+    done = perfgate("history", "add", run, "--head", "mian")
+    assert (done.code, "git knows no commit 'mian': give its hash" in done.err) == (2, True)
 
 
 def test_rules_that_fail_for_one_reason_are_one_item_in_markdown(perfgate: Command, folder: Path) -> None:

@@ -26,7 +26,7 @@ _REPRODUCED = 0.6
 _ENDS = 0.5
 #: A change is excluded if a difference of the ends beyond the tolerance is less probable than this, and their interval
 #: excludes twice the tolerance, as `at_worst` does.
-_EXCLUDED = 0.004
+_EXCLUDED = 0.008
 #: Before that, each end is measured this often if the noise is unknown.
 _FEWEST_ENDS = 4
 #: The probability of no change that may be left, as a part of the doubt: ends that differ by chance start a search.

@@ -157,7 +157,23 @@ env_option = click.option(
     shell_complete=files,
     help="Facts of the environment that the runs do not contain (repeatable).",
 )
-head_option = click.option("--head", metavar="SHA", help="The commit that was measured. [default: git's HEAD]")
+
+
+def _commit(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """Return the whole hash of a commit that git knows; another hash as it is. Raises BadParameter for a name."""
+    if text is None or re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text):
+        return text
+    from perfgate.workspace.surroundings import known_to_git
+
+    found = known_to_git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
+    if found is None and not re.fullmatch("[0-9a-fA-F]{4,64}", text):
+        raise click.BadParameter(f"git knows no commit {text!r}: give its hash")
+    return found or text
+
+
+head_option = click.option(
+    "--head", metavar="SHA", callback=_commit, help="The commit that was measured. [default: git's HEAD]"
+)
 who_option = click.option("--by", metavar="WHO", help="Who decides. [default: the Actions user, or git's user]")
 all_option = click.option(
     "--all", "keep_all", is_flag=True, help="Keep the samples of every series, not only a summary."

@@ -232,7 +232,8 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
             while measurer.measure_neighbours(result):
                 result = search(model, terms, measurer, folder.evidence(), measurer.show)
             task.tell(f"{plural(len(folder.stored), 'measurement')} kept in {keep}")
-        return answer(AnswerParts(items, folder, result, fault, task.tolerance, measurer.facts, keep, stored))
+        lost = runner.started - measurer.kept_starts
+        return answer(AnswerParts(items, folder, result, fault, task.tolerance, measurer.facts, keep, stored, lost))
 
 
 def _question(task: BisectTask, items: SearchedRange) -> Mapping[str, object]:

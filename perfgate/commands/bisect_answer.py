@@ -40,6 +40,8 @@ class AnswerParts(Struct, frozen=True):
     keep: str
     #: True if stored runs of the ends were known.
     stored: bool = False
+    #: The starts of the command of which no measurement is kept, because an end failed.
+    lost: int = 0
 
     @property
     def noun(self) -> str:
@@ -81,7 +83,7 @@ def answer(parts: AnswerParts) -> BisectReport:
         change=result.change if result and is_known else None,
         low=result.low if result and is_known else None,
         high=result.high if result and is_known else None,
-        runs=parts.folder.started // (2 if paired else 1),
+        runs=(parts.folder.started + parts.lost) // (2 if paired else 1),
         paired=paired,
         noise=posterior.noise if posterior else None,
         drift_per_hour=math.expm1(posterior.drift) if posterior else None,

@@ -16,10 +16,8 @@ from perfgate.cli.shared import JUDGING, baselines_option, command_options, rule
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
-from perfgate.history.imports.imported_runs import utc_time
 from perfgate.history.load import commit_line, load
 from perfgate.history.store import places, verify
-from perfgate.history.writing import compact
 from perfgate.reporters.history_table import render_json, render_text
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
@@ -90,6 +88,8 @@ def add(options: CommandOptions, time: str | None, ref: str | None, tags: tuple[
 
 def utc(time: str | None) -> str | None:
     """Return a time of the command line in UTC. Raises BadParameter."""
+    from perfgate.history.imports.imported_runs import utc_time
+
     try:
         return None if time is None else utc_time(time)
     except ValueError as error:
@@ -131,8 +131,14 @@ def history_compact(is_all: bool, baselines: str) -> int:
     \b
     Example: perfgate history compact
     """
-    lines, problems = compact_store(baselines, is_all=is_all)
-    say(lines)
+    from perfgate.history.writing import compact
+
+    store = open_store(baselines)
+    known, damaged = places(store)
+    if not known and not damaged:
+        raise Refused(f"no history found in {store.shown}: name its folder with --baselines", 3)
+    lines, problems = compact(store, None if is_all else f"{surroundings.today():%Y-%m}")
+    say(lines or ["nothing to compact: every month that is over is one file"])
     return complain(problems)
 
 
@@ -182,19 +188,6 @@ def _renames(rules: Sequence[str]) -> dict[str, str]:
     """Return the renamed metrics of the rules. Files without any are not checked."""
     files = [file for file in rule_files(rules) if b"renames" in file[1]]
     return {old: new for file in files for old, new in sound_rules([file], None).renames.items()}
-
-
-def compact_store(baselines: str, *, is_all: bool = False) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file; see `perfgate.history.writing.compact`. Raises Refused.
-
-    Without `is_all`, the month that is not over is left alone.
-    """
-    store = open_store(baselines)
-    known, damaged = places(store)
-    if not known and not damaged:
-        raise Refused(f"no history found in {store.shown}: name its folder with --baselines", 3)
-    lines, problems = compact(store, None if is_all else f"{surroundings.today():%Y-%m}")
-    return lines or ["nothing to compact: every month that is over is one file"], problems
 
 
 def verify_store(baselines: str) -> tuple[list[str], list[Problem]]:

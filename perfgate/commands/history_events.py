@@ -14,7 +14,6 @@ from perfgate.cli.printing import complain, screen, write_document
 from perfgate.cli.shared import command_options
 from perfgate.commands.history import PLACE, rule_files, show
 from perfgate.commands.ledger_records import records_of, rules_of
-from perfgate.commands.report_details import causes_of
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.rule_ledger import RuleRecord
@@ -125,9 +124,12 @@ def _causes(
         if (suite, environment) not in known:
             known[suite, environment] = read_stored_runs(store, suite, environment)[0]
         base, new = _sides(event, line, known[suite, environment])
-        found = causes_of([one.run for one in base], [one.run for one in new]) if base and new else None
-        if found is not None and found.causes:
-            return tuple(cause_words.line(cause) for cause in found.causes[:_CAUSES])
+        if base and new:
+            from perfgate.commands.report_details import causes_of
+
+            found = causes_of([one.run for one in base], [one.run for one in new])
+            if found is not None and found.causes:
+                return tuple(cause_words.line(cause) for cause in found.causes[:_CAUSES])
     return ()
 
 

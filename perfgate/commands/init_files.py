@@ -14,10 +14,10 @@ from perfgate.commands.init_from_runs import BASELINES, Files
 from perfgate.core.advice import FirstGate
 from perfgate.core.wording import MAPPING_FILE
 from perfgate.workspace.ci_files import ci_file
+from perfgate.workspace.main_workflows import main_workflows
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.output_files import create_files
 from perfgate.workspace.rule_source import is_mapping_file
-from perfgate.workspace.ticket_workflow import ticket_workflow
 
 SUITE, RULES = "training", "rules"
 
@@ -51,8 +51,9 @@ def written(gate: FirstGate, files: Files, choices: InitChoices, existing: str =
     job = ci_file(choices.ci, is_paired=gate.is_paired, command=gate.command, is_remembered=gate.measured is not None)
     files[job.place], gate = job.text.encode(), replace(gate, found_by=job.step)
     if choices.ci == "github" and not gate.is_paired:  # pairs have no history
-        tickets = ticket_workflow(is_remembered=gate.measured is not None)
-        files[tickets.place] = tickets.text.encode()
+        of_main = main_workflows(is_remembered=gate.measured is not None)
+        files |= {one.place: one.text.encode() for one in of_main}
+        gate = replace(gate, workflow=f"{Path(job.place).parent.as_posix()}/perf*.yml")
     if choices.dry_run:
         texts = ((name, data.decode() if not name.startswith(BASELINES) else None) for name, data in files.items())
         noticed = (*gate.noticed, f"warning: without --dry-run nothing would be written, because {existing}")

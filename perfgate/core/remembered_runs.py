@@ -156,8 +156,11 @@ def changed_facts(runs: Sequence[HistoryRun]) -> ChangedFacts:
     """Return where facts changed between runs. A run that lacks a fact changes nothing."""
     found: dict[str, list[ChangedFact]] = {}
     known: dict[str, str] = {}
+    last: Mapping[str, Fact] = {}
     for at, run in enumerate(runs):
-        for name, fact in run.context.items():
+        changed = {} if run.context == last else run.context
+        last = run.context
+        for name, fact in changed.items():
             text = fact_text(fact)
             before = known.get(name)
             known[name] = text

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfgate.stats.change_point_search import possible_places, refine
 from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues, IntArray, levels_of
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.distributions import FloatArray, t_quantile
 
 #: The two-sided p-value that a point must have in a t-test.
 MOST_P = 5e-4
@@ -69,8 +69,6 @@ def strengths_of(history: HistoryValues, points: list[int]) -> Strengths:
     noisy stretch is not a new level. c is the inflation for autocorrelation, and w the wander. The degrees of freedom
     are half the runs, because clipped and correlated runs tell less about the noise.
     """
-    from scipy.special import stdtrit
-
     bounds = np.array([0, *points, len(history.y)])
     inflation, variance = _noise_around(history, bounds)
     here = bounds[1:-1]
@@ -83,7 +81,8 @@ def strengths_of(history: HistoryValues, points: list[int]) -> Strengths:
     squared_error = inflation * (pooled[0] / before.weight + pooled[1] / after.weight)
     shift = after.mean - before.mean
     t = np.abs(shift) / np.sqrt(squared_error + 2 * WANDER**2 * variance)
-    least_t = stdtrit((before.weight + after.weight) / 2 - 1, 1 - MOST_P / 2)
+    freedom = (before.weight + after.weight) / 2 - 1
+    least_t = np.array([t_quantile(df, 1 - MOST_P / 2) if df > 0 else np.inf for df in freedom.tolist()])
     least_shift = LEAST_SHIFT * np.sqrt((pooled[0] + pooled[1]) / 2)
     return Strengths(t, shift, np.minimum(t / least_t, np.abs(shift) / least_shift))
 

@@ -31,8 +31,9 @@ def candidates_of(history: HistoryValues) -> IntArray:
         )
         z = np.abs(y_after / after - y_before / before) / (history.noise * np.sqrt(1 / before + 1 / after))
         near = max(h // 2, 1)
-        highest = sliding_window_view(np.pad(z, near), 2 * near + 1).max(axis=1)
-        found.append(places[(z >= highest) & (z > 2)])
+        high = np.flatnonzero(z > 2)
+        highest = sliding_window_view(np.pad(z, near), 2 * near + 1)[high].max(axis=1)
+        found.append(places[high[z[high] >= highest]])
     return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
 
@@ -46,17 +47,17 @@ def partition(history: HistoryValues, candidates: IntArray) -> list[int]:
     """Step 4: return the points of the cheapest segmentation whose levels have 5 runs, the newest 3."""
     n = len(history.y)
     bounds = np.concatenate(([0], candidates, [n]))
-    lengths = bounds - bounds[:, np.newaxis]
-    cost = _cost(history, bounds[:, np.newaxis], bounds[np.newaxis])
-    fewest = np.where(bounds == n, FEWEST_RUNS - 2, FEWEST_RUNS)
-    cost[lengths < fewest] = np.inf
+    weight, total, _ = history.sums[:, bounds]
     penalty = _PENALTY * history.noise**2 * math.log(n)
-    best, previous = np.full(len(bounds), np.inf), np.zeros(len(bounds), dtype=np.int64)
-    best[0] = 0.0
-    for j in range(1, len(bounds)):
-        costs = best[:j] + cost[:j, j]
-        previous[j] = costs.argmin()
-        best[j] = costs[previous[j]] + penalty
+    # `rest`: the cheapest cost of the runs before a bound, less their squares, which every segmentation has.
+    rest, previous = np.full(len(bounds), np.inf), np.zeros(len(bounds), dtype=np.int64)
+    rest[0] = 0.0
+    lasts = np.searchsorted(bounds, np.append(bounds[:-1] - FEWEST_RUNS, n - FEWEST_RUNS + 2), side="right")
+    for j, last in enumerate(lasts.tolist()):
+        if last > 0:
+            costs = rest[:last] - np.square(total[j] - total[:last]) / (weight[j] - weight[:last])
+            previous[j] = costs.argmin()
+            rest[j] = costs[previous[j]] + penalty
     points = []
     j = int(previous[-1])
     while j > 0:

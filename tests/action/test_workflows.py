@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from conftest import Done, write_results, write_rules
 from emulator import ROOT
 
 from perfgate.workspace.ci_files import ci_file
-from perfgate.workspace.ticket_workflow import ticket_workflow
+from perfgate.workspace.main_workflows import main_workflows
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
 PAGE = ROOT / "docs" / "github-actions.md"
+Command = Callable[..., Done]
 #: A workflow step, a job or a whole workflow.
 Node = dict[str, Any]
 
@@ -49,8 +52,7 @@ GENERATED = [
     ci_file("github", is_paired=True, command="python train.py {results}/r.json").text,
     ci_file("github", is_remembered=True).text,
     ci_file("github", is_paired=True, is_remembered=True).text,
-    ticket_workflow().text,
-    ticket_workflow(is_remembered=True).text,
+    *(one.text for known in (False, True) for one in main_workflows(is_remembered=known)),
 ]
 EXAMPLES = [text for _, text in blocks(PAGE) if "\njobs:" in text]
 ALL = [
@@ -136,12 +138,33 @@ def test_the_first_example_is_what_init_writes() -> None:
     assert load(EXAMPLES[0]) == load(ci_file("github").text)
 
 
+@pytest.mark.parametrize("is_remembered", [False, True], ids=["a file of results", "a remembered command that prints"])
+def test_the_run_of_a_merge_joins_the_history(folder: Path, perfgate: Command, is_remembered: bool) -> None:
+    write_rules(folder, "time under 1 s")
+    (folder / "rules/perfgate.yaml").write_text("run:\n  command: cat bench.txt\n")
+    write_results(folder / "bench.txt", {"metric": "time", "unit": "s", "value": 0.5})
+    (folder / "bin").mkdir()
+    (folder / "perfgate").symlink_to(folder)
+    (folder / "bin/perfgate").write_text(f'#!/bin/sh\nexec {sys.executable} -m perfgate "$@"\n')
+    (folder / "bin/perfgate").chmod(0o755)
+    job = load(main_workflows(is_remembered=is_remembered)[0].text)["jobs"]
+    [script] = [step["run"] for step in job["measure"]["steps"] if step.get("name") == "Measure once"]
+    given = {"RUNNER_TEMP": str(folder), "COMMAND": "cp bench.txt train.log", "RESULTS": "train.log"}
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], env=os.environ | given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    add = job["add"]["steps"][-1]["with"]
+    added = perfgate("history", "add", add["results"], *(f"--env={name}" for name in add["env"].split()))
+    assert (added.code, "remembered measured/run" in added.out) == (0, True), added.said
+
+
 @pytest.mark.parametrize(
     "text",
     [
         (ROOT / ".github/workflows/perf-history.yml").read_text(),
-        ticket_workflow().text,
-        ticket_workflow(is_remembered=True).text,
+        main_workflows()[1].text,
+        main_workflows(is_remembered=True)[1].text,
     ],
     ids=["this repository", "init", "init -- COMMAND"],
 )

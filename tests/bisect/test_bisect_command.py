@@ -125,8 +125,9 @@ def test_runs_that_are_used_up_can_be_continued(perfgate: Command, folder: Path)
 def test_a_corrected_command_needs_no_other_folder(perfgate: Command, folder: Path) -> None:
     _, commits = history(folder, [0.1] * 5)
     start = ("bisect", "--good", commits[0], "--max-runs", "2")
-    done = perfgate(*start, *RUN[:-1], "absent.py")
+    done = perfgate(*start, "--json", "o.json", *RUN[:-1], "absent.py")
     assert (done.code, "correct the command" in said(done)) == (3, True)
+    assert json.loads((folder / "o.json").read_text())["runs"] == 1
     assert "something else" not in perfgate(*start, *RUN).said
 
 

@@ -1,18 +1,22 @@
-"""The second workflow of GitHub that `init` writes: tickets for changes of main, and the search for their commits."""
+"""The workflows of GitHub for main that `init` writes: a run of each merge, and tickets for what became worse."""
 
 from __future__ import annotations
 
 from perfgate.workspace.ci_files import CiFile
 
 
-def ticket_workflow(*, is_remembered: bool = False) -> CiFile:
-    """Return the workflow, which starts when the first run joins the history.
+def main_workflows(*, is_remembered: bool = False) -> tuple[CiFile, CiFile]:
+    """Return the workflow that remembers a run of each merge, and the one that it starts, which keeps the tickets.
 
     `is_remembered`: the command is in rules/perfgate.yaml.
     """
     command, options = ("", "") if is_remembered else (_COMMAND, ' --results "$RESULTS" -- bash -c "$COMMAND"')
-    text = _WORKFLOW.format(checkout=_CHECKOUT, install=_INSTALL, command=command, options=options)
-    return CiFile(".github/workflows/perf-history.yml", text)
+    environment = command and f"        env:\n{command}"
+    steps = {"checkout": _CHECKOUT, "own": _OWN, "options": options}
+    return (
+        CiFile(".github/workflows/perf-main.yml", _MERGES.format(environment=environment, **steps)),
+        CiFile(".github/workflows/perf-history.yml", _TICKETS.format(install=_INSTALL, command=command, **steps)),
+    )
 
 
 _CHECKOUT = """\
@@ -33,9 +37,77 @@ _COMMAND = """\
           COMMAND: python train.py > train.log
           RESULTS: train.log
 """
-_WORKFLOW = """\
+_OWN = """\
+      # TODO: install what your command needs, and the commit of perfgate that you use, in an environment of its own.
+      - run: |
+          python3 -m venv "$RUNNER_TEMP/perfgate"
+          "$RUNNER_TEMP/perfgate/bin/pip" install -q "perfgate[gpu] @ git+https://github.com/OWNER/perfgate@COMMIT"
+"""
+_MERGES = """\
+# After a merge: measures main, and opens a pull request that adds the run to the history and the baseline.
+# Allow it: Settings, Actions, General, "Allow GitHub Actions to create and approve pull requests".
+name: perf-main
+
+on:
+  push:
+    branches: [main]
+    paths-ignore: ["baselines/**"] # merging such a pull request needs no new measurement
+
+permissions: {{}}
+
+concurrency:
+  group: perf-main
+  cancel-in-progress: false
+
+jobs:
+  measure:
+    runs-on: [self-hosted, gpu]
+    timeout-minutes: 60
+    permissions:
+      contents: read # it runs the code of main, so it cannot write
+    steps:
+{checkout}{own}\
+      - name: Measure once
+{environment}\
+        run: |
+          # What the rules say of this run, the next job says.
+          "$RUNNER_TEMP/perfgate/bin/perfgate" run --runs 1{options} || test -d perfgate-runs
+          mkdir measured
+          cp perfgate-runs/machine-*.json measured
+          cp -r perfgate-runs/run-001 measured/run
+          # A program that only prints has written no file.
+          if rmdir measured/run 2> /dev/null; then cp perfgate-runs/run-001.log measured/run; fi
+      - uses: actions/upload-artifact@330a01c490aca151604b8cf639adc76d48f6c5d4 # v5.0.0
+        with:
+          name: measured
+          path: measured
+          if-no-files-found: error
+          overwrite: true
+
+  add:
+    # On another machine: the job that measures has no token that can write.
+    needs: [measure]
+    runs-on: ubuntu-latest
+    timeout-minutes: 10
+    permissions:
+      contents: write # to push a branch
+      pull-requests: write # to propose it
+    steps:
+{checkout}\
+      - uses: actions/download-artifact@634f93cb2916e3fdff6788551b99b062d0335ce0 # v5.0.0
+        with:
+          name: measured
+          path: measured
+      - uses: OWNER/perfgate/action/baseline@COMMIT
+        with:
+          mode: add
+          results: measured/run
+          env: |
+            measured/machine-before.json
+            measured/machine-after.json
+"""
+_TICKETS = """\
 # Keeps an issue for each change of main, whenever a run joins the history, and searches the commit of a new issue.
-# Add the workflow baseline-add of docs/github-actions.md, which measures each merge.
 name: perf-history
 
 on:
@@ -77,10 +149,7 @@ jobs:
       contents: read # it runs the code of main, so it cannot write
     steps:
 {checkout}\
-      # TODO: install what your command needs, and the same perfgate as above. It has an environment of its own.
-      - run: |
-          python3 -m venv "$RUNNER_TEMP/perfgate"
-          "$RUNNER_TEMP/perfgate/bin/pip" install -q "perfgate[gpu] @ git+https://github.com/OWNER/perfgate@COMMIT"
+{own}\
       - env:
           EVENTS: ${{{{ needs.tickets.outputs.search }}}}
 {command}\
