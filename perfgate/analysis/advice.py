@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from msgspec.structs import replace
@@ -85,19 +85,12 @@ def _with_work(advice: Advice, runs: Sequence[Run], work: Sequence[ProposedRule]
     times = [one for one in advice.rules if one.subject.startswith(f"{STEP} ") and one.purpose == "usual"]
     wide = [rule for one in times if (rule := _twice_as_wide(one, runs, today)) is not None]
     step = advice.step if wide else StepTime(STEP, "the steps of a trace vary too much; their work is exact")
-    ruled = {DEVICE_TIME, STEP, INPUT}
-    left = [
-        LeftOut(one.reason, tuple(name for name in one.metrics if _is_main(name, ruled))) for one in advice.left_out
-    ]
-    return replace(advice, rules=(*work, *wide), step=replace(step, is_noisy=False), left_out=_shown(left))
+    left_out = {one.reason: list(filter(_is_main, one.metrics)) for one in advice.left_out}
+    return replace(advice, rules=(*work, *wide), step=replace(step, is_noisy=False), left_out=_left_out(left_out))
 
 
-def _is_main(metric: str, ruled: Collection[str]) -> bool:
-    return metric not in ruled and not metric.startswith((*DETAILS, "work."))
-
-
-def _shown(left: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
-    return tuple(one for one in left if one.metrics)
+def _is_main(metric: str) -> bool:
+    return metric not in (DEVICE_TIME, STEP, INPUT) and not metric.startswith((*DETAILS, "work."))
 
 
 def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> ProposedRule | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -146,7 +147,7 @@ def command(
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs, sides)
         report, code = run(request, tell)
         published = publish(report, publication)
-        if measuring.stop != "unless-suspect":
+        if measuring.stop != "unless-suspect" and os.path.isdir(measuring.keep):  # nothing ran if it is not there
             replace_file(f"{measuring.keep}/{REPORT}", RENDERERS["json"](report).encode())
         if options.is_of_a_job:
             from perfgate.commands.ledger_check import record_report

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -139,7 +140,8 @@ def check_import(data: bytes) -> None:
     text, ruleset = data.decode("utf-8", "replace"), Ruleset("s", (), {})
     for importer in IMPORTERS:
         importer.claims("f", text)
-        found = importer.read(ImportFile("f", text, ruleset, time="2026-01-01T00:00:00Z"))
+        lines = text.splitlines(keepends=True)
+        found = importer.read(ImportFile("f", partial(iter, lines), ruleset, time="2026-01-01T00:00:00Z"))
         for run in found.runs:
             assert utc_time(run.time) == run.time
             assert all(math.isfinite(value.value) for value in run.values)

@@ -235,7 +235,8 @@ def test_the_line_of_progress_is_plain_words(spent: float, left: float | None, w
 
 def test_rules_in_error_are_said_before_anything_runs(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward undr 1 s")
-    assert perfgate("run", "--", "touch", "ran").code == 2
+    done = perfgate("run", "--", "touch", "ran")
+    assert (done.code, "could not be written" in done.said) == (2, False)
     assert not Path("ran").exists()
 
 

@@ -186,9 +186,11 @@ def _in_steps(intervals: Intervals, steps: list[Step]) -> list[int]:
 
 
 def _occurring(roles: dict[str, list[Event]], events: list[Event], mode: Mode) -> list[str]:
-    """The roles that a trace can tell of; the plugin shows a role of communication even if there is none."""
+    """The roles that a trace can tell of; the plugin shows two kinds even if there are none."""
     absent = set() if any(event.is_device for event in events) else set(ROLES[:3])
     absent |= set() if any(event.is_launch for event in events) else {"runtime"}
+    has_calls = mode == "tensorboard" or any(event.cat in CPU and event.ph == "X" for event in events)
+    absent |= set() if has_calls else {"cpu_exec"}
     absent |= {"communication"} if mode == "corrected" and not measure(_spans(roles["communication"])) else set()
     return [role for role in ROLES if role not in absent]
 

@@ -49,6 +49,7 @@ _TABLES = {
 _KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 #: The bits of a thread's id that identify its process.
 _PROCESS = 0x0000FFFFFF000000
+_DEVICE_TIME = "work.device_time"
 _VERSION = re.compile(r"_v\d{4,5}$")
 #: The NVTX events of ranges: push/pop and start/end.
 RANGE_TYPES = (59, 60, 70, 71)
@@ -71,12 +72,13 @@ def add_steps(run: RunBuilder, database: Database, names: Mapping[object, str]) 
     if not _add_calls(tables, database, names, process):
         return ()
     _add_ranges(tables, [one for one in ranges if process_of(one[0]) == process])
+    all_ended = True
     if _GRAPHS in database.others:
         message = "the kernels of graphs were not recorded, so only calls are counted: --cuda-graph-trace=node"
         run.say("warning", message)
     else:
         for table, (kind, columns) in _TABLES.items():
-            _add_device(tables, _columns(database, table, _OF_DEVICES + columns), kind, names)
+            all_ended &= _add_device(tables, _columns(database, table, _OF_DEVICES + columns), kind, names)
     tables.finish()
     make = SeriesMaker(tables, "corrected", {})
     if (steps := find_steps(tables, "corrected")) is None:
@@ -84,7 +86,8 @@ def add_steps(run: RunBuilder, database: Database, names: Mapping[object, str]) 
     for remark in steps.remarks:
         run.say("warning", remark)
     for series in chain(make.of_steps(steps) if len(tables.device.start) else (), Work.of(make, steps).series()):
-        run.finish(series)
+        if all_ended or series.key.metric != _DEVICE_TIME:
+            run.finish(series)
     wants_tree = run.file.source.with_calls and len(tables.device.start) > 0
     return (call_tree(tables, steps, ""),) if wants_tree else ()
 
@@ -158,8 +161,10 @@ def _add_ranges(tables: EventTables, ranges: list[_Range]) -> None:
     tables.host_pieces.add(name=name_.astype(np.int32), thread=thread_.astype(np.int16))
 
 
-def _add_device(tables: EventTables, columns: Int64, kind: int, names: Mapping[object, str]) -> None:
-    """Add the rows of a table of devices."""
+def _add_device(tables: EventTables, columns: Int64, kind: int, names: Mapping[object, str]) -> bool:
+    """Add the rows of a table of devices. Return whether all have an end; a row without one counts, and has no time."""
+    ended = columns[1] >= columns[0]
+    columns[1] = np.where(ended, columns[1], columns[0])
     start, end, device, correlation, name, *amounts = _sound(columns)
     text = {
         KERNEL: lambda one: names.get(one, ""),
@@ -175,3 +180,4 @@ def _add_device(tables: EventTables, columns: Int64, kind: int, names: Mapping[o
     if kind == KERNEL:
         unknown = np.full(count, np.nan)
         pieces.add(external_id=np.full(count, -1), blocks=unknown, occupancy=unknown)
+    return bool(ended.all())
