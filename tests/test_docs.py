@@ -10,9 +10,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_first_block_holds_the_two_commands() -> None:
-    block = re.search(r"```sh\n(.*?)```", README, re.DOTALL)
+    block = re.search(r"^```(\w+)\n(.*?)```", README, re.DOTALL | re.MULTILINE)
     assert block is not None
-    first, second = block[1].strip().splitlines()
+    assert block[1] == "sh"
+    first, second = block[2].strip().splitlines()
     assert first.endswith("perfgate check runs/change.log")
     assert second.endswith("-m pytest")
     assert "README.md" in (ROOT / ".ci" / "run").read_text()
