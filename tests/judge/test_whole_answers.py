@@ -183,6 +183,43 @@ def of_values_without_a_ratio() -> Asked:
         yield name, change(base, new, min_samples=least)
 
 
+def of_values_around_zero() -> Asked:
+    """Noisy values of 0 and below with an absolute tolerance, as runs and as pairs."""
+    base, wide = (0.0, 0.2, -0.1), (-3.0, 0.0, 2.0)
+    for terms in (
+        {"tolerance_absolute": 5.0},
+        {"tolerance_absolute": 0.3, "better": "higher"},
+        {"tolerance_absolute": 1.0, "two_sided": True, "at_worst_absolute": 1.5},
+        {"tolerance": 0.5, "tolerance_absolute": 0.5},
+        {"tolerance": 2.0, "tolerance_absolute": 0.1, "at_worst": 3.0},
+        {"tolerance_absolute": 1.0, "prior": (0.02, 4.0), "noise_known": True},
+    ):
+        words = ", ".join(f"{name} {value}" for name, value in {"tolerance": None, **terms}.items())
+        for within in (0.0, 0.01):
+            for old, new in (
+                *((base, one) for one in ((0.1,), (0.1, 0.0), (0.9, 1.0), (-1.2, -1.3), (7.0,), (6.9, 7.0, 7.2))),
+                *((wide, one) for one in ((1.0,), (8.0, 9.0), (30.0, 31.0, 33.0))),
+                *(((4.0, 4.2, 0.0), one) for one in ((4.1,), (9.0, 9.1))),
+                ((1e308, -1e308), (0.0,)),
+            ):
+                asked = change(side(old, within, 40), side(new, within, 40), **{"tolerance": None, **terms})
+                yield f"{words}, within {within}, base {listed(old)}, new {listed(new)}", asked
+        for sides in (((0.0, 0.1, 0.0), (0.1, 0.0, 0.0)), ((0.0, 1.0, 2.0), (7.0, 8.1, 9.1)), ((0.0,), (9.0,))):
+            asked = change(side(sides[0]), side(sides[1]), **{"tolerance": None, **terms})
+            yield f"{words}, pairs of {listed(sides[0])} and {listed(sides[1])}", replace(asked, ratios=())
+
+
+def of_several_new_runs_and_the_anchor() -> Asked:
+    """New runs that may exceed the anchor by themselves, where the latest runs of the history do not yet."""
+    latest = {"quiet": FIVE, "slower": (1.0, 1.0, 1.0, 1.17, 1.18), "noisy": WIDE}
+    for name, runs in latest.items():
+        for alone in ((1.17,), (1.17, 1.18), (1.17, 1.18, 1.19), (1.3, 1.32), (1.0, 1.0), (1.17, 1.18, 1.19, 1.2)):
+            for terms in ({}, {"better": "higher"}, {"tolerance": 0.1, "prior": (0.02, 4.0), "noise_known": True}):
+                asked = change(side(FIVE), side(runs), looks=None, **terms)
+                words = ", ".join(f"{key} {value}" for key, value in terms.items())
+                yield f"{name}, {listed(alone)} {words}".strip(), replace(asked, alone=side(alone).measures)
+
+
 CLOCK, LOST = Doubt("machine", "clock", 1e9, 0.9e9, decides=True), Doubt("machine", "lost", 0.0, 0.1, decides=True)
 DOUBTS = (
     Doubt("measured-less", "values", 100.0, 50.0, decides=True),
@@ -536,6 +573,8 @@ PARTS: dict[str, Callable[[], Iterator[Answered]]] = {
     "Thin tails": lambda: asked_one_by_one(of_thin_tails()),
     "Pairs, narrow": lambda: asked_one_by_one(of_pairs(tolerance=0.005)),
     "Without a ratio": lambda: asked_one_by_one(of_values_without_a_ratio()),
+    "Around zero": lambda: asked_one_by_one(of_values_around_zero()),
+    "Several new runs and the anchor": lambda: asked_one_by_one(of_several_new_runs_and_the_anchor()),
     **{
         f"Outranked: {new}": partial(lambda new: asked_one_by_one(of_what_outranks(new), beside_first=True), new)
         for new in (0.7, 1.0, 1.04, 1.07, 1.5)
