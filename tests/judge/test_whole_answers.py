@@ -204,6 +204,12 @@ def of_values_around_zero() -> Asked:
             ):
                 asked = change(side(old, within, 40), side(new, within, 40), **{"tolerance": None, **terms})
                 yield f"{words}, within {within}, base {listed(old)}, new {listed(new)}", asked
+        for name, old_side, new_side in (
+            ("no base run", NONE, side((0.0, 1.0))),
+            ("no new run", side((0.0, 1.0)), NONE),
+            ("equal values of 0", side((0.0, 0.0)), side((0.0,))),
+        ):
+            yield f"{words}, {name}", change(old_side, new_side, **{"tolerance": None, **terms})
         for sides in (((0.0, 0.1, 0.0), (0.1, 0.0, 0.0)), ((0.0, 1.0, 2.0), (7.0, 8.1, 9.1)), ((0.0,), (9.0,))):
             asked = change(side(sides[0]), side(sides[1]), **{"tolerance": None, **terms})
             yield f"{words}, pairs of {listed(sides[0])} and {listed(sides[1])}", replace(asked, ratios=())
@@ -323,6 +329,9 @@ def of_other_doubts() -> Asked:
     yield "a thin tail beside runs of main", replace(asked, remembered=remembered(*(1.3,) * 4, is_measured=False))
     asked = change(side((0.0, 0.0)), side((0.0, 0.0)), tolerance=0.005)
     yield "pairs of 0", replace(asked, ratios=side((0.0, 0.0)).measures)
+    yield "equal sides whose ratio is 0", replace(change(side(ONE), side(ONE)), ratios=side((0.0,)).measures)
+    for exceptions in (Exceptions(failure_expected=True), Exceptions(improvement_fails=True)):
+        yield f"an error, {shown_fields(exceptions)}", replace(broken, exceptions=exceptions)
 
 
 def steady(*values: float, single: bool = False) -> SteadyRun:

@@ -45,7 +45,7 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
         judged = _of_new_runs(question, judged)
-    is_settled = judged.outcome == "error" or judged.reason in ("exact", "equal") or judged.estimate is None
+    is_settled = judged.estimate is None or judged.reason in ("exact", "equal")
     if question.ratios is not None and not is_settled and (judged.tolerance or 0.0) < LEAST_TOLERANCE_OF_PAIRS:
         judged = replace(judged, outcome="error", reason="tolerance-too-small")
     if judged.outcome == "error":  # only a gain down to 0 explains values without a ratio
