@@ -367,7 +367,7 @@ def test_forks_that_stay_are_ended(perfgate: Command, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ((sys.executable, "-c", ""), "the command printed no number and wrote no results"),
+        ((sys.executable, "-c", ""), "the command printed no number that perfgate reads, and wrote no results"),
         (("no-such-program",), "no-such-program cannot be started"),
     ],
     ids=["prints nothing", "cannot start"],
