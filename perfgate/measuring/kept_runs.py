@@ -40,8 +40,7 @@ def kept_runs(keep: str = KEEP) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _told_age(runs: Sequence[str]) -> str:
     """Return which runs these are and how old they are, because the program may have changed since."""
-    seconds = max(0.0, time.time() - max(Path(run).stat().st_mtime for run in runs))
-    minutes = seconds / 60
-    age = f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
+    minutes = max(0.0, time.time() - max(Path(run).stat().st_mtime for run in runs)) / 60
+    age = f"{60 * minutes:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
     others = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
     return f"{runs[0]}{others}, measured {age} ago; `perfgate run` measures again"

@@ -131,3 +131,12 @@ def test_rules_with_mistakes_leave_a_folder_as_it_is(folder: Path, perfgate: Com
     write_rules(folder, "took under")
     assert perfgate("run", "--", "echo", "took 5 ms").code == 2
     assert (folder / "others/report.json").read_text() == "mine"
+
+
+def test_facts_of_the_user_are_in_the_next_step(folder: Path, perfgate: Command) -> None:
+    write_rules(folder, "command.time within 5% of baseline")
+    (folder / "facts").mkdir()
+    (folder / "facts/machine-a.json").write_text("{}")
+    done = perfgate("run", "--runs", "1", "--env", "facts/machine-a.json", "--", "true")
+    said = 'Make these runs the baseline: perfgate baseline approve --reason "..." --env facts/machine-a.json'
+    assert said in " ".join(done.out.split()), done.said
