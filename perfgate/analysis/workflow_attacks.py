@@ -28,7 +28,7 @@ _ACTION = re.compile(r"(?:[\w.-]+/perfgate(?:/action)?@.+|\./)")
 _JUDGES = re.compile(r"\bperfgate (?:check|run|report)\b[^\n;&|]*")
 _SWALLOWED = re.compile(r"\bperfgate (?:check|run|report)\b[^\n;&|]*\|\|[ \t]*(?:true|:|exit 0|echo)")
 #: A command that judges by a ref, which code of the clone can move.
-_MOVABLE = re.compile(r"\bperfgate check\b[^\n;&|]*--policy-ref[ =]\"?(?!\$|[0-9a-f]{40})\w")
+_MOVABLE = re.compile(r"\bperfgate check\b[^\n;&|]*--policy-ref[ =][\"']?(?!\$|[0-9a-f]{40})\w")
 #: A script that proves that the gate can fail.
 _WANTS_RED = re.compile(r"""test "?\$\{?\w+\}?"? (?:=|-eq) [1-9]|! *perfgate """)
 #: A token that can write one of these can write the code or set a check; results for code scanning cannot.

@@ -6,8 +6,7 @@ pair gives one number for a node. The spread of these numbers between pairs is t
 shift of the machine, so it is not taken out, and with it the change of a node that takes most of the step.
 
 The variance of a node between few pairs is moderated with that of all nodes, and that with a prior (Smyth 2004, as in
-`noise`). A noisy node keeps its own variance. The probability of any false cause among all nodes is
-at most `_CHANCE` (Bonferroni).
+`noise`). A noisy node keeps its own variance. Any false cause has a probability of at most `_CHANCE` (Bonferroni).
 """
 
 from __future__ import annotations

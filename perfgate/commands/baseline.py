@@ -14,7 +14,7 @@ from perfgate.baselines.policy_files import ALLOWANCE, AllowanceFile
 from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.cli import shared
 from perfgate.cli.entry import SuggestingGroup
-from perfgate.cli.printing import complain, say, screen
+from perfgate.cli.printing import complain, say, screen, tell
 from perfgate.core.wording import utf8_text
 from perfgate.measuring.kept_runs import with_kept_runs
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
@@ -64,9 +64,8 @@ def approve(
     """
     from perfgate.baselines import approvals
 
-    return say(
-        approvals.approve(with_kept_runs(options), approvals.Approval(reason, by, pr, adopt, reset_anchor, keep_all))
-    )
+    options = with_kept_runs(options, "approving", tell)
+    return say(approvals.approve(options, approvals.Approval(reason, by, pr, adopt, reset_anchor, keep_all)))
 
 
 @command.command()
@@ -86,7 +85,8 @@ def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | Non
     """
     from perfgate.baselines import approvals
 
-    return say(approvals.add(with_kept_runs(options), by, rotate=rotate, keep_all=keep_all, merged=merged))
+    options = with_kept_runs(options, "adding", tell)
+    return say(approvals.add(options, by, rotate=rotate, keep_all=keep_all, merged=merged))
 
 
 @command.command("allow")

@@ -132,7 +132,8 @@ def _files(
         try:
             if place.stat().st_size > surroundings.limits().document_bytes:
                 raise OSError(0, surroundings.limits().beyond("document_bytes", "it is larger"))
-            file = ImportFile(name, partial(_lines, place), ruleset, how.time, head, surroundings.limits())
+            lines = partial(_lines, place) if place.is_file() else [*_lines(place)].__iter__  # a pipe is read once
+            file = ImportFile(name, lines, ruleset, how.time, head, surroundings.limits())
             text = _beginning(file)
             importer = asked or _importer_of(file, text, ruleset, how.format)
         except (OSError, UnicodeDecodeError) as error:

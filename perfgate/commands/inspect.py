@@ -198,7 +198,7 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
         _refuse_other_than_file(path)
         mappings = read_mappings(WORKING_TREE, options.rules, may_be_empty=True)
         known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
-        if known.format != "unknown":
+        if known.format not in ("unknown", "command"):
             raise Refused(f"{path} needs no mapping: perfgate reads it as {known.format} ({known.recognised_by})")
         file, first = opened(path)
         with file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -147,8 +146,6 @@ def command(
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs, sides)
         report, code = run(request, tell)
         published = publish(report, publication)
-        if measuring.stop != "unless-suspect" and os.path.isdir(measuring.keep):  # nothing ran if it is not there
-            replace_file(f"{measuring.keep}/{REPORT}", RENDERERS["json"](report).encode())
         if options.is_of_a_job:
             from perfgate.commands.ledger_check import record_report
 
@@ -199,6 +196,8 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
                 report = run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
             else:
                 report = run_until_settled(measuring, request.command, judge_runs, tell)
+            if measuring.stop != "unless-suspect":
+                replace_file(f"{measuring.keep}/{REPORT}", RENDERERS["json"](report).encode())
     except Stopped as stopped:  # before the first run, or after the last one
         raise Refused(str(stopped), stopped.exit_code) from None
     return report, signals[0].exit_code if signals else report.exit_code

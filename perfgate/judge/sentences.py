@@ -140,5 +140,5 @@ def _stalls(evidence: Evidence, new: MeasuredSide, base: MeasuredSide) -> Iterat
         marks = [stalls(values, evidence.method.better) for values in runs]
         counts.append((sum(int(one.sum()) for one in marks), sum(map(len, runs))))
         means.append(fmean(float(values[~one].mean()) for values, one in zip(runs, marks, strict=True)))
-    if any(count for count, _ in counts):
+    if any(count for count, _ in counts) and means[1] > 0:
         yield notes.stalls(counts[0], counts[1], format_change(means[0] / means[1] - 1))

@@ -104,7 +104,8 @@ class JudgedRuns(Struct, frozen=True):
             step = next((_COUNTABLE[one] for one in formats if one in _COUNTABLE), _RECORD)
             return f"the new runs have no counts of work ({listed(formats)})", step
         if all(view.run.format == "command" for view in self.new):
-            return "the command printed no number and wrote no results", "let it print or write the metric"
+            step = f"write or print the metric, or see `perfgate inspect --suggest {self.new[0].run.source}`"
+            return "the command printed no number that perfgate reads, and wrote no results", step
         found = self.left_out.get(metric) or (self.left_out.get("mfu") if metric == "hfu" else None)
         if not found:
             return None

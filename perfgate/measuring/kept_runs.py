@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -17,11 +17,12 @@ KEEP = "perfgate-runs"
 REPORT = "report.json"
 
 
-def with_kept_runs(options: CommandOptions) -> CommandOptions:
-    """Return the options with the newest kept runs if the user named none. Raises Refused."""
+def with_kept_runs(options: CommandOptions, use: str, tell: Callable[[str], None]) -> CommandOptions:
+    """Return the options with the newest kept runs, and tell their age, if the user named none. Raises Refused."""
     if options.runs:
         return options
     runs, facts = kept_runs()
+    tell(f"{use} {_told_age(runs)}")
     return replace(options, runs=runs, env=(*facts, *options.env), kept=True)
 
 
@@ -37,10 +38,9 @@ def kept_runs(keep: str = KEEP) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(typed_path(str(run)) for run in runs), tuple(typed_path(str(path)) for path in facts)
 
 
-def told_age(runs: Sequence[str]) -> str:
-    """Return which runs are judged and how old they are, because the program may have changed since."""
-    seconds = max(0.0, time.time() - max(Path(run).stat().st_mtime for run in runs))
-    minutes = seconds / 60
-    age = f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
+def _told_age(runs: Sequence[str]) -> str:
+    """Return which runs these are and how old they are, because the program may have changed since."""
+    minutes = max(0.0, time.time() - max(Path(run).stat().st_mtime for run in runs)) / 60
+    age = f"{60 * minutes:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
     others = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-    return f"judging {runs[0]}{others}, measured {age} ago; `perfgate run` measures again"
+    return f"{runs[0]}{others}, measured {age} ago; `perfgate run` measures again"

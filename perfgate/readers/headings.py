@@ -8,9 +8,9 @@ _FENCES = (b"##", b"==", b"--", b"**", b"//", b">>")
 _HEADING = re.compile(r"(?:#{2,}|={3,}|-{3,}|\*{3,}|/{2,}|>{2,})[ \t]*(\w.{0,78}?)[ \t]*[#=*/<-]*")
 #: What differs between repetitions under one heading: their numbers, dates and times, and ids of jobs.
 _SAME = re.compile(
-    r"\b(?:run|iteration|iter|trial|repeat|repetition|rep|pass|round|attempt|sample|test|no\.?)[ \t#:_-]*\d+"
+    r"\b(?:run|iteration|iter|trial|repeat|repetition|rep|pass|round|attempt|sample|test|job|pid|no\.?)[ \t#:_-]*\d+"
     r"(?:[ \t]*(?:/|of)[ \t]*\d+)?"
-    r"|\d{4}-\d\d-\d\d|\d{1,2}:\d\d\S*|\d{4,}",
+    r"|\d{4}-\d\d-\d\d|\d{1,2}:\d\d\S*|\d{6,}|\d+(?:\.\d+)?[ \t]*(?:ms|s|secs?|seconds?|min|minutes?|h)\b",
     re.IGNORECASE,
 )
 _MOST = 1000

@@ -218,7 +218,7 @@ class Column(Struct, eq=False):
         if len(self.earlier) != len(other.earlier) or self.steps != other.steps:
             return False
         pairs = zip(self.earlier, other.earlier, strict=True)
-        return all(one is its or (one == its if type(one) is range else np.array_equal(one, its)) for one, its in pairs)
+        return all(one is its or (len(one) == len(its) and np.all(one == its)) for one, its in pairs)
 
     def _all_steps(self) -> Ints:
         found = np.empty(sum(map(len, self.earlier)) + len(self.steps), np.int64)

@@ -130,12 +130,12 @@ def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None
 def _lengths(result: Mapping[str, Any]) -> dict[str, str]:
     """Return the length of all prompts and of all outputs, if each is equal: an output without arguments has no other.
 
-    Lengths that vary have a mean with a fraction, unless by chance.
+    Lengths that vary have a mean with a fraction, unless by chance: so few requests show nothing.
     """
     completed, found = result.get("completed"), dict[str, str]()
     for name in ("input", "output"):
         total = result.get(f"total_{name}_tokens")
-        if type(total) is int and type(completed) is int and 1 < completed <= total and total % completed == 0:
+        if type(total) is int and type(completed) is int and 32 <= completed <= total and total % completed == 0:
             found[f"{name}_tokens_per_request"] = f"{total // completed} tokens"
     return found
 

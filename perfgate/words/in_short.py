@@ -54,8 +54,8 @@ def lines(report: Report) -> list[ShortLine]:
 
 def _without_repeated_work(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return the verdicts without those that warn of the same growth of work as one that blocks."""
-    blocking = {one.work[0].metric for one in verdicts if one.work and one.exit_code}
-    return [one for one in verdicts if one.exit_code or not one.work or one.work[0].metric not in blocking]
+    blocking = {count.metric for one in verdicts if one.exit_code for count in one.work}
+    return [one for one in verdicts if one.exit_code or not one.work or {each.metric for each in one.work} - blocking]
 
 
 def _with_short_name(verdict: Verdict) -> Verdict:

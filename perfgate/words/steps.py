@@ -109,8 +109,10 @@ def to_accept(accept: Acceptance, verdicts: Iterable[Verdict]) -> NextStep:
     allowed = list(dict.fromkeys(str(step.command) for step in steps if step.action == "allow"))
     intended = "If the changes are intended"
     if allowed:
-        step, text = accept.step_of_others("allow", "", ""), f"{intended}, allow them on {accept.ref}"
-        return replace(step, text=text, command=" && ".join(allowed))
+        text = f"{intended}, allow them on {accept.ref}"
+        return replace(accept.step_of_others("allow", "", ""), text=text, command=" && ".join(allowed))
     approved = [str(step.command) for step in steps if step.action in ("approve", "make-baseline")]
     # The command that moves the anchor, too, is the longest: without it, the approval would be refused.
-    return NextStep("approve", f"{intended}, approve them", command=max(approved, key=len)) if approved else NO_STEP
+    has_change = any(step.action == "approve" for step in steps)
+    text = f"{intended}, approve them" if has_change else "Make these runs the baseline"
+    return NextStep("approve", text, command=max(approved, key=len)) if approved else NO_STEP

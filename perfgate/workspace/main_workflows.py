@@ -72,11 +72,11 @@ jobs:
         run: |
           # What the rules say of this run, the next job says.
           "$RUNNER_TEMP/perfgate/bin/perfgate" run --runs 1{options} || test -d perfgate-runs
+          test ! -e perfgate-runs/run-001.FAILED.txt
+          # Its output is the run only if it wrote no file. Beside it is what the machine did.
+          rmdir perfgate-runs/run-001 2> /dev/null || rm perfgate-runs/run-001.log
           mkdir measured
-          cp perfgate-runs/machine-*.json measured
-          cp -r perfgate-runs/run-001 measured/run
-          # A program that only prints has written no file.
-          if rmdir measured/run 2> /dev/null; then cp perfgate-runs/run-001.log measured/run; fi
+          cp -r perfgate-runs/machine-*.json perfgate-runs/run-001* measured
       - uses: actions/upload-artifact@330a01c490aca151604b8cf639adc76d48f6c5d4 # v5.0.0
         with:
           name: measured
@@ -101,7 +101,7 @@ jobs:
       - uses: OWNER/perfgate/action/baseline@COMMIT
         with:
           mode: add
-          results: measured/run
+          results: measured/run-001*
           env: |
             measured/machine-before.json
             measured/machine-after.json

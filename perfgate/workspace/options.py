@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 #: The files with the facts of the machine that `perfgate run` keeps beside its runs.
-_OF_KEPT = re.compile(r"/machine-\w+\.json$")
+_OF_KEPT = re.compile(r"\bperfgate-runs/machine-\w+\.json$")
 
 
 class Refused(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -138,25 +139,40 @@ def test_the_first_example_is_what_init_writes() -> None:
     assert load(EXAMPLES[0]) == load(ci_file("github").text)
 
 
-@pytest.mark.parametrize("is_remembered", [False, True], ids=["a file of results", "a remembered command that prints"])
-def test_the_run_of_a_merge_joins_the_history(folder: Path, perfgate: Command, is_remembered: bool) -> None:
-    write_rules(folder, "time under 1 s")
-    (folder / "rules/perfgate.yaml").write_text("run:\n  command: cat bench.txt\n")
+@pytest.mark.parametrize(
+    ("remembered", "kept"),
+    [
+        ("", "measured/run-001"),
+        ("cat bench.txt", "measured/run-001.log"),
+        ("true", "measured/run-001.log"),
+        ("false", ""),
+    ],
+    ids=["a file of results", "a command that prints", "a command without a number", "a command that fails"],
+)
+def test_the_run_of_a_merge_joins_the_history(
+    folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch, remembered: str, kept: str
+) -> None:
+    write_rules(folder, "command.time under 1 h" if remembered == "true" else "time under 1 s")
+    (folder / "rules/perfgate.yaml").write_text(f"run:\n  command: '{remembered or 'true'}'\n")
     write_results(folder / "bench.txt", {"metric": "time", "unit": "s", "value": 0.5})
     (folder / "bin").mkdir()
     (folder / "perfgate").symlink_to(folder)
     (folder / "bin/perfgate").write_text(f'#!/bin/sh\nexec {sys.executable} -m perfgate "$@"\n')
     (folder / "bin/perfgate").chmod(0o755)
-    job = load(main_workflows(is_remembered=is_remembered)[0].text)["jobs"]
+    job = load(main_workflows(is_remembered=bool(remembered))[0].text)["jobs"]
     [script] = [step["run"] for step in job["measure"]["steps"] if step.get("name") == "Measure once"]
     given = {"RUNNER_TEMP": str(folder), "COMMAND": "cp bench.txt train.log", "RESULTS": "train.log"}
     done = subprocess.run(
         ["bash", "-e", "-c", script], env=os.environ | given, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert bool(done.returncode) is not bool(kept), done.stderr
+    if not kept:
+        return
     add = job["add"]["steps"][-1]["with"]
-    added = perfgate("history", "add", add["results"], *(f"--env={name}" for name in add["env"].split()))
-    assert (added.code, "remembered measured/run" in added.out) == (0, True), added.said
+    monkeypatch.syspath_prepend(str(ROOT / "action"))
+    [results] = importlib.import_module("gate").matches(add["results"].splitlines())
+    added = perfgate("history", "add", results, *(f"--env={name}" for name in add["env"].split()))
+    assert (added.code, results, f"remembered {kept}" in added.out) == (0, kept, True), added.said
 
 
 @pytest.mark.parametrize(

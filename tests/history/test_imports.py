@@ -287,3 +287,12 @@ def test_a_file_that_is_not_text_at_its_end_has_no_run(folder: Path, perfgate: C
     done = perfgate("history", "import", "old.csv")
     assert (done.code, "old.csv: error: cannot be read: it is not UTF-8 text" in done.err) == (3, True)
     assert not Path("baselines").exists()
+
+
+def test_a_pipe_is_read_once(folder: Path, perfgate: Command) -> None:
+    reading, writing = os.pipe()
+    with open(writing, "w", encoding="utf-8") as file:
+        file.write(CSV)
+    done = perfgate("history", "import", f"/dev/fd/{reading}")
+    os.close(reading)
+    assert (done.code, "imported 2 runs" in done.out) == (0, True), done.said

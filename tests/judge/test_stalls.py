@@ -146,3 +146,9 @@ def test_the_mean_of_a_log_says_how_many_of_its_values_are_stalls_and_what_is_le
     assert _ask("step.time within 5% of baseline", base, [log(3, "new")]).outcome == "pass"
     quiet = _ask("step.time mean within 5% of baseline", [log(0, f"b{at}") for at in range(3)], [log(0, "new")])
     assert not any(note.startswith("twice") for note in quiet.notes)
+
+
+def test_a_base_of_zero_has_no_relative_change_without_its_stalls() -> None:
+    new = [_log([1.0] * 27 + [5.0, 1.0, 1.0], "new")]
+    verdict = _ask("step.time mean within 2 ms of baseline", [_log([0.0] * 30, f"b{at}") for at in range(3)], new)
+    assert not any(note.startswith("twice") for note in verdict.notes)

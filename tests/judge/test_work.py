@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from perfgate.core import Allowance, Baseline, Key, Run, Series, Verdict, read_only
 from perfgate.core.call_trees import CallNode, CallTree
@@ -63,6 +64,21 @@ def test_less_work_is_only_another_work(rule: str, outcome: str) -> None:
     found = verdict(rule, [run_of()], [run_of(kernels=[240] * 4)])
     assert found.outcome == outcome
     assert "11 fewer kernels (251 → 240)" in found.message
+
+
+@pytest.mark.parametrize("witness", ["flops", "blocks", "kernels", "ops"])
+def test_a_faster_program_that_does_less_is_noted(witness: str) -> None:
+    """Each count is the witness where those that follow the shapes better are not known."""
+    others = dict.fromkeys(("flops", "blocks", "kernels", "ops"), ())
+
+    def timed(seconds: float, calls: int) -> Run:
+        run = run_of(**{**others, witness: [calls] * 4})
+        return replace(run, series=(*run.series, Series(Key("x"), "s", "value", read_only(np.array([seconds])))))
+
+    base = [timed(1 + 0.001 * at, 200) for at in range(5)]
+    found = verdict("x within 5% of baseline", base, [timed(0.5, 100)])
+    assert found.improved
+    assert f"with 50% less work (work.{witness})" in str(found.notes), found.notes
 
 
 @pytest.mark.parametrize(

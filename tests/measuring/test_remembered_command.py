@@ -119,4 +119,24 @@ def test_what_a_run_kept_needs_no_names(perfgate: Command, repository: Repositor
     assert 'perfgate baseline approve --reason "..."' in " ".join(done.out.split())
     assert "forward median on rank 0 under 90 ms: FAIL" in perfgate("explain", "forward").out
     assert "`perfgate run` measures again" in perfgate("check").err
-    assert perfgate("baseline", "approve", "--reason", "slower").code == 0
+    done = perfgate("baseline", "approve", "--reason", "slower")
+    assert (done.code, "approving perfgate-runs/run-001.log and 1 more, measured" in done.err) == (0, True)
+
+
+def test_rules_with_mistakes_leave_a_folder_as_it_is(folder: Path, perfgate: Command) -> None:
+    """A pull request could commit the folder as a link to somewhere else."""
+    (folder / "others").mkdir()
+    (folder / "others/report.json").write_text("mine")
+    (folder / "perfgate-runs").symlink_to(folder / "others")
+    write_rules(folder, "took under")
+    assert perfgate("run", "--", "echo", "took 5 ms").code == 2
+    assert (folder / "others/report.json").read_text() == "mine"
+
+
+def test_facts_of_the_user_are_in_the_next_step(folder: Path, perfgate: Command) -> None:
+    write_rules(folder, "command.time within 5% of baseline")
+    (folder / "facts").mkdir()
+    (folder / "facts/machine-a.json").write_text("{}")
+    done = perfgate("run", "--runs", "1", "--env", "facts/machine-a.json", "--", "true")
+    said = 'Make these runs the baseline: perfgate baseline approve --reason "..." --env facts/machine-a.json'
+    assert said in " ".join(done.out.split()), done.said

@@ -367,7 +367,7 @@ def test_forks_that_stay_are_ended(perfgate: Command, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ((sys.executable, "-c", ""), "the command printed no number and wrote no results"),
+        ((sys.executable, "-c", ""), "the command printed no number that perfgate reads, and wrote no results"),
         (("no-such-program",), "no-such-program cannot be started"),
     ],
     ids=["prints nothing", "cannot start"],
@@ -482,3 +482,14 @@ def test_the_fixture_records_a_pair(perfgate: Command, folder: Path) -> None:
     done = perfgate("check", "r.json")
     assert (done.code, "UNDECIDED" in done.out) == (3, True), done.said  # one pair is no proof
     assert "steps by turns in one process" in done.out
+
+
+def test_a_command_that_prints_nothing_is_measured_each_time(perfgate: Command, folder: Path) -> None:
+    """The output of every run is the same, and what was measured is not."""
+    write_rules(folder, "command.time under 1 h")
+    assert perfgate("run", "--runs", "1", "--", "true").code == 0
+    assert perfgate("baseline", "approve", "--reason", "first").code == 0
+    again = perfgate("run", "--runs", "2", "--every", "--", "true")
+    assert again.code == 0, again.said
+    assert perfgate("baseline", "add").code == 0
+    assert perfgate("baseline", "add").code == 1

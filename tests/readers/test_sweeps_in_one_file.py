@@ -62,12 +62,18 @@ def test_tables_below_other_headings_are_no_runs_unless_the_heading_is_a_label()
 
 
 @pytest.mark.parametrize(
-    "heading", ["## Run {} of 3", "=== trial #{} ===", "--- 12:0{}:00 ---", "## job 10000{}", "## a"]
+    "heading", ["## Run {} of 3", "=== trial #{} ===", "--- 12:0{}:00 ---", "## job 10{}", "## took {}.5 s", "## a"]
 )
 def test_tables_below_headings_of_repetitions_are_runs(heading):
     runs = runs_of("".join(f"{heading.format(at)}\n{LLAMA.format(700 + at)}" for at in (1, 2, 3)))
     assert [len(run.series) for run in runs] == [1, 1, 1]
     assert not any(map(errors, runs))
+
+
+@pytest.mark.parametrize("heading", ["=== batch {} ===", "=== size {}024 ==="])
+def test_tables_below_headings_of_loads_are_no_repetitions(heading):
+    runs = runs_of("".join(f"{heading.format(at)}\n{LLAMA.format(700 + at)}" for at in (1, 2)))
+    assert "not repetitions of one measurement" in str([errors(run) for run in runs])
 
 
 def test_headings_of_other_programs_are_labels():

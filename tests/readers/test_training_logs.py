@@ -3,9 +3,13 @@
 import json
 import random
 
+import numpy as np
 import pytest
 from damage import check_changes, check_pieces
 from reading import errors, run_of, runs_of, said, steps_of, values_of
+
+from perfgate.core import Key
+from perfgate.readers.values import Column
 
 RANDOM = random.Random(7)
 STEPS = 12
@@ -284,3 +288,14 @@ def test_an_end_of_another_training_is_an_error():
     run = run_of(f"{log}step:250/250 val_loss:4.75 train_time:82.5s step_avg:330.00ms\n")
     assert values_of(run)["train_time"] == [pytest.approx(0.71)]
     assert "the last evaluation occurs twice" in errors(run)[0]
+
+
+def test_columns_share_their_steps_if_they_are_equal_however_they_came():
+    counted, listed = (Column(Key(name), "s", 1.0, None) for name in ("a", "b"))
+    counted.extend(np.ones(3), range(3))
+    listed.extend(np.ones(3), np.arange(3))
+    assert counted.has_steps_of(listed)
+    assert listed.has_steps_of(counted)
+    listed.extend(np.ones(2), np.array([3, 5]))
+    counted.extend(np.ones(2), range(3, 5))
+    assert not listed.has_steps_of(counted)

@@ -73,6 +73,8 @@ def test_a_warning_about_work_that_a_failure_names_is_not_repeated():
     warned = replace(failed, exit_code=0, severity="warning")
     assert len(in_short.lines(with_verdicts(failed, warned))) == 1
     assert len(in_short.lines(with_verdicts(warned))) == 1
+    other = replace(warned, work=(grown, WorkDifference("work.syncs", {}, {}, 1, 7)))
+    assert len(in_short.lines(with_verdicts(failed, other))) == 2
 
 
 def test_the_next_step_of_a_failure_is_not_that_of_a_doubt():
