@@ -415,3 +415,17 @@ def test_on_a_busy_machine_the_cpu_time_is_judged_beside_the_times(
     times = [replace(run, series=run.series[:1]) for run in pairs.base]
     rules = [rule.sentence for rule in advise(times, date(2026, 1, 1), is_paired=True, pairs=pairs).rules]
     assert ("command.cpu_time within 5% of baseline" in rules) == ruled, rules
+
+
+def test_pairs_judge_the_longest_part_also_where_it_is_not_steady(folder: Path) -> None:
+    paths = [
+        write_results(
+            folder / f"{number}.json",
+            {"metric": "forward", "unit": "s", "values": steady(0.015, n=40, seed=number)},
+            {"metric": "backward", "unit": "s", "values": steady(0.03 * level, n=40, seed=9 + number)},
+        )
+        for number, level in enumerate((0.8, 1.0, 1.2))
+    ]
+    runs = read_runs(tuple(map(str, paths)))
+    rules = [rule.subject for rule in advise(runs, date(2026, 1, 1), is_paired=True).rules]
+    assert rules[:2] == ["backward median", "forward median"]
