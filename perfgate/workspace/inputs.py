@@ -145,7 +145,7 @@ def _as_command(run: Run, machine: Run) -> Run:
     is_measured = any(one.key.metric.startswith(COMMAND) for one in machine.series)
     if run.format != "unknown" or not run.files or not run.source.endswith(".log") or not is_measured:
         return run
-    return replace(run, format="command", problems=())
+    return replace(run, format="command", files=(), problems=())  # what it prints may be equal in all runs
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
