@@ -429,3 +429,14 @@ def test_pairs_judge_the_longest_part_also_where_it_is_not_steady(folder: Path) 
     runs = read_runs(tuple(map(str, paths)))
     rules = [rule.subject for rule in advise(runs, date(2026, 1, 1), is_paired=True).rules]
     assert rules[:2] == ["backward median", "forward median"]
+
+
+def test_runs_differ_by_what_the_same_request_differs(folder: Path, perfgate: Command) -> None:
+    def requests(path: Path, level: float, seed: int) -> Path:
+        took = {"GET": steady(4 * level, seed=seed), "POST": steady(40 * level, seed=seed)}
+        series = [{"metric": "took", "unit": "ms", "labels": {"method": name}, "values": took[name]} for name in took]
+        return write_results(path, *series)
+
+    levels = enumerate((1.0, 1.5, 2.0))
+    done = perfgate("init", *(requests(folder / f"{seed}.json", level, seed) for seed, level in levels))
+    assert "these runs of one program differ by 99.8%" in said(done), done.said
