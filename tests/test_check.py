@@ -630,6 +630,22 @@ def test_a_run_that_is_stored_already_is_said_to_be(based: Command, folder: Path
     assert (done.code, "this file is in the baseline: nothing was measured" in done.out) == (3, True)
 
 
+def test_a_command_that_prints_the_same_each_time_is_no_copy(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "command.cpu_time within 8% of baseline")
+    for name, took in (("a", 1.0013472), ("b", 1.0028164), ("c", 1.0007391), ("new", 1.0019283)):
+        (folder / f"{name}.log").write_text("built\n")
+        times = [
+            {"metric": f"command.{of}", "unit": "s", "value": took * by}
+            for of, by in (("time", 1.2345), ("cpu_time", 1))
+        ]
+        write_results(folder / f"{name}.log.machine", *times)
+    assert perfgate("baseline", "approve", "a.log", "b.log", "c.log", "--reason", "first").code == 0
+    assert perfgate("check", "new.log").code == 0
+    assert perfgate("baseline", "add", "new.log").code == 0
+    copied = perfgate("check", "a.log")
+    assert (copied.code, "compared with itself" in copied.out) == (3, True), copied.said
+
+
 def test_a_rank_that_is_stored_already_is_named(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "step.time within 5% of baseline")
     for name, seed in (("base", 1), ("new", 3)):

@@ -415,3 +415,28 @@ def test_on_a_busy_machine_the_cpu_time_is_judged_beside_the_times(
     times = [replace(run, series=run.series[:1]) for run in pairs.base]
     rules = [rule.sentence for rule in advise(times, date(2026, 1, 1), is_paired=True, pairs=pairs).rules]
     assert ("command.cpu_time within 5% of baseline" in rules) == ruled, rules
+
+
+def test_pairs_judge_the_longest_part_also_where_it_is_not_steady(folder: Path) -> None:
+    paths = [
+        write_results(
+            folder / f"{number}.json",
+            {"metric": "forward", "unit": "s", "values": steady(0.015, n=40, seed=number)},
+            {"metric": "backward", "unit": "s", "values": steady(0.03 * level, n=40, seed=9 + number)},
+        )
+        for number, level in enumerate((0.8, 1.0, 1.2))
+    ]
+    runs = read_runs(tuple(map(str, paths)))
+    rules = [rule.subject for rule in advise(runs, date(2026, 1, 1), is_paired=True).rules]
+    assert rules[:2] == ["backward median", "forward median"]
+
+
+def test_runs_differ_by_what_the_same_request_differs(folder: Path, perfgate: Command) -> None:
+    def requests(path: Path, level: float, seed: int) -> Path:
+        took = {"GET": steady(4 * level, seed=seed), "POST": steady(40 * level, seed=seed)}
+        series = [{"metric": "took", "unit": "ms", "labels": {"method": name}, "values": took[name]} for name in took]
+        return write_results(path, *series)
+
+    levels = enumerate((1.0, 1.5, 2.0))
+    done = perfgate("init", *(requests(folder / f"{seed}.json", level, seed) for seed, level in levels))
+    assert "these runs of one program differ by 99.8%" in said(done), done.said

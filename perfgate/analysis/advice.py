@@ -245,14 +245,16 @@ def _of_pairs(
 
 
 def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> list[str]:
-    """Return the metrics that pairs judge: whole steps, or else their main parts. Few, so that few pairs are enough."""
+    """Return the metrics that pairs judge, few: whole steps, or else the longest part and the steady ones."""
     named = whole_step(known)
     if named is not None and named in order:
         return [named]
     speeds = [one.metric for one in found.rules if known[one.metric][0].unit in SPEEDS and one.tolerance <= _STEADY]
-    return [name for name in speeds if not name.startswith(DETAILS)][:_MOST_PARTS] or [
-        name for name in order if known[name][0].unit in SPEEDS
-    ][:1]
+    steady = [name for name in speeds if not name.startswith(DETAILS)]
+    longest = [name for name in order if known[name][0].unit in SPEEDS][:1]
+    if steady and any(known[name][0].unit != "s" for name in [*steady, *longest]):  # a rate has the whole step
+        return steady[:_MOST_PARTS]
+    return list(dict.fromkeys([*longest, *steady]))[:_MOST_PARTS]
 
 
 def _of_pair(

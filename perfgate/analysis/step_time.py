@@ -69,10 +69,13 @@ def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
         return StepTime(metric)
     if reason != TOO_NOISY:
         return StepTime(metric, reason)
-    spread = spread_of(known[metric], default_statistic(known[metric][0]))
+    alike: dict[object, list[Series]] = {}
+    for one in known[metric]:
+        alike.setdefault(one.key, []).append(one)
+    spreads = [spread for of in alike.values() if (spread := spread_of(of, default_statistic(of[0]))) is not None]
     trouble = "the noise within a run is more than 50%"
-    if spread is not None:
-        trouble = f"these runs of one program differ by {format_change(spread).lstrip('+')}"
+    if spreads:
+        trouble = f"these runs of one program differ by {format_change(max(spreads)).lstrip('+')}"
     return StepTime(metric, trouble, is_noisy=True)
 
 

@@ -115,6 +115,7 @@ def _of_alike(lines: AlikeLines) -> MappingDraft | None:
         return None
     words = [place for place, char in enumerate(line) if char > FIRST_MARK]
     begin, end = min([named[0].first, *words]), max([named[-1].last, *(place + 1 for place in words)])
+    begin = 0 if begin in words else begin  # a pattern that begins with any word may begin at a wrong one
     pattern, at = "", begin
     for one in numbers:
         if one.start >= begin and one.end <= end:

@@ -23,7 +23,7 @@ from perfgate.recorder.process import DONE, END, GO, LEAVE
 
 SIDES = ("base", "new")
 #: The fault of programs that take no turns.
-NO_HOOK = "the program does not take turns: it makes no step of a perfgate.Recorder"
+NO_HOOK = "the program makes no step of a perfgate.Recorder"
 #: The time between two looks at the processes while no message arrives, in seconds.
 _LOOK_EVERY_S = 0.05
 _LONGEST_HELLO = 200

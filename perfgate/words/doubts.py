@@ -105,7 +105,7 @@ def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> Next
     intended = f"; if it is intended, {others}approve it" if accept.has_store else ""
     command = accept.approve if accept.has_store and accept.ref is None else None
     if doubt.what == "new-runs":
-        return NextStep("run-again", "find out what one of the runs did differently, and run the new code again")
+        return NextStep("run-again", "the new runs disagree: run again; if they do again, see what one did differently")
     if doubt.what == "quarter":
         text = f"find out why the start is slow; if these steps are warm-up, set `warmup: {doubt.new:g}` in the rule"
         return NextStep("find-cause", text)

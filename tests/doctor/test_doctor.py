@@ -180,9 +180,7 @@ def test_a_command_is_measured_in_every_way(folder: Path, monkeypatch: pytest.Mo
     words = (sys.executable, "-I", "-S", "-c", program % series)
     found = measure_command(CommandPlan(words, seconds=20), folder / "kept", min(os.sched_getaffinity(0)))
     assert (len(found.separate), len(found.pinned), found.base) == (4, 4, [])
-    assert found.notes == [
-        "no pairs were measured: the program does not take turns: it makes no step of a perfgate.Recorder"
-    ]
+    assert found.notes == ["no pairs were measured: the program makes no step of a perfgate.Recorder"]
     assert [floor.way for floor in found.load("step.time").floors] == ["separate", "pinned", "three-runs"]
     assert [floor.way for floor in found.whole().floors] == ["separate", "cpu-time", "three-runs"]
 

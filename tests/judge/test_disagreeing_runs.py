@@ -65,7 +65,7 @@ def test_it_says_between_which_values_and_what_to_do() -> None:
     found = of("60%", runs(1.0, 1.0, 2.0), runs(*QUIET))
     assert (answer_of(found), found.reason, found.exit_code) == ("suspect", "runs-disagree", 3)
     assert found.message.startswith("the new runs disagree: from 1 s to 2.001 s, which is more than noise explains; x ")
-    assert found.next_step.text == "find out what one of the runs did differently, and run the new code again"
+    assert found.next_step.text == "the new runs disagree: run again; if they do again, see what one did differently"
 
 
 def test_stored_runs_that_disagree_are_only_noted() -> None:

@@ -1,8 +1,10 @@
 """The page in a real browser: it asks for nothing, complains of nothing, and shows its plots in light and in dark."""
 
 import json
+import re
 import shutil
 import subprocess
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from PIL import Image
 from sample_details import WITH_EVIDENCE
 from samples import WITH_CAUSES
 
+from perfgate.core.details import Part
 from perfgate.reporters.html.page import render
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -67,3 +70,23 @@ def test_plots_show_in_both_colour_schemes(tmp_path: Path, scheme: int, colours:
     ground, new = ([int(colours[name][i : i + 2], 16) for i in (0, 2, 4)] for name in ("ground", "new"))
     assert pixels[0, 0].tolist() == ground
     assert (abs(pixels - new).max(axis=2) < 8).sum() > 300  # the lines of the new run
+
+
+NARROW = """<iframe srcdoc="{page}" width="400" height="800"></iframe>
+<script>
+document.querySelector("iframe").onload = () => {
+  const page = document.querySelector("iframe").contentDocument;
+  const boxes = [...page.querySelectorAll(".scroll")].filter(box => box.textContent.includes("per step"));
+  console.log("PROBE" + JSON.stringify(boxes.map(box => box.scrollWidth - box.clientWidth)) + "END");
+};
+</script>"""
+
+
+def test_times_of_a_step_fit_a_narrow_page(tmp_path: Path) -> None:
+    kernel = "kernel.void at::native::elementwise_kernel<8, at::native::BinaryFunctor<float>, std::array<char*, 3ul> >"
+    details = replace(WITH_EVIDENCE.details, movers=(Part(kernel, {}, 0.0127, 0.0201),))
+    page = render(replace(WITH_EVIDENCE, details=details))
+    log = chromium(tmp_path, "--virtual-time-budget=5000", "--dump-dom", html=NARROW.replace("{page}", escape(page)))
+    found = re.search(r"PROBE(.*)END", log)
+    assert found is not None, log
+    assert json.loads(found[1]) == [0, 0]
