@@ -1,4 +1,4 @@
-"""Name the cached environment: its key is of perfgate's files, the Python and the extras, so nothing else is found.
+"""Name the cached environment: its key is a hash of perfgate's files, the Python version and the extras.
 
 The files and not the version: the tag `v1` moves, and an action in `uses: ./` has no version.
 """

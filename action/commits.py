@@ -1,4 +1,4 @@
-"""Ask the clone: which commit has the rules, where is the base of pairs, what does a merge group merge.
+"""Find commits in the clone: the one with the rules, the base of pairs, and the head that a merge group merges.
 
 A ref is resolved once, before code of the pull request runs; that code can move every ref of the clone.
 """
@@ -105,7 +105,7 @@ def check_policy(commit: str) -> None:
 
 
 def base_of_pairs() -> str:
-    """Return the merge base of HEAD and its base: a pull request does not answer for later commits. Raises Refused."""
+    """Return the merge base of HEAD and its base: a pull request is not judged for later commits. Raises Refused."""
     ref, commit = given("base-ref"), commit_of("base-ref")
     if not commit:
         raise Refused("pairs need a base, and this event has none: give base-ref, or use it on pull_request")
@@ -120,8 +120,8 @@ def base_of_pairs() -> str:
 def measured_head() -> str:
     """Return the commit that may have an allowance: in a merge group of one pull request, the head of that.
 
-    The group's commit must be exactly the merge of its base and that head. A squashed or rebased commit names no head,
-    and is returned itself.
+    The group's commit must be exactly the merge of its base and that head. A squashed or rebased commit has no
+    such head, and is returned itself.
     """
     head, base = given("head"), given("group-base")
     found = git("rev-parse", "HEAD", "HEAD^@", "HEAD^{tree}") if base else None

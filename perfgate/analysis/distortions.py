@@ -39,7 +39,7 @@ class Way(Struct, frozen=True):
 
 
 def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[Verdict]) -> Iterator[Way]:
-    """Yield the ways to make worse what a rule reads, the simplest first."""
+    """Yield the ways to make the series of a rule worse, the simplest first."""
     for clause in dict.fromkeys(verdict.asks for verdict in verdicts):
         yield _beyond_the_edge(clause, [verdict for verdict in verdicts if verdict.asks == clause])
     reads = reading(rule, ruleset)

@@ -33,7 +33,7 @@ WORK = "work."
 STEP = "step.time"
 _KINDS: tuple[Kind, ...] = ("samples", "summary", "value", "aggregate")
 _UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
-#: How the names of metrics end that are no performance.
+#: The ends of the names of metrics that do not measure performance.
 _LEARNING = ("loss", "perplexity", "ppl")
 #: Nobody said which direction of a metric is better.
 UNSAID: Mapping[str, Better] = MappingProxyType({})

@@ -15,7 +15,7 @@ from perfgate.judge.doubts.copies import measured_twice
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import ChangeClause
 
-#: Returns what a run has instead of a series that the rule reads; None for nothing.
+#: Returns the replacement of a series that the rule reads; None to remove it.
 _Hide = Callable[[Series], Series | None]
 _NAN = float("nan")
 

@@ -1,7 +1,7 @@
 """The time of a step among the metrics of some runs, and the steadier metric in its place.
 
-CPU time or instructions replace a wall time only if the program computes nearly all of the time: where it waits, for a
-GPU or a disk, they do not see what makes it slower.
+CPU time or instructions replace a wall time only if the program computes nearly all of the time: while it waits for a
+GPU or a disk, they do not show what makes it slower.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SPEEDS = ("s", "1/s", "B/s", "FLOP/s")
 #: Equal steps that vary by this factor within a run do not run alone. Steps of quiet machines vary by up to 1.2, on a
 #: machine that other programs use by 1.9 and more; runs made one after the other may then agree by chance.
 _UNSTEADY = 1.5
-#: So many runs do not agree by chance.
+#: This many runs do not agree by chance.
 _MANY_RUNS = 6
 #: The first steps are slower, and fewer steps than this show nothing.
 _WARMUP, _FEWEST = 3, 12
@@ -116,7 +116,7 @@ def _factor(one: Series, other: Series) -> float:
 
 
 _CPU_TIME, _INSTRUCTIONS = ".cpu_time", ".instructions"
-#: A wall time with less noise needs no cure.
+#: A wall time with less noise is not replaced.
 LEAST_NOISE = 0.005
 #: Noise is clearly smaller if it is at most this share of the other.
 CLEARLY = 0.5
@@ -128,7 +128,7 @@ _Known = Mapping[str, Sequence[Series]]
 
 
 def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, ...]]:
-    """Return the runs with one metric of each span: its wall time, or what is clearly steadier; and what was replaced.
+    """Return the runs with one metric of each span: its wall time or a clearly steadier one; and the replaced metrics.
 
     A whole command keeps its CPU time beside its time. A span has no CPU time in runs that were recorded without
     counters: then nothing changes.
@@ -154,7 +154,7 @@ def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, 
 
 
 def _steadier(wall: str, stem: str, known: _Known, runs: int) -> SteadierMetric | None:
-    """Return what is clearly steadier than a wall time; None if nothing is, or the program waits."""
+    """Return the metric that is clearly steadier than a wall time; None if there is none, or the program waits."""
     cpu, instructions = stem + _CPU_TIME, stem + _INSTRUCTIONS
     noise = _noise(known[wall], runs)
     if noise is None or not _computes(known[wall], known[cpu]):

@@ -1,4 +1,4 @@
-"""The tolerance and the limit that fit a metric of some runs, and those that no share reaches.
+"""The tolerance and the limit that fit a metric of some runs, and bounds that a share cannot reach.
 
 A tolerance is the smallest of `TOLERANCES` with which one new run of an unchanged program ends in exit 0 with 80 %
 probability (`plans`), and with which these runs do, each alone and all together.
@@ -73,7 +73,7 @@ class Trial(Struct, frozen=True):
 
     @classmethod
     def of(cls, runs: Iterable[Run], metrics: Collection[str], today: date, better: Better | None = None) -> Trial:
-        """The runs with only these metrics, and those that tell which steps of a trace stalled."""
+        """The runs with only these metrics, and those that show which steps of a trace stalled."""
         names = {*metrics, *TELL_STALLS}
         kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in names)) for run in runs)
         return cls(tuple(kept), today, better)
@@ -153,7 +153,7 @@ def _is_exact(plan: Plan) -> bool:
 
 
 def _is_accepted(verdict: Verdict) -> bool:
-    """Return whether a change from these runs to one of them ends in exit 0, or only lacks runs to do so."""
+    """Return whether a change from these runs to one of them ends in exit 0, or would with more runs."""
     return verdict.exit_code == 0 or verdict.reason == "noise-unknown"
 
 

@@ -48,7 +48,7 @@ def work_rules(runs: Sequence[Run], today: date) -> list[ProposedRule]:
 
 
 def _counts(runs: Sequence[Run], trial: Trial) -> Iterator[ProposedRule]:
-    """Yield the rules about counts: what hosts do blocks only where the step waits for them."""
+    """Yield the rules about counts: counts of the host block only if the step waits for the host."""
     share = _busy_share(runs)
     sentences = [(_ALL, False)] if share is None or share < _HOST_BOUND else [(_DEVICE, False), (_ALL, True)]
     for sentence, warns in sentences:

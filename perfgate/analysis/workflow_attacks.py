@@ -1,4 +1,4 @@
-"""Attacks on a workflow of GitHub Actions: what a pull request could use to turn its gate green, by what is written.
+"""Attacks on a workflow of GitHub Actions: the parts of its text that let a pull request turn its gate green.
 
 https://docs.github.com/en/actions/reference/security/secure-use has the rights of each event and of the token.
 """
@@ -19,7 +19,7 @@ Locate: TypeAlias = Callable[[_Path], Location]
 #: Events that run the workflow of the base, with its secrets, for a pull request.
 _PRIVILEGED = ("pull_request_target", "workflow_run", "issue_comment")
 _CODE_OF_PULL = re.compile(r"github\.head_ref|pull_request\.head\.|workflow_run\.head_|refs/pull/|issue\.number")
-#: What the author of a pull request writes: as a part of a script, it is a command.
+#: Text that the author of a pull request writes: a script that contains it runs it as a command.
 _WRITTEN = re.compile(
     r"\$\{\{[^}]*(?:github\.head_ref|pull_request\.(?:title|body|head\.ref|head\.label)|comment\.body|issue\.title)"
 )
@@ -159,7 +159,7 @@ class _Job(Struct, frozen=True):
             yield self.attack(what, "steps", number, *place)
 
     def of_skipping(self, jobs: Sequence[Mapping[str, Any]]) -> Iterator[Attack]:
-        """Yield the ways to skip the job: a skipped job counts as success, and so does one that goes on."""
+        """Yield the ways to skip the job: a skipped job counts as success; so does one that ignores errors."""
         if self.job.get("continue-on-error") not in (None, False):
             yield self.attack("the workflow goes on if the gate fails", "continue-on-error")
         others = [job for job in jobs if self.path[-1] in _names(job.get("needs")) and _asks_needs(job)]

@@ -57,7 +57,7 @@ def open_level(found: Candidates, approval: Approval) -> list[str]:
 
 
 def _fewer_runs(found: Candidates, level: StoredLevel) -> list[str]:
-    """Return a warning if a level shows less of the noise than the one before it, whose runs count no more."""
+    """Return a warning if a level shows less of the noise than the one before it, which is no longer used."""
     before, now = len(found.loaded.history.levels.get(level.parent or "", ())), len(found.runs)
     if now >= min(before, RUNS_THAT_SHOW_NOISE) or found.loaded.baseline.priors:
         return []
@@ -206,7 +206,7 @@ def _recorded(found: Candidates, verdicts: tuple[Verdict, ...]) -> tuple[Verdict
 def _refuses(verdict: Verdict) -> bool:
     """Return whether a verdict keeps a run out of the baseline.
 
-    Doubt about the noise does not, unless the rule calls doubt a failure: further runs are what shows the noise.
+    Doubt about the noise does not, unless the rule calls doubt a failure: the store needs more runs to show the noise.
     """
     if verdict.reason == "cannot-exclude":
         return verdict.exit_code == 1

@@ -49,7 +49,7 @@ def condensed(
         members: the samples of each rank.
         method: the warm-up and the direction to measure with; see `method_of`.
         speaking: the ranks with every statistic.
-        outlines: what the others have, which represent no run.
+        outlines: the statistics of the other ranks.
         judged: the statistics of `outlines` that rules judge on each rank; they have their noise.
     """
     rows: list[tuple[dict[str, str], int, int, bool, list[_Row]]] = []
@@ -76,7 +76,7 @@ def condensed(
 
 
 def method_of(key: Key, unit: str, warmup: WarmUpRule) -> Method:
-    """Return how a metric is measured by a rule that says nothing about it."""
+    """Return how a metric is measured by a rule with default settings."""
     return Method("mean", warmup, direction(key.metric, unit, None) or "neither")
 
 

@@ -32,7 +32,7 @@ USUAL_BYTES = 512 << 10
 #: The most bytes of a call tree, and those that it may have beyond USUAL_BYTES if the named metrics need those.
 _TREE_BYTES = 256 << 10
 _LEAST_TREE = 96 << 10
-#: Less room than this is left empty: hardly a summary is shorter.
+#: Less room than this stays empty: nearly every summary is longer.
 _LEAST_ROOM = 512
 #: With no more values than this, the samples are shorter than a summary of them.
 FEW_VALUES = 32
@@ -107,12 +107,12 @@ class _Metric(Struct, frozen=True, dict=True):
 
     @cached_property
     def summary(self) -> _Rows:
-        """The statistics of samples; what is short or has none stays as it is."""
+        """The statistics of samples; short series and series without samples stay as they are."""
         return self._without_samples(OUTLINES)
 
     @cached_property
     def outline(self) -> _Rows:
-        """The statistics that rules ask for of most ranks, and all of those that represent the run."""
+        """All statistics of the ranks that represent the run, and of other ranks those that rules ask for."""
         return self._without_samples(())
 
     @cached_property
@@ -148,7 +148,7 @@ class _Metric(Struct, frozen=True, dict=True):
         return {name: self._known[name] for name in statistics}
 
     def _without_samples(self, outlines: Sequence[str], whole: Collection[Member] = ()) -> _Rows:
-        """The rows with samples of `whole` only, and of what is short."""
+        """The rows with samples of `whole` and of short series only."""
         many = len(self._sampled) > MANY_RANKS
         names = tuple(dict.fromkeys((*outlines, *self._asked)))
         judged = self._asked if self.wanted.is_judged_by_rank(self.key.metric) else ()
@@ -164,7 +164,7 @@ class _Metric(Struct, frozen=True, dict=True):
 
     @property
     def seconds(self) -> float:
-        """The time of the metric in all ranks; 0 for what is not a time."""
+        """The time of the metric in all ranks; 0 if its unit is not a time."""
         is_time = next(iter(self.members.values())).unit == "s"
         return sum(map(_total, self.members.values())) if is_time else 0.0
 
@@ -209,7 +209,7 @@ def _call_tree(run: Run, wanted: Wanted, used: int) -> str | None:
 
 
 def _beside_a_tree(named: Sequence[_Metric], run: Run, wanted: Wanted) -> tuple[list[_Rows], tuple[str, ...]]:
-    """Return the rows of the named metrics, in what a call tree leaves of USUAL_BYTES if that is enough.
+    """Return the rows of the named metrics, in the room that a call tree leaves of USUAL_BYTES if they fit.
 
     Raises TooLarge if they do not fit even without a tree.
     """

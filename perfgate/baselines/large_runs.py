@@ -21,7 +21,7 @@ from perfgate.baselines.levels import RunBytes
 from perfgate.core import Key, Run, Series
 from perfgate.core.runs import Steps, Values
 
-#: A run that is read this often is decoded as a whole: what asks for its series goes through several runs at a time.
+#: A run that is read this often is decoded as a whole: its callers read several runs in turn.
 _WHOLE_FROM = 4
 _NO_VALUES = msgspec.Raw(b"[]")
 _NO_STEPS = msgspec.Raw(b"null")

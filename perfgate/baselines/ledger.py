@@ -4,7 +4,7 @@
     _history/_ledger/SUITE/2026-11-HASH.json       those of a month
 
 Nothing is rewritten, as in the history: `compact` writes a month as one file, and removes the others after it read all
-of their entries there. An entry that is there twice counts once, by its id.
+of their entries there. Two entries with the same id count once.
 """
 
 from __future__ import annotations

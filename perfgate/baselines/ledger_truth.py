@@ -43,7 +43,7 @@ _SHOWS: Mapping[EvidenceKind, tuple[int, bool, tuple[LedgerAnswer, ...]]] = {
     "false-alarm": (2, False, ("red", "green")),
     "event": (1, True, ("red", "green")),
 }
-#: So many later commits confirm a green.
+#: The number of later green commits that confirm a green.
 _CONFIRMING = 2
 #: Commits are compared by this many digits: some tools shorten them.
 _DIGITS = 12

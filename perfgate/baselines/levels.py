@@ -190,7 +190,7 @@ class History(Struct, frozen=True):
 
 
 class _Anchored(Struct, frozen=True):
-    """The runs that the anchor of a level has for each metric; levels without news share one value."""
+    """The runs that the anchor of a level has for each metric; levels without a change share one value."""
 
     #: The first runs with each metric, in or after the level that is its anchor.
     first: Mapping[str, Sequence[StoredRun]] = field(default_factory=dict)

@@ -6,7 +6,7 @@
     SUITE/_allowances/NAME.json          how much worse a commit may be
     _history/SUITE/ENVIRONMENT/...       every run of main, in short; see `perfgate.history`
     _history/_ledger/SUITE/...           what rules answered on main, and what showed the truth; see `ledger`
-    _machines/HOST/TIME.json             what a runner was when it qualified; see `runners`
+    _machines/HOST/TIME.json             the state of a runner when it qualified; see `runners`
 
 The name of a suite, an environment or a level never begins with `_`, so the kinds cannot be confused.
 
@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 from perfgate.core import Fact, fact_text
 
 ALLOWANCES = "_allowances"
-#: The history is outside of the folders of suites, so that no command reads or lists it by the way.
+#: The history is outside of the folders of suites, so that no other command reads or lists it.
 HISTORY = "_history"
 MACHINES = "_machines"
 #: In the folder of the history, without the form of a suite.
@@ -34,7 +34,7 @@ LEDGER = f"{HISTORY}/_ledger"
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 #: The judge learns from this many remembered runs: older ones say little about the machines of today.
 NEWEST_RUNS = 100
-#: The file of a month of the history: the month, and the begin of the hash of its bytes.
+#: The file of a month of the history: the month, and the beginning of the hash of its bytes.
 MONTH_FILE = re.compile(r"(?:^|/)(\d{4}-\d\d)-([0-9a-f]+)\.json$")
 #: The number of months in which the newest runs are searched.
 _MONTHS = 3

@@ -3,7 +3,7 @@
 `perfgate.prior/1` is the noise that `perfgate rules --calibrate` measured. It belongs to a machine and not to a level.
 
 `perfgate.allowance/1` says how much worse a commit may be in a metric, and who allowed it. `check --policy-ref` reads
-it from the base, so that a pull request cannot allow itself anything. It names one commit: a later one needs its own.
+it from the base, so that a pull request cannot write its own. It names one commit: a later commit needs another file.
 """
 
 from __future__ import annotations

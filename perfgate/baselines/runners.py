@@ -1,4 +1,4 @@
-"""The machines that qualified as runners, beside the stored runs, and what of a machine is not what it was.
+"""The machines that qualified as runners, beside the stored runs, and what has changed in a machine since.
 
 Nothing rewrites the file of a qualification. A machine is compared with its own earlier ones, or if its host has none,
 with those of other hosts with the same card and processor: the runners of a cloud have a new name every day.
@@ -18,7 +18,7 @@ from perfgate.judge.plain import judge_change
 from perfgate.version import __version__
 from perfgate.words.runner import not_as_it_was
 
-#: The facts that say what a machine can do. Versions of programs say what a run uses, and stand beside verdicts.
+#: The facts about the abilities of a machine. Versions of programs belong to a run, and are shown beside verdicts.
 _QUALITIES = (
     *("gpu", "gpu_count", "gpu_memory_gib", "pcie_width", "pcie_generation", "power_cap_w", "sm_clock_max_mhz"),
     *("application_clock_mhz", "mig", "ecc", TENANTS, "gpu_numa_distance", "cpu", "cpu_count", "governor"),
@@ -80,7 +80,7 @@ def known_runners(store: Store, facts: Mapping[str, Fact]) -> tuple[tuple[Qualif
 
 
 def runner_problems(store: Store, facts: Mapping[str, Fact]) -> list[Problem]:
-    """Return a warning if a machine with these facts is not what it was when it qualified, and for damaged files."""
+    """Return a warning if a machine with these facts has changed since it qualified, and for damaged files."""
     known, problems = known_runners(store, facts)
     found = [Problem("warning", one.message, one.at) for one in problems]
     now = qualification(facts, {}, "", renews=False)
@@ -92,7 +92,7 @@ def runner_problems(store: Store, facts: Mapping[str, Fact]) -> list[Problem]:
 def runner_changes(known: Sequence[Qualification], now: Qualification) -> tuple[RunnerChange, ...]:
     """Return the facts that no known qualification has, and the figures that differ beyond tolerance and noise.
 
-    What one side lacks is left out: a container may not show everything.
+    Facts and figures that one side lacks are left out: a container may not show everything.
     """
     found = []
     for name, fact in now.facts.items():

@@ -23,7 +23,7 @@ _RANK_UNIT, _LEAST_DIFFERENCE = 1e-5, 2e-4
 
 
 def write_tree(trees: Sequence[CallTree], room: int) -> str | None:
-    """Return the trees of the ranks of a run as a string that takes at most `room` bytes in a file; None if none does.
+    """Return the trees of the ranks of a run as a string of at most `room` bytes in a file; None if it cannot fit.
 
     With less room, fewer nodes have times by group, and fewer have times by rank; then small calls are pooled.
     """

@@ -119,7 +119,7 @@ MACHINE = 0.004
 
 
 class Hypotheses(Struct, frozen=True):
-    """The hypotheses, with what the measurements say of the changes under each.
+    """The hypotheses, with the changes that the measurements show under each.
 
     `cells` is (h, 2): the cell of the largest change and that of the other one, -1 without it. `weight` is (h,) and
     sums to 1. `mean` (h, 2) and `covariance` (h, 2, 2) are of the two changes, as logarithms; 0 without one.

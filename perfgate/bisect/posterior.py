@@ -283,7 +283,7 @@ def agreed_posterior(model: Model, measurements: Sequence[Measurement]) -> Poste
     """Return `posterior`, and without the stored runs if the machine is probably another one now.
 
     Another machine is a second hypothesis: under it, the stored runs are anywhere around the new ones. The probability
-    density of the stored runs, given all new measurements, tells the two apart.
+    density of the stored runs, given all new measurements, distinguishes the two.
     """
     alone = posterior(replace(model, stored=()), measurements)
     if not model.stored:

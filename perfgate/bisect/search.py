@@ -19,7 +19,7 @@ from perfgate.bisect.posterior import Posterior, agreed_posterior
 from perfgate.core.causes import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 
-#: The ends are measured until a change of them is this probable, or excluded: inside there is nothing to find before.
+#: The ends are measured until a change between them is this probable, or excluded: before that, no search is useful.
 #: Then the most informative position is next.
 _REPRODUCED = 0.6
 #: At most this part of the runs goes to ends that show no change.
@@ -32,7 +32,7 @@ _FEWEST_ENDS = 4
 #: The probability of no change that may be left, as a part of the doubt: ends that differ by chance start a search.
 _THERE = 0.6
 #: How probable the largest change must be where it is found. Two changes of similar size would need many more runs to
-#: tell which is larger, and both are answers.
+#: show which is larger, and both are answers.
 _LARGEST = 0.9
 #: The noise is known from this many degrees of freedom on. With fewer, the answer and its parent are measured twice.
 _KNOWN, _VERIFIED = 14.0, 2
@@ -87,7 +87,7 @@ class SearchResult(Struct, frozen=True):
     all positions, these and the probability of no change add up to 1; see `Posterior.gap_probabilities`.
     `blamed` are the positions of the answer: one, or several that cannot be distinguished because those between them
     cannot be measured. `change` is relative, with its two-sided interval at the confidence of the terms: of the blamed
-    positions if they were found, and of the ends otherwise. `more_runs` is about how many more runs would do, if the
+    positions if they were found, and of the ends otherwise. `more_runs` is about how many more runs are needed, if the
     search ended too early.
     """
 
@@ -105,7 +105,7 @@ class SearchResult(Struct, frozen=True):
     fault: str | None = None
 
 
-#: Is told of each step: the position that was chosen, and the posterior so far.
+#: Gets each step: the position that was chosen, and the posterior so far.
 Watcher: TypeAlias = Callable[[int, Posterior | None], None]
 
 

@@ -38,7 +38,7 @@ class StoredMeasurement(Struct, frozen=True):
     log_value: float = 0.0
     within: float = 0.0
     skipped: str | None = None
-    #: Of a pair: the position that takes turns with this one. The search has only those with the first position.
+    #: For a pair: the position that takes turns with this one. The search uses only pairs with the first position.
     beside: int = 0
     #: How often the command was started since the measurement before: of a pair twice, of a failed build not at all.
     started: int = 1

@@ -59,7 +59,7 @@ _GROUPS = {
     "history": ("add", "backfill", "compact", "events", "export", "import", "quarantine", "report", "show", "watch"),
     "rules": ("check", "diff", "explain", "show"),
 }
-#: What other tools call a command.
+#: The names of commands in other tools.
 _OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
 _OTHER_WORDS |= {"calibrate": "rules --calibrate", "plan": "rules", "selftest": "rules"}
 #: The options of `run` and `check` in their `--help`.

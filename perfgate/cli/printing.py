@@ -73,7 +73,7 @@ def screen() -> Screen:
 
 
 def is_watched() -> bool:
-    """Return whether a person watches stderr: it is a terminal, and no job of a CI system."""
+    """Return whether a person watches stderr: it is a terminal, and not that of a CI job."""
     return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
 
 

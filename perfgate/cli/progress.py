@@ -16,7 +16,7 @@ EVERY_S = 1.0
 def line(head: str, spent: float, left: float | None) -> str:
     """Return the words of the line: `run 2 of at most 5: 12 s so far, at most 3 min left`.
 
-    `head`: what is being made. `spent`: for how long it has been made, in seconds. `left`: how long it and all later
+    `head`: the name of the run. `spent`: how long it has run, in seconds. `left`: how long it and all later
     ones take at most, from its beginning, in seconds; None if unknown.
     """
     rest = "" if left is None else f", at most {_time(max(left - spent, 0.0))} left"

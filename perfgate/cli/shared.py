@@ -228,7 +228,7 @@ class Publication(Struct, frozen=True):
 
     @contextmanager
     def replaced_if_refused(self, inputs: Sequence[str]) -> Iterator[None]:
-        """Write reports of the error if the block ends with one: a report of yesterday must not be taken for today's.
+        """Write reports of the error if the block ends with one: an old report must not look like the new one.
 
         Raises Refused, before the block runs, if a report cannot be written, or would replace an input.
         """

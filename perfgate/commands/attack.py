@@ -1,4 +1,4 @@
-"""`perfgate attack`: what a pull request could use to turn the user's own gate green."""
+"""`perfgate attack`: find the ways in which a pull request could turn the user's own gate green."""
 
 from __future__ import annotations
 

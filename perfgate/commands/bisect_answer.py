@@ -40,7 +40,7 @@ class AnswerParts(Struct, frozen=True):
     keep: str
     #: True if stored runs of the ends were known.
     stored: bool = False
-    #: The starts of the command of which no measurement is kept, because an end failed.
+    #: The starts of the command whose measurements were not kept, because an end failed.
     lost: int = 0
 
     @property
@@ -242,7 +242,7 @@ def _range_options(parts: AnswerParts, begin: int, end: int) -> str:
 
 
 def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: CauseReport | None) -> tuple[str, ...]:
-    """Return how often the two neighbours were measured for the cause, or that their traces do not show one."""
+    """Return how often the two neighbours were measured for the cause, or that their traces show no cause."""
     if neighbours is None or causes is None:
         return ()
     both = f"{parts.name(neighbours.bad)} and {parts.name(neighbours.good)}, the one before it"

@@ -1,6 +1,6 @@
 """The cause of a change that a search found: the traces of the first bad item and of the one before it.
 
-The search measures the two only a few times, which names the commit but leaves the times of single calls to noise. So
+The search measures the two only a few times: enough to name the commit, too few for the times of single calls. So
 the two are measured more often, next to each other, until their traces explain the change. Programs with steps take
 them by turns.
 """
@@ -75,7 +75,7 @@ class Neighbours(Struct, frozen=True):
         return self._of(self.good, "new"), self._of(self.bad, "new")
 
     def _both_sides(self, pairs: list[StoredMeasurement]) -> tuple[list[Run], list[Run]]:
-        """Return the runs of pairs. A pair with a side that cannot be read is left out whole."""
+        """Return the runs of pairs. A pair with an unreadable side is left out."""
         read = [(self._read([one], "base"), self._read([one], "new")) for one in pairs]
         kept = [sides for sides in read if len(sides[0]) == len(sides[1])]
         return [run for base, _ in kept for run in base], [run for _, new in kept for run in new]
@@ -104,7 +104,7 @@ class Neighbours(Struct, frozen=True):
     def needs_more(self, metric: MetricValue) -> bool:
         """Return whether more measurements of the two may name the cause, or name it better.
 
-        That is so if they have traces, the metric is a time or a rate, and the causes so far do not explain the change.
+        They may if they have traces, the metric is a time or a rate, and the causes so far do not explain the change.
         """
         is_time = metric.run_unit == "s" or metric.run_unit.endswith("/s")
         made = self.times_measured

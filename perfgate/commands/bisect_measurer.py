@@ -45,7 +45,7 @@ class ItemMeasurer(Struct):
     runner: ItemRunner
     session: int
     paired: bool = False
-    #: The metric as the last run had it.
+    #: The metric in the last run.
     facts: MetricValue | None = None
     #: The seconds of all measurements of this start.
     spent: list[float] = field(default_factory=list)
@@ -80,7 +80,7 @@ class ItemMeasurer(Struct):
         return None
 
     def model(self) -> Model:
-        """Return what is known before the search."""
+        """Return the prior knowledge of the search."""
         assert self.facts is not None
         task, options = self.task, self.task.request.options
         first = next(one for one in self.folder.stored if one.skipped is None)
@@ -196,7 +196,7 @@ class ItemMeasurer(Struct):
         return clock() - self.task.began + longest <= budget
 
     def show(self, position: int, found: Posterior | None) -> None:
-        """Print what is measured next, and what is most probable so far."""
+        """Print the next item to measure, and the most probable answer so far."""
         count, most = len(self.folder.stored) + 1, self.task.request.most_runs
         line = f"run {count} of at most {most}: {self._name(position)} ({position} of {len(self.items.names) - 1})"
         if found is not None:

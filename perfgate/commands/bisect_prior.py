@@ -44,7 +44,7 @@ class PriorQuestion(Struct, frozen=True):
 
 
 def prior_model(asked: PriorQuestion, start: MeasuredStart, tell: Tell) -> Model:
-    """Return what is known before the search: the noise of stored runs or the default, and the levels of the ends.
+    """Return the prior knowledge of the search: the noise of stored runs or the default, and the levels of the ends.
 
     Stored runs are of the same metric, statistic and environment. They are not used for pairs, which are ratios.
     """

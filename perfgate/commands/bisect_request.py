@@ -1,4 +1,4 @@
-"""The request of `perfgate bisect`: what is asked, checked, and completed by the rules or by the history."""
+"""The request of `perfgate bisect`, checked, and completed by the rules or by the history."""
 
 from __future__ import annotations
 

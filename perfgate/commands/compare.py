@@ -249,7 +249,7 @@ def _always_zero(run: Run) -> set[str]:
 
 
 def _metrics(runs: Sequence[Run]) -> set[str]:
-    """Return the metrics of runs. What the machine did explains the others, and is compared only without these."""
+    """Return the metrics of runs. Those of the machine explain the others, and are compared only without others."""
     names = {series.key.metric for run in runs for series in run.series}
     return {name for name in names if not name.startswith(MACHINE_STATE)} or names
 
@@ -272,7 +272,7 @@ def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> 
 
 
 def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list[Problem]:
-    """Return a warning for metrics of one side only, unless causes tell them, and an error if no metric is shared."""
+    """Return a warning for metrics of one side only, unless causes name them, and an error if no metric is shared."""
     if not _metrics(base) or not _metrics(new):
         return []  # the files of that side say why
     shared = _shared((*base, *new))

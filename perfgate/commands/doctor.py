@@ -39,7 +39,7 @@ from perfgate.workspace.surroundings import head_commit, machine_facts, now
 
 #: The time of all rounds in s.
 _SECONDS = 30.0
-#: Others who use this share of the processors disturb.
+#: Other programs that use this share of the processors disturb.
 _BUSY = 0.1
 
 
@@ -81,9 +81,9 @@ def _disturbed(facts: Mapping[str, Fact]) -> str:
     return f"other programs use {used:.1f} of {cpus} processors" if (used or 0.0) > _BUSY * cpus else ""
 
 
-#: The time without measurements, to see what others do, and the time of the known loads, in s.
+#: The time without measurements, to see the load of others, and the time of the known loads, in s.
 _IDLE_S, _LOADS_S = 1.0, 10.0
-#: Metrics of a command without rules.
+#: The most metrics of a command without rules.
 _MOST_METRICS = 3
 Tell = Callable[[str], None]
 

@@ -1,4 +1,4 @@
-"""`perfgate history`: what every run of main measured, and where that changed."""
+"""`perfgate history`: the measurements of every run of main, and their changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _History(SuggestingGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of the first word; `show` if it is none."""
+        """Return the command of the first word; `show` if the word is not a command."""
         is_known = not args or args[0].startswith("-") or args[0] in self.list_commands(ctx)
         if not is_known and not ctx.resilient_parsing:
             return "show", self.commands["show"], args

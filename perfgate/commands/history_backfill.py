@@ -124,7 +124,7 @@ def backfill(
 ) -> BackfillPlan:
     """Measure commits and remember their runs, until the change has one commit or the runs are used up.
 
-    Each commit is checked out in a worktree of its own. One that cannot be measured is said and left alone. Raises
+    Each commit is checked out in a worktree of its own. One that cannot be measured is reported and skipped. Raises
     Refused if nothing can be measured.
     """
     found = plan(request)

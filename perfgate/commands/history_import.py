@@ -228,7 +228,7 @@ def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
 
 
 def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str | None], list[str]]:
-    """Return the branches that are left out, and a line about them: a history is that of one branch."""
+    """Return the branches that are left out, and a line about them: a history has one branch."""
     named = Counter({name: count for name, count in refs.items() if name})
     if not named or (ref is None and len(named) == 1):
         return set(), []

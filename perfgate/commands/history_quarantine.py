@@ -1,4 +1,4 @@
-"""`perfgate history quarantine`: the false alarms of each rule, and the quarantines that they ask for."""
+"""`perfgate history quarantine`: the false alarms of each rule, and the quarantines that follow from them."""
 
 from __future__ import annotations
 

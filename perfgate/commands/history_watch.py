@@ -133,7 +133,7 @@ class TicketDesk:
     """The tickets of a repository: issues that the token's own user or app wrote. Anyone can forge the others."""
 
     def __init__(self) -> None:
-        """Ask GitHub who works here. Raises Refused."""
+        """Ask GitHub for the user of the token. Raises Refused."""
         self._issues = GitHubIssues()
         self._me = self._issues.viewer()
 
@@ -172,9 +172,9 @@ class TicketDesk:
         return ticket.url
 
     def comment(self, number: int, text: str) -> None:
-        """Comment on a ticket, but never twice the same. Raises Refused.
+        """Comment on a ticket, but never repeat a comment. Raises Refused.
 
-        Of two jobs that comment at once, the second one sees the comment of the first, and takes its own back.
+        Of two jobs that comment at once, the second one sees the comment of the first, and deletes its own.
         """
         path, made = f"issues/{number}/comments", None
         for _ in range(2):  # look, write, and look again
@@ -187,7 +187,7 @@ class TicketDesk:
                 self._issues.send("DELETE", f"issues/comments/{made.id}", None)
 
     def _opened(self, event: str, fields: dict[str, Any]) -> str:
-        """Open a ticket, and look again: of two that were opened at once, the older stays. Return its address."""
+        """Open a ticket, and look again: if two were opened at once, the older one stays. Return its address."""
         with suppress(Refused):  # it is there already
             self._issues.send("POST", "labels", _LABEL)
         number = None

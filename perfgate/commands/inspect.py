@@ -1,4 +1,4 @@
-"""`perfgate inspect`: what was read, before any rule is applied, and mappings for files that perfgate does not know."""
+"""`perfgate inspect`: show what was read, before any rule is applied, and propose mappings for unknown files."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _with_warmup(series: Series, with_values: bool) -> SeriesSummary:
 
 
 def trace_view(run: Run) -> TraceView | None:
-    """Return where a step's time goes, what takes most of it, and which ranks are stragglers; None without a trace."""
+    """Return the parts of a step's time, the names with the largest times, and the stragglers; None without a trace."""
     if "torch-trace" not in run.format or not run.series:
         return None
     of = defaultdict(list)

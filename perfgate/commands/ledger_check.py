@@ -41,8 +41,8 @@ def record_search(
 ) -> None:
     """Record what a search of commits showed: those that are worse, those before them, or that the last one is not.
 
-    A change for the better, and runs that are too noisy to tell, show nothing about reds. A search for a metric without
-    a rule is one of the only suite that has a ledger.
+    A change for the better, and runs that are too noisy to decide, show nothing about reds. A search for a metric
+    without a rule belongs to the suite with a ledger, if there is only one.
     """
     is_worse = report.change is not None and report.larger_is_worse in (None, report.change > 0)
     widest = max(abs(report.low or 0.0), abs(report.high or 0.0))

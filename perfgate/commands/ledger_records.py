@@ -64,7 +64,7 @@ def evidence_of(events: Iterable[HistoryEvent], line: CommitLine | None, ruleset
 
 
 def _commits_of(event: HistoryEvent, line: CommitLine) -> list[str]:
-    """Return the commits that have the new level and are not approved; none if the line does not tell."""
+    """Return the commits that have the new level and are not approved; none if the line does not show them."""
     first = line.place(event.first_bad.commit)
     over = event.ended or event.approval
     end = len(line.commits) if over is None else line.place(over.commit)

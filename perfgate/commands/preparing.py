@@ -80,7 +80,7 @@ class Prepared(Struct, frozen=True):
     own_policy: Callable[[], OwnPolicy]
 
     def runner_problems(self) -> list[Problem]:
-        """Return a warning if the measuring machine, as far as it is known, is not what it was when it qualified."""
+        """Return a warning if the measuring machine, as far as it is known, has changed since it qualified."""
         if "host" not in self.facts():
             return []
         from perfgate.baselines.runners import runner_problems
@@ -227,7 +227,7 @@ def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> Coverage 
 def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
     """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
 
-    A warning that several runs of one file have is said once for the file.
+    A warning of several runs of one file is reported once for the file.
     """
     groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
     several = {file.path for run in runs if run.part is not None for file in run.files}

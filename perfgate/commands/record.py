@@ -68,7 +68,7 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
 
 
 def _unwritten(results: str, beside: str, code: int) -> str:
-    """Return the error of a command that did not write its results, with the file that the next try meets."""
+    """Return the error of a command that did not write its results, with the file that remains for the next try."""
     message = f"{shown_path(results)}: the command ended with exit code {code} and did not write this file or folder"
     return f"{message}; remove {shown_path(beside)} before the next try" if os.path.exists(beside) else message
 

@@ -42,7 +42,7 @@ def with_remembered(
     head: str | None = None,
     since: str | None = None,
 ) -> tuple[Case, list[Problem]]:
-    """Return the case with what its history shows, and what of it cannot be used.
+    """Return the case with what its history shows, and the problems of the history.
 
     It shows the noise of metrics, what the branch measured since the baseline, and how the hosts of both sides differ.
     A file or folder of the history that cannot be used is an error if a rule compares with stored runs, because the

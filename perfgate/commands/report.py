@@ -168,7 +168,7 @@ def _details(reports: Sequence[Report]) -> ReportDetails:
 
 
 def _policy(policies: Sequence[Policy]) -> Policy:
-    """Return what the reports were judged by: their common hashes, or the hash of the different ones."""
+    """Return the policy of the reports: their common hashes, or the hash of the different ones."""
     rules, baselines = (
         _same(hashes) or hashlib.sha256("\0".join(hashes).encode("utf-8", "backslashreplace")).hexdigest()
         for hashes in ([p.rules_sha256 for p in policies], [p.baselines_sha256 for p in policies])

@@ -1,4 +1,4 @@
-"""What each rule sees, proves and needs, with stored runs or with given ones: the table of `perfgate rules`."""
+"""The table of `perfgate rules`: what each rule sees, proves and needs, with stored runs or with given ones."""
 
 from __future__ import annotations
 

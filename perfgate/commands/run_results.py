@@ -28,13 +28,13 @@ from perfgate.workspace.options import Refused, shown_path
 
 #: The most changed files that are read, and the greatest size of one.
 _MOST_FILES, _LARGEST = 300, 1 << 30
-#: The folders of tools, whose files are no results.
+#: The folders of tools, whose files are not results.
 _OTHERS = {"__pycache__", "node_modules", "perfgate-runs", "perfgate-bisect", "site-packages"}
 #: The printed lines that an error shows.
 _LAST_LINES = 4
 
 
-#: What is read of a command that neither writes nor prints a number.
+#: The metrics of a command that neither writes nor prints a number.
 WHOLE_COMMAND = (
     "no results, so the whole command is measured. To judge its parts, print times (`forward: 12.3 ms`, each step), or"
     " write JSON, CSV or perfgate.results/1 (perfgate.Recorder) to the folder {results}"

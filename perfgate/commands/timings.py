@@ -32,7 +32,7 @@ class Timing(Struct, frozen=True):
 
 
 def timings(options: CommandOptions) -> list[Timing]:
-    """Return the time of each reader, the slowest first. Raises Refused for what cannot be read twice."""
+    """Return the time of each reader, the slowest first. Raises Refused for an input that cannot be read twice."""
     mappings = read_mappings(WORKING_TREE, options.rules)
     found: dict[str, Timing] = {}
     for path in options.runs:

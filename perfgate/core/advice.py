@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from perfgate.core.summaries import Proof
 
-#: `usual`: the usual value must not change. `cost`: nor must the mean, which pays for every stall. `budget`: a limit
-#: that holds whatever the baseline is. `sum`: the time of all calls in a step. `work`: what a step asks of a device.
-#: `input`: the share of a step that waits for input.
+#: `usual`: the usual value must not change. `cost`: the mean, which includes every stall, must not change.
+#: `budget`: a limit that does not depend on the baseline. `sum`: the time of all calls in a step. `work`: the exact
+#: work of a step on a device. `input`: the share of a step that waits for input.
 Purpose = Literal["usual", "cost", "budget", "sum", "work", "input", "cpu"]
 #: A gate that finds only larger changes of a step is useless.
 BLIND = 0.5

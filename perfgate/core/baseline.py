@@ -28,7 +28,7 @@ class KnownNoise(Struct, frozen=True):
     """The noise between runs that a change was judged with, because it was known before.
 
     `deviation` is relative: 0.014 is 1.4 %. `runs` showed it: those of a calibration, or the remembered runs of a
-    `branch` (`""` if they do not tell theirs). `hosts` is the number of hosts whose difference from the usual one was
+    `branch` (`""` if they do not name it). `hosts` is the number of hosts whose difference from the usual one was
     taken out. `wander` is the relative standard deviation of the level since the baseline, beside the noise.
     """
 
@@ -55,7 +55,7 @@ class CalibratedPrior(Struct, frozen=True):
     runs: int
     #: How the pairs were made: `in-turn`, ...; None for single runs.
     pairing: str | None = None
-    #: The branch whose remembered runs showed it, `""` if they do not tell theirs; None for a calibration.
+    #: The branch whose remembered runs showed it, `""` if they do not name it; None for a calibration.
     learned_from: str | None = None
     #: The number of hosts whose difference from the usual one was taken out.
     hosts: int = 0
@@ -82,7 +82,7 @@ class RememberedRuns(Struct, frozen=True):
     values: tuple[float, ...]
     variances: tuple[float, ...]
     labels: tuple[str, ...]
-    #: True if the measured commit is one of the branch: its runs ask the same question as the new ones.
+    #: True if the measured commit is on the branch: its runs and the new ones can be judged together.
     is_measured: bool
 
 
@@ -116,7 +116,7 @@ class HostLevel(Struct, frozen=True):
 class HostDifference(Struct, frozen=True):
     """The difference of the new runs' hosts from the baseline's in one series, beyond their noise.
 
-    `log_difference` is that of neighbouring remembered runs of a `branch` (`""` if they do not tell theirs), new minus
+    `log_difference` is that of neighbouring remembered runs of a `branch` (`""` if they do not name it), new minus
     base, with its interval at 95 %, which excludes 0.
     """
 

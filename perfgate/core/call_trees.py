@@ -57,7 +57,7 @@ class CallTree(Struct, frozen=True):
     wall: Amounts
     #: Bytes that were allocated from here and in use at the peak of the trace, (n,); None without memory events.
     memory: Amounts | None = None
-    #: The peak of allocated bytes as the trace tells it, with what was allocated before the trace began.
+    #: The peak of allocated bytes in the trace, including the bytes allocated before it began.
     peak: float | None = None
     #: The time of the first call after the start of its step, in s, (n,).
     first: Amounts | None = None
@@ -143,7 +143,7 @@ class JoinedTrees(LazyTrees):
 
 
 def heads_of(trees: Sequence[CallTree]) -> Sequence[CallTree]:
-    """Return trees that tell everything but their nodes and times; they are small and need not be decoded."""
+    """Return the trees without their nodes and times; they are small and need not be decoded."""
     return trees.heads if isinstance(trees, LazyTrees) else trees
 
 
@@ -188,7 +188,7 @@ def stable_name(name: str) -> str:
 # calls of the driver. Source: pytorch/kineto `libkineto/src/plugin/xpupti/XpuptiActivityApi.cpp`.
 #: The name of a call of a runtime or driver begins so.
 IS_RUNTIME = re.compile(r"(?:cu|cuda|hip|ur|pi|ze)[A-Z]")
-#: Calls that launch one kernel; a callback of the host is none.
+#: Calls that launch one kernel; callbacks of the host are excluded.
 LAUNCHES = re.compile(
     r"(?:cu|cuda|hip|hipExt|hipDrv|hipModule|hipExtModule|hipHccModule)Launch(?!Host)\w*"
     r"|(?:ur|pi)Enqueue\w*KernelLaunch\w*"

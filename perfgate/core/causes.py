@@ -98,7 +98,7 @@ class CauseReport(Struct, frozen=True):
     base_step: float
     new_step: float
     rest: float
-    #: The largest change of the step that would not be told from noise.
+    #: The largest change of the step that cannot be distinguished from noise.
     noise: float
     base_runs: int
     new_runs: int

@@ -147,7 +147,7 @@ class ReportDetails(Struct, frozen=True):
 
     #: In the order of the verdicts; a metric that could not be measured has none.
     verdicts: tuple[VerdictDetails, ...] = ()
-    #: In how many of them the values were left out to keep the report small, passed verdicts first.
+    #: The number of verdicts without values, which keeps the report small; passed verdicts lose them first.
     left_out: int = 0
     #: The levels of this environment's baseline, oldest first.
     levels: tuple[LevelDetails, ...] = ()

@@ -86,7 +86,7 @@ class Acceptance(Struct, frozen=True):
         return command_line([*words, *self.place])
 
     def step_of_others(self, action: Action, before: str, after: str) -> NextStep:
-        """Return a step for those who may write to the ref: its sentence is `before`, who they are, `after`."""
+        """Return a step for those who may write to the ref; its sentence names them between `before` and `after`."""
         who = f"someone who may write to {self.ref}"
         return NextStep(action, f"{before}{who} {after}", who, f"on {self.ref}")
 

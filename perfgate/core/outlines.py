@@ -1,7 +1,7 @@
 """Metrics that no rule reads, without their values: some numbers for each rank, and a fingerprint of all values.
 
-A folder with a trace for each rank has hundreds of series a rank, and rules read a few. Of the others a check uses the
-names, the size, and whether two runs are one measurement.
+A folder with a trace for each rank has hundreds of series a rank, and rules read a few. For the others, a check uses
+the names, the size, and whether two runs are one measurement.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class CommitLine(Struct, frozen=True):
 class SeriesName(Struct, frozen=True, order=True):
     """The identity of a series of the history: a metric without rank and device, a statistic, and a choice of the rank.
 
-    The three are what a calibrated prior is known by, too.
+    A calibrated prior has the same identity.
     """
 
     key: Key
@@ -180,7 +180,7 @@ class FalseAlarms(Struct, frozen=True):
     rule: str
     #: The metric with its labels and statistic.
     series: str
-    #: `SUITE/ENVIRONMENT` of the runs, and their branch (`""` if they do not tell it).
+    #: `SUITE/ENVIRONMENT` of the runs, and their branch (`""` if they do not name it).
     place: str
     branch: str
     alarms: int

@@ -23,8 +23,8 @@ class RuleAnswer(Struct, frozen=True, array_like=True):
 class LedgerEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """A check with the answers of its rules, or evidence about checks: what showed the truth, and why, in words.
 
-    `commits` have all their digits; evidence without any is about the newest reds since the last green. `metrics` are
-    names or globs; none are all. `environment` is the name of its folder; of evidence, empty is each. `time` (UTC,
+    `commits` have all their digits; evidence without commits is about the newest reds since the last green. `metrics`
+    are names or globs, empty for all. `environment` is its folder's name; in evidence, empty for all. `time` (UTC,
     `YYYY-MM-DDTHH:MM:SSZ`) and `id`, the same for the same check or evidence, are given when it is recorded.
     """
 

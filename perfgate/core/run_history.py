@@ -243,7 +243,7 @@ class LoadedHistory(Struct, frozen=True):
         return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
 
 
-#: A change has a commit if it is that one with this probability.
+#: A change is assigned to a commit that has at least this probability.
 SETTLED = 0.95
 
 

@@ -1,4 +1,4 @@
-"""What a machine was when it qualified as a runner, and what of it is different now."""
+"""The facts and figures of a machine when it qualified as a runner, and their changes since."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Qualification(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunnerChange(Struct, frozen=True):
-    """A fact or a figure that is not what it was; a figure has a unit and a relative change."""
+    """A fact or a figure that changed; a figure has a unit and a relative change."""
 
     name: str
     was: Fact

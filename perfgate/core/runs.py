@@ -228,7 +228,7 @@ class TimeAndPlace(Struct, frozen=True):
     #: The time as the tool wrote it, and the field of the document that has it.
     time: object
     field: str
-    #: What tells its machine apart from others of the same tool.
+    #: The facts that distinguish its machine from others of the same tool.
     place: Mapping[str, Fact]
 
 

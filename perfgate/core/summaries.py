@@ -241,7 +241,7 @@ class MeasuredLoad(Struct, frozen=True):
 class Disturbance(Struct, frozen=True):
     """Something that makes runs differ, or a condition that cannot be seen here (`is_unknown`).
 
-    `does_disturb` is False for what is as it should be. `command` is a cure that a shell can run.
+    `does_disturb` is False for a good condition. `command` is a cure that a shell can run.
     """
 
     source: str

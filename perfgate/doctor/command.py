@@ -33,7 +33,7 @@ from perfgate.workspace.surroundings import today
 
 #: Every separate run has this number: a program may choose its input by it.
 _NUMBER = 1
-#: The most rounds: more runs show the noise hardly better.
+#: The most rounds: more runs hardly improve the estimate of the noise.
 _MOST_ROUNDS = 12
 #: The runs in a round with pinned runs and pairs, in which both sides run.
 _RUNS_A_ROUND = 4

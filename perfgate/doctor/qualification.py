@@ -1,4 +1,4 @@
-"""The figures by which a machine is known again: bandwidths, products of matrices, clocks under load.
+"""The figures that identify a machine again: bandwidths, products of matrices, clocks under load.
 
 Probes measure by rounds, so that a disturbance of a second spoils one value of each figure; the median of the rounds
 counts. Tests give probes of their own.
@@ -36,7 +36,7 @@ _SM = 1
 
 
 def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] = monotonic) -> dict[str, Figure]:
-    """Return the median of each figure over the rounds that fit. Raises what a probe raises."""
+    """Return the median of each figure over the rounds that fit. Errors of probes pass through."""
     found: dict[str, list[Figure]] = {}
     began, rounds = clock(), 0
     while rounds < _FEWEST or clock() - began < seconds * rounds / (rounds + 1):

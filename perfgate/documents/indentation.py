@@ -39,7 +39,7 @@ def indentation_advice(lines: Sequence[str]) -> str:
 
 
 def _sentence_above(before: str, column: int, name: str) -> str:
-    """Return the text of the item in the line before if a field is below its text; empty if that is a field, too."""
+    """Return the text of the item in the line before if a field is below its text; empty if it is a field itself."""
     found = _ITEM.match(before)
     text = before[found.end() :].strip() if found else ""
     is_below = name not in ("", "-") and found is not None and column == found.end() + 1

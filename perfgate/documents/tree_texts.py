@@ -1,7 +1,7 @@
 """The call tree of a run as JSON in one string, in a stored run and in a recording; decoded only to find causes.
 
 It is the mean of all ranks. Steps are joined to at most MOST_GROUPS groups. Every node has its name, its caller and its
-calls; times are whole ns, by group for nodes with enough time, else one mean. Of a node in which ranks differ, each
+calls; times are whole ns, by group for nodes with enough time, else one mean. If the ranks of a node differ, each
 rank has its difference from the mean, the largest differences first, as far as there is room.
 
 If even that is too large, small calls are pooled: a node that is listed in `pooled` has the wall time and the memory of
@@ -30,7 +30,7 @@ NANOSECOND = 1e-9
 _DEEPEST = 300
 #: Numbers of ranks and nodes together, which take 8 bytes each.
 _MOST_CELLS = 1 << 24
-#: More ns, bytes or blocks than any step has; a float64 holds such a whole number exactly.
+#: More ns, bytes or blocks than any step has; a float64 represents such a whole number exactly.
 _WITHIN = msgspec.Meta(ge=-(1 << 53), le=1 << 53)
 _Whole = Annotated[int, _WITHIN]
 _Number = Annotated[float, _WITHIN]

@@ -20,7 +20,7 @@ from perfgate.core.resource_limits import DEFAULT, Limits
 
 Path = tuple[str | int, ...]
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: libyaml 0.2.6 says so of what it looks ahead at, before it hands out the events of what comes first.
+#: The error of libyaml 0.2.6, which looks ahead: it comes before the events of the text in front of it.
 _NESTED_TOO_DEEP = "exceeded maximum nesting depth"
 #: The part of a word that is underlined.
 _WORD = re.compile(r"[^\s:,\]}]+")

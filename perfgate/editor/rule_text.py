@@ -1,7 +1,7 @@
 """Rules in an editor, as text and a place: problems as marks, the words that can follow, and explanations.
 
 The grammar itself decides: a word is offered if the sentence so far with this word is the beginning of a valid one.
-A file that is being written is often no valid YAML, so a place is found by lines, not by the structure of the document.
+A half-written file is often not valid YAML, so a place is found by lines, not by the structure of the document.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ _SECTION = re.compile(r"([A-Za-z_]\w*):")
 #: The text before a sentence in its line: `- `, `assert: `, or both, and a quote.
 _BEFORE_SENTENCE = re.compile(r"""\s*(?:-\s+(?:\{?\s*assert:\s+)?|assert:\s+)(['"]?)""")
 _BEFORE_EXPRESSION = re.compile(r"""\s+[^\s:#][^:#]*:\s+(['"]?)""")
-#: Nothing is offered behind this column: each offer reads the line again, and a sentence is far shorter.
+#: Nothing is offered after this column: each offer reads the line again, and a sentence is far shorter.
 _LONGEST = 4000
 _OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")
 

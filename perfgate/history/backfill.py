@@ -17,11 +17,11 @@ from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import BackfillCommit, BackfillPlan, HistoryChange, HistorySeries
 from perfgate.stats.distributions import FloatArray
 
-#: A run further from both levels than this many standard deviations tells as much as one at this distance.
+#: A run further from both levels than this many standard deviations counts as one at this distance.
 _CLIP = 3.0
-#: Runs within this distance of the range tell where in it the change is.
+#: Runs within this distance of the range show where in it the change is.
 _NEAR = 20
-#: No more commits than this are proposed, and none that adds less.
+#: The most commits that are proposed, and the least bits that a proposed one adds.
 MOST_COMMITS = 32
 _LEAST_BITS = 0.01
 
@@ -63,7 +63,7 @@ def _posterior(
 
 
 def _most_telling(before: FloatArray) -> list[tuple[int, float]]:
-    """Return positions and the bits that each adds, the most telling first, without those that add hardly any.
+    """Return positions and the bits that each adds, the most informative first, without those that add few.
 
     A measurement cuts the part that the change is in; a part of probability p that is cut in two adds p times the
     entropy of the cut.

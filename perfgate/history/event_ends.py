@@ -1,6 +1,6 @@
 """How an event ends: its old levels come back, by a revert or by themselves, or somebody approves the new ones.
 
-Levels that came back because the machine changed end no event of the code: the machine hides it.
+If the levels came back because the machine changed, the event of the code goes on: the machine hides it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRa
 
 
 def ends(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[bool]:
-    """Return for each event whether it only brings old levels back. What hides an event does not end it."""
+    """Return for each event whether it only brings old levels back. Hiding an event does not end it."""
     back = {
         (id(one.series), one.change.went_away.id)
         for changes, own in zip(moved, ranges, strict=True)

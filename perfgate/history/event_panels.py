@@ -17,7 +17,7 @@ from perfgate.stats.change_point_values import IntArray
 from perfgate.stats.distributions import FloatArray
 from perfgate.stats.panel_steps import PanelStep, panel_steps
 
-#: A run came late if so many runs of newer commits were measured before it.
+#: A run came late if this many runs of newer commits were measured before it.
 _LATE = 5
 #: The scale of a series is that of its first runs, and its smallest logarithm is this share of it.
 _FIRST, _SMALLEST = 10, 1e-6

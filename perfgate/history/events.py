@@ -3,8 +3,8 @@
 Which events there are, and their ids, is settled by the first runs that show them: `panel_steps` finds each step of an
 environment from the runs that were there by then, and steps of several environments in the same commits are one event.
 Its id is a hash of the run that made the first step clear. So more runs change no id, split no event and join none.
-They change the rest, which the change points of all runs tell: sizes, commits, facts, and whether it is over. A step
-in which no metric has a change point is told if its level was a short one, after which the old one returned.
+They change the rest, which comes from the change points of all runs: sizes, commits, facts, and whether it is over. A
+step without a change point is reported if its level was short and the old one returned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from perfgate.stats.panel_steps import PanelStep
 
 _ID_LETTERS = 8
 #: A metric may have a short level beside a step that changed it by this many standard errors, among the newest runs.
-#: As many runs before them tell the level before.
+#: The same number of runs before them shows the level before.
 _MOVED, _NEWEST = 2.0, 200
 
 
@@ -56,7 +56,7 @@ class _Cluster(Struct):
     moved: dict[int, dict[int, tuple[float, MovedSeries]]] = field(default_factory=dict)
 
     def distance(self, clear: _Clear) -> float | None:
-        """Return how far a step of another environment is away; None if it is not of this event."""
+        """Return the distance of a step of another environment; None if it is not of this event."""
         if max(self.low, clear.low) >= min(self.high, clear.high) or clear.panel in {one.panel for one in self.steps}:
             return None
         if any(one.sign != clear.sign and one.machine != clear.machine for one in self.steps):
@@ -64,7 +64,7 @@ class _Cluster(Struct):
         return abs(self.low + self.high - clear.low - clear.high)
 
     def away(self, panel: int, moved: MovedSeries, at: float, low: float, high: float) -> float:
-        """Return how far a change point is away, in commits; -1 if it is not of this event."""
+        """Return the distance of a change point in commits; -1 if it is not of this event."""
         own = next((one for one in self.steps if one.panel == panel), None)
         if own is not None:
             first, last = own.step.first - SAME_POINT, own.step.last + SAME_POINT

@@ -166,7 +166,7 @@ def _head(family: str, what: str, unit: str) -> Iterable[str]:
 
 
 def _samples(family: str, one: HistorySeries, newest_alone: bool) -> Iterator[str]:
-    """Yield the numbers of a series. Their times must rise, so of two in one second the last one counts."""
+    """Yield the numbers of a series. Their times must rise, so the last of two in one second counts."""
     by_time = {run.time: float(value) for run, value in zip(one.runs, one.values, strict=True)}
     if newest_alone:
         yield from [_sample(family, one, float(one.values[-1]))] if one.runs else []

@@ -20,7 +20,7 @@ from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.store import HistoryColumn, StoredHistory, branch_of, is_exact, usable_runs
 from perfgate.stats.distributions import FloatArray, t_quantile
 
-#: Each host needs this many runs, and both together this many blocks. Of a single one, nobody can say whether the host
+#: Each host needs this many runs, and both together this many blocks. One block cannot show whether the host
 #: or the code changed.
 FEWEST_RUNS, FEWEST_BLOCKS = 3, 2
 #: The most runs of a block before the run of the other host: earlier ones are left out, because they may be older code.

@@ -136,7 +136,7 @@ def _tags(decoration: str) -> tuple[str, ...]:
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """The fields of a stored run that tell of its level."""
+    """The fields of a stored run about its level."""
 
     time: str
     commit: str | None

@@ -39,7 +39,7 @@ FEWEST_RUNS = 10
 #: The shortest level that is used, and the usual length of a block.
 _SHORTEST, _BLOCK = 5, 20
 _CLIPPED_AT = 3.0
-#: How much a level wanders is known from this many half blocks on.
+#: The fewest half blocks that show how much a level wanders.
 _FEWEST_HALVES = 8
 #: A line costs two degrees of freedom.
 _OF_LINE = 2
@@ -120,7 +120,7 @@ def _mean_without_stalls(y: FloatArray, variance: float) -> float:
 
 
 def without_line(y: FloatArray) -> FloatArray:
-    """Return what is left of a block (n,) without its line: the median slope of all pairs, and the median."""
+    """Return a block (n,) without its line: the median slope of all pairs, and the median."""
     i, j = np.triu_indices(len(y), 1)
     slope = np.median((y[j] - y[i]) / (j - i))
     left = y - slope * np.arange(len(y))
@@ -151,7 +151,7 @@ def learned_priors(
     Parameters:
         ref: the branch, as git knows it; None for the branch of most runs.
         is_judged: True for a remembered run that is judged now, on either side: it must not say how noisy it is.
-        hosts: the hosts of the runs that are compared; empty if a side does not tell its own. If the history knows the
+        hosts: the hosts of the runs that are compared; empty if a side does not name its own. If the history knows the
             level of each, the differences between hosts are not noise.
         stored: when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`; None if that is unknown. If the
             branch has a block of newer runs, a level that wanders has moved on.

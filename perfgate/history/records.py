@@ -131,7 +131,7 @@ class _Wanted(Struct, frozen=True):
 
 
 def _seconds(members: Iterable[Series]) -> float:
-    """Return the time that a metric took: the sum of its times, or infinity for what is not a time."""
+    """Return the time that a metric took: the sum of its times, or infinity if its unit is not a time."""
     return sum(
         (float(one.values.sum()) or one.aggregate.get("total", 0.0)) if one.unit == "s" else math.inf for one in members
     )

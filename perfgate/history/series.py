@@ -32,7 +32,7 @@ _LATE = 10
 
 
 class RunOrder(Struct, frozen=True):
-    """The order of the runs of a history: positions in its runs. `notes` say what is unusual about it."""
+    """The order of the runs of a history: positions in its runs. `notes` describe anything unusual about it."""
 
     places: tuple[int, ...]
     notes: tuple[str, ...] = ()

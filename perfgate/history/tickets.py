@@ -1,4 +1,4 @@
-"""What happens to the tickets of a history: one issue for each event that made something worse.
+"""The steps for the tickets of a history: one issue for each event that made something worse.
 
 The first line of a ticket, which nobody sees, keeps what it says about its event. So perfgate knows what it did itself:
 a ticket whose line says `open` and that is closed was closed by a person. It is left alone.
@@ -25,7 +25,7 @@ TicketAction: TypeAlias = Literal["open", "update", "close", "reopen"]
 
 
 class Told(Struct, frozen=True):
-    """What a ticket says about its event: `size` is its worst change, and `rest` a hash of what is no number."""
+    """What a ticket says about its event: `size` is its worst change, and `rest` a hash of everything but numbers."""
 
     event: str
     state: str
@@ -72,14 +72,14 @@ class TicketStep(Struct, frozen=True):
 
 
 class SearchAnswer(Struct, frozen=True):
-    """What a ticket says of an answer of `bisect --json`."""
+    """The part of an answer of `bisect --json` that a ticket shows."""
 
     message: str
     next_step: str
 
 
 def answer_of(data: bytes) -> SearchAnswer | None:
-    """Return the answer in a file; None if it is none."""
+    """Return the answer in a file; None if it is not an answer."""
     try:
         return msgspec.json.decode(data, type=SearchAnswer)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -100,7 +100,7 @@ def ticket_of(number: int, is_open: bool, url: str, body: str, reason: str | Non
 def steps(
     events: Sequence[HistoryEvent], tickets: Sequence[Ticket], *, recent: Collection[str], suites: Collection[str]
 ) -> Iterator[TicketStep]:
-    """Yield what is to do, the duplicates first.
+    """Yield the steps, the duplicates first.
 
     `recent`: the ids of the newest runs. An event that began earlier gets no new ticket. `suites`: the suites that
     `events` has wholly. A ticket of these alone is closed if its event is not found any more.

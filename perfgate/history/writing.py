@@ -164,7 +164,7 @@ def _parts(records: Sequence[HistoryRecord]) -> Iterator[list[HistoryRecord]]:
 
 
 class Measured(Struct, frozen=True):
-    """The time and the place of a measurement. Fields that are None are found out."""
+    """The time and the place of a measurement. Fields that are None are detected."""
 
     #: UTC, `YYYY-MM-DDTHH:MM:SSZ`; the default is the clock.
     time: str | None = None
@@ -229,7 +229,7 @@ def rules_or_none(options: CommandOptions) -> Ruleset:
 def record_of(
     run: Run, facts: dict[str, Fact], ruleset: Ruleset, options: CommandOptions, measured: Measured
 ) -> tuple[HistoryRecord, int]:
-    """Return what is remembered of a run, and the number of metrics that did not fit."""
+    """Return the record of a run, and the number of metrics that did not fit."""
     identity = identity_of(facts, ruleset.identity)
     values, left_out = values_of(run, ruleset.rules, ruleset.metrics, ruleset.better)
     commit = utf8_text(options.head or run.commit or surroundings.head_commit() or "") or None

@@ -1,7 +1,7 @@
 """The common part of the framework callbacks: they own a recording, and time spans from one hook to another.
 
 A hook never raises and never stops a training. Without an open recording, the callback has an idle recorder, so a
-framework may call the hooks in any order, and calls of the user's own still work. What goes wrong is one warning; the
+framework may call the hooks in any order, and calls of the user's own still work. A problem is one warning; the
 recording, if there is one, says that it is incomplete.
 """
 
@@ -63,7 +63,7 @@ class RecordingCallback:
         self._on_gpu: Collection[str] = ()
         #: The span of the current step that began with the loading of its data.
         self._with_loading: TimedSpan | None = None
-        #: What torch.compile has taken so far, in s.
+        #: The time of torch.compile so far, in s.
         self._compiled = 0.0
         self._has_warned = False
 
@@ -169,11 +169,11 @@ class RecordingCallback:
         self._with_loading = loading or self._begun[STEP_TIME]
 
     def _pass_over_compilation(self) -> None:
-        """Leave out what torch.compile has taken so far: it was not in a step."""
+        """Leave out the time of torch.compile so far: it was not in a step."""
         self._compiled = compile_seconds()
 
     def _record_compilation(self) -> None:
-        """Record what torch.compile took in the step that ends, if it compiled anything."""
+        """Record the time of torch.compile in the step that ends, if it compiled anything."""
         before = self._compiled
         self._pass_over_compilation()
         if self._compiled > before:
@@ -219,7 +219,7 @@ def guarded(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def opening(method: Callable[..., None]) -> Callable[..., None]:
-    """Make a method a hook that never raises: what it raises ends the recording."""
+    """Make a method a hook that never raises: its errors end the recording."""
 
     @wraps(method)
     def attempt(self: RecordingCallback, *args: object, **kwargs: object) -> None:

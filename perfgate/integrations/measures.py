@@ -1,4 +1,4 @@
-"""What callbacks need beside spans: peak memory, the size of a batch, and a recorder without a file."""
+"""Helpers of callbacks beside spans: peak memory, the size of a batch, and a recorder without a file."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _shapes(batch: Any, depth: int) -> Iterator[Any]:
 
 
 class IdleRecorder(Recorder):
-    """Checks what it is given as a Recorder does, and keeps nothing. It is never closed and never refuses a value."""
+    """Checks its arguments as a Recorder does, and keeps nothing. It is never closed and never refuses a value."""
 
     def __init__(self) -> None:
         self.rank = self.world_size = None
@@ -108,7 +108,7 @@ class _IdleWriter(Writer):
         self.due = sys.maxsize
 
     def _drop(self, *_: object, **__: object) -> None:
-        """Drop a value, a span, a reason, or whatever would be written."""
+        """Drop a value, a span, a reason, or anything else to write."""
 
     add = add_cuda = cuda_event = mark_incomplete = write = finish = abort = check_open = _drop
 

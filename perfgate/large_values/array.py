@@ -2,8 +2,8 @@
 
 A `LargeArray` can replace a one-dimensional float64, int64 or bool array: it has numpy's protocols for arrays of
 other libraries, `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18). Arithmetic with it is done when its
-results are read. Sums are added in numpy's order, so every result has the same bits as in memory. What neither this
-class nor FUNCTIONS knows is done in memory.
+results are read. Sums are added in numpy's order, so every result has the same bits as in memory. Other functions
+than those of this class and FUNCTIONS run in memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ScratchFile(Protocol):
 
 
 OpenScratch: TypeAlias = Callable[[], ScratchFile]
-#: By their start and stop: the ascending values of ranges.
+#: The ascending values of ranges, by their start and stop.
 Ordered: TypeAlias = dict[tuple[int, int], AnyArray]
 #: The values that are read at once.
 BLOCK = 1 << 18
@@ -76,7 +76,7 @@ class Spool:
         return LargeArray(self.read, start, stop, self.dtype, self.scratch, self._ordered)
 
 
-#: By numpy's function: what does the same for a LargeArray. The module `numpy_functions` has them.
+#: By numpy's function: its replacement for a LargeArray. The module `numpy_functions` has them.
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 

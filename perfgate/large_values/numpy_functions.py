@@ -89,7 +89,7 @@ def _median(x: LargeArray) -> Any:
 def _between(x: LargeArray, first: int, last: int) -> AnyArray:
     """Return the values with these ranks, from 0: two places that are close to each other.
 
-    A sample says where they nearly are. If they are not there, all values are sorted.
+    A sample shows their approximate place. If they are not there, all values are sorted.
     """
     if (x.start, x.stop) not in x.ordered and len(x) > CHUNK:
         pieces = [x.read(start, start + _SAMPLES) for start in range(0, len(x) - _SAMPLES, len(x) // _SAMPLES)]

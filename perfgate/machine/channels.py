@@ -42,7 +42,7 @@ class Sensor(Protocol):
     is_slow: bool
 
     def channels(self) -> Sequence[Channel]:
-        """Return what can be read here; empty if nothing can."""
+        """Return what can be read here; empty if nothing can be read."""
         ...
 
     def read(self) -> Sequence[float]:

@@ -24,7 +24,7 @@ _CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
 _LINKS, _LINK_ERRORS = 18, 4
 #: A GPU draws less than this: mJ in a second.
 _MOST_POWER = 5e6
-#: A counter that takes more CPU time to ask than this is asked once a second, in s. Waiting costs nothing.
+#: A counter that takes more CPU time to read than this, in s, is read once a second. Waiting costs nothing.
 _LONG = 2e-4
 Ask = Callable[[], float]
 
@@ -32,9 +32,9 @@ Ask = Callable[[], float]
 class NvmlDevice:
     """One GPU. Quantities that a board does not support are left out; a GPU that is lost later has no readings.
 
-    A fast device has what is asked ten times a second. Its slow `companion` has the rest: slow quantities, and counters
-    that take long to ask, because the driver asks the firmware of the GPU. On an H100 the energy takes 3.9 ms and each
-    violation time 0.7 ms; everything else takes 1 to 3 µs. Counters miss nothing between two readings.
+    A fast device has the quantities that are read ten times a second. Its slow `companion` has the rest: slow
+    quantities, and counters that take long to read, because the driver asks the firmware of the GPU. On an H100 the
+    energy takes 3.9 ms and each violation time 0.7 ms; everything else takes 1 to 3 µs. Counters miss nothing between two readings.
     """
 
     def __init__(self, nvml: Any, index: int) -> None:
@@ -60,7 +60,7 @@ class NvmlDevice:
             return None
 
     def channels(self) -> Sequence[Channel]:
-        """Return what this board supports."""
+        """Return the channels that this board supports."""
         return tuple(channel for channel, _ in self._asked)
 
     def read(self) -> Sequence[float]:
@@ -88,7 +88,7 @@ class NvmlDevice:
         return found
 
     def _busy_clock(self, kind: int) -> float:
-        """The clock while the GPU works; an idle one lowers it, and how long a program starts is not its speed."""
+        """The clock while the GPU works; an idle GPU lowers it, and the start of a program would count as its speed."""
         is_busy = self._nvml.nvmlDeviceGetUtilizationRates(self._device).gpu > 0
         return float(self._nvml.nvmlDeviceGetClockInfo(self._device, kind)) if is_busy else NAN
 
@@ -212,7 +212,7 @@ class AmdDevice:
         return {name: value for name, value in numbers.items() if value not in _ABSENT}
 
     def channels(self) -> Sequence[Channel]:
-        """Return what this board has."""
+        """Return the channels of this board."""
         return tuple(self._channels.values())
 
     def read(self) -> Sequence[float]:

@@ -14,7 +14,7 @@ from time import thread_time
 
 from perfgate.machine.channels import NAN, Channel
 
-#: Of more processors than this, only the first are asked for their clock: each question interrupts its processor.
+#: The clock of only this many processors is read: each read interrupts its processor.
 _CLOCKS_ASKED = 8
 #: Most files are smaller than the first size. A larger buffer costs more to allocate than the file costs to read.
 _FEW_BYTES, _MOST_BYTES = 1 << 12, 1 << 20
@@ -60,7 +60,7 @@ def available_memory(text: str) -> Readings:
 
 
 def swapping(text: str) -> Readings:
-    """Return the pages that went up and downm swap, and the faults that read a disk, of /proc/vmstat."""
+    """Return the pages that went to and from swap, and the faults that read a disk, of /proc/vmstat."""
     found = {"swapped": (_after("pswpin ", text) or 0.0) + (_after("pswpout ", text) or 0.0)}
     faults = _after("pgmajfault ", text)
     return found if faults is None else {**found, "faults": faults}
@@ -110,7 +110,7 @@ class KernelFile:
             return {}
 
     def channels(self) -> Sequence[Channel]:
-        """Return what the file has."""
+        """Return the channels of the file."""
         return tuple(self._channels.values())
 
     def readings(self, text: bytes) -> Sequence[float]:
@@ -164,7 +164,7 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
 
 
 def _clocks(root: Path) -> list[KernelFile]:
-    """Return the clocks of the first processors, or their mean where the kernel shows no other."""
+    """Return the clocks of the first processors, or their mean if the kernel shows only that."""
     cores = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_CLOCKS_ASKED]
     named = [(path, {"cpu": path.parent.parent.name.removeprefix("cpu")}) for path in cores]
     found = [

@@ -1,7 +1,7 @@
 """The process that reads the sensors while a program runs: `python -m perfgate.machine.sampler FILE`.
 
 It prints a line when it is ready, and ends when its standard input is closed, when its parent dies, or on SIGTERM.
-Then it closes its file, so a program that was killed leaves whole evidence. It has a session of its own: Ctrl-C in a
+Then it closes its file, so the file of a killed program is complete. It has a session of its own: Ctrl-C in a
 terminal does not reach it.
 
 The file is a results document, written by the recorder. A window has a tenth of a second; after every 4,096 windows
@@ -34,7 +34,7 @@ INTERVAL_S, SLOW_INTERVAL_S = 0.1, 1.0
 _TOGETHER = 50
 #: The number of windows after which a window has twice the length.
 WINDOWS = 4096
-#: The most bytes that the program may tell.
+#: The most bytes that the program may send.
 _LONGEST_TOLD = 1 << 14
 
 
@@ -47,7 +47,7 @@ class _Source:
         self.windows = [ChannelWindow(channel) for channel in sensor.channels()]
 
     def use(self, at: float, taken: object) -> None:
-        """Add what was taken at a time in s to the windows."""
+        """Add the readings of a time in s to the windows."""
         for window, reading in zip(self.windows, self._readings(taken), strict=True):
             window.add(at, reading)
 
@@ -65,7 +65,7 @@ class Sampler:
         self._fast = [source for is_slow, source in sources if not is_slow]
         self._slow = [source for is_slow, source in sources if is_slow]
         self._takes = [source.take for source in self._fast]
-        #: What was taken from the fast and the slow sources and is not used yet, with its time.
+        #: The readings of the fast and the slow sources that are not used yet, with their time.
         self._waiting: list[tuple[float, list[Any], list[Any]]] = []
         every = [window for _, source in sources for window in source.windows]
         self._adders = [(window, self._adder(window.channel)) for window in every]
@@ -88,7 +88,7 @@ class Sampler:
             self._recorder.flush()
 
     def _use(self) -> None:
-        """Put everything that waits into its windows."""
+        """Add all waiting readings to their windows."""
         for at, fast, slow in self._waiting:
             if self._began == -math.inf:
                 self._began, self._closes = at, at + self._interval
@@ -120,7 +120,7 @@ class Sampler:
 
 
 def run(sampler: Sampler, is_over: Callable[[float], bool], clock: Callable[[], float], interval: float) -> None:
-    """Sample until `is_over`, which waits for the seconds that it is given, says so."""
+    """Sample until `is_over` is true; it waits for the given number of seconds."""
     due = clock()
     while True:
         sampler.sample(clock())
@@ -131,7 +131,7 @@ def run(sampler: Sampler, is_over: Callable[[float], bool], clock: Callable[[], 
 
 
 class _ParentWatch:
-    """Tells when the program is over: its end of the pipe is closed, it died, or SIGTERM came."""
+    """Detects the end of the program: its end of the pipe is closed, it died, or SIGTERM came."""
 
     def __init__(self, stream: int, parent: int) -> None:
         self._stream, self._parent, self._stopped = stream, parent, False

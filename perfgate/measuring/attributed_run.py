@@ -2,8 +2,8 @@
 
 A repetition has a fresh process for each of the four combinations: `base` is old code in the old environment, `new` is
 new code in the new one, `new-code` and `new-environment` have one of both. Each of the last three makes a pair with
-`base`: `pair-001.json` is judged as every pair, and `new-code-001.json` and `new-environment-001.json` tell which part
-of the change is whose. A mixed combination that does not run is left out.
+`base`: `pair-001.json` is judged as every pair, and `new-code-001.json` and `new-environment-001.json` show which part
+of the change each factor causes. A mixed combination that does not run is left out.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
 def run_attributed(
     options: MeasuringOptions, pairs: paired_run.PairRequest, judge_runs: JudgeRuns, tell: Tell
 ) -> tuple[Report, Mapping[str, str]]:
-    """Repeat until every verdict is final, and its effects are clear; return the report, and why what does not run.
+    """Repeat until every verdict is final, and its effects are clear; return the report, and why some do not run.
 
     `judge_runs` gets the files of the pairs of old and new; those of the mixed combinations are beside them. Raises
     Refused for usage errors, and if the base cannot be read.

@@ -1,4 +1,4 @@
-"""The files that a command may write, as they are before a run: a run has what it changes."""
+"""The files that a command may write, as they are before a run: changed files belong to the run."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ItemRunner(Struct):
     names: Sequence[str]
     commits: Sequence[Commit]
     listener: socket
-    #: The seconds of each build and run, to tell what the next one costs.
+    #: The seconds of each build and run, to estimate the cost of the next one.
     build_times: list[float] = field(default_factory=list)
     run_times: list[float] = field(default_factory=list)
     #: How often the command was started.

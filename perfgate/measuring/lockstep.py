@@ -171,7 +171,7 @@ class _Game(Struct):
         side.has_left = side.has_left or not side.members
 
     def _welcome(self) -> None:
-        """Add a process to its side. A process that does not belong to one is told to run without turns."""
+        """Add a process to its side. A process of no side gets the answer to run without turns."""
         connection, _ = self.listener.accept()
         connection.settimeout(1.0)
         try:

@@ -195,7 +195,7 @@ def whole_runs(
 
 
 def _of_side(name: str, error: RunFailed) -> RunFailed:
-    """Return an error as one of a side; a signal is of none."""
+    """Return an error as one of a side; a signal belongs to no side."""
     return error if isinstance(error, Stopped) else SideFailed(name, f": {error}")
 
 
@@ -218,7 +218,7 @@ def steps_by_turns(
         globs: the files that the programs write.
         times: how long they have for their first step, and for any step, in seconds.
         most_steps: the number of steps by turns after which the programs are ended; None for all.
-        base_first: whether base goes first in even steps; None lets the number say so.
+        base_first: whether base goes first in even steps; None if the number decides.
         note_start: gets the time of the start of both, in seconds.
     """
     base_first = base_goes_first(str(number)) if base_first is None else base_first

@@ -1,4 +1,4 @@
-"""Fixed processors for a program: it then keeps its caches and meets the same neighbours."""
+"""Fixed processors for a program: it then keeps its caches and has the same neighbours."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class RepeatedRuns(Struct, frozen=True):
 
 
 def repeated_runs(options: MeasuringOptions, words: tuple[str, ...], find: FindResults, tell: Tell) -> RepeatedRuns:
-    """Run a command `options.most_runs` times. Raises RunFailed, Stopped after a signal, and what `find` raises."""
+    """Run a command `options.most_runs` times. Raises RunFailed, Stopped after a signal, and the errors of `find`."""
     folder, globs = options.new_folder(), EVERYTHING
     side = ProgramSide(words, environment=options.environment)
     facts, paths, seconds = noted_facts(options, "before"), list[Path](), list[float]()

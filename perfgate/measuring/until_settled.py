@@ -1,8 +1,8 @@
 """Measure and judge by turns, until the rules have their answers or runs or time are used up.
 
 All verdicts are judged after every run. The looks share every rule's error rate (`perfgate.stats.sequential`), so the
-chance that any look is wrong stays below what the rule allows. A suspicion, and a failure of one run, end nothing
-before the last look.
+chance that any look is wrong stays below what the rule allows. A suspicion or a failure of one run does not end
+the runs before the last look.
 """
 
 from __future__ import annotations
@@ -202,10 +202,10 @@ def _time_left(options: MeasuringOptions, number: int, spent: float) -> float | 
 def is_open(verdict: Verdict) -> bool:
     """Return whether more runs may change a verdict: a doubt, or a change for the worse that only one run shows.
 
-    They may also tell the effects of code and environment apart.
+    They may also separate the effects of code and environment.
 
-    What is compared without noise, or with a limit or the anchor, has its answer: a program that does the same every
-    time would only measure the same again.
+    A comparison without noise, with a limit or with the anchor already has its answer: a program that does the same
+    every time would only measure the same again.
     """
     if verdict.attribution is not None and not verdict.attribution.settled:
         return True

@@ -25,7 +25,7 @@ _MAIN = tuple(
 )
 #: The longest time to check out a commit, in seconds.
 _CHECKOUT_TIMEOUT_S = 600
-#: What a hook of git sets for its own folder: in a worktree, git would change the index and HEAD of the user.
+#: Variables that a git hook sets for its own folder: in a worktree, git would change the user's index and HEAD.
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
 

@@ -1,6 +1,6 @@
 """The exact work of a few steps: profiled with torch.profiler, and read in a process of its own.
 
-The reader of traces needs numpy and memory, which a training is not given: `perfgate.commands.work_of_trace` reads the
+The reader of traces needs numpy and memory, which a training cannot spare: `perfgate.commands.work_of_trace` reads the
 trace, and prints the counts `work.*` of each step and the call tree. The trace is deleted. Every failure is
 NotProfiled: a training goes on, with one warning.
 """
@@ -32,7 +32,7 @@ WARM_UP, KEPT = 5, 3
 LEAST_STEPS = WARM_UP + 1 + KEPT
 #: Values are kept again from this step on: a callback records some values of a step in the next one.
 _LAST = LEAST_STEPS + 2
-#: `work_of` calls its function so often before it profiles.
+#: The number of calls that `work_of` makes before it profiles.
 _WARM_UP_CALLS = 2
 #: The longest time that reading a trace may take, in s.
 _PATIENCE_S = 600.0
@@ -237,7 +237,7 @@ class LoopWork:
             profile.remove()
 
     def _measure(self) -> None:
-        """Measure from now on; what waits of the steps that are not measured is dropped."""
+        """Measure from now on, and drop the waiting values of unmeasured steps."""
         if self._writer.unmeasured:
             self._writer.drop_unmeasured()
             self._writer.unmeasured.clear()
@@ -279,7 +279,7 @@ def work_of(step: Callable[[], object], n: int = 3) -> StepWork:
 
 
 def _resident() -> int:
-    """Return the bytes of memory that this process has; 0 where the system does not tell."""
+    """Return the bytes of memory that this process has; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

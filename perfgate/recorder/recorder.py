@@ -61,7 +61,7 @@ class Recorder:
         them: `forward.cpu_time`, `step.instructions`, ... of all threads of this process. A span then takes 4 µs more.
     work : profile four steps after the fifth with torch.profiler, and keep the exact work of the last three:
         `work.ops`, ... and the call tree. A loop has five steps more than `step.time`: these and the next one.
-        `time.profile` and `memory.profile` tell the cost. Another profiler or fewer than 9 steps are one warning.
+        `time.profile` and `memory.profile` record the cost. Another profiler or fewer than 9 steps are one warning.
     machine : watch the machine meanwhile, in a process of its own that writes `results.json.machine` for
         `results.json`: clocks, power, throttling, steal, ... One process of a host does so. It takes 0.2 s to start.
     goodput : record the time from here to `close` as `time.total`. perfgate splits it by the sums of `step.time`,

@@ -1,4 +1,4 @@
-"""Watch the machine while a recording is made: start and end the process that samples it, tell when steps began.
+"""Watch the machine while a recording is made: start and end the process that samples it, record when steps began.
 
 One process of a host starts the sampler, unless `perfgate run` or `perfgate record` has started one. The same process
 records `machine.elapsed`, the time at which some of its steps began, so that what the machine did can be put beside the
@@ -142,7 +142,7 @@ class MachineWatch:
             atexit.register(self.end)
 
     def mark(self, step: int) -> None:
-        """Tell that a step begins now."""
+        """Note that a step begins now."""
         now = time.monotonic_ns()
         elapsed = round((now - self._began) / 1e9, 4)
         if now < self._due:

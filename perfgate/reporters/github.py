@@ -1,4 +1,4 @@
-"""What GitHub shows of a report: annotations, which mark the lines of the rules, and a chart.
+"""The parts of a report for GitHub: annotations, which mark the lines of the rules, and a chart.
 
 The syntax of a command and its escapes come from the runner (`ActionCommand.cs` of actions/runner). A step shows ten
 annotations of each level and silently drops the rest. So perfgate writes nine, and one that counts the others.

@@ -1,4 +1,4 @@
-"""The text of `init`: the proposed rules and the written files. What no rule sees is at the beginning and the end."""
+"""The text of `init`: the proposed rules and the written files. It begins and ends with what no rule sees."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOISY = 10
 
 
 def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> str:
-    """Return what `init` prints."""
+    """Return the text that `init` prints."""
     page = Page(width, ascii_only=ascii_only)
     for line in gate.noticed:
         page.paragraph(line)
@@ -154,7 +154,7 @@ def _added(page: Page, gate: FirstGate) -> None:
 
 
 def _steps(gate: FirstGate) -> Iterator[str]:
-    """Yield what to do next; commands are indented."""
+    """Yield the next steps; commands are indented."""
     facts = " ".join(gate.env)
     commit = f"fill in the TODO lines of {gate.workflow}, and commit all files to the main branch"
     if gate.is_paired:
@@ -223,7 +223,7 @@ def _name(gate: FirstGate) -> str:
 
 
 def _uncovered(page: Page, gate: FirstGate) -> None:
-    """Write at the end what the gate does not see: it must not end as if all were well."""
+    """Write at the end what the gate does not see, so that the text does not end as if everything were covered."""
     if gate.is_paired:
         page.blank()
         page.paragraph(

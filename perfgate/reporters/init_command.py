@@ -1,4 +1,4 @@
-"""What `init` prints about a command that it measured: its metrics, the proof of the gate, and what the gate sees."""
+"""The text of `init` about a measured command: its metrics, the proof of the gate, and what the gate sees."""
 
 from __future__ import annotations
 

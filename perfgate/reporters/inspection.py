@@ -33,7 +33,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"
 #: The most runs that are named beside a problem that they share.
 _MOST_NAMED = 4
-#: Gauges: their sum means nothing.
+#: Gauges: their sum has no meaning.
 _GAUGES = re.compile(r"(?:machine|memory|clock|power|gpu)\.|.*\blaunch__")
 #: The metrics of Nsight Compute that are shown of a kernel; a raw page has hundreds.
 _OF_NCU = (
@@ -76,7 +76,7 @@ def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False, verbose
 
 
 def _problems(runs: Sequence[RunSummary]) -> list[list[str]]:
-    """Return the problems that each run is shown with: one that several runs have is said once, with their names."""
+    """Return the problems that each run is shown with: a problem of several runs is shown once, with their names."""
     having: dict[tuple[str, str], dict[str, set[Location]]] = {}
     for run in runs:
         for one in run.problems:
@@ -130,7 +130,7 @@ def _rows(series: Sequence[SeriesSummary], ascii_only: bool) -> list[str]:
 
 
 def _has_total(one: SeriesSummary) -> bool:
-    """True if the sum of the values means something, not that of levels, shares and rates; or if it was printed."""
+    """True if the sum of the values has a meaning (not for levels, shares and rates), or if the source printed it."""
     is_level = one.unit in ("1", "W", "°C") or "/" in one.unit or _GAUGES.match(one.key.metric)
     return not (one.kind == "samples" and is_level)
 

@@ -24,7 +24,7 @@ LONGEST_BODY = 16 * 1024
 LONGEST_FILE = 10 * 1024 * 1024
 #: The longest name or one-line message, in characters.
 _LONGEST_LINE = 500
-#: The begin of the message of a warning.
+#: The beginning of the message of a warning.
 _WARNED = "warning, does not block"
 #: A case has no time of its own, but consumers misread a missing time and 0.
 _SECONDS = 1e-6

@@ -69,7 +69,7 @@ def render_comment(report: Report) -> str:
 def _mentions(report: Report) -> str:
     """Return a line that mentions the owners of the rules that block, if the rules are those of the base.
 
-    Who opens a pull request must not choose who gets a message.
+    The author of a pull request must not choose who gets a message.
     """
     if report.policy.ref is None:
         return ""
@@ -77,7 +77,7 @@ def _mentions(report: Report) -> str:
 
 
 def mentions(owners: Iterable[str]) -> str:
-    """Return a line that mentions users and teams; empty if these owners are none."""
+    """Return a line that mentions users and teams; empty if no owner is a user or a team."""
     known = dict.fromkeys(owner for owner in owners if _MENTION.fullmatch(owner))
     return f"\ncc {' '.join([*known][:_MOST_MENTIONED])}\n" if known else ""
 

@@ -1,4 +1,4 @@
-"""What `perfgate rules` prints: the table of all rules, one rule with its numbers, and differences of rules."""
+"""The output of `perfgate rules`: the table of all rules, one rule with its numbers, and differences of rules."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _VOID = {"meta", "input", "br"}
 
 
 class SafeText(str):
-    """Finished text of a page: what must be escaped is escaped."""
+    """Finished text of a page, already escaped."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ def short(number: float) -> str:
 _LARGEST, _SMALLEST = 1e15, 1e-15
 #: An axis that shows most values shows all, if it becomes at most this much longer.
 _STRETCH = 1.5
-#: So few values are all shown.
+#: Up to this many values are all shown.
 _FEW = 8
 
 

@@ -239,7 +239,7 @@ _MOST_SHOWN, _MOST_DETAILED, _MOST_VERDICTS = 10, 5, 8
 
 
 def _write_causes(page: Page, report: Report, *, verbose: bool) -> None:
-    """Write the change of the step, the causes, and what they leave."""
+    """Write the change of the step, the causes, and the rest."""
     found, groups = report.causes, cause_words.groups(report)
     if found is None:
         return

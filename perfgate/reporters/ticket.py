@@ -16,9 +16,9 @@ from perfgate.reporters.markdown import fenced, mentions
 from perfgate.reporters.untrusted_comment import bare_text, text
 from perfgate.words import event_words
 
-#: A ticket lists so many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
+#: A ticket lists this many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
 _METRICS, _LONGEST, _LONGEST_TITLE = 20, 50_000, 250
-#: The begin of what an open ticket asks for.
+#: The beginning of the next step in an open ticket.
 NEXT = "\n**Next:**"
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")

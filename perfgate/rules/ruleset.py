@@ -129,7 +129,7 @@ class Settings(Struct, frozen=True):
     on_inconclusive: Literal["warn", "fail", "error"] | None = None
     on_improvement: Literal["note", "fail"] = "note"
     on_throttled: Literal["note", "error"] = "note"
-    #: None is twice each part of the tolerance, and nothing for a limit.
+    #: None means twice each part of the tolerance; for a limit, no promise.
     at_worst: AtWorst | None = None
     #: The allowed total change from the anchor, as a share: 0.1 is 10 %.
     budget: float | None = None

@@ -1,6 +1,6 @@
 """Put each violation of `rules.schema.json` by a rule file into words, as a problem at its place.
 
-`fits` only recognises values that are surely valid. For all others jsonschema has the last word and finds the
+`fits` only recognises values that are surely valid. For all others jsonschema decides and finds the
 violations.
 """
 

@@ -53,7 +53,7 @@ def scheduler_of(executor: str) -> str:
 
 
 class Cluster(Struct, frozen=True):
-    """A client of a cluster, with clear words for what can be lost."""
+    """A client of a cluster, with clear messages for lost workers and connections."""
 
     client: Client
     scheduler: str
@@ -78,7 +78,7 @@ class Cluster(Struct, frozen=True):
         return runs
 
     def result(self, future: Any) -> Any:
-        """Return what a worker packed. Raises LostFile, and Refused if the connection or all workers are lost."""
+        """Return a worker's packed object. Raises LostFile, and Refused if the connection or all workers are lost."""
         from distributed import KilledWorker
         from distributed import TimeoutError as NotYet
 
@@ -140,11 +140,11 @@ def threads_of_same_version(client: Client, scheduler: str) -> int:
 
 
 def versions() -> str:
-    """Return what the command and its workers must have in common: they send each other objects of Python."""
+    """Return the versions that the command and its workers must share, because they exchange Python objects."""
     return f"perfgate {__version__} and Python {'.'.join(platform.python_version_tuple()[:2])}"
 
 
 def packed(found: object) -> bytes:
-    """Pack what a worker sends to the command."""
+    """Pack an object that a worker sends to the command."""
     allow_read_only_mappings()
     return zlib.compress(pickle.dumps(found), 1)

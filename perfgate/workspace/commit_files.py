@@ -27,7 +27,7 @@ class CommitFiles(Struct, frozen=True):
 
     files: dict[str, bytes]
     refused: dict[str, str]
-    #: Why no folder is above the path: a link or a file is in its place, as `..`. Nothing is below it.
+    #: The reason why a path has no files: a link or a file, such as `..`, takes the place of a folder above it.
     not_folders: dict[str, str]
 
 

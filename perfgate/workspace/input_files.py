@@ -38,7 +38,7 @@ class Unusable(Exception):
 
 
 def opened_input(path: str) -> tuple[BinaryIO, bytes, int]:
-    """Open an input; return it, what was read of it already, and its size (0 if unknown). Raises OSError, Unusable."""
+    """Open an input; return it, the bytes already read, and its size (0 if unknown). Raises OSError, Unusable."""
     if path == "-":
         if sys.stdin is None:
             raise Unusable("standard input is closed")
@@ -55,7 +55,7 @@ def opened_input(path: str) -> tuple[BinaryIO, bytes, int]:
 
 
 def opened(path: str) -> tuple[BinaryIO, bytes]:
-    """Open a file to read; return it, and what was read already.
+    """Open a file to read; return it, and the bytes that were read already.
 
     Raises OSError, also for a pipe without a writer: opening it would wait for ever.
     """

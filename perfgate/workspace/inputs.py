@@ -57,7 +57,7 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 
 class ReadOptions(Struct, frozen=True):
-    """The user's choices for reading files."""
+    """The options for reading files."""
 
     format: str | None
     trace_mode: TraceMode
@@ -84,7 +84,7 @@ def read_runs(
     """Read every run named on the command line; a run contains the problems of its files.
 
     Parameters:
-        format: the name of the reader; None finds it out.
+        format: the name of the reader; None detects it.
         trace_mode: how overlapping times of a trace are counted.
         as_given: name files as the caller does, and not relative to the working directory.
         conditions: the names of more fields of results that are conditions.
@@ -128,7 +128,7 @@ def _unknown_format(format: str, mappings: Sequence[FileMapping]) -> Refused:
 
 
 def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath:
-    """Return the runs with what the machine did, if there is a file with it beside the results."""
+    """Return the runs with the metrics of the machine, if a file beside the results has them."""
     own = [with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs]
     content = {file.sha256 for run in own for file in run.files} if any(run.series for run in own) else ()
     if beside := machine_files(path):

@@ -1,4 +1,4 @@
-"""The workflows of GitHub for main that `init` writes: a run of each merge, and tickets for what became worse."""
+"""The workflows of GitHub for main that `init` writes: a run of each merge, and tickets for regressions."""
 
 from __future__ import annotations
 

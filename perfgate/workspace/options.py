@@ -43,7 +43,7 @@ class CommandOptions(Struct, frozen=True):
     policy_ref: str | None = None
     #: The commit of `policy_ref`, once it is known: a ref can move while runs are measured.
     policy_commit: str | None = None
-    #: The runs are those that `perfgate run` kept, so a command needs no names of them.
+    #: The runs are those that `perfgate run` kept, so a command does not have to name them.
     kept: bool = False
 
     @property

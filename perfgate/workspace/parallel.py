@@ -35,7 +35,7 @@ WORKERS: ContextVar[int | None] = ContextVar("workers", default=None)
 SCHEDULER: ContextVar[str | None] = ContextVar("scheduler", default=None)
 #: Fewer bytes than this are read faster by this process than others start.
 _WORTH_BYTES = 64 << 20
-#: A part of a file is at least as large.
+#: The smallest part of a file.
 _PART_BYTES = 32 << 20
 #: The size of a file at a URL, which is not asked for: two of them are worth it, because a store answers slowly.
 _REMOTE_BYTES = 32 << 20
@@ -103,7 +103,7 @@ def _sizes(files: Sequence[tuple[str, str]]) -> list[int]:
 
 
 def _workers(sizes: Sequence[int]) -> int:
-    """Return the number of processes that read: as the user says, or as it is worth and processors and memory allow."""
+    """Return the number of processes that read: as the user says, or as the files, processors and memory allow."""
     asked = WORKERS.get()
     if asked is None:
         if sum(sizes) < _WORTH_BYTES:
@@ -130,7 +130,7 @@ def _possible(each: int) -> int:
 def _begin() -> None:
     """Prepare a process that reads: Ctrl-C is left to the one that waits, and read-only mappings can be sent back.
 
-    When it is ended, it says nothing: a fork has the handlers of the command.
+    It ends without a message: a fork inherits the handlers of the command.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -159,7 +159,7 @@ _OWN_PART = 0.7
 
 @contextmanager
 def file_parts(path: str) -> Iterator[FileParts | None]:
-    """Return the parts of a file; None if it is compressed or no JSON, or if no other process may read.
+    """Return the parts of a file; None if it is compressed or not JSON, or if no other process may read.
 
     None also if it cannot be opened: then reading it as a whole says why.
     """

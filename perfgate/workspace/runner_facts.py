@@ -1,4 +1,4 @@
-"""Facts that cost nothing to read, by which a runner is known again: its links, limits, memory and other users.
+"""Facts that cost nothing to read, that identify a runner again: its links, limits, memory and other users.
 
 Sources: nvml.h for the link of a card (its present width, and its generation), its clocks and its programs; for the
 rest, Documentation/ABI/stable/sysfs-devices-node, Documentation/ABI/testing/sysfs-bus-pci (`numa_node`),
@@ -78,7 +78,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-#: How NVML answers for one card: the module and the device in; None for what says nothing now.
+#: How NVML answers for one card: the module and the device in; None for a value without a meaning now.
 CARD_FACTS: Mapping[str, Callable[[Any, Any], int | None]] = {
     "pcie_width": lambda nvml, device: int(nvml.nvmlDeviceGetCurrPcieLinkWidth(device)),
     "pcie_generation": _generation,

@@ -67,7 +67,7 @@ def refuse_link_out(path: str, option: str) -> None:
 def leads_out(path: str) -> bool:
     """Return whether a link in a path of the repository leads out of it or into `.git`: a pull request can commit one.
 
-    Without a repository, it is the working directory that no link may lead out of.
+    Without a repository, no link may lead out of the working directory.
     """
     here = Path(os.path.realpath("."))
     named, real = Path(os.path.normpath(here / path)), Path(os.path.realpath(path))

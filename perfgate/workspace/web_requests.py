@@ -1,4 +1,4 @@
-"""Requests to services that get a secret: no redirects, repeated as the service asks, and no words with the address."""
+"""Requests to services that get a secret: no redirects, retries as the service asks, no message with the address."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def is_private(address: str) -> bool:
 
 
 def ask(method: str, url: str, headers: Mapping[str, str], document: Any = None, *, repeat: bool = True) -> Answer:
-    """Send a document as JSON; return the answer. A request that the service limits is made again when it says.
+    """Send a document as JSON; return the answer. A rate-limited request is repeated when the service allows it.
 
-    With `repeat`, so is one with an unsure answer: doing it twice must do no harm.
+    With `repeat`, so is a request with an unsure answer: it must be safe to do twice.
     """
     left = float(_PATIENCE)
     for attempt in range(_ATTEMPTS):

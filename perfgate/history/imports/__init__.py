@@ -15,7 +15,7 @@ from perfgate.history.imports import csv
 from perfgate.history.imports.benchmark_services import claims_bencher, claims_data_js, read_bencher, read_data_js
 from perfgate.history.imports.imported_runs import Imported, ImportFile, of_results
 
-#: The first characters of a file that tell its format.
+#: The first characters of a file, which show its format.
 HEAD = 1 << 16
 
 

@@ -105,7 +105,7 @@ def _header(cells: list[str], at: Location, faults: imported_runs.Faults) -> lis
 def _row(
     cells: Mapping[str, str], count: int, faults: imported_runs.Faults, at: Location
 ) -> tuple[imported_runs.AboutRun, HistoryValue, str]:
-    """Return one number and what it is of. Raises ValueError with the reason."""
+    """Return one number with its run. Raises ValueError with the reason."""
     metric = cells["metric"].strip()
     if not metric:
         raise ValueError("the metric is empty")

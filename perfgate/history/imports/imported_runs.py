@@ -86,7 +86,7 @@ class Faults:
         self._units: set[str] = set()
 
     def say(self, message: str, at: Location) -> None:
-        """Record a mistake: what it is about is left out."""
+        """Record a mistake: its run or number is left out."""
         if len(self._problems) < MOST_FAULTS:
             self._problems.append(Problem("error", message, at))
         else:
@@ -148,7 +148,7 @@ def utc_of(value: object) -> str:
 
 
 def time_at(document: JsonDocument, path: Path, value: object, faults: Faults) -> str | None:
-    """Return a time of a JSON document; None, and a mistake, if it is none."""
+    """Return a time of a JSON document; None, and a mistake, if it is not a time."""
     try:
         return utc_of(value)
     except ValueError as error:

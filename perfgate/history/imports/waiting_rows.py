@@ -15,7 +15,7 @@ from perfgate.history.imports.imported_runs import AboutRun, ImportedRun, values
 from perfgate.large_values.array import Spool
 from perfgate.workspace.input_files import open_scratch
 
-#: What a number is of, the number, and the id of its run, which is empty if perfgate did not export it.
+#: The run of a number, the number, and the id of the run, which is empty if perfgate did not export it.
 Row: TypeAlias = tuple[AboutRun, HistoryValue, str]
 #: The rows that may be in memory while a file is read.
 _MOST_ROWS = 1 << 14
@@ -33,7 +33,7 @@ class WaitingRows:
         #: The rows that wait, and where those of a month are.
         self._waiting: Spool | None = None
         self._places: dict[str, list[tuple[int, int]]] = {}
-        #: The month of each id, and ids that several months have: they are no ids.
+        #: The month of each id; ids that several months have are not used.
         self._months: dict[str, str] = {}
         self._unclear: set[str] = set()
 

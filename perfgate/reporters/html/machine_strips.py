@@ -1,4 +1,4 @@
-"""Plots of the machine during the runs: a low one for each quantity that moved, on the x axis of the step plot.
+"""Plots of the machine during the runs: a flat one for each quantity that moved, on the x axis of the step plot.
 
 A quantity has its name and the mean of both sides as text of the page, which stays readable on a phone, and a picture
 of lines alone. If no run says when its steps began, the x axis is the time since the sampler began.

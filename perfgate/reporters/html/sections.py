@@ -160,7 +160,7 @@ def verdicts(report: Report) -> list[VerdictSection]:
 
 
 def _with_machine(sections: list[VerdictSection], channels: Sequence[MachineChannel]) -> list[VerdictSection]:
-    """The sections, the first of those with a step plot with what the machine did, on the same axis."""
+    """The sections, the first ones with a step plot also with the plots of the machine, on the same axis."""
     chosen = [one.index for one in sections if one.timeline and one.details and not _is_of_machine(one)]
     if not channels or not chosen:
         return sections
@@ -180,7 +180,7 @@ def _is_of_machine(section: VerdictSection) -> bool:
 
 
 def machine_alone(report: Report, sections: Iterable[VerdictSection]) -> MachinePlots | None:
-    """Return what the machine did, if no verdict shows it."""
+    """Return the plots of the machine, if no verdict shows them."""
     if not report.details.machine or any(one.machine for one in sections):
         return None
     from perfgate.reporters.html.machine_strips import machine_plots

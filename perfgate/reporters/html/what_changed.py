@@ -78,7 +78,7 @@ class RankPicture(Struct, frozen=True):
     longest: str
     first: str
     last: str
-    #: The culprits: the middle of their columns in percent, and their names.
+    #: The ranks that caused the change: the middle of their columns in percent, and their names.
     marks: tuple[tuple[float, str], ...]
     grouped: str
     rows: tuple[RankRow, ...]

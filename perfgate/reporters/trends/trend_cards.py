@@ -20,7 +20,7 @@ from perfgate.words import history_words
 
 #: A metric that this many newer runs do not have is not measured any more.
 _OVER = 10
-#: So many changes are shown at once, the newest ones; older ones are folded.
+#: The number of newest changes that are shown; older ones are folded.
 _MOST_OPEN = 2
 _WORDS = {"open": "worse", "approved": "worse, approved", "gone": "worse, went away", "better": "better", "neutral": ""}
 _SIGNS = {"open": "▲", "approved": "✓", "gone": "↩", "better": "▼", "neutral": "•"}

@@ -26,7 +26,7 @@ STEPS = 4000
 _LOG_FROM = 20
 #: The share of the runs on each side that may be beyond the y axis.
 _OUTSIDE = 0.01
-#: Without a change, the y axis is at least this share of the level on both sides, so that what is steady looks steady.
+#: Without a change, the y axis is at least this share of the level on both sides, so that a steady metric looks steady.
 _CALM = 0.03
 
 
@@ -148,7 +148,7 @@ _LABEL = 13
 
 
 def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
-    """Return the plot. `name` makes its ids; it is a part of an id itself."""
+    """Return the plot. `name` is a part of its ids."""
     height, unit = SMALL if is_small else TALL, show.unit
     inner = height - ABOVE - BELOW
     changes, ordinate = plotted(show), scale(show.low, show.high, height - BELOW, ABOVE, is_log=show.is_log)
@@ -191,7 +191,7 @@ def described(show: TrendFrame) -> str:
 
 
 def _behind(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[SafeText]:
-    """Yield what is as high as the plot: effects of open changes, ranges of commits, and marks."""
+    """Yield the elements as high as the plot: effects of open changes, ranges of commits, and marks."""
     for change in changes:
         if change.kind in ("open", "gone"):
             yield element("rect", x=change.at, width=change.until - change.at, height=1, class_=f"effect {change.kind}")

@@ -14,7 +14,7 @@ from perfgate.core.run_history import EnvironmentHistory
 from perfgate.core.wording import clip, listed, one_line
 from perfgate.reporters.svg import SafeText
 
-#: So many marks of a kind are drawn, the newest ones.
+#: The number of newest marks of a kind that are drawn.
 _MOST_MARKS = 60
 #: The longest subject of a commit in the data of the script, in characters.
 _LONGEST_SUBJECT = 100
