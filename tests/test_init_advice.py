@@ -440,3 +440,18 @@ def test_runs_differ_by_what_the_same_request_differs(folder: Path, perfgate: Co
     levels = enumerate((1.0, 1.5, 2.0))
     done = perfgate("init", *(requests(folder / f"{seed}.json", level, seed) for seed, level in levels))
     assert "these runs of one program differ by 99.8%" in said(done), done.said
+
+
+def test_the_cpu_time_of_a_command_has_one_rule(folder: Path) -> None:
+    paths = []
+    for number, sides in enumerate(((16.49, 18.87), (18.99, 16.1), (22.2, 19.0)), 1):
+        rows = []
+        for side, took in zip(("base", "new"), sides, strict=True):
+            labels = {"side": side, "pair": str(number), "pairing": "whole-runs"}
+            times = {"time": took, "cpu_time": 7 + 0.0123 * number}
+            rows += [{"metric": f"command.{of}", "unit": "s", "labels": labels, "value": times[of]} for of in times]
+        paths.append(str(write_results(folder / f"{number}.json", *rows, environment={"written_as": "command"})))
+    pairs = split_pairs(read_runs(tuple(paths)))
+    assert pairs is not None
+    subjects = [rule.subject for rule in advise(pairs.base, date(2026, 1, 1), is_paired=True, pairs=pairs).rules]
+    assert sorted(subjects) == ["command.cpu_time mean", "command.time mean"]

@@ -236,7 +236,7 @@ def _of_pairs(
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
     if is_calm and mains and known[mains[0]][0].unit == "s":
         rules += [one for one in _cost(ruled[mains[0]], known, runs, today) if one.purpose == "budget"]
-    rules += cpu
+    rules += [one for one in cpu if one.subject not in {rule.subject for rule in rules}]
     done = {*mains, *(rule.subject.partition(" ")[0] for rule in rules)}
     others = [name for name in order if name not in done and known[name][0].unit != "B"]
     if others:
