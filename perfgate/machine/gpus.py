@@ -34,7 +34,8 @@ class NvmlDevice:
 
     A fast device has the quantities that are read ten times a second. Its slow `companion` has the rest: slow
     quantities, and counters that take long to read, because the driver asks the firmware of the GPU. On an H100 the
-    energy takes 3.9 ms and each violation time 0.7 ms; everything else takes 1 to 3 µs. Counters miss nothing between two readings.
+    energy takes 3.9 ms and each violation time 0.7 ms; everything else takes 1 to 3 µs. Counters miss nothing between
+    two readings.
     """
 
     def __init__(self, nvml: Any, index: int) -> None:
