@@ -20,6 +20,11 @@ THREE = run_of(*(series(name, "s", steady(1.0, n=40)) for name in "xyz"))
 THINNED = run_of(replace(TIMES.series[0], values=TIMES.series[0].values[::2], thinned_from=40))
 
 
+PRINTED = [
+    run_of(series("x", "s", np.round(np.random.default_rng(seed).normal(0.0127, 0.0004, 200), 4))) for seed in (1, 2)
+]
+
+
 def printed(**numbers: float) -> Run:
     return run_of(Series(Key("x"), "s", "aggregate", read_only(np.empty(0)), aggregate=numbers))
 
@@ -37,6 +42,9 @@ def printed(**numbers: float) -> Run:
         (TIMES, run_of(series("x", "s", 1.03 * NUMBERS)), True),
         (TIMES, run_of(series("x", "s", np.where(np.arange(40) % 3, NUMBERS, 1.01 * NUMBERS))), True),
         (TIMES, run_of(series("x", "s", NUMBERS * np.linspace(1, 1.01, 40))), False),
+        # two runs whose times have few digits: sorted, most of them are equal by chance
+        (PRINTED[0], PRINTED[1], False),
+        (PRINTED[0], PRINTED[0], True),
         # one copied metric of three
         (THREE, run_of(TIMES.series[0], *(series(name, "s", steady(1.0, n=40, seed=9)) for name in "yz")), False),
         (TIMES, run_of(*TIMES.series, series("y", "s", [1.0])), True),

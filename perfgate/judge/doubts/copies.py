@@ -15,7 +15,7 @@ from perfgate.core.runs import is_large
 from perfgate.core.wording import MACHINE_FILE, is_machine_metric, listed
 from perfgate.judge.case import Case
 from perfgate.judge.doubts.amounts import values_of
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.distributions import BoolArray, FloatArray
 
 #: Units of quantities that are often equal in two runs.
 WITHOUT_NOISE = ("1", "count", "B", "FLOP")
@@ -71,18 +71,23 @@ def _equal_share(one: Series, other: Series) -> float:
         return float(np.isin(part.values, whole.values).mean())
     if one.kind != "samples" or is_large(one.values) or is_large(other.values):
         return float(np.array_equal(part.values, whole.values))
-    sides = ((one.values, other.values), (np.sort(one.values), np.sort(other.values)))
-    return max(_equal_but_for_a_factor(*side) for side in sides) if len(one.values) else 0.0
+    if not len(one.values):
+        return 0.0
+    ordered, twin = np.sort(one.values), np.sort(other.values)
+    # Sorted values of few digits are equal by chance: a value that occurs twice says nothing of a copy.
+    differs = np.concatenate(([True], ordered[1:] != ordered[:-1], [True]))
+    is_single = differs[1:] & differs[:-1]
+    in_order = _equal_but_for_a_factor(one.values, other.values)
+    return max(float(in_order.mean()), float((_equal_but_for_a_factor(ordered, twin) & is_single).mean()))
 
 
 @np.errstate(all="ignore")
-def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> float:
-    """Return the share of values that are those of the other side times one factor, to six digits; same length."""
+def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> BoolArray:
+    """Return which values are those of the other side times one factor, to six digits; same length."""
     ratios = one / other
     factor = float(np.median(ratios))
-    if not _FACTORS[0] <= factor <= _FACTORS[1]:
-        return 0.0
-    return float(np.mean(np.abs(ratios - factor) <= _DIGITS * abs(factor)))
+    found: BoolArray = np.abs(ratios - factor) <= _DIGITS * abs(factor)
+    return found if _FACTORS[0] <= factor <= _FACTORS[1] else np.zeros_like(found)
 
 
 def _bits_of_outlines(run: Run, other: Run) -> float | None:
