@@ -45,6 +45,8 @@ def printed(**numbers: float) -> Run:
         # two runs whose times have few digits: sorted, most of them are equal by chance
         (PRINTED[0], PRINTED[1], False),
         (PRINTED[0], PRINTED[0], True),
+        (PRINTED[0], run_of(series("x", "s", PRINTED[0].series[0].values[::-1])), True),
+        (run_of(series("x", "s", [0.01, 0.02, 0.03] * 20)), run_of(series("x", "s", [0.02, 0.03, 0.01] * 20)), False),
         # one copied metric of three
         (THREE, run_of(TIMES.series[0], *(series(name, "s", steady(1.0, n=40, seed=9)) for name in "yz")), False),
         (TIMES, run_of(*TIMES.series, series("y", "s", [1.0])), True),

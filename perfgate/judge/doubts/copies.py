@@ -51,9 +51,10 @@ def same_measurements(run: Run, other: Run) -> bool:
     for series, twin, count in twins:
         if equal + left <= _COPIED * compared:  # too few values are left
             return False
-        share = _equal_share(series, twin)
+        share, is_reordered = _equal_share(series, twin)
         equal, left = equal + share * count, left - count
-        bits += share * rarity(series) if share >= _COPIED else 0.0
+        if share >= _COPIED:
+            bits += _bits_of_counts(series.values) if is_reordered else share * rarity(series)
     if equal <= _COPIED * compared:
         return False
     if run.outlines is None and other.outlines is None:
@@ -62,23 +63,33 @@ def same_measurements(run: Run, other: Run) -> bool:
     return more is not None and bits + more >= _ENOUGH_BITS
 
 
-def _equal_share(one: Series, other: Series) -> float:
-    """Return the share of the values of a series that are those of another one, up to a factor and last digits."""
+def _equal_share(one: Series, other: Series) -> tuple[float, bool]:
+    """Return the share of the values of a series that are those of another one, up to a factor and last digits.
+
+    True: only all of them together, in another order, show it.
+    """
     whole, part = (one, other) if other.thinned_from else (other, one)  # a stored run may have fewer values
     if values_of(one) != values_of(other) or one.kind != other.kind or one.aggregate != other.aggregate:
-        return 0.0
+        return 0.0, False
     if part.thinned_from is not None:
-        return float(np.isin(part.values, whole.values).mean())
+        return float(np.isin(part.values, whole.values).mean()), False
     if one.kind != "samples" or is_large(one.values) or is_large(other.values):
-        return float(np.array_equal(part.values, whole.values))
+        return float(np.array_equal(part.values, whole.values)), False
     if not len(one.values):
-        return 0.0
+        return 0.0, False
     ordered, twin = np.sort(one.values), np.sort(other.values)
-    # Sorted values of few digits are equal by chance: a value that occurs twice says nothing of a copy.
+    # Sorted values of few digits are often equal by chance: only values that occur once show a copy.
     differs = np.concatenate(([True], ordered[1:] != ordered[:-1], [True]))
     is_single = differs[1:] & differs[:-1]
-    in_order = _equal_but_for_a_factor(one.values, other.values)
-    return max(float(in_order.mean()), float((_equal_but_for_a_factor(ordered, twin) & is_single).mean()))
+    is_same = _equal_but_for_a_factor(ordered, twin)
+    share = float(max(_equal_but_for_a_factor(one.values, other.values).mean(), (is_same & is_single).mean()))
+    return (1.0, True) if share < _COPIED and is_same.all() else (share, False)
+
+
+def _bits_of_counts(values: FloatArray) -> float:
+    """Return how unlikely another run has each value equally often: of a Poisson count, 1 in sqrt(4 pi mean)."""
+    counts = np.unique(values, return_counts=True)[1]
+    return float(np.log2(4 * np.pi * counts).sum() - np.log2(4 * np.pi * len(values))) / 2
 
 
 @np.errstate(all="ignore")
