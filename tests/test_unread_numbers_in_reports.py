@@ -46,6 +46,22 @@ def test_rules_say_what_unread_numbers_do(
         assert "new.json: error: numbers are not read (frobnication_time, queue.depth)" in " ".join(done.out.split())
 
 
+@pytest.mark.parametrize(
+    ("output", "setting", "code"),
+    [("took ~ 12.5 ms\n", "", 0), ("took ~ 12.5 ms\n", "unread: error\n", 3), ("fine\n", "unread: error\n", 0)],
+)
+def test_numbers_that_a_whole_command_prints_are_unread(
+    perfgate: Command, folder: Path, output: str, setting: str, code: int
+) -> None:
+    (folder / "rules").mkdir(exist_ok=True)
+    (folder / "rules" / "r.yaml").write_text(f"version: 1\n{setting}rules:\n  - command.time under 9 s\n")
+    time = {"metric": "command.time", "unit": "s", "value": 2.0}
+    (folder / "run.log").write_text(output)
+    (folder / "run.log.machine").write_text(json.dumps({"schema": "perfgate.results/1", "series": [time]}))
+    done = perfgate("check", "run.log")
+    assert (done.code, "numbers read: 0 of 1; not read: took" in done.out) == (code, "took" in output), done.said
+
+
 def test_files_that_differ_in_an_unknown_field_are_no_repetitions(perfgate: Command, folder: Path) -> None:
     (folder / "rules").mkdir(exist_ok=True)
     (folder / "rules" / "r.yaml").write_text(RULES.format(""))

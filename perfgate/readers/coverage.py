@@ -95,6 +95,13 @@ class FileCoverage:
         return Coverage(read, unread, is_estimate and bool(unread), file)
 
 
+def coverage_of_unknown(file: str, beginning: bytes) -> Coverage:
+    """Return the coverage of a text that no reader knows, from its beginning."""
+    coverage = FileCoverage()
+    coverage.lines.keep(beginning, range(1, beginning.count(b"\n") + 2))
+    return coverage.found(file, (), "")
+
+
 def _known(series: Iterable[Series], runs: Sequence[Run]) -> Iterator[str]:
     """Yield the digits of numbers that are in the runs without a line: statistics, single values, labels, facts."""
     for one in series:

@@ -19,6 +19,7 @@ from perfgate.core.file_mappings import FileMapping
 from perfgate.core.resource_limits import Limits
 from perfgate.core.wording import COMMAND, MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
+from perfgate.readers.coverage import coverage_of_unknown
 from perfgate.readers.file_parts import FileParts, NotInParts
 from perfgate.readers.not_recognised import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
@@ -43,6 +44,8 @@ WORTH_PARTS = 96 << 20
 Watcher = Callable[[str, int, int], None]
 #: Returns the runs of a file with outlines of the metrics whose values nobody needs.
 Shorten = Callable[[tuple[Run, ...]], tuple[Run, ...]]
+#: The bytes of an unknown output whose numbers are counted.
+_EXAMINED = 1 << 18
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
@@ -136,16 +139,22 @@ def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath
 
         reading = replace(options, format=None, mappings=())
         machine = merged([_read_file(reading, one, shown_path(one))[0] for one in beside])
-        own = with_machine([_as_command(run, machine) for run in own], machine)
+        own = with_machine([_as_command(path, run, machine) for run in own], machine)
     return RunsOfPath(path, tuple(own), tuple(sorted(content)))
 
 
-def _as_command(run: Run, machine: Run) -> Run:
-    """Return the run of a command that prints no numbers without its problem, if the whole command was measured."""
+def _as_command(path: str, run: Run, machine: Run) -> Run:
+    """Return the run of a command without the problem of its output, if the whole command was measured.
+
+    No reader knows the output; its numbers are unread.
+    """
     is_measured = any(one.key.metric.startswith(COMMAND) for one in machine.series)
     if run.format != "unknown" or not run.files or not run.source.endswith(".log") or not is_measured:
         return run
-    return replace(run, format="command", problems=(), files=())  # the output of every run may be the same
+    with open(path, "rb") as file:
+        coverage = coverage_of_unknown(run.source, file.read(_EXAMINED))
+    # The output of every run may be the same, so it is no file of the run.
+    return replace(run, format="command", problems=(), files=(), coverage=(coverage,))
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
