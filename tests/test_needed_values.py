@@ -17,7 +17,7 @@ from conftest import Done, write_log, write_rules
 from perfgate.commands import preparing
 from perfgate.core import Run
 from perfgate.core.packed_trees import PackedTrees
-from perfgate.judge.stalls import TELL_STALLS
+from perfgate.judge.stalls import STALL_METRICS
 from perfgate.workspace import inputs
 
 Command = Callable[..., Done]
@@ -145,7 +145,7 @@ def test_limits_without_a_baseline_are_judged_by_what_they_name(
     done = perfgate("check", "new")
     assert (done.code, "the nearest names are kernel.kernel_add" in done.out) == (3, True), done.said
     values = {series.key.metric for run in read for series in run.series if series.kind == "samples"}
-    assert {name for name in values if not name.startswith(("collective.", "comm."))} == {*TELL_STALLS}
+    assert {name for name in values if not name.startswith(("collective.", "comm."))} == {*STALL_METRICS}
     assert {"kernel.kernel_add", "op.aten::mm"} <= set().union(*(run.metrics for run in read))
 
 

@@ -20,21 +20,13 @@ from perfgate.analysis.proposals import (
     ranked,
     shared_metrics,
 )
-from perfgate.analysis.step_time import (
-    CLEARLY,
-    SPEEDS,
-    Known,
-    is_unsteady,
-    main_time,
-    step_time,
-    use_steadier,
-    whole_step,
-)
+from perfgate.analysis.step_time import CLEARLY, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
 from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of, spread_of, spread_of_pairs
 from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
 from perfgate.core import Better, Run, Series
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
+from perfgate.core.units import SPEEDS
 from perfgate.core.wording import COMMAND, show_labels
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import default_statistic

@@ -21,7 +21,7 @@ from perfgate.core.packed_trees import PackedTrees
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import WITHOUT_NOISE, rarity
 from perfgate.judge.explanation import part_globs
-from perfgate.judge.stalls import TELL_STALLS
+from perfgate.judge.stalls import STALL_METRICS
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 
@@ -101,7 +101,7 @@ def fingerprint(series: Iterable[Series]) -> Fingerprint:
 
 def needed_by(rulesets: Iterable[Ruleset], *, with_sizes: bool) -> NeededValues | None:
     """Return the metrics whose values rules need; None if they need all: those with a model compute more metrics."""
-    names = {*TELL_STALLS}
+    names = {*STALL_METRICS}
     for ruleset in rulesets:
         if ruleset.model is not None:
             return None

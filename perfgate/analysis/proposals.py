@@ -14,6 +14,7 @@ from perfgate.analysis.tolerances import Fit, Trial, Writer
 from perfgate.core import Better, Key, Kind, Plan, Run, Series
 from perfgate.core.advice import MeasuredMetric
 from perfgate.core.goodput import GOODPUT
+from perfgate.core.units import SPEEDS
 from perfgate.core.wording import COMMAND, MACHINE_STATE, TIMES_OF_RUN, series_name
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
@@ -32,7 +33,7 @@ WORK = "work."
 #: The metric with one value for each step of a trace or a recording.
 STEP = "step.time"
 _KINDS: tuple[Kind, ...] = ("samples", "summary", "value", "aggregate")
-_UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
+_UNITS = (*SPEEDS, "B")
 #: The ends of the names of metrics that do not measure performance.
 _LEARNING = ("loss", "perplexity", "ppl")
 #: Nobody said which direction of a metric is better.

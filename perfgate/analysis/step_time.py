@@ -19,7 +19,7 @@ from perfgate.analysis.tolerances import TOO_NOISY, spread_of
 from perfgate.core import Run, Series
 from perfgate.core.advice import BLIND, SteadierMetric, StepTime
 from perfgate.core.results import RUNS_FOR_A_PROMISE
-from perfgate.core.units import format_change
+from perfgate.core.units import SPEEDS, format_change
 from perfgate.core.wording import COMMAND, CPU_METRICS
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
 
@@ -29,8 +29,6 @@ _STEPS = (
     *("step_time", "iteration_time", "batch_time", "train_batch", "run_training_batch"),
     *("train_runtime", "run_time"),
 )
-#: The units of times and rates.
-SPEEDS = ("s", "1/s", "B/s", "FLOP/s")
 #: Equal steps that vary by this factor within a run do not run alone. Steps of quiet machines vary by up to 1.2, on a
 #: machine that other programs use by 1.9 and more; runs made one after the other may then agree by chance.
 _UNSTEADY = 1.5

@@ -22,7 +22,7 @@ from perfgate.judge.case import Case
 from perfgate.judge.evidence import direction
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
 from perfgate.judge.pairs import PRIORS, Pairs, pair_ratios
-from perfgate.judge.stalls import TELL_STALLS
+from perfgate.judge.stalls import STALL_METRICS
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
 from perfgate.rules.syntax.grammar import parse_sentence
@@ -74,7 +74,7 @@ class Trial(Struct, frozen=True):
     @classmethod
     def of(cls, runs: Iterable[Run], metrics: Collection[str], today: date, better: Better | None = None) -> Trial:
         """The runs with only these metrics, and those that show which steps of a trace stalled."""
-        names = {*metrics, *TELL_STALLS}
+        names = {*metrics, *STALL_METRICS}
         kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in names)) for run in runs)
         return cls(tuple(kept), today, better)
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from perfgate.analysis.advice import advise
 from perfgate.analysis.selftest import self_test
-from perfgate.analysis.step_time import SPEEDS
 from perfgate.analysis.tolerances import TOO_NOISY
 from perfgate.baselines.approvals import Approval, open_level
 from perfgate.baselines.candidates import Candidates, read_measured, unknown_gpu
@@ -22,6 +21,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, Better, Fact, Run
 from perfgate.core.advice import Advice, FirstGate
 from perfgate.core.results import RUNS_FOR_A_PROMISE
+from perfgate.core.units import SPEEDS
 from perfgate.core.wording import COMMAND, MACHINE_STATE
 from perfgate.judge.case import Case
 from perfgate.judge.pairs import Pairs

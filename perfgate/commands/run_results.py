@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.analysis.step_time import SPEEDS
 from perfgate.core import Run
 from perfgate.core.file_mappings import FileMapping, MappingSuggestion
+from perfgate.core.units import SPEEDS
 from perfgate.core.wording import listed
 from perfgate.mappings.suggest import suggest
 from perfgate.measuring.files_before import EVERYTHING

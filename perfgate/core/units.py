@@ -11,6 +11,8 @@ import math
 import re
 from dataclasses import dataclass
 
+#: The base units of times and rates.
+SPEEDS = ("s", "1/s", "B/s", "FLOP/s")
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from perfgate.core import OUTCOMES, Series, Verdict
 from perfgate.core.details import QUANTILES, RunDetails, Standing, VerdictDetails, rounded
 from perfgate.core.runs import is_large
+from perfgate.core.units import SPEEDS
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.measure import Member, Members, Method, NotAvailable, choose
@@ -22,7 +23,7 @@ from perfgate.judge.subjects import members_by_key
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.distributions import FloatArray, sample_quantile
 from perfgate.stats.statistics import warmup_for
-from perfgate.stats.steady import STALLING, kept_for_drawing, stalls
+from perfgate.stats.steady import kept_for_drawing, stalls
 
 #: How many values of a run are drawn: of the rank that represents a new run, and of all others.
 POINTS = {"judged": 240, "other": 80}
@@ -143,7 +144,7 @@ def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> Run
         series = replace(series, stalled=series.stalled & False)  # draw all values
     steady = method.steady(series)
     kept = kept_for_drawing(series.values, points)
-    stalled = stalls(steady.values if series.unit in STALLING else steady.values[:0], method.better)
+    stalled = stalls(steady.values if series.unit in SPEEDS else steady.values[:0], method.better)
     warmup = int(np.searchsorted(kept, steady.dropped))
     drawn = np.flatnonzero(stalled[kept[warmup:] - steady.dropped]) if len(stalled) else ()
     steps = kept if series.steps is None else series.steps[kept]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from perfgate.core import NextStep, Verdict
 from perfgate.core.results import ChangeResult, Result
 from perfgate.core.runs import is_large
-from perfgate.core.units import format_change
+from perfgate.core.units import SPEEDS, format_change
 from perfgate.judge.ask_work import less_work
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.explanation import parts_not_stored
@@ -18,7 +18,7 @@ from perfgate.judge.pairs import base_goes_first, number_of, order_bias
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.statistics import MIDDLES
-from perfgate.stats.steady import STALLING, stalls, two_modes
+from perfgate.stats.steady import stalls, two_modes
 from perfgate.words import change, notes
 from perfgate.words.doubts import doubt_next_step, doubt_sentence
 
@@ -132,7 +132,7 @@ def of_values(evidence: Evidence, *sides: MeasuredSide) -> Iterator[str]:
 def _stalls(evidence: Evidence, new: MeasuredSide, base: MeasuredSide) -> Iterator[str]:
     """Yield how many values are stalls, which the means include, and how the means change without them."""
     series = [one for side in (new, base) for one in side.series]
-    if evidence.unit not in STALLING or any(one.kind != "samples" or is_large(one.values) for one in series):
+    if evidence.unit not in SPEEDS or any(one.kind != "samples" or is_large(one.values) for one in series):
         return
     counts, means = [], []
     for side in (new, base):

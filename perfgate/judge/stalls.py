@@ -17,8 +17,8 @@ from perfgate.stats.stalled_steps import StepsOfRun, stalled_steps
 _TIME = "step.time"
 #: What the host calls in each step. A stalled step has no more calls than the others.
 _CALLS = ("work.ops", "work.launches", "work.graph_launches")
-#: The metrics that tell which steps stalled: whoever leaves metrics out keeps these.
-TELL_STALLS = (_TIME, *_CALLS)
+#: The metrics that show which steps stalled: code that leaves metrics out keeps these.
+STALL_METRICS = (_TIME, *_CALLS)
 
 
 def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], Baseline]:

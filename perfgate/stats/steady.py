@@ -214,8 +214,6 @@ def two_modes(values: RunValues) -> TwoModes | None:
     return TwoModes(cut / n, float(low.mean()), 1 - cut / n, float(high.mean()))
 
 
-#: Units of times and of rates, in which a step can stall.
-STALLING = ("s", "1/s", "B/s", "FLOP/s")
 #: A stall takes this many times the run's median.
 STALL = 2.0
 _EXTREMES = (np.argmin, np.argmax)
