@@ -107,7 +107,7 @@ class _Metric(Struct, frozen=True, dict=True):
 
     @cached_property
     def summary(self) -> _Rows:
-        """The statistics of samples; short series and series without samples stay as they are."""
+        """The statistics of samples; short series and series without samples do not change."""
         return self._without_samples(OUTLINES)
 
     @cached_property

@@ -25,7 +25,7 @@ TicketAction: TypeAlias = Literal["open", "update", "close", "reopen"]
 
 
 class Told(Struct, frozen=True):
-    """What a ticket says about its event: `size` is its worst change, and `rest` a hash of everything but numbers."""
+    """The state of a ticket about an event: `size` is its worst change, and `rest` a hash of everything but numbers."""
 
     event: str
     state: str

@@ -1,4 +1,4 @@
-"""The files that a command may write, as they are before a run: changed files belong to the run."""
+"""The state of the files that a command may write, before it runs: files that change belong to the run."""
 
 from __future__ import annotations
 

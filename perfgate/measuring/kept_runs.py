@@ -18,7 +18,7 @@ REPORT = "report.json"
 
 
 def with_kept_runs(options: CommandOptions, use: str, tell: Callable[[str], None]) -> CommandOptions:
-    """Return the options with the newest kept runs, and tell their age, if the user named none. Raises Refused."""
+    """Return the options with the newest kept runs if the user named none, and print their age. Raises Refused."""
     if options.runs:
         return options
     runs, facts = kept_runs()

@@ -6,7 +6,7 @@ import re
 
 _FENCES = (b"##", b"==", b"--", b"**", b"//", b">>")
 _HEADING = re.compile(r"(?:#{2,}|={3,}|-{3,}|\*{3,}|/{2,}|>{2,})[ \t]*(\w.{0,78}?)[ \t]*[#=*/<-]*")
-#: What differs between repetitions under one heading: their numbers, dates and times, and ids of jobs.
+#: The parts of a heading that differ between repetitions: their numbers, dates and times, and ids of jobs.
 _SAME = re.compile(
     r"\b(?:run|iteration|iter|trial|repeat|repetition|rep|pass|round|attempt|sample|test|job|pid|no\.?)[ \t#:_-]*\d+"
     r"(?:[ \t]*(?:/|of)[ \t]*\d+)?"
@@ -32,5 +32,5 @@ class Headings:
         return bool(found)
 
     def above(self, line: int) -> str:
-        """Return the last heading above a line, without what differs between repetitions; empty if there is none."""
+        """Return the last heading above a line, without what numbers repetitions; empty if there is none."""
         return self._found[max(above)] if (above := [one for one in self._found if one < line]) else ""

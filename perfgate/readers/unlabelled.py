@@ -70,7 +70,7 @@ def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 def with_mixed_refused(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Return runs that are given as repetitions, with an error for the first that differs in an unlabelled field.
 
-    Runs without a series in common are of different loads. A heading only tells the results of one file apart.
+    Runs without a common series have different loads. Headings only distinguish the results of one file.
     """
     first: dict[tuple[str, Key], Run] = {}
     for at, run in enumerate(runs if len(runs) > 1 else ()):

@@ -201,7 +201,7 @@ class UnreadLines:
         self.read.pop(line, None)
 
     def tell_before(self, line: int) -> None:
-        """Take it from the reader that nothing above a line is left."""
+        """Note that the reader read everything above a line."""
         for above in [one for one in self.read if one < line]:
             self.tell(above)
 

@@ -71,7 +71,7 @@ def _without_labels(verdict: Verdict) -> str:
 
 
 def _is_shown(verdict: Verdict) -> bool:
-    if verdict.outcome == "skipped":  # by a fact that only the judged file states, then the next step says so
+    if verdict.outcome == "skipped":  # it has a next step only if a fact of the judged file alone skipped it
         return bool(verdict.next_step.text)
     return answer.needs_attention(verdict) or verdict.improved or verdict.reason == "allowed"
 

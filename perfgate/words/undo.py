@@ -1,4 +1,4 @@
-"""What to undo: the sentence that tells the author of a change what to take back or to look at, by kind of cause."""
+"""The advice below a cause: what the author of the change should undo, or look at."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SENTENCES: dict[CauseKind, str] = {
 
 
 def undo(cause: Cause) -> str:
-    """Return what to undo; empty if the cause is none to undo."""
+    """Return the advice; empty for a cause that makes nothing worse."""
     if cause.change_per_step <= 0:
         return ""
     if cause.kind == "slower" and cause.come:

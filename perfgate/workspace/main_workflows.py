@@ -70,10 +70,10 @@ jobs:
       - name: Measure once
 {environment}\
         run: |
-          # What the rules say of this run, the next job says.
+          # The next job judges this run.
           "$RUNNER_TEMP/perfgate/bin/perfgate" run --runs 1{options} || test -d perfgate-runs
           test ! -e perfgate-runs/run-001.FAILED.txt
-          # Its output is the run only if it wrote no file. Beside it is what the machine did.
+          # If the command wrote files, its output is not a run. The files of the machine stay beside the run.
           rmdir perfgate-runs/run-001 2> /dev/null || rm perfgate-runs/run-001.log
           mkdir measured
           cp -r perfgate-runs/machine-*.json perfgate-runs/run-001* measured

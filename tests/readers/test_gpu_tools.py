@@ -421,7 +421,7 @@ def test_the_last_line_of_nvidia_smi_is_read_only_if_it_is_whole():
 def test_gpus_without_a_column_that_tells_them_apart_are_warned_of():
     run = run_of("name, memory.used [MiB]\nNVIDIA H100, 10 MiB\nNVIDIA H100, 20 MiB\n")
     assert values_of(run) == {"memory.used": [10 * 2.0**20, 20 * 2.0**20]}
-    assert "no column tells GPUs apart" in said(run)[0]
+    assert "no column distinguishes GPUs" in said(run)[0]
 
 
 def test_an_empty_cell_of_nvidia_smi_is_no_value():

@@ -41,7 +41,7 @@ def _parts(records: Iterable[HistoryRecord]) -> Iterator[list[HistoryRecord]]:
 
 
 class _Place(Struct):
-    """What was imported for one environment."""
+    """The imported runs of one environment."""
 
     runs: int = 0
     first: str = ""

@@ -14,8 +14,8 @@ from perfgate.stats.moderated import exact_change, has_logarithm
 from perfgate.stats.paired_t import ratio_of
 from perfgate.stats.statistics import RunMeasure
 
-#: Values are moved from zero by so many tolerances, and by so many times the largest one: there, the logarithms of two
-#: values differ nearly as the values do.
+#: Values are moved from zero by 20 tolerances, and by at least 10 times the largest value. There, a difference of
+#: logarithms is nearly proportional to the difference of the values.
 _TOLERANCES, _LARGEST = 20.0, 10.0
 
 
@@ -50,9 +50,10 @@ def decided_without_noise(
 def moved_from_zero(
     base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms, *, in_pairs: bool
 ) -> tuple[list[RunMeasure], list[RunMeasure], ChangeTerms, list[RunMeasure] | None] | None:
-    """What `judge_runs` takes if a value has no logarithm, and the tolerance is absolute: the runs moved from zero.
+    """Return both sides moved away from zero, their terms, and the ratios of pairs, as `judge_runs` takes them.
 
-    None if there is nothing to move: each value has a logarithm, no value differs, or the values have no noise.
+    A value of zero or less has no logarithm. None if each value has one, the tolerance is relative, no value differs,
+    or the values have no noise.
     """
     runs, absolute = (*base, *new), terms.tolerance_absolute
     if absolute is None or terms.exact or all(map(has_logarithm, runs)):
@@ -70,7 +71,7 @@ def moved_from_zero(
 
     def moved(run: RunMeasure) -> RunMeasure:
         value = run.value or 0.0
-        # What a run without a logarithm shows within itself is not known.
+        # The noise within a run is relative to its value, and unknown for a value without a logarithm.
         share = value / (value + shift)
         return replace(run, value=value + shift, within_variance=(run.within_variance or 0.0) * share**2)
 
@@ -84,7 +85,7 @@ def moved_from_zero(
 def as_differences(
     found: ChangeResult, base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
 ) -> ChangeResult:
-    """The answer about moved values, without what is relative to the place that they were moved to."""
+    """The answer about moved values, without the numbers that are relative to a moved value."""
     values = (finite(math.fsum(run.value or 0.0 for run in side) / len(side)) for side in (base, new))
     plain = replace(found, estimate=None, low=None, high=None, log_change=None, standard_error=None)
     plain = replace(plain, degrees_of_freedom=None, minimum_detectable_change=None, at_worst=None, not_excluded=None)

@@ -4,7 +4,7 @@ Its rows become the tables of a torch trace: `step.*`, `gpu.*`, `work.*` and the
 
 | table of the export | events of a trace |
 |---|---|
-| `NVTX_EVENTS` | ranges, and operators of PyTorch (`aten::mm`); a step range inside another one is none |
+| `NVTX_EVENTS` | ranges, and operators of PyTorch (`aten::mm`); a step range inside another one does not count |
 | `CUPTI_ACTIVITY_KIND_RUNTIME` | calls of the runtime |
 | `_KERNEL`, `_MEMCPY`, `_MEMSET` | the work of devices; it belongs to the call with its `correlationId` |
 

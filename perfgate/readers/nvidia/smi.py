@@ -95,7 +95,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         and not {*_DEVICES} & {*columns}
         and any(len(one.values) > 1 for one in run.columns.values())
     ):
-        run.say("warning", "no column tells GPUs apart: several would be one series; add index to --query-gpu")
+        run.say("warning", "no column distinguishes GPUs: several would be one series; add index to --query-gpu")
     _without_single_device(run)
     return (run.run(),)
 
