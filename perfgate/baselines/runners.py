@@ -16,7 +16,7 @@ from perfgate.core.runs import TENANTS, same_fact
 from perfgate.documents.structs import SignedFile
 from perfgate.judge.plain import judge_change
 from perfgate.version import __version__
-from perfgate.words.runner import not_as_it_was
+from perfgate.words.beside import not_as_it_was
 
 #: The facts about the abilities of a machine. Versions of programs belong to a run, and are shown beside verdicts.
 _QUALITIES = (

@@ -24,7 +24,7 @@ from perfgate.judge.report import with_outcome
 from perfgate.rules.load import readable_suite
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, WorkClause
-from perfgate.words.coverage_words import unread_names
+from perfgate.words.beside import unread_names
 from perfgate.words.notes import PAIRED_BASE, PAIRINGS
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import read_facts

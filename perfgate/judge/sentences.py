@@ -20,7 +20,6 @@ from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.statistics import MIDDLES
 from perfgate.stats.steady import stalls, two_modes
 from perfgate.words import change, notes
-from perfgate.words.doubts import doubt_next_step, doubt_sentence
 
 
 def is_explained(found: Result) -> bool:
@@ -31,7 +30,7 @@ def is_explained(found: Result) -> bool:
 def with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[str, NextStep, list[str]]:
     """The message, the next step and the notes of a verdict with its doubts: the one that decides comes first."""
     first = next((one for one in found.doubts if one.decides and one.reason == found.reason), None)
-    texts = {one: doubt_sentence(one, evidence.unit, evidence.shown_unit) for one in found.doubts}
+    texts = {one: notes.doubt_sentence(one, evidence.unit, evidence.shown_unit) for one in found.doubts}
     added = [*verdict.notes, *(text for one, text in texts.items() if one is not first)]
     if first is None:
         return verdict.message, verdict.next_step, added
@@ -39,7 +38,7 @@ def with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[st
     accept = evidence.case.accept
     if evidence.case.baseline.pairing is not None:
         accept = replace(accept, has_store=False)
-    step = doubt_next_step(first, accept, has_base=has_base)
+    step = notes.doubt_next_step(first, accept, has_base=has_base)
     return f"{texts[first]}; {verdict.message}", step, added
 
 

@@ -29,7 +29,7 @@ from perfgate.judge.work_places import with_places
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure
-from perfgate.words import change, limit, notes, steps, work
+from perfgate.words import change, notes, steps, work
 
 #: Values that the statistics cannot judge, although the runs have them.
 BAD_VALUES = ("too-few-samples", "not-a-number", "not-positive", "tolerance-too-small", "no-new-run", "no-baseline")
@@ -159,13 +159,13 @@ def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> 
     dropped = sum(run.dropped for run in question.runs)
     bad_end = result.high if terms.upper else result.low
     is_open = result.of_numbers == Judgement("undecided", "interval") and bad_end is None
-    message = limit.limit_message(
+    message = change.limit_message(
         name, result, asks, units, confidence=terms.confidence, dropped=dropped, is_open=is_open
     )
     may_pass = is_open and evidence.rule.settings.on_inconclusive is None
     at, ref = str(evidence.rule.at), evidence.case.accept.ref
     subject = evidence.name((), evidence.shown_statistic)
-    step = limit.limit_next_step(subject, result, asks, at, needed, ref, is_open=may_pass)
+    step = change.limit_next_step(subject, result, asks, at, needed, ref, is_open=may_pass)
     added = [*([notes.ONE_RUN] if result.runs == 1 else []), *of_values(evidence, question.new)]
     size = (result.n, result.n_effective, result.runs)
     return replace(
@@ -192,16 +192,16 @@ def _rank_ratio(evidence: Evidence, question: RankQuestion, result: LimitResult)
     member, statistic = evidence.shown_member(question.new), evidence.method.statistic
     asks = evidence.clause.text
     reference = evidence.clause.asks.reference if isinstance(evidence.clause.asks, ChangeClause) else ""
-    about = limit.rank_values(
+    about = change.rank_values(
         evidence.name((), statistic), question.values[-1], evidence.unit, evidence.rank, reference
     )
-    ratio = limit.limit_message(evidence.name(member), result, asks, ("1", "x"), confidence=terms.confidence)
+    ratio = change.limit_message(evidence.name(member), result, asks, ("1", "x"), confidence=terms.confidence)
     bounds = (None if bound is None else bound - 1 for bound in (result.estimate, result.low, result.high))
     new, base = (
         Estimate(fmean(side), None, None, None, None, result.runs) for side in zip(*question.values, strict=True)
     )
     at, ref = str(evidence.rule.at), evidence.case.accept.ref
-    next_step = limit.limit_next_step(evidence.name(()), result, asks, at, None, ref)
+    next_step = change.limit_next_step(evidence.name(()), result, asks, at, None, ref)
     return replace(
         _verdict(evidence, result, about + ratio, next_step, [notes.ONE_RUN] if result.runs == 1 else []),
         unit=evidence.unit,

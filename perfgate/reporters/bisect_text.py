@@ -12,7 +12,6 @@ from perfgate.reporters.markdown import code, prose
 from perfgate.reporters.plain_json import encode
 from perfgate.reporters.terminal_page import Page
 from perfgate.words import cause_words
-from perfgate.words.undo import undo
 
 SCHEMA = "perfgate.bisect/1"
 _MARKS = {
@@ -78,7 +77,7 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
         page.paragraph(f"What changed: {cause_words.step(report.causes)}", "bold")
         for cause in report.causes.causes[:5]:
             page.paragraph(cause_words.line(cause), indent=2)
-            page.paragraph(undo(cause), indent=4)
+            page.paragraph(cause_words.undo(cause), indent=4)
     page.blank()
     for note in notes(report):
         page.paragraph(f"note: {note}", "dim")

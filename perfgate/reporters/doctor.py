@@ -10,7 +10,7 @@ from perfgate.core.units import format_number
 from perfgate.core.wording import aligned, one_line, plural
 from perfgate.reporters.plain_json import encode
 from perfgate.reporters.terminal_page import GAP, Page
-from perfgate.words.runner import compared_with, figure, runner_change
+from perfgate.words.beside import compared_with, figure, runner_change
 
 _HEADS: dict[Way, str] = {
     "separate": "separate",

@@ -27,7 +27,7 @@ from perfgate.core.wording import (
     synonyms,
     without_commands,
 )
-from perfgate.words.coverage_words import coverage_line
+from perfgate.words.beside import coverage_line
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"

@@ -16,7 +16,7 @@ from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from perfgate.core import OUTCOMES, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
-from perfgate.words import answer, cause_words, coverage_words, numbers
+from perfgate.words import answer, beside, cause_words, numbers
 from perfgate.words.cause_words import CauseGroup
 
 #: The largest body of a case, and the largest file, in bytes. Consumers cut or refuse larger ones.
@@ -65,7 +65,7 @@ def _properties(report: Report) -> dict[str, str]:
         "perfgate.policy.commit": report.policy.commit or "none",
         "perfgate.policy.rules_sha256": report.policy.rules_sha256,
         "perfgate.policy.baselines_sha256": report.policy.baselines_sha256,
-        **dict(zip(("perfgate.coverage",), coverage_words.coverage(report), strict=False)),
+        **dict(zip(("perfgate.coverage",), beside.coverage(report), strict=False)),
         **({"perfgate.unknown_facts": ", ".join(report.unknown_facts)} if report.unknown_facts else {}),
         **({"perfgate.what_else_changed": also} if (also := answer.what_else(report)) else {}),
         **{f"perfgate.owner.{one.rule}": one.owner for one in report.verdicts if one.owner},

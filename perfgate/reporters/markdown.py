@@ -15,7 +15,7 @@ from msgspec import Struct
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, plural, without_commands
 from perfgate.reporters.github import chart
-from perfgate.words import answer, cause_words, coverage_words, numbers
+from perfgate.words import answer, beside, cause_words, numbers
 from perfgate.words.cause_words import CauseGroup
 
 #: The largest summary in bytes of UTF-8; GitHub refuses 1 MiB.
@@ -134,7 +134,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]
     lines = (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts))
     yield _folded("Environment", (), [*facts, *(f"- {prose(line)}" for line in lines)])
-    yield _Section((), [prose(line) for line in coverage_words.unread(report)], ())
+    yield _Section((), [prose(line) for line in beside.unread(report)], ())
 
 
 def _causes(report: Report) -> Iterator[_Section]:

@@ -19,9 +19,8 @@ from perfgate.reporters.terminal_page import (
     write_policy,
     write_problems,
 )
-from perfgate.words import answer, cause_words, coverage_words, in_short
+from perfgate.words import answer, beside, cause_words, in_short
 from perfgate.words.in_short import ShortLine
-from perfgate.words.undo import undo
 
 #: The narrowest page that has room for outcomes and numbers.
 _NARROWEST = 60
@@ -99,7 +98,7 @@ def _write_short(page: Page, report: Report) -> None:
         page.paragraph(f"note: {note}", "dim")
     page.paragraph(in_short.unruled(report), "dim")
     page.paragraph(answer.what_else(report))
-    for line in coverage_words.unread(report):
+    for line in beside.unread(report):
         page.paragraph(line, "dim")
     step = in_short.next_step(report)
     if step.text:
@@ -119,7 +118,7 @@ def _write_causes(page: Page, report: Report) -> None:
         places = [text for label, text in cause_words.details(group.cause) if label == "at"]
         at = f" ({places[0]})" if places else ""
         page.paragraph(f"{group.number}  {cause_words.title(group.cause)}  {cause_words.cost(group.cause)}{at}")
-        if sentence := undo(group.cause):
+        if sentence := cause_words.undo(group.cause):
             page.paragraph(sentence, indent=INDENT)
     if len(groups) > _CAUSES:
         page.paragraph(f"{plural(len(groups) - _CAUSES, 'smaller cause')} more", "dim", indent=INDENT)

@@ -23,7 +23,7 @@ from perfgate.reporters.terminal_page import (
     write_policy,
     write_problems,
 )
-from perfgate.words import answer, cause_words, coverage_words, in_short, numbers
+from perfgate.words import answer, beside, cause_words, in_short, numbers
 from perfgate.words.cause_words import CauseGroup
 
 #: Up to this many passes of one rule are shown one by one.
@@ -85,7 +85,7 @@ def _write_notices(page: Page, report: Report) -> None:
     for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=INDENT if i else 0)
     page.paragraph(answer.what_else(report))
-    for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts), *coverage_words.unread(report)):
+    for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts), *beside.unread(report)):
         page.paragraph(line, "dim")
 
 

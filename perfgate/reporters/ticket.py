@@ -14,7 +14,7 @@ from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.wording import plural, without_commands
 from perfgate.reporters.markdown import fenced, mentions
 from perfgate.reporters.untrusted_comment import bare_text, text
-from perfgate.words import event_words
+from perfgate.words import event_words, history_words
 
 #: A ticket lists this many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
 _METRICS, _LONGEST, _LONGEST_TITLE = 20, 50_000, 250
@@ -58,7 +58,7 @@ def _lines(event: HistoryEvent, page: str, line: CommitLine | None) -> Iterator[
     yield from ("| metric | where | change |", "|---|---|---|")
     for one in event_words.in_order(event)[:_METRICS]:
         kind = {True: "worse", False: "better", None: ""}[one.worse]
-        cells = (str(one.name), f"{one.suite}/{one.environment}", f"{event_words.size(one)} {kind}")
+        cells = (str(one.name), f"{one.suite}/{one.environment}", f"{history_words.interval(one)} {kind}")
         yield f"| {' | '.join(map(text, cells))} |"
     if (rest := len(event.changes) - _METRICS) > 0:
         yield f"\n{plural(rest, 'more metric')}"

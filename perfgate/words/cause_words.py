@@ -1,24 +1,25 @@
-"""The words that all reports share for causes: kind, place and cost, and the verdicts that follow from each."""
+"""The words that all reports share for causes: kind, place, cost and advice, and the verdicts that follow from each."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from perfgate.core import Report, Verdict
-from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.call_trees import LAUNCHES
+from perfgate.core.causes import Cause, CauseKind, CauseReport
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import listed, plural, shortened
 from perfgate.words import answer, numbers
-from perfgate.words.undo import LONGEST_NAME, NAMES_SHOWN, undo
 from perfgate.words.work import is_work
 
-#: The longest name of a place, in characters.
-_LONGEST_PLACE = 160
-#: The most ranks of a cause that are named.
-_RANKS_SHOWN = 8
+#: The longest name of a place and of a call, in characters.
+_LONGEST_PLACE, _LONGEST_NAME = 160, 80
+#: The most ranks of a cause that are named, and the most names of calls that came, and of those that went.
+_RANKS_SHOWN, _NAMES_SHOWN = 8, 3
 #: A larger share of the step's change says nothing: other changes nearly cancel this one. A smaller one is noise.
 _LARGEST_SHARE, _LEAST_SHARE = 1.1, 0.005
 _KINDS = {
@@ -48,10 +49,12 @@ def groups(report: Report) -> tuple[CauseGroup, ...]:
     for name, verdict in zip(verdict_ids(report.verdicts), report.verdicts, strict=True) if found else ():
         if answer.needs_attention(verdict):
             by_name.setdefault(name, []).append(verdict)
-    # A verdict follows from one cause only, whatever a stored report says.
-    own = [[verdict for name in dict.fromkeys(cause.verdicts) for verdict in by_name.pop(name, ())] for cause in found]
-    pairs = zip(found, (answer.worst_first(sorted(verdicts, key=_rank)) for verdicts in own), strict=True)
-    return tuple(CauseGroup(number, cause, tuple(verdicts)) for number, (cause, verdicts) in enumerate(pairs, 1))
+    numbered = []
+    for number, cause in enumerate(found, 1):
+        # A verdict follows from one cause only, whatever a stored report says.
+        own = [verdict for name in dict.fromkeys(cause.verdicts) for verdict in by_name.pop(name, ())]
+        numbered.append(CauseGroup(number, cause, tuple(answer.worst_first(sorted(own, key=_rank)))))
+    return tuple(numbered)
 
 
 def _rank(verdict: Verdict) -> int:
@@ -61,7 +64,7 @@ def _rank(verdict: Verdict) -> int:
 
 def unexplained(report: Report) -> tuple[Verdict, ...]:
     """Return the verdicts that follow from no cause, in the order of the report."""
-    explained = {id(verdict) for group in groups(report) for verdict in group.verdicts}
+    explained = by_verdict(report)
     return tuple(verdict for verdict in report.verdicts if id(verdict) not in explained)
 
 
@@ -72,13 +75,13 @@ def by_verdict(report: Report) -> dict[int, CauseGroup]:
 
 def step(found: CauseReport) -> str:
     """Return the change of the whole step: `whole step 10.2 → 11 ms, +815 µs (+8.0%); 3 base runs, 1 new run`."""
+    runs = f"{plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
     if not _has_times(found):
-        return f"memory at its peak; {plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
+        return f"memory at its peak; {runs}"
     change = found.new_step - found.base_step
     unit = display_unit(max(found.base_step, found.new_step), "s")
     relative = f" ({format_change(change / found.base_step)})" if found.base_step else ""
     sides = f"{format_number(found.base_step / unit.factor)} → {format_value(found.new_step, 's', unit.symbol)}"
-    runs = f"{plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
     what = "all steps" if any(cause.metric == "total time" for cause in found.causes) else "whole step"
     return f"{what} {sides}, {signed(change)}{relative}; {runs}"
 
@@ -87,9 +90,8 @@ def without_cause(found: CauseReport) -> str:
     """Return what is said if no cause was found."""
     if not _has_times(found):
         return "No cause found: the peak of the memory is the same, or nearly."
-    change = abs(found.new_step - found.base_step)
-    size = f"can change the whole step by {format_value(found.noise, 's')}"
-    return f"No cause found. Noise {size}{'' if change <= found.noise else ', which is less than its change'}."
+    less = "" if abs(found.new_step - found.base_step) <= found.noise else ", which is less than its change"
+    return f"No cause found. Noise can change the whole step by {format_value(found.noise, 's')}{less}."
 
 
 def rest(found: CauseReport) -> str:
@@ -149,44 +151,37 @@ def cost(cause: Cause) -> str:
     size = f"{_plus(cause.change_per_step / unit.factor)} {unit.symbol} [{low}, {high}]"
     if cause.metric == "memory":
         return size
-    known = cause.share is not None and _LEAST_SHARE <= cause.share <= _LARGEST_SHARE
-    share = min(cause.share or 0.0, 1.0)
     size += " per step" if cause.metric == "time" else ""
-    return size + (f", {share:.0%} of the change" if known else "")
+    known = cause.share is not None and _LEAST_SHARE <= cause.share <= _LARGEST_SHARE
+    return size + (f", {min(cause.share or 0.0, 1.0):.0%} of the change" if known else "")
 
 
 def details(cause: Cause) -> list[tuple[str, str]]:
     """Return the line of the program, the calls that went and those that came, and other places of the same change."""
     others = [place(path) for path in cause.places if cause.where[: len(path)] != path]
-    texts = {
-        "at": cause.source,
-        "gone": _calls(cause.gone),
-        "new": _calls(cause.come),
-        "also at": listed(others, NAMES_SHOWN),
-    }
+    texts = {"at": cause.source, "gone": _calls(cause.gone), "new": _calls(cause.come)}
+    texts["also at"] = listed(others, _NAMES_SHOWN)
     return [(label, text) for label, text in texts.items() if text]
 
 
 def _calls(calls: Sequence[tuple[str, float]]) -> str:
-    return listed([f"{shortened(short(name), LONGEST_NAME)} x{count:g}" for name, count in calls], NAMES_SHOWN)
+    return listed([f"{shortened(short(name), _LONGEST_NAME)} x{count:g}" for name, count in calls], _NAMES_SHOWN)
 
 
 def line(cause: Cause) -> str:
     """Return a cause as one line: `slower: backward / aten::mm, +1 ms [+0.8, +1.2] per step, 99% of the change`."""
-    source = f", at {cause.source}" if cause.source else ""
-    return f"{title(cause)}, {cost(cause)}{source}"
+    return f"{title(cause)}, {cost(cause)}" + (f", at {cause.source}" if cause.source else "")
 
 
 def brief(verdict: Verdict) -> str:
     """Return a verdict in short, without its outcome: `forward median on rank 1 +25.9%`."""
-    name = shortened(numbers.what(verdict), LONGEST_NAME)
+    name = shortened(numbers.what(verdict), _LONGEST_NAME)
     if verdict.outcome == "error":
         return f"{name} ({verdict.reason.replace('-', ' ')})"
-    change = verdict.change.estimate if verdict.kind == "change" and verdict.change else None
     if is_work(verdict):
         return f"{name} {numbers.measured(verdict)[0]}"
-    if change is not None:
-        return f"{name} {format_change(change)}"
+    if verdict.kind == "change" and verdict.change and verdict.change.estimate is not None:
+        return f"{name} {format_change(verdict.change.estimate)}"
     value = None if verdict.new is None else verdict.new.estimate
     return f"{name} {numbers.value_text(value, verdict)}" if value is not None else f"{name} (not measured)"
 
@@ -196,7 +191,7 @@ def follow(count: int) -> str:
     return f"{plural(count, 'verdict')} {'follows' if count == 1 else 'follow'} from it"
 
 
-#: Steps that make a doubt certain: with a failed verdict beside it, there is none.
+#: Steps that make a doubt certain. A failed verdict of the same cause leaves no doubt.
 _MEASURING = {"run-again", "run-longer", "run-paired", "add-base-runs"}
 
 
@@ -217,3 +212,87 @@ def signed(value: float) -> str:
 
 def _plus(number: float) -> str:
     return f"{'' if number < 0 else '+'}{format_number(number)}"
+
+
+#: By names of calls that went, and of calls that came: what the program decided. The first that fits counts.
+_DECISIONS = (
+    (
+        r"_fused_adam|_fused_sgd|_foreach_add",
+        r"aten::(?:mul_|add_|lerp_|addcdiv_)$",
+        "the optimizer runs one kernel for each parameter: pass fused=True or foreach=True",
+    ),
+    (
+        r"",
+        r"(?=[\s\S]*vector_norm)(?=[\s\S]*aten::clamp)(?=[\s\S]*aten::mul_$)",
+        "gradients are clipped now, one by one: clip all at once, with foreach=True, or not at all",
+    ),
+    (r"scaled_dot_product", r"softmax|bmm|matmul", "attention is no longer fused: call scaled_dot_product_attention"),
+)
+#: The place of work that only the weights decide.
+_is_optimizer = re.compile(r"optimizer|aten::_(?:fused|foreach)_", re.IGNORECASE).search
+_is_backward, _OF_CALLS = re.compile("backward", re.IGNORECASE).search, ("appeared", "replaced", "more calls")
+#: By kind, if the step needs more time or memory.
+_SENTENCES: dict[CauseKind, str] = {
+    "more calls": "look for a new loop, or a value that was kept before",
+    "slower": "compare the shapes, layouts and types of its inputs",
+    "sync": "the host waits there for the device: read the value after the step, or only in some steps",
+    "exposed": "communication no longer runs beside computation: compare bucket sizes, streams and the order of calls",
+    "slow rank": "compare the node of this rank with the others: clocks, data, other programs",
+    "stall": "the step waits for its batch: use more workers, prefetch more, or do less for each sample",
+    "memory": "free it earlier, or compute it again",
+    "machine": "compare clocks and power (`nvidia-smi -q -d CLOCK,POWER`), or measure again",
+    "host": "compare the processors, other programs and the version of Python, or measure with `perfgate run --paired`",
+    "allocator": "every step allocates device memory anew: look for torch.cuda.empty_cache(), and remove it",
+    "zeroed": "gradients are set to zero and added to: pass set_to_none=True to zero_grad()",
+    "repeated": "the backward pass computes activations again: turn off checkpointing, or use it in fewer layers",
+}
+
+
+def undo(cause: Cause) -> str:
+    """Return the advice; empty for a cause that makes nothing worse."""
+    if cause.change_per_step <= 0:
+        return ""
+    if cause.kind == "slower" and cause.come:
+        return "look for what calls them; the base's table ends above their rows (row_limit=-1 prints all)"
+    if cause.metric == "total time" and cause.kind == "slower":
+        return "compare its number of calls, and the shapes of its inputs"
+    if cause.kind == "larger" and cause.factor is not None:
+        blocks = f"{cause.factor:.3g} times as many thread blocks"
+        if any(_is_optimizer("/".join(path)) for path in cause.places):
+            return f"{blocks}, and more parameters: compare the widths of layers and the vocabulary"
+        return f"{blocks}: compare the batch, lengths and widths of the model"
+    gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
+    for went, came, sentence in _DECISIONS:
+        if cause.kind in _OF_CALLS and re.search(went, gone) and re.search(came, come, re.MULTILINE):
+            return sentence
+    if cause.types is not None:
+        reason = "autocast is off there, or an input has another type"
+        if cause.types == ("tf32", "fp32"):
+            reason = "TF32 is off: call torch.set_float32_matmul_precision('high')"
+        return f"{cause.types[0]} kernels became {cause.types[1]}: {reason}"
+    if cause.kind == "replaced" or (cause.kind == "appeared" and cause.gone):
+        return _of_calls(cause)
+    if cause.kind == "appeared" and cause.come:
+        return f"look for the new calls of {listed(_told(cause.come), _NAMES_SHOWN)}, and remove them"
+    return _SENTENCES.get(cause.kind, "")
+
+
+def _of_calls(cause: Cause) -> str:
+    """Return the sentence about replaced calls: several calls for one, or other calls."""
+    if not cause.gone or not cause.come:
+        return ""
+    counts = [sum(count for _, count in calls) for calls in (cause.gone, cause.come)]
+    old = _told(cause.gone)[0].rpartition("::")[2]
+    if counts[1] < 2 * counts[0]:
+        return "compare the calls that are gone and new: a flag, a type, a shape or a version changed"
+    more = f"{counts[1] / counts[0]:.0f}"
+    if not old.isidentifier():  # a kernel
+        return f"{more} calls do now what one did: look for a fused call that is no longer used"
+    return f"{old} was one call, and is {more} now: call {old} again"
+
+
+def _told(calls: Sequence[tuple[str, float]]) -> list[str]:
+    """Return the names of calls that say what the program does: not its backward pass, and not only launches."""
+    names = [name for name, _ in calls]
+    told = [name for name in names if not _is_backward(name) and not LAUNCHES.fullmatch(name)] or names[:1]
+    return [shortened(name, _LONGEST_NAME) for name in told]

@@ -1,12 +1,12 @@
-"""The sentences about a change: its size, the tolerance, what green would promise, and the next step."""
+"""The sentences about a change and about a limit: what was measured, how it compares, and the next step."""
 
 from __future__ import annotations
 
 import math
 
 from perfgate.core import NO_STEP, Acceptance, NextStep, PooledRuns
-from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE, ChangeResult
-from perfgate.core.units import format_change, format_number, format_value
+from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOISE, ChangeResult, LimitResult
+from perfgate.core.units import format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import listed, plural
 from perfgate.words.answer import rounded_up
 from perfgate.words.steps import accept_change, hold_gain
@@ -73,10 +73,8 @@ def pooled_note(pooled: PooledRuns) -> str:
     if pooled.decides:
         return f"pooled with {runs} of {branch} since the baseline: {listed(pooled.commits)}"
     interval = f"[{format_change(pooled.low)}, {format_change(pooled.high)}]"
-    return (
-        f"{branch} itself is {format_change(pooled.change)} {interval} since the baseline ({runs}): this is not from "
-        "this change"
-    )
+    change = f"{format_change(pooled.change)} {interval}"
+    return f"{branch} itself is {change} since the baseline ({runs}): this is not from this change"
 
 
 def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = "baseline") -> NextStep:
@@ -103,19 +101,17 @@ def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = 
 def _promise_next_step(result: ChangeResult) -> NextStep | None:
     """Return the step that settles an open change; None if its reason has a step of its own."""
     left = LOOKS - result.new_runs
+    more = {1: "once", 2: "twice"}.get(left, "")
     if result.of_numbers.suspect:
         if left > 0:
-            more = {1: "once", 2: "twice"}[left]
             return NextStep("run-again", f"run the new code {more} more and give all {LOOKS} runs together")
         return NextStep("run-paired", f"{_PAIRS}: single runs do not settle it")
     if result.of_numbers.reason == "noise-unknown":
         missing = RUNS_FOR_A_PROMISE - result.base_runs - result.new_runs
         needed = f"{RUNS_FOR_A_PROMISE} runs of both sides are needed"
-        text = f"give {plural(missing, 'more new run')}, or add base runs: {needed}"
-        return NextStep("run-again", text)
+        return NextStep("run-again", f"give {plural(missing, 'more new run')}, or add base runs: {needed}")
     if result.of_numbers.reason == "cannot-exclude":
         if left > 0 and result.runs_needed is not None and result.runs_needed <= LOOKS:
-            more = {1: "once", 2: "twice"}[left]
             return NextStep("run-again", f"run the new code {more} more, or {_PAIRS}")
         if result.base_runs < RUNS_THAT_SHOW_NOISE:
             return NextStep("add-base-runs", f"add base runs (there are {result.base_runs}), or {_PAIRS}")
@@ -129,8 +125,7 @@ def paired_next_step(result: ChangeResult, most: int | None = None) -> NextStep:
     most: the pairs of the last look; None if no plan has them.
     """
     if result.of_numbers.outcome == "fail":
-        text = "if the change is intended, merge it: later pairs compare with it"
-        return NextStep("merge", text)
+        return NextStep("merge", "if the change is intended, merge it: later pairs compare with it")
     if result.outcome == "pass" or result.of_numbers.outcome != "undecided" or result.excluded:
         return NO_STEP
     suspect, needed = result.of_numbers.suspect, result.runs_needed
@@ -138,8 +133,85 @@ def paired_next_step(result: ChangeResult, most: int | None = None) -> NextStep:
         text = "take more steps in each pair, or widen the tolerance: even twenty pairs are not enough"
         return NextStep("run-longer", text)
     if not suspect and needed and needed > result.new_runs:
-        text = f"make {plural(needed, 'pair')} in all: enough for unchanged code to pass"
-        return NextStep("run-again", text)
+        return NextStep("run-again", f"make {plural(needed, 'pair')} in all: enough for unchanged code to pass")
     if most is not None and result.new_runs >= most:
         return NextStep("run-again", f"run again on a quieter machine, or with more pairs (`--runs {2 * most}`)")
     return NextStep("run-again", "make two more pairs" if suspect else "not enough evidence: make two more pairs")
+
+
+def limit_message(
+    name: str,
+    result: LimitResult,
+    asks: str,
+    units: tuple[str, str | None],
+    *,
+    confidence: float,
+    dropped: int = 0,
+    is_open: bool = False,
+) -> str:
+    """Return the measured value with its interval, and how it compares with the bound.
+
+    `units` are the base unit and the unit to show; `dropped` values were warm-up. The interval `is_open` if there are
+    too few values to exclude any bad one.
+    """
+    value, low, high = (format_value(number, *units) for number in (result.estimate, result.low, result.high))
+    exact = result.low is not None and result.low == result.high
+    interval = "" if exact else f" [{low}, {high}] at {format_confidence(confidence)} confidence"
+    relation = _relation(result, asks, is_open=is_open)
+    size = plural(result.runs, "run")
+    if result.n is not None:
+        effective = result.n_effective
+        note = "" if effective is None else f" (effective sample size {format_number(effective, 3)})"
+        size = f"{plural(result.n, 'value')}{note}, {size}"
+    warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
+    return f"{name} is {value}{interval}: {relation}; {size}{warmup}"
+
+
+def _relation(result: LimitResult, asks: str, *, is_open: bool) -> str:
+    """Return how the interval compares with the bound, in words."""
+    found = result.of_numbers
+    where = "these values are too few to exclude anything" if is_open else "the interval includes the bound"
+    if found.reason == "cannot-exclude":
+        return f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
+    if found.outcome != "undecided":
+        subject = "every value" if found.reason == "every-value" else "it"
+        return f"{subject} {'meets' if found.outcome == 'pass' else 'breaks'} `{asks}`"
+    if found.reason == "one-run":
+        return f"it breaks `{asks}` by less than runs differ"
+    if found.suspect:
+        return f"it probably breaks `{asks}`, but {where}"
+    if result.outcome != "pass":
+        return f"{where}, so it is not known whether it is {asks}"
+    if result.share == 0:
+        return f"all values are {asks}, but they are too few to be sure of the percentile"
+    return f"it does not clearly break `{asks}`: {where}"
+
+
+def rank_values(name: str, values: tuple[float, float], unit: str, rank: str, reference: str) -> str:
+    """Return the values of the judged rank and of the reference rank, before the sentence about their ratio."""
+    one, two = (format_value(value, unit) for value in values)
+    return f"{name} is {one} on the {rank} rank, {two} on the {reference}: "
+
+
+def limit_next_step(
+    name: str,
+    result: LimitResult,
+    asks: str,
+    place: str,
+    needed: int | None,
+    ref: str | None = None,
+    *,
+    is_open: bool = False,
+) -> NextStep:
+    """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
+    if result.of_numbers.outcome == "fail":
+        what_to_do = f"{'raise' if asks.startswith(('over', 'at least')) else 'reduce'} {name} to {asks}"
+        return NextStep("find-cause", f"{what_to_do}, or change the rule at {place}" + (f" on {ref}" if ref else ""))
+    enough = f": about {needed} independent values are needed" if needed else ""
+    if result.of_numbers.outcome == "undecided" and result.of_numbers.suspect:
+        how = ", and give both runs together" if result.of_numbers.reason == "one-run" else ", longer"
+        return NextStep("run-again", f"run it again{how}{enough}")
+    if result.of_numbers.outcome == "undecided":
+        blocking = "; to block until then, set `on_inconclusive: error`" if is_open else ""
+        return NextStep("run-longer", f"run longer or give more runs{enough}{blocking}")
+    return NO_STEP

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from perfgate.core.history_events import EventChange, HistoryEvent
-from perfgate.core.remembered_runs import CommitLine, HistoryRun
+from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
+from perfgate.words.history_words import approved, commits, interval
 
 #: So many metrics are named with their sizes.
 _NAMED = 3
@@ -64,7 +65,7 @@ def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
 
 def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
     """Yield the commits of an event, the facts of the machine that changed, too, its causes, and its rules."""
-    yield commits(event, line)
+    yield where_it_began(event, line)
     if event.facts and event.kind == "code":
         yield f"the machine changed in these commits, too, and does not explain all of it: {_listed(event.facts)}"
     yield from (f"cause: {cause}" for cause in event.causes)
@@ -74,16 +75,11 @@ def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]
 def sizes(event: HistoryEvent) -> str:
     """Return the largest changes with their intervals."""
     rows = in_order(event)
-    shown = [f"{one.name} {size(one)}" for one in rows[:_NAMED]]
+    shown = [f"{one.name} {interval(one)}" for one in rows[:_NAMED]]
     better = sum(one.worse is False for one in rows[_NAMED:])
     if is_worse(event) and better:
         shown.append(f"{plural(better, 'metric')} became better")
     return ", ".join(shown)
-
-
-def size(one: EventChange) -> str:
-    """Return the size of a change with its interval."""
-    return f"{format_change(one.change)} ({format_change(one.low)} to {format_change(one.high)})"
 
 
 def where(event: HistoryEvent) -> str:
@@ -92,27 +88,12 @@ def where(event: HistoryEvent) -> str:
     return "in " + ", ".join(f"{name} ({plural(count, 'metric')})" for name, count in places.items())
 
 
-def commits(event: HistoryEvent, line: CommitLine | None) -> str:
+def where_it_began(event: HistoryEvent, line: CommitLine | None) -> str:
     """Return the commits that an event may be in, the likeliest with author and subject."""
-    good, bad, likely = event.last_good, event.first_bad, event.likely
-    if good.commit is None or bad.commit is None:
-        return f"between the runs of {good.time} and {bad.time}, which have no commit"
-    if good.commit == bad.commit:
-        return f"between two runs of commit {good.label}: the code is not the cause"
-    if event.kind == "machine":
-        return f"since the run of commit {likely.label}; before it, {good.label} was measured"
-    if event.commits == 1:
-        return f"in commit {_named(bad, line)}"
-    which = "after commit" if event.commits is None else f"in one of {plural(event.commits, 'commit')} after"
-    most = "" if likely.commit == bad.commit else f"; most likely {_named(likely, line)}"
-    return f"{which} {good.label}, up to {bad.label}{most}"
-
-
-def _named(run: HistoryRun, line: CommitLine | None) -> str:
-    place = line.place(run.commit) if line else None
-    if line is None or place is None:
-        return run.label
-    return f"{run.label} ({line.commits[place].author}: {line.commits[place].subject})"
+    good, bad = event.last_good, event.first_bad
+    if event.kind == "machine" and good.commit is not None and bad.commit not in (None, good.commit):
+        return f"since the run of commit {event.likely.label}; before it, {good.label} was measured"
+    return commits(event, line)
 
 
 def end(event: HistoryEvent) -> Iterator[str]:
@@ -123,9 +104,7 @@ def end(event: HistoryEvent) -> Iterator[str]:
     elif event.ended is not None:
         yield f"{event.state} in {event.ended.label} on {event.ended.time[:10]}"
     if event.approval is not None:
-        level = event.approval
-        request = f" (pull request {level.pr})" if level.pr is not None else ""
-        yield f"approved by {level.by} on {level.time[:10]}: {level.reason}{request}"
+        yield approved(event.approval)
 
 
 def search(event: HistoryEvent) -> str | None:

@@ -8,9 +8,17 @@ from itertools import takewhile
 from math import isnan
 
 from perfgate.core import fact_text
+from perfgate.core.history_events import EventChange, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun, changed_facts
 from perfgate.core.rule_ledger import RuleRecord
-from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries, LoadedHistory
+from perfgate.core.run_history import (
+    ApprovedLevel,
+    ChangePoint,
+    EnvironmentHistory,
+    HistoryChange,
+    HistorySeries,
+    LoadedHistory,
+)
 from perfgate.core.units import format_change, format_number, format_value, printed_base
 from perfgate.core.wording import plural
 
@@ -96,7 +104,7 @@ def sentences(change: HistoryChange, one: HistorySeries, line: CommitLine | None
     """Yield the sentences about a change, the conclusion first."""
     point = change.point
     kind = "" if point.worse is None else " (worse)" if point.worse else " (better)"
-    yield f"{size(change)}{kind}: {levels(change, one)} on {change.likely.time[:10]}{doubt(change)}"
+    yield f"{interval(point)}{kind}: {levels(change, one)} on {change.likely.time[:10]}{doubt(change)}"
     yield commits(change, line)
     yield from circumstances(change)
 
@@ -112,10 +120,9 @@ def search(one: HistorySeries) -> str | None:
     return None
 
 
-def size(change: HistoryChange) -> str:
-    """Return the size of a change with its interval."""
-    point = change.point
-    return f"{format_change(point.change)} ({format_change(point.low)} to {format_change(point.high)})"
+def interval(one: ChangePoint | EventChange) -> str:
+    """Return the size of a change with its interval: `+7.1% (+6.0% to +8.1%)`."""
+    return f"{format_change(one.change)} ({format_change(one.low)} to {format_change(one.high)})"
 
 
 def levels(change: HistoryChange, one: HistorySeries) -> str:
@@ -141,9 +148,7 @@ def often_changed(place: EnvironmentHistory) -> str | None:
 def circumstances(change: HistoryChange) -> Iterator[str]:
     """Yield the approval of a change, the facts of the machine that changed with it, and when it went away."""
     if change.approval is not None:
-        level = change.approval
-        request = f" (pull request {level.pr})" if level.pr is not None else ""
-        yield f"approved by {level.by} on {level.time[:10]}: {level.reason}{request}"
+        yield approved(change.approval)
     facts = [f"{name} from {old} to {new}" for name, old, new in change.facts]
     if facts:
         yield f"the machine changed in the same run: {', '.join(facts)}"
@@ -151,17 +156,23 @@ def circumstances(change: HistoryChange) -> Iterator[str]:
         yield f"went away in {change.went_away.label} on {change.went_away.time[:10]}"
 
 
-def commits(change: HistoryChange, line: CommitLine | None) -> str:
-    """Return the commits that the change may be in."""
+def approved(level: ApprovedLevel) -> str:
+    """Return who approved a level, when and why."""
+    request = f" (pull request {level.pr})" if level.pr is not None else ""
+    return f"approved by {level.by} on {level.time[:10]}: {level.reason}{request}"
+
+
+def commits(change: HistoryChange | HistoryEvent, line: CommitLine | None) -> str:
+    """Return the commits that a change or an event may be in, the likeliest with author and subject."""
     good, bad, likely = change.last_good, change.first_bad, change.likely
-    if change.is_one_commit:
-        return f"between two runs of commit {good.label}: the code is not the cause"
     if good.commit is None or bad.commit is None:
         return f"between the runs of {good.time} and {bad.time}, which have no commit"
+    if good.commit == bad.commit:
+        return f"between two runs of commit {good.label}: the code is not the cause"
     if change.commits == 1:
         return f"in commit {_named(bad, line)}"
     most = f"; most likely {_named(likely, line)}" if likely.commit not in (None, bad.commit) else ""
-    which = "after commit" if change.commits is None else f"in one of {change.commits} commits after"
+    which = "after commit" if change.commits is None else f"in one of {plural(change.commits, 'commit')} after"
     return f"{which} {good.label}, up to {bad.label}{most}"
 
 
@@ -170,8 +181,7 @@ def _named(run: HistoryRun, line: CommitLine | None) -> str:
     place = line.place(run.commit) if line else None
     if line is None or place is None:
         return run.label
-    commit = line.commits[place]
-    return f"{run.label} ({commit.author}: {commit.subject})"
+    return f"{run.label} ({line.commits[place].author}: {line.commits[place].subject})"
 
 
 def rule_record(record: RuleRecord) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
-from perfgate.core import Estimate, KnownNoise, RelativeChange, RunEstimate, Share, Verdict
-from perfgate.core.calculations import Attribution, Changed, FactorEffect
+from perfgate.core import Estimate, KnownNoise, RelativeChange, RunEstimate, Verdict
+from perfgate.core.calculations import Attribution, Changed
 from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import member_name, plural, series_name
 from perfgate.words.answer import effect, wandering, without_hosts
@@ -31,19 +31,18 @@ _MEASURED = {
 
 def attribution(found: Attribution) -> str:
     """Return what changed, and the effects: `changed by the code: code +4.9% [+4.0%, +5.9%], environment ...`."""
-    effects = f"code {_effect(found.code)}, environment {_effect(found.environment)}"
+    code, environment = (
+        f"{format_change(one.estimate)} [{format_change(one.low)}, {format_change(one.high)}]"
+        for one in (found.code, found.environment)
+    )
     size = f"({found.repetitions} repetitions, {format_confidence(found.confidence)} confidence)"
-    parts = [f"{_CHANGED[found.changed]}: {effects} {size}"]
+    parts = [f"{_CHANGED[found.changed]}: code {code}, environment {environment} {size}"]
     if found.interaction is not None:
         more = format_change(found.interaction.estimate)
         parts.append(f"in the new environment the effect of the code is larger by {more}")
     if found.missing is not None:
         parts.append(_MEASURED[found.missing])
     return "; ".join(parts)
-
-
-def _effect(effect: FactorEffect) -> str:
-    return f"{format_change(effect.estimate)} [{format_change(effect.low)}, {format_change(effect.high)}]"
 
 
 def does_not_run(cell: str, why: str, *, alone: bool) -> str:
@@ -136,8 +135,7 @@ def _noise(noise: KnownNoise) -> str:
 
 def _data(verdict: Verdict) -> str:
     """The amount of data behind a verdict: `1662 values in 1 run (effective sample size 567), 95% confidence`."""
-    sides = (("", verdict.new), ("base ", verdict.base))
-    parts = [prefix + _amount(side) for prefix, side in sides if side]
+    parts = [prefix + _amount(side) for prefix, side in (("", verdict.new), ("base ", verdict.base)) if side]
     if verdict.share and verdict.allowed_share is not None:
         beyond = _percent(verdict.share.estimate) + _bounds(verdict.share, _percent)
         parts.append(f"{beyond} of the values are beyond the bound ({_percent(verdict.allowed_share)} allowed)")
@@ -149,25 +147,22 @@ def _data(verdict: Verdict) -> str:
 
 
 def explanation(verdict: Verdict) -> list[str]:
-    """Return the parts that explain a failed change: `backward 93% [88%, 98%] of the change (200 → 244.8 ms)`."""
-    return [*(_share(share, verdict) for share in verdict.explained_by), *_move(verdict.explained_by)]
+    """Return the parts that explain a failed change: `backward 93% [88%, 98%] of the change (200 → 244.8 ms)`.
 
-
-def _share(share: Share, verdict: Verdict) -> str:
-    name = member_name(share.member) or share.metric
-    within = "" if share.within is None else f"within {share.within}: "
-    estimate, low, high = (f"{format_number(100 * part, 3)}%" for part in (share.share, share.low, share.high))
-    return f"{within}{name} {estimate} [{low}, {high}] of the change ({_sides(share.base, share.new, verdict)})"
-
-
-def _move(shares: Iterable[Share]) -> list[str]:
-    """A line for work that moved: one part grew while another shrank."""
-    direct = [share for share in shares if share.within is None]
-    grew, shrank = (
-        ", ".join(member_name(share.member) or share.metric for share in direct if (share.new > share.base) == larger)
-        for larger in (True, False)
+    The last line is about work that moved: one part grew while another shrank.
+    """
+    lines, grew, shrank = [], list[str](), list[str]()
+    for share in verdict.explained_by:
+        name = member_name(share.member) or share.metric
+        within = "" if share.within is None else f"within {share.within}: "
+        estimate, low, high = (f"{format_number(100 * part, 3)}%" for part in (share.share, share.low, share.high))
+        sides = _sides(share.base, share.new, verdict)
+        lines.append(f"{within}{name} {estimate} [{low}, {high}] of the change ({sides})")
+        if share.within is None:
+            (grew if share.new > share.base else shrank).append(name)
+    return (
+        [*lines, f"work moved: {', '.join(grew)} grew while {', '.join(shrank)} shrank"] if grew and shrank else lines
     )
-    return [f"work moved: {grew} grew while {shrank} shrank"] if grew and shrank else []
 
 
 def run_row(run: RunEstimate, verdict: Verdict) -> tuple[str, str, str, str]:

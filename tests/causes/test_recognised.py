@@ -14,7 +14,7 @@ import pytest
 from perfgate.causes.find import find_causes
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind
 from perfgate.core.causes import CauseReport
-from perfgate.words.undo import undo
+from perfgate.words.cause_words import undo
 
 Call = tuple[float, ...]
 Program = Mapping[str, Call]

@@ -30,9 +30,8 @@ from perfgate.core.causes import Cause, CauseKind, CauseReport
 from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.details import FactChange
 from perfgate.core.verdicts import UnruledChange
-from perfgate.words import answer, cause_words, coverage_words, in_short, notes, numbers
+from perfgate.words import answer, beside, cause_words, in_short, notes, numbers
 from perfgate.words.calculation import calculation
-from perfgate.words.undo import undo
 
 CHANGE = Verdict(
     *("forward within 5% of baseline", "forward", {}, "median", "fail", "interval", "error", 1, "change", "s"),
@@ -250,12 +249,12 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.unruled, "more", replace(REPORT, unruled=(UNRULED,), unruled_count=9))
     yield say(answer.unknown_facts, "", REPORT)
     some = Coverage(812, (Unread("tracked_stats.train_step_time", 175), Unread("loss", 1)), is_estimate=True)
-    yield say(coverage_words.coverage_line, "all", Coverage(1204))
-    yield say(coverage_words.coverage_line, "some", some)
-    yield say(coverage_words.unread_names, "many", Coverage(0, tuple(Unread(f"m{i}", 2) for i in range(9))))
-    yield say(coverage_words.coverage, "unknown", REPORT)
-    yield say(coverage_words.unread, "all", replace(REPORT, coverage=Coverage(1204)))
-    yield say(coverage_words.unread, "some", replace(REPORT, coverage=some))
+    yield say(beside.coverage_line, "all", Coverage(1204))
+    yield say(beside.coverage_line, "some", some)
+    yield say(beside.unread_names, "many", Coverage(0, tuple(Unread(f"m{i}", 2) for i in range(9))))
+    yield say(beside.coverage, "unknown", REPORT)
+    yield say(beside.unread, "all", replace(REPORT, coverage=Coverage(1204)))
+    yield say(beside.unread, "some", replace(REPORT, coverage=some))
     yield say(answer.unknown_facts, "only passes", replace(REPORT, verdicts=(PASSED,)))
     driver = FactChange("driver", ("550.54", "555.1"), ("560.28",), claimed=False)
     changes = (driver, *(FactChange(f"f{i}", ("a" * (70 if i == 0 else 1),), ("b",), claimed=True) for i in range(12)))
@@ -360,6 +359,6 @@ def of_causes() -> Iterator[Said]:
     for group in cause_words.groups(EXPLAINED):
         yield say(cause_words.steps, group.cause.kind, group)
     for case, cause in UNDONE.items():
-        yield say(undo, case, cause)
+        yield say(cause_words.undo, case, cause)
     for value in (8.15e-4, -8.15e-4):
         yield say(cause_words.signed, "", value)

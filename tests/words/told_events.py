@@ -11,7 +11,7 @@ from perfgate.core import Key
 from perfgate.core.history_events import EventChange, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.run_history import ApprovedLevel
-from perfgate.words import event_words
+from perfgate.words import event_words, history_words
 
 RUNS = [HistoryRun(f"r{i}", f"2026-01-0{i + 1}T00:00:00Z", f"{i}c0ffee{i}" * 4) for i in range(4)]
 LINE = CommitLine.of("main", [CommitNote(str(run.commit), run.time, "ada", f"Change {run.id}") for run in RUNS])
@@ -48,11 +48,11 @@ def of_events() -> Iterator[Said]:
     """Yield the words of words/event_words."""
     for case, event in EVENTS.items():
         yield say(event_words.headline, case, event)
-        yield say(event_words.commits, case, event, LINE)
+        yield say(event_words.where_it_began, case, event, LINE)
         yield say(event_words.details, case, event, LINE)
     for function in (event_words.is_worse, event_words.is_open, event_words.in_order, event_words.sizes):
         yield say(function, "", CODE)
     yield say(event_words.where, "", CODE)
-    yield say(event_words.size, "", CHANGES[0])
+    yield say(history_words.approved, "", LEVEL)
     yield say(event_words.conclusion, "", [CODE])
     yield say(event_words.conclusion, "nothing open", [])

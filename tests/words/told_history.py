@@ -109,7 +109,7 @@ def of_the_history() -> Iterator[Said]:
     yield say(history_words.commits, "likely", replace(several, likely=RUNS[5]), LINE)
     for case in ("worse", "better", "approved", "went away"):
         yield say(history_words.is_open, case, CHANGES[case])
-    yield say(history_words.size, "", WORSE)
+    yield say(history_words.interval, "", WORSE.point)
     yield say(history_words.doubt, "unsure", CHANGES["unsure"])
     yield say(history_words.levels, "", WORSE, series(WORSE))
     yield say(history_words.circumstances, "", CHANGES["machine"])

@@ -26,7 +26,7 @@ from perfgate.core import (
 from perfgate.core.baseline import HostLevel
 from perfgate.core.details import WorkDifference, WorkPlace
 from perfgate.core.results import ChangeResult, Doubt, Judgement, LimitResult, WorkResult
-from perfgate.words import change, doubts, limit, notes, steps, work
+from perfgate.words import change, notes, steps, work
 
 HERE = Acceptance(runs=("new.log",))
 ON_MAIN = replace(HERE, ref="main", head="4f2a9c1d", expires=date(2026, 2, 1))
@@ -111,7 +111,7 @@ POOLED = PooledRuns("main", ("12f6784632", "e6f895e19e"), 0.068, 0.039, 0.098, d
 
 
 def of_changes() -> Iterator[Said]:
-    """Yield the sentences of words/change."""
+    """Yield the sentences about changes of words/change."""
     for case, fields in MESSAGES.items():
         result = replace(CHANGE, **fields)
         yield say(change.change_message, case, "forward median", result, "baseline", ("s", None), "5%")
@@ -150,21 +150,21 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def of_limits() -> Iterator[Said]:
-    """Yield the sentences of words/limit."""
+    """Yield the sentences about limits of words/change."""
     for case, (fields, options) in LIMITS.items():
         result = replace(LIMIT, **fields)
         yield say(
-            limit.limit_message, case, "forward p95", result, "under 50 ms", ("s", "ms"), confidence=0.95, **options
+            change.limit_message, case, "forward p95", result, "under 50 ms", ("s", "ms"), confidence=0.95, **options
         )
-    yield say(limit.rank_values, "", "backward median", (0.21, 0.2), "s", "slowest", "median")
+    yield say(change.rank_values, "", "backward median", (0.21, 0.2), "s", "slowest", "median")
     where, asks = "rules/training.yaml:6", "under 50 ms"
     suspect = replace(LIMIT, **SUSPECT)
-    yield say(limit.limit_next_step, "pass", "forward p95", LIMIT, asks, where, None)
+    yield say(change.limit_next_step, "pass", "forward p95", LIMIT, asks, where, None)
     failed, unknown = (replace(LIMIT, outcome=outcome) for outcome in ("fail", "undecided"))
     for case, result in {"fail": failed, "suspect": suspect, "undecided": unknown}.items():
-        yield say(limit.limit_next_step, case, "forward p95", result, asks, where, None)
+        yield say(change.limit_next_step, case, "forward p95", result, asks, where, None)
     yield say(
-        limit.limit_next_step,
+        change.limit_next_step,
         "fail, a lower bound on a ref",
         "forward p95",
         failed,
@@ -173,8 +173,8 @@ def of_limits() -> Iterator[Said]:
         None,
         "main",
     )
-    yield say(limit.limit_next_step, "suspect, values needed", "forward p95", suspect, asks, where, 59)
-    yield say(limit.limit_next_step, "undecided, open", "forward p95", unknown, asks, where, 59, is_open=True)
+    yield say(change.limit_next_step, "suspect, values needed", "forward p95", suspect, asks, where, 59)
+    yield say(change.limit_next_step, "undecided, open", "forward p95", unknown, asks, where, 59, is_open=True)
 
 
 def of_work() -> Iterator[Said]:
@@ -301,13 +301,13 @@ DOUBT_STEPS = (
 
 
 def of_doubts() -> Iterator[Said]:
-    """Yield the sentences of words/doubts."""
+    """Yield the sentences about doubts of words/notes."""
     for case, doubt in DOUBTS.items():
-        yield say(doubts.doubt_sentence, case, doubt, "s", None)
+        yield say(notes.doubt_sentence, case, doubt, "s", None)
     for case in DOUBT_STEPS:
-        yield say(doubts.doubt_next_step, case, DOUBTS[case], WITHOUT_STORE, has_base=case != "ranks")
-    yield say(doubts.doubt_next_step, "gain, here", DOUBTS["gain"], HERE, has_base=True)
-    yield say(doubts.doubt_next_step, "gain, on main", DOUBTS["gain"], ON_MAIN, has_base=True)
+        yield say(notes.doubt_next_step, case, DOUBTS[case], WITHOUT_STORE, has_base=case != "ranks")
+    yield say(notes.doubt_next_step, "gain, here", DOUBTS["gain"], HERE, has_base=True)
+    yield say(notes.doubt_next_step, "gain, on main", DOUBTS["gain"], ON_MAIN, has_base=True)
 
 
 FOLDERS = [("a/rank0.log", "a/rank1.log"), ("b.log",)]

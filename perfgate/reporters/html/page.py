@@ -22,7 +22,7 @@ from perfgate.reporters.html import sections, what_changed
 from perfgate.reporters.html.canvas import Canvas
 from perfgate.reporters.html.plots import sweeps
 from perfgate.reporters.terminal_page import bar
-from perfgate.words import answer, cause_words, coverage_words, numbers
+from perfgate.words import answer, beside, cause_words, numbers
 
 #: The longest name, path or message, in characters.
 _LONGEST_TEXT = 2_000
@@ -55,7 +55,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.globals.update(answer=answer, numbers=numbers, sections=sections, plural=plural)
-    environment.globals.update(causes=cause_words, coverage=coverage_words, pictures=what_changed)
+    environment.globals.update(causes=cause_words, coverage=beside, pictures=what_changed)
     environment.globals.update(bar=bar, format_change=format_change, format_number=format_number)
     environment.globals.update(format_value=format_value, format_confidence=format_confidence)
     environment.filters["picture"] = Markup

@@ -190,7 +190,7 @@ def _trend_item(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeTex
     name = element("a", element("strong", str(one.name)), href=f"#{trend.anchor}")
     place = element("span", f"{one.suite}, {one.environment}: ", class_="asked") if with_place else SafeText()
     creep = history_words.creeping(trend.series)
-    size = element("span", "creeps" if creep else history_words.size(change), class_="measured")
+    size = element("span", "creeps" if creep else history_words.interval(change.point), class_="measured")
     text = creep or f"{history_words.commits(change, links.line)}, {change.likely.time[:10]}"
     return element(
         "li", name, size, " ", place, element("span", links.linked(text, change), class_="asked"), class_="fail"

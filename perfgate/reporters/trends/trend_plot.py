@@ -184,7 +184,7 @@ def described(show: TrendFrame) -> str:
     found = [f"{plural(len(one.runs), 'run')} from {one.runs[0].time[:10]} to {one.runs[-1].time[:10]}, {span}."]
     found.append(f"The level is {history_words.level_now(one)}.")
     found += [
-        f"{history_words.size(change)} in {change.likely.label} on {change.likely.time[:10]}."
+        f"{history_words.interval(change.point)} in {change.likely.label} on {change.likely.time[:10]}."
         for change in one.changes[-5:]
     ]
     return " ".join(found if one.changes else [*found, "No lasting change."])

@@ -1,14 +1,48 @@
-"""The sentences about a runner: what of it is not what it was."""
+"""The sentences beside the verdicts: the numbers that no reader read, and how a machine differs from what it was."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.core import fact_text
+from perfgate.core import Report, fact_text
+from perfgate.core.coverage import Coverage
 from perfgate.core.runner import Figure, Qualification, RunnerChange
 from perfgate.core.runs import TENANTS
 from perfgate.core.units import format_change, format_value
-from perfgate.core.wording import one_line, plural
+from perfgate.core.wording import one_line, plural, shortened
+
+#: The most names of unread numbers that are listed, and the longest name, in characters.
+_UNREAD_SHOWN, _LONGEST_UNREAD = 6, 60
+
+
+def coverage_line(coverage: Coverage) -> str:
+    """Return how many numbers were read, and the names of the others: `numbers read: 8 of 11; not read: loss x3`."""
+    if not coverage.unread:
+        return f"numbers read: all {coverage.read:,}"
+    about = "about " if coverage.is_estimate else ""
+    total = coverage.read + sum(one.count for one in coverage.unread)
+    return f"numbers read: {coverage.read:,} of {about}{total:,}; not read: {unread_names(coverage)}"
+
+
+def unread_names(coverage: Coverage) -> str:
+    """Return the names of the numbers that were not read, each with its count."""
+    shown = [
+        one_line(f"{shortened(one.name, _LONGEST_UNREAD)}" + (f" x{one.count}" if one.count > 1 else ""))
+        for one in coverage.unread[:_UNREAD_SHOWN]
+    ]
+    more = len(coverage.unread) - len(shown)
+    return ", ".join(shown) + (f" and {plural(more, 'more name')}" if more else "")
+
+
+def coverage(report: Report) -> list[str]:
+    """Return the line about the numbers that were read; empty if the report does not know."""
+    return [] if report.coverage is None else [coverage_line(report.coverage)]
+
+
+def unread(report: Report) -> list[str]:
+    """Return the line about the numbers that were read, if some were not."""
+    return coverage(report) if report.coverage is not None and report.coverage.unread else []
+
 
 #: The facts that have another name or unit here: the words before a value, and the value.
 _FACTS = {
