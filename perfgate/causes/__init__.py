@@ -13,6 +13,6 @@
 | `consequences` | the verdicts that follow from each cause |
 | `nesting`, `series_trees` | which timer runs inside which, and the trees that this makes |
 | `table_trees` | the trees of both sides: from their traces, or made from their metrics and tables |
-| `series_findings`, `series_ranks` | the same as above for trees from metrics, which have few nodes |
+| `series_findings` | the same as above for trees from metrics, which have few nodes |
 | `find` | all of these in order, grouped, and closed |
 """

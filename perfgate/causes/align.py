@@ -7,13 +7,15 @@ a side are per step; steps of all runs are one behind the other, and the ranks o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from msgspec import Struct
 
-from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, mean_of, merged
-from perfgate.core.call_trees import CallNode, CallTree, heads_of, trees_with
+from perfgate.causes.merged import Floats, Masks, Numbers, Placed, RunTrees, Union, in_groups, mean_of, merged
+from perfgate.core.call_trees import CallNode, heads_of, trees_with
 from perfgate.core.causes import CauseKind
 
 #: No step takes so long, in s; the square of a much larger number overflows.
@@ -22,7 +24,7 @@ _LARGEST_S = 1e100
 _LEAST_SHARED = 0.1
 
 
-class TreeSide(Struct, frozen=True):
+class TreeSide(Struct, frozen=True, dict=True):
     """The values of n nodes in s steps of one side, the mean over ranks: (n, s); times in s."""
 
     counts: Floats
@@ -42,14 +44,34 @@ class TreeSide(Struct, frozen=True):
     #: The thread blocks of each node, mean over steps, runs and ranks, (n,); None if no trace has them.
     blocks: Floats | None = None
 
-    @property
+    @cached_property
     def runs(self) -> int:
         """The number of runs."""
         return len(np.unique(self.run))
 
+    @cached_property
+    def calls(self) -> Floats:
+        """The mean of `counts` over steps, (n,)."""
+        return np.asarray(self.counts.mean(axis=1))
 
-class Alignment(Struct, frozen=True):
-    """Both sides on one tree of n nodes; parents are before their children."""
+    @cached_property
+    def durations(self) -> Floats:
+        """The mean of `busy` over steps, (n,)."""
+        return np.asarray(self.busy.mean(axis=1))
+
+    @cached_property
+    def times(self) -> Floats:
+        """The mean of `wall` over steps, (n,)."""
+        return np.asarray(self.wall.mean(axis=1))
+
+    @cached_property
+    def step(self) -> float:
+        """The mean time of a step."""
+        return float(self.wall.sum(axis=0).mean())
+
+
+class Alignment(Struct, frozen=True, dict=True):
+    """Both sides on one tree of n nodes; parents are before their children. Differences are new minus base."""
 
     nodes: tuple[CallNode, ...]
     base: TreeSide
@@ -68,50 +90,83 @@ class Alignment(Struct, frozen=True):
         """The base and the new side."""
         return self.base, self.new
 
+    @cached_property
+    def step(self) -> float:
+        """The mean time of the longer step."""
+        return max(self.base.step, self.new.step)
+
+    @cached_property
+    def longer(self) -> Floats:
+        """The difference of the time of each node, (n,), in s per step."""
+        return self.new.times - self.base.times
+
+    @cached_property
+    def more_calls(self) -> Floats:
+        """The difference of the calls of each node, (n,)."""
+        return self.new.calls - self.base.calls
+
+    @cached_property
+    def busier(self) -> Floats:
+        """The difference of the durations of each node's calls, (n,), in s per step."""
+        return self.new.durations - self.base.durations
+
+    def of_kind(self, *kinds: str) -> Masks:
+        """True for the nodes of these kinds, (n,)."""
+        return np.array([node.kind in kinds for node in self.nodes], bool)
+
     def path(self, index: int) -> tuple[str, ...]:
         """The names from the step to a node, without the step."""
-        names: list[str] = []
-        while index > 0:
-            names.append(self.nodes[index].name)
-            index = self.nodes[index].parent
-        return tuple(reversed(names))
+        return tuple(self.nodes[one].name for one in reversed(self.chain(index)) if one)
 
-    def ancestors(self, index: int) -> tuple[int, ...]:
-        """The nodes above a node, the nearest first, without the step."""
-        found: list[int] = []
-        index = self.nodes[index].parent
-        while index > 0:
+    def chain(self, index: int) -> tuple[int, ...]:
+        """The node and those above it, the nearest first, without the step unless it is the node."""
+        found = [index]
+        while (index := self.nodes[index].parent) > 0:
             found.append(index)
-            index = self.nodes[index].parent
         return tuple(found)
 
-    def children(self) -> dict[int, list[int]]:
+    @cached_property
+    def children(self) -> list[list[int]]:
         """The nodes below each node, in order of their first call."""
-        found: dict[int, list[int]] = defaultdict(list)
+        found: list[list[int]] = [[] for _ in self.nodes]
         for index in np.argsort(self.first, kind="stable").tolist():
             if index > 0:
                 found[self.nodes[index].parent].append(index)
         return found
 
+    def subtree(self, nodes: Iterable[int]) -> set[int]:
+        """The nodes and all below them."""
+        found: set[int] = set()
+        waiting = list(nodes)
+        while waiting:
+            node = waiting.pop()
+            if node not in found:
+                found.add(node)
+                waiting += self.children[node]
+        return found
+
+    def with_below(self, values: Floats) -> Floats:
+        """Return values of the nodes, (n,), each summed with those of all nodes below it."""
+        found: Floats = values.copy()
+        for index in range(len(found) - 1, 0, -1):
+            found[self.nodes[index].parent] += found[index]
+        return found
+
 
 def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str, ...]:
     """The parts of the two sides that cannot be compared, in words."""
-    trees = [head for side in (base, new) for run in side for head in heads_of(run)]
-    notes = list(dict.fromkeys(note for tree in trees for note in tree.notes))
-    if not all(tree.has_steps for tree in trees if tree.error is None):
+    heads = [[head for run in side for head in heads_of(run)] for side in (base, new)]
+    notes = list(dict.fromkeys(note for side in heads for tree in side for note in tree.notes))
+    if not all(tree.has_steps for side in heads for tree in side if tree.error is None):
         notes.append("traces without steps (profiler.step() is not called): each counts as one step")
     ranks = [_ranks(side) for side in (base, new)]
-    for side, runs, alone in (("base", base, ranks[0] - ranks[1]), ("new", new, ranks[1] - ranks[0])):
+    for at, side in enumerate(("base", "new")):
+        alone = ranks[at] - ranks[1 - at]
         if alone and ranks[0] & ranks[1]:
-            is_mean = any(head.rank_wall is not None for run in runs for head in heads_of(run))
+            is_mean = any(head.rank_wall is not None for head in heads[at])
             what = "but it is stored as the mean of all its ranks" if is_mean else "left out"
             notes.append(f"only the {side} side has rank {', '.join(sorted(alone))}: {what}")
     return tuple(notes)
-
-
-def is_of_metrics(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> bool:
-    """Return whether the trees are made from metrics, which have a mean instead of steps."""
-    return any(head.error is not None for side in (base, new) for run in side for head in heads_of(run))
 
 
 def same_ranks(
@@ -137,7 +192,10 @@ def _ranks(side: Sequence[RunTrees]) -> set[str]:
 
 def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     """Return both sides on one tree. Each run has at least one tree, with at least one step."""
-    runs = _alike([merged(run) for run in (*base, *new)])
+    runs = [merged(run) for run in (*base, *new)]
+    if len({run.steps for run in runs}) == 1:  # runs of as many steps: steps with the same input can be paired
+        groups = min(run.wall.shape[1] for run in runs)
+        runs = [in_groups(run, groups) for run in runs]
     union = Union(runs)
     placed = [union.place(run) for run in runs]
     count = len(union.nodes)
@@ -148,36 +206,22 @@ def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     return Alignment(tuple(union.nodes), sides[0], sides[1], union.first, agree, is_cut, has_steps)
 
 
-def _alike(runs: list[CallTree]) -> list[CallTree]:
-    """The trees of runs of as many steps, all in as many groups: then steps with the same input can be paired."""
-    if len({run.steps for run in runs}) > 1:
-        return runs
-    groups = min(run.wall.shape[1] for run in runs)
-    return [in_groups(run, groups) for run in runs]
-
-
-def _not_recorded(alignment: Alignment) -> str | None:
-    """The reason if one side lacks a kind of events: it was recorded otherwise, or failed to record them."""
-    sides = ("base", alignment.base), ("new", alignment.new)
-    lacks: dict[str, list[str]] = {}
-    for kind in ("kernel", "runtime"):
-        chosen = np.array([node.kind == kind for node in alignment.nodes], bool)
-        lacks[kind] = [name for name, side in sides if not side.counts[chosen].any()]
-    for kind, what in (("kernel", "kernels"), ("runtime", "calls of the runtime")):
-        if len(lacks[kind]) == 1 and (kind == "kernel" or not lacks["kernel"]):
-            return f"no causes: the {lacks[kind][0]} side has no {what}, and the other has: record both in the same way"
-    return None
-
-
 def obstacle_to_causes(alignment: Alignment) -> str | None:
     """The reason why the two sides cannot be compared, or None."""
     if not max(float(side.wall.max(initial=0.0)) for side in alignment.sides) < _LARGEST_S:
         return "no causes: a time is too large to be one"
     if not alignment.steps_agree:
         return "no causes: only one side has several steps (in traces: profiler.step()), so calls cannot be compared"
-    if (missing := _not_recorded(alignment)) is not None:
-        return missing
-    program = np.array([node.kind in ("range", "operator", "loader", "collective") for node in alignment.nodes], bool)
+    # a side without a kind of events was recorded otherwise, or failed to record them
+    for kind, what in (("kernel", "kernels"), ("runtime", "calls of the runtime")):
+        chosen = alignment.of_kind(kind)
+        sides = zip(("base", "new"), alignment.sides, strict=True)
+        lacking = [name for name, side in sides if not side.counts[chosen].any()]
+        if len(lacking) == 1:
+            return f"no causes: the {lacking[0]} side has no {what}, and the other has: record both in the same way"
+        if lacking:
+            break
+    program = alignment.of_kind("range", "operator", "loader", "collective")
     calls = [side.counts.sum(axis=1)[program] for side in alignment.sides]
     shared = (calls[0] > 0) & (calls[1] > 0)
     if all(one.sum() > 0 and one[shared].sum() < _LEAST_SHARED * one.sum() for one in calls):
@@ -234,39 +278,25 @@ class Finding(Struct, frozen=True):
         return bool(self.gone or self.come)
 
 
-def busy_change(alignment: Alignment, node: int) -> float:
-    """New minus base of the durations of a node's calls, in s per step."""
-    return float(alignment.new.busy[node].mean() - alignment.base.busy[node].mean())
-
-
-def names_of(alignment: Alignment, nodes: tuple[int, ...]) -> frozenset[str]:
-    """The names of nodes."""
-    return frozenset(alignment.nodes[node].name for node in nodes)
-
-
 def source_of(finding: Finding, alignment: Alignment) -> str:
     """Return the line of a finding, `model.py(31): forward`; empty if the traces have no stacks.
 
     Python does not call kernels, nor the calls of the backward pass. Their line is the line of the operator that
     launched them, or that of the calls of the forward pass that came or went with them.
     """
-    shown = (finding.lead, *_by_size(finding.come, alignment), *_by_size(finding.gone, alignment))
-    lines = [_line(node, alignment) for node in shown]
-    nodes, above = alignment.nodes, alignment.ancestors(finding.lead)
-    ranges = [nodes[node].source for node in above if nodes[node].kind == "range"]
+    nodes = alignment.nodes
+    edits = (sorted(found, key=lambda node: -abs(alignment.busier[node])) for found in (finding.come, finding.gone))
+    lines = [_line(node, alignment) for node in (finding.lead, *chain.from_iterable(edits))]
+    ranges = [nodes[one].source for one in alignment.chain(finding.lead)[1:] if nodes[one].kind == "range"]
     return next((line for line in (*lines, *ranges) if line), "")
-
-
-def _by_size(found: Sequence[int], alignment: Alignment) -> list[int]:
-    return sorted(found, key=lambda node: -abs(busy_change(alignment, node)))
 
 
 def _line(node: int, alignment: Alignment) -> str:
     """The line of a node, or of the nearest operator above it; of the range that it is in only if it is that range."""
-    nodes = alignment.nodes
-    for one in (node, *alignment.ancestors(node)):
-        if nodes[one].source and (one == node or nodes[one].kind != "range"):
-            return nodes[one].source
-        if nodes[one].kind == "range":
+    for one in alignment.chain(node):
+        at = alignment.nodes[one]
+        if at.source and (one == node or at.kind != "range"):
+            return at.source
+        if at.kind == "range":
             break
     return ""

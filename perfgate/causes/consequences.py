@@ -96,16 +96,13 @@ class Explanation(Struct, frozen=True, dict=True):
             return None
         return self._share(largest, name)
 
-    def cause_of_metric(self, metric: str) -> int | None:
-        """The index of the cause of the change of a metric."""
-        change = self._change(metric)
-        return None if change is None else self._share(change, metric)
-
     def is_told(self, metric: str) -> bool:
         """True if the change of a metric follows from a cause, or from that of the host as a whole."""
         found = self._change(metric)
-        times = math.log1p(max(found.relative or 0.0, -0.99)) if found and metric.startswith(_OF_HOST) else 0.0
-        return 0 < times * np.sign(self.host) <= abs(self.host) or self.cause_of_metric(metric) is not None
+        if found is None:
+            return False
+        times = math.log1p(max(found.relative or 0.0, -0.99)) if metric.startswith(_OF_HOST) else 0.0
+        return 0 < times * np.sign(self.host) <= abs(self.host) or self._share(found, metric) is not None
 
     def _share(self, change: _MetricChange, metric: str) -> int | None:
         """The cause that makes most of a change. The time of a call or range follows only if the cause is in it."""
@@ -123,29 +120,23 @@ class Explanation(Struct, frozen=True, dict=True):
 
     def _parts(self, by_node: Floats) -> list[float]:
         """The part of each cause; the host's time in calls of the runtime waits for the device."""
-        direct = [float(by_node[sorted(own)].sum()) for own in self.nodes]
-        waits = by_node.copy()
-        waits[~self._kinds("runtime")] = 0
+        tree = self.alignment
+        waits = np.where(tree.of_kind("runtime"), by_node, 0)
         waits[sorted(node for own in self.nodes for node in own)] = 0
-        waited, work = float(waits.sum()), self._work
+        waited, on_device = float(waits.sum()), np.where(tree.of_kind(*DEVICE_KINDS), tree.longer, 0)
+        direct, work = ([float(part[sorted(own)].sum()) for own in self.nodes] for part in (by_node, on_device))
         same = sum(size for size in work if size * waited > 0)
         waiting = [waited * size / same if size * waited > 0 else 0.0 for size in work]
         return [part + more for part, more in zip(direct, waiting, strict=True)]
-
-    @cached_property
-    def _work(self) -> list[float]:
-        """The change of the device's time by each cause, in s per step."""
-        device = np.where(self._kinds(*DEVICE_KINDS), self._wall, 0)
-        return [float(device[sorted(own)].sum()) for own in self.nodes]
 
     def _change(self, metric: str) -> _MetricChange | None:
         """The change of a metric by node; None if it has no place in the tree."""
         family, _, name = metric.partition(".")
         if family == "step" and name:
-            chosen = np.ones(len(self._wall), bool) if name == "time" else self._kinds(*_PARTS.get(name, ()))
-            return self._of_wall(chosen)
+            everything = np.ones(len(self.alignment.nodes), bool)
+            return self._of_wall(everything if name == "time" else self.alignment.of_kind(*_PARTS.get(name, ())))
         if family == "comm" and name:
-            chosen = self._kinds("communication", "collective")
+            chosen = self.alignment.of_kind("communication", "collective")
             return self._of_wall(chosen) if name == "exposed" else self._of_busy(chosen)
         if family == "gpu" and name:
             return self._of_device(name)
@@ -155,26 +146,26 @@ class Explanation(Struct, frozen=True, dict=True):
 
     def _of_work(self, name: str) -> _MetricChange:
         """The change of exact work: of the time of devices, or of a number of calls; of all of them without a name."""
+        tree = self.alignment
         if name == "device_time":
-            return self._of_busy(self._kinds(*DEVICE_KINDS))
-        base, new = (side.counts.mean(axis=1) for side in self.alignment.sides)
+            return self._of_busy(tree.of_kind(*DEVICE_KINDS))
         named = {"syncs": SYNCS, "allocations": ALLOCATIONS, "launches": LAUNCHES}.get(name)
         if named is not None:
-            chosen = np.array([named.fullmatch(node.name) is not None for node in self.alignment.nodes])
+            chosen = np.array([named.fullmatch(node.name) is not None for node in tree.nodes])
         else:
-            chosen = self._kinds(*{"ops": ("operator",), "copies": ("copy",)}.get(name, ("kernel", "copy", "runtime")))
-            chosen = chosen if (new != base)[chosen].any() else self._kinds("operator")
-        return _MetricChange(np.where(chosen, new - base, 0), None, has_sign=False)
+            kinds = {"ops": ("operator",), "copies": ("copy",)}.get(name, ("kernel", "copy", "runtime"))
+            chosen = tree.of_kind(*kinds)
+            chosen = chosen if tree.more_calls[chosen].any() else tree.of_kind("operator")
+        return _MetricChange(np.where(chosen, tree.more_calls, 0), None, has_sign=False)
 
     def _of_device(self, name: str) -> _MetricChange | None:
-        kernels = self._kinds("kernel", "communication")
+        kernels, sides = self.alignment.of_kind("kernel", "communication"), self.alignment.sides
         if name.startswith("idle"):
-            return self._of_wall(~self._kinds(*DEVICE_KINDS))
+            return self._of_wall(~self.alignment.of_kind(*DEVICE_KINDS))
         if name in ("utilization", "sm_efficiency"):
-            base, new = (side.wall.mean(axis=1) for side in self.alignment.sides)
-            shares = [float(wall[kernels].sum() / max(wall.sum(), 1e-12)) for wall in (base, new)]
-            return _MetricChange(self._wall * (kernels - shares[0]), _relative(*shares))
-        base, new = (np.where(kernels, side.busy.mean(axis=1), 0) for side in self.alignment.sides)
+            shares = [float(side.times[kernels].sum() / max(side.times.sum(), 1e-12)) for side in sides]
+            return _MetricChange(self.alignment.longer * (kernels - shares[0]), _relative(*shares))
+        base, new = (np.where(kernels, side.durations, 0) for side in sides)
         moved = np.abs(new / max(new.sum(), 1e-12) - base / max(base.sum(), 1e-12))
         return _MetricChange(moved, None, has_sign=False) if moved.any() else None
 
@@ -193,19 +184,16 @@ class Explanation(Struct, frozen=True, dict=True):
         chosen = np.array(found, bool)
         if not chosen.any():
             return None
-        return self._of_busy(chosen if family in ("kernel", "collective") else self._below(chosen))
-
-    def _below(self, chosen: Masks) -> Masks:
-        """The chosen nodes, and the host's calls below them; below a timer, communication too."""
-        found: Masks = chosen.copy()
-        host = ~self._kinds(*(kind for kind in DEVICE_KINDS if self._has_device or kind != "communication"))
-        for index, node in enumerate(self.alignment.nodes[1:], 1):
-            found[index] |= found[node.parent] and host[index]
-        return found
+        if family not in ("kernel", "collective"):  # and the host's calls below them; below a timer, communication too
+            is_device = DEVICE_KINDS if self._has_device else ("kernel", "copy")
+            host = ~self.alignment.of_kind(*is_device)
+            for index, node in enumerate(nodes[1:], 1):
+                chosen[index] |= chosen[node.parent] and host[index]
+        return self._of_busy(chosen)
 
     def _of_wall(self, chosen: Masks) -> _MetricChange | None:
-        sums = [float(side.wall[chosen].mean(axis=1).sum()) for side in self.alignment.sides]
-        return _MetricChange(np.where(chosen, self._wall, 0), _relative(*sums)) if any(sums) else None
+        sums = [float(side.times[chosen].sum()) for side in self.alignment.sides]
+        return _MetricChange(np.where(chosen, self.alignment.longer, 0), _relative(*sums)) if any(sums) else None
 
     def _of_busy(self, chosen: Masks) -> _MetricChange:
         base, new = (np.where(chosen, own, 0) for own in self._own)
@@ -213,27 +201,18 @@ class Explanation(Struct, frozen=True, dict=True):
 
     @cached_property
     def _has_device(self) -> bool:
-        return bool(self._kinds("kernel", "copy", "runtime").any())
-
-    @cached_property
-    def _wall(self) -> Floats:
-        change: Floats = self.alignment.new.wall.mean(axis=1) - self.alignment.base.wall.mean(axis=1)
-        return change
+        return bool(self.alignment.of_kind("kernel", "copy", "runtime").any())
 
     @cached_property
     def _own(self) -> tuple[Floats, Floats]:
         """The durations of calls without those of the host's calls in them, on both sides, (n,) each."""
         parents = np.array([node.parent for node in self.alignment.nodes], np.int64)
-        host = ~self._kinds(*DEVICE_KINDS) & (parents >= 0)
-        if not self._has_device:
-            host = parents >= 0
-        busy = [side.busy.mean(axis=1) for side in self.alignment.sides]
-        below = [np.bincount(parents[host], one[host], len(one)) for one in busy]
-        return busy[0] - below[0], busy[1] - below[1]
-
-    def _kinds(self, *kinds: str) -> Masks:
-        found: Masks = np.array([node.kind in kinds for node in self.alignment.nodes], bool)
-        return found
+        host = parents >= 0
+        if self._has_device:
+            host &= ~self.alignment.of_kind(*DEVICE_KINDS)
+        busy = [side.durations for side in self.alignment.sides]
+        base, new = (one - np.bincount(parents[host], one[host], len(one)) for one in busy)
+        return base, new
 
 
 def _relative(base: float, new: float) -> float | None:
@@ -254,13 +233,10 @@ def _agrees(verdict: Verdict, change: _MetricChange, *, is_derived: bool) -> boo
     estimate = verdict.change.estimate if verdict.change else None
     if estimate is not None:
         return estimate * float(change.by_node.sum()) > 0
-    if verdict.kind == "limit" and verdict.new is not None and verdict.new.estimate is not None:
-        return _crossed(verdict, verdict.new.estimate, change.relative)
-    return False
-
-
-def _crossed(verdict: Verdict, new: float, relative: float | None) -> bool:
-    """True if the base met the limit that the new runs break, or may break."""
+    new, relative = verdict.new.estimate if verdict.new else None, change.relative
+    if verdict.kind != "limit" or new is None:
+        return False
+    # the base met the limit that the new runs break, or may break
     if verdict.bound is None or relative is None or relative <= -1:
         return relative is None
     before = new / (1 + relative)

@@ -11,17 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfgate.causes import kinds
-from perfgate.causes.align import (
-    Alignment,
-    Finding,
-    align,
-    busy_change,
-    incomparable,
-    is_of_metrics,
-    obstacle_to_causes,
-    same_ranks,
-    source_of,
-)
+from perfgate.causes.align import Alignment, Finding, align, incomparable, obstacle_to_causes, same_ranks, source_of
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.grouping import grouped, waiting_nodes
 from perfgate.causes.host import find_host, host_speed, note_of, with_host_error
@@ -31,7 +21,7 @@ from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
 from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
 from perfgate.causes.recognised import recognised, types_of
 from perfgate.causes.series_findings import find_in_series
-from perfgate.core.call_trees import LAUNCHES
+from perfgate.core.call_trees import LAUNCHES, heads_of
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
@@ -73,7 +63,15 @@ def find_causes(
     """
     notes = incomparable(base, new)
     base, new = same_ranks(base, new, paired=paired)
-    alignment, noise = _with_noise(align(base, new), of_metrics=is_of_metrics(base, new), paired=paired)
+    alignment = align(base, new)
+    noise: _AnyNoise
+    if any(head.error is not None for side in (base, new) for run in side for head in heads_of(run)):
+        noise = SeriesNoise(alignment)  # trees that are made from metrics have a mean instead of steps
+    elif paired:
+        alignment = in_pairs(alignment)
+        noise = PairNoise(alignment)
+    else:
+        noise = measure_noise(alignment)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
     findings: list[Finding] = []
@@ -105,28 +103,21 @@ def find_causes(
     return replace(report, causes=explanation.of(verdicts), explained=told)
 
 
-def _with_noise(alignment: Alignment, *, of_metrics: bool, paired: bool) -> tuple[Alignment, _AnyNoise]:
-    """Return the alignment, for pairs run by run, and its noise."""
-    if of_metrics:
-        return alignment, SeriesNoise(alignment)
-    if not paired:
-        return alignment, measure_noise(alignment)
-    by_pair = in_pairs(alignment)
-    return by_pair, PairNoise(by_pair)
-
-
 def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
     """Every finding by itself: a slow rank, edits, the machine, times. A node belongs to the first that claims it."""
-    children = alignment.children()
     slow = None if other_device or not isinstance(noise, Noise) else find_slow_ranks(alignment, noise)
     claimed = set() if slow is None else set(slow.nodes)
     edits = [] if other_device else recognised(alignment, claimed, noise)
     claimed |= {node for edit in edits for node in edit.nodes}
     for edit in kinds.find_edits(alignment, claimed):
-        nodes = kinds.subtree(edit.nodes, children) - claimed
+        nodes = alignment.subtree(edit.nodes) - claimed
         claimed |= nodes
-        edits.append(_of_edit(edit, frozenset(nodes), alignment, children))
-    edits = [_priced(edit, alignment, noise, claimed) for edit in edits]
+        edits.append(_of_edit(edit, frozenset(nodes), alignment))
+    for at, found in enumerate(edits):  # the time that the device idles because of an edit is part of its cost
+        idle = frozenset(waiting_nodes(found, alignment, claimed))
+        claimed |= idle
+        change, error = noise.change(found.nodes | idle)
+        edits[at] = replace(found, nodes=found.nodes | idle, idle=idle, change=change, error=error)
     swaps, notes = kinds.many_swaps(edits, alignment), []
     if swaps:
         notes.append(f"{len(swaps)} operators run kernels with other names: they are compared by operator")
@@ -152,14 +143,6 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     return findings, [*notes, *note_of(speed, _step_times(alignment)[0])]
 
 
-def _priced(edit: Finding, alignment: Alignment, noise: Noise | PairNoise, claimed: set[int]) -> Finding:
-    """Return a finding with its cost, and the time that the device idles because of it; claim the nodes."""
-    idle = frozenset(waiting_nodes(edit, alignment, claimed))
-    claimed |= idle
-    change, error = noise.change(edit.nodes | idle)
-    return replace(edit, nodes=edit.nodes | idle, idle=idle, change=change, error=error)
-
-
 def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | PairNoise) -> Finding:
     """The operators that run other kernels as one finding."""
     largest = max(swaps, key=lambda swap: abs(swap.change))
@@ -170,13 +153,13 @@ def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | Pair
     return Finding("replaced", nodes, largest.lead, parents, gone, come, change=change, error=error)
 
 
-def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment, children: dict[int, list[int]]) -> Finding:
-    kind = kinds.kind_of(edit, alignment, children)
+def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment) -> Finding:
+    kind, names = kinds.kind_of(edit, alignment), alignment.nodes
     shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
     if kind == "sync":
-        shown = kinds.sync_nodes(kinds.subtree(edit.come, children), alignment) or shown
-    names = alignment.nodes
-    lead = max(shown, key=lambda at: (not LAUNCHES.fullmatch(names[at].name), abs(busy_change(alignment, at))))
+        below = sorted(alignment.subtree(edit.come))
+        shown = tuple(node for node in below if kinds.is_sync(names[node].name)) or shown
+    lead = max(shown, key=lambda at: (not LAUNCHES.fullmatch(names[at].name), abs(alignment.busier[at])))
     return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come)
 
 
@@ -202,10 +185,10 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
 
 def _step_times(alignment: Alignment) -> tuple[float, float]:
     """The typical time of a step on both sides: the median if the calls of all steps are the same, else the mean."""
-    sides = alignment.sides
-    pairs = [(side.counts.sum(axis=0), side) for side in sides]
-    is_alike = all(np.ptp(one) <= _ALIKE * one.mean() and len(one) > side.runs for one, side in pairs)
-    before, after = ((np.median if is_alike else np.mean)(side.wall.sum(axis=0)) for side in sides)
+    calls = [side.counts.sum(axis=0) for side in alignment.sides]
+    are_several = all(side.wall.shape[1] > side.runs for side in alignment.sides)
+    is_alike = are_several and all(np.ptp(one) <= _ALIKE * one.mean() for one in calls)
+    before, after = ((np.median if is_alike else np.mean)(side.wall.sum(axis=0)) for side in alignment.sides)
     return float(before), float(after)
 
 
@@ -231,7 +214,7 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
         return abs(group.change) >= _WORTH * step  # waits come in bursts: `find_slowdowns` has tested them
     if not group.is_edit or group.kind in ("larger", "smaller"):
         return abs(group.change) >= max(_WORTH * step, _CLEAR * group.error)
-    largest = max(abs(busy_change(alignment, node)) for node in (*group.come, *group.gone))
+    largest = max(abs(float(alignment.busier[node])) for node in (*group.come, *group.gone))
     if group.kind == "moved":
         return largest >= _WORTH * step
     if group.kind == "replaced" and abs(group.change) < _CLEAR * group.error:
@@ -264,15 +247,13 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
 def _share(change: float, total: float, noise: _AnyNoise) -> float | None:
     """A change as a share of that of the step; None if the step did not change with it, as with noisy timers."""
     share = change / total if total else None
-    if share is not None and isinstance(noise, SeriesNoise) and not 0 < share <= _LARGEST_SHARE:
-        return None
-    return share
+    is_hidden = share is not None and isinstance(noise, SeriesNoise) and not 0 < share <= _LARGEST_SHARE
+    return None if is_hidden else share
 
 
 def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, float], ...]:
     """The names of nodes with the change of their calls a step, the largest change of time first."""
     found: dict[str, float] = defaultdict(float)
-    for node in sorted(nodes, key=lambda node: (-abs(busy_change(alignment, node)), node)):
-        change = alignment.new.counts[node].mean() - alignment.base.counts[node].mean()
-        found[alignment.nodes[node].name] += abs(float(change))
+    for node in sorted(nodes, key=lambda node: (-abs(alignment.busier[node]), node)):
+        found[alignment.nodes[node].name] += abs(float(alignment.more_calls[node]))
     return tuple((name, round(count, 3)) for name, count in found.items())

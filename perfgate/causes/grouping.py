@@ -11,14 +11,13 @@ are many. Both are part of what the change costs. If the base waits for the host
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-import numpy as np
 from msgspec.structs import replace
 
-from perfgate.causes.align import Alignment, Finding, names_of
-from perfgate.causes.kinds import is_input, subtree
+from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.kinds import is_input
 from perfgate.causes.noise import Noise, classes
 from perfgate.causes.paired import PairNoise
 from perfgate.core.call_trees import SYNCS
@@ -45,21 +44,13 @@ def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | Pa
 def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
     if {"slow rank", "host"} & {small.kind, large.kind}:
         return False
-    if small.is_edit and large.is_edit:
-        return (
-            _is_move(small, large, alignment)
-            or _is_alike(small, large, alignment)
-            or _is_backward_of(small, large, alignment)
-            or _is_minor(small, large, alignment)
-        )
     if small.is_edit or large.is_edit:
-        edit, timing = (small, large) if small.is_edit else (large, small)
-        return (
-            _surrounds(timing, edit, alignment)
-            or _is_waiting(timing, edit, alignment)
-            or _is_minor(small, large, alignment)
-            or _is_backward_of(small, large, alignment)
-        )
+        if small.is_edit and large.is_edit:
+            is_one = _is_move(small, large, alignment) or _is_alike(small, large, alignment)
+        else:
+            edit, timing = (small, large) if small.is_edit else (large, small)
+            is_one = _surrounds(timing, edit, alignment) or _is_waiting(timing, edit, alignment)
+        return is_one or _is_backward_of(small, large, alignment) or _is_minor(small, large, alignment)
     if small.change * large.change < 0:
         return False
     same_name = alignment.nodes[small.lead].name == alignment.nodes[large.lead].name
@@ -70,39 +61,40 @@ def _is_move(one: Finding, other: Finding, alignment: Alignment) -> bool:
     """True if what went at one place came at another."""
     if set(one.parents) & set(other.parents):
         return False
-    sets = [names_of(alignment, nodes) for nodes in (one.come, other.gone, one.gone, other.come)]
-    return any(come and _overlap(come, gone) >= 0.5 for come, gone in (sets[:2], sets[2:]))
+    pairs = ((one.come, other.gone), (one.gone, other.come))
+    return any(_overlap(come, gone, alignment) >= 0.5 for come, gone in pairs)
 
 
 def _is_alike(one: Finding, other: Finding, alignment: Alignment) -> bool:
     """True if the same calls came and went at two places, such as two layers."""
-    pairs = [
-        (names_of(alignment, a), names_of(alignment, b)) for a, b in ((one.come, other.come), (one.gone, other.gone))
-    ]
-    return any(_overlap(a, b) >= 0.5 for a, b in pairs) and one.kind == other.kind
+    pairs = ((one.come, other.come), (one.gone, other.gone))
+    return one.kind == other.kind and any(_overlap(a, b, alignment) >= 0.5 for a, b in pairs)
 
 
-def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+def _overlap(some: Sequence[int], others: Sequence[int], alignment: Alignment) -> float:
+    """The share of names that both have, of the smaller set of names; 0 if one is empty."""
+    one, other = _names(alignment, some), _names(alignment, others)
     return len(one & other) / max(min(len(one), len(other)), 1)
 
 
 def _is_minor(small: Finding, large: Finding, alignment: Alignment) -> bool:
+    """True if a small one is below the same node, or in the same range."""
     if abs(small.change) > _MINOR * abs(large.change):
         return False
-    return any(
-        _range_of(alignment, a) == _range_of(alignment, b) != 0 for a in small.parents for b in large.parents
-    ) or bool(set(small.parents) & set(large.parents) - {0})
+    parents = set(small.parents), set(large.parents)
+    ranges = [{_range_of(alignment, parent) for parent in of_one} for of_one in parents]
+    return bool((ranges[0] & ranges[1] - {0}) or (parents[0] & parents[1] - {0}))
 
 
 def _range_of(alignment: Alignment, node: int) -> int:
     """The innermost range at or above a node; the step if there is none."""
-    kinds = alignment.nodes
-    return next((one for one in (node, *alignment.ancestors(node)) if kinds[one].kind in ("range", "loader")), 0)
+    nodes = alignment.nodes
+    return next((one for one in alignment.chain(node) if nodes[one].kind in ("range", "loader")), 0)
 
 
 def _surrounds(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
     """True if the time is that of the code around the calls that changed."""
-    return any(timing.lead in (parent, *alignment.ancestors(parent)) for parent in edit.parents)
+    return any(timing.lead in alignment.chain(parent) for parent in edit.parents)
 
 
 def _is_waiting(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
@@ -122,19 +114,23 @@ def _is_backward_of(one: Finding, other: Finding, alignment: Alignment) -> bool:
 
 
 def _in_backward(finding: Finding, alignment: Alignment) -> bool:
-    chain = {one for node in _shown(finding) for one in (node, *alignment.ancestors(node))}
-    return any(_BACKWARD.match(name) or name.startswith("autograd::") for name in names_of(alignment, tuple(chain)))
+    names = _names(alignment, _shown(finding, alignment))
+    return any(_BACKWARD.match(name) or name.startswith("autograd::") for name in names)
 
 
-def _shown(finding: Finding) -> tuple[int, ...]:
-    return (finding.lead, *finding.come, *finding.gone)
+def _shown(finding: Finding, alignment: Alignment) -> set[int]:
+    """The nodes that came, went or lead, and those above them."""
+    return {one for node in (finding.lead, *finding.come, *finding.gone) for one in alignment.chain(node)}
+
+
+def _names(alignment: Alignment, nodes: Iterable[int]) -> set[str]:
+    return {alignment.nodes[node].name for node in nodes}
 
 
 def _operators(finding: Finding, alignment: Alignment) -> set[str]:
     """The operators as autograd names them: `aten::_softmax` and `SoftmaxBackward0` are softmax."""
-    chain = {one for node in _shown(finding) for one in (node, *alignment.ancestors(node))}
     found = set()
-    for node in chain:
+    for node in _shown(finding, alignment):
         name = alignment.nodes[node].name
         if alignment.nodes[node].kind == "operator":
             match = _BACKWARD.match(name)
@@ -173,25 +169,17 @@ _MORE_KERNELS = 0.1
 
 def waiting_nodes(finding: Finding, alignment: Alignment, claimed: AbstractSet[int]) -> set[int]:
     """Return the nodes, not claimed ones, whose time is that of a device that idles because of a finding."""
-    wall, host = alignment.base.wall.mean(axis=1), classes(alignment)["host"]
+    wall, host = alignment.base.times, classes(alignment)["host"]
     if wall[host].sum() > _MOST_IDLE * wall.sum():
         return set()
-    if finding.kind in ("sync", "allocator"):
-        return {
-            node for node in _around(finding.lead, alignment) - claimed if host[node] and not is_input(node, alignment)
-        }
-    is_kernel = np.array([node.kind == "kernel" for node in alignment.nodes])
-    before, after = (side.counts.mean(axis=1) * is_kernel for side in alignment.sides)
-    own = sorted(finding.nodes)
-    gained = float((after - before)[own].sum())
+    if finding.kind in ("sync", "allocator"):  # in the range of its lead, or in the step if it is in none
+        above = alignment.chain(finding.lead)
+        around = next((node for node in above if alignment.nodes[node].kind in ("range", "thread")), 0)
+        found = alignment.subtree([around]) - claimed
+        return {node for node in found if host[node] and not is_input(node, alignment)}
+    before, after = (side.calls * alignment.of_kind("kernel") for side in alignment.sides)
+    gained = float((after - before)[sorted(finding.nodes)].sum())
     if gained < max(_MORE_KERNELS * before.sum(), float((after - before).clip(0).sum()) / 2) or gained <= 0:
         return set()
     syncs = {at for at, node in enumerate(alignment.nodes) if node.kind == "runtime" and SYNCS.fullmatch(node.name)}
     return syncs - claimed
-
-
-def _around(lead: int, alignment: Alignment) -> set[int]:
-    """The nodes in the range of a node, or in the step if it is in none."""
-    chain = (lead, *alignment.ancestors(lead))
-    around = next((node for node in chain if alignment.nodes[node].kind in ("range", "thread")), 0)
-    return subtree([around], alignment.children())

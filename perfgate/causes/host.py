@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding, TreeSide
 from perfgate.causes.merged import Floats
-from perfgate.causes.noise import Noise, classes, weighted_median
+from perfgate.causes.noise import Noise, centre_and_scatter, classes
 from perfgate.stats.distributions import t_quantile
 
 #: Fewer operators do not show the speed of the host.
@@ -56,16 +56,14 @@ def host_speed(alignment: Alignment) -> HostSpeed:
     """Measure the speed of the host on both sides."""
     base, new = (_own_times(side, alignment) for side in alignment.sides)
     before, after = (np.median(own, axis=1) for own in (base, new))
-    calls = [side.counts.mean(axis=1) for side in alignment.sides]
-    is_operator = np.array([node.kind == "operator" for node in alignment.nodes])
-    chosen = is_operator & (np.abs(calls[0] - calls[1]) < 1e-9) & (np.minimum(before, after) > 0)
+    same = (np.abs(alignment.more_calls) < 1e-9) & (np.minimum(before, after) > 0)
+    chosen = alignment.of_kind("operator") & same
     if chosen.sum() < _FEWEST:
         return HostSpeed(before, after, 0.0, 0.0, (np.zeros(1), np.zeros(1)), 0.0)
     ratios, weights = np.log(after[chosen] / before[chosen]), np.sqrt(before[chosen] + after[chosen])
-    shift = weighted_median(ratios, weights)
+    shift, scatter = centre_and_scatter(ratios, weights)
     runs = (_by_run(base[chosen].sum(axis=0), alignment.base), _by_run(new[chosen].sum(axis=0), alignment.new))
-    wall = float(alignment.base.wall[classes(alignment)["host"]].mean(axis=1).sum())
-    scatter = 1.4826 * weighted_median(np.abs(ratios - shift), weights)
+    wall = float(alignment.base.times[classes(alignment)["host"]].sum())
     return HostSpeed(before, after, shift, scatter, runs, wall * math.expm1(shift))
 
 
@@ -79,8 +77,8 @@ def _own_times(side: TreeSide, alignment: Alignment) -> Floats:
 
 
 def _by_run(times: Floats, side: TreeSide) -> Floats:
-    found = [max(float(np.median(times[side.run == run])), 1e-12) for run in np.unique(side.run)]
-    return np.asarray(np.log(found))
+    """The logarithm of the median of each run."""
+    return np.log([max(float(np.median(times[side.run == run])), 1e-12) for run in np.unique(side.run)])
 
 
 def is_slower_itself(node: int, change: float, speed: HostSpeed) -> bool:
@@ -94,14 +92,13 @@ def is_slower_itself(node: int, change: float, speed: HostSpeed) -> bool:
 
 def find_host(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: AbstractSet[int]) -> Finding | None:
     """Return the finding that the host became faster or slower as a whole."""
-    step = float(alignment.base.wall.mean(axis=1).sum())
+    step = float(alignment.base.times.sum())
     nodes = [node for node in np.flatnonzero(classes(alignment)["host"]).tolist() if node not in claimed]
     if not speed.is_clear or speed.scatter > abs(speed.shift) or abs(speed.effect) < _WORTH * step or not nodes:
         return None
     change, error = noise.change(nodes)
     lead = max(nodes, key=lambda node: float(speed.base[node]))
-    factor = math.exp(speed.shift)
-    return Finding("host", frozenset(nodes), lead, (0,), change=change, error=error, factor=factor)
+    return Finding("host", frozenset(nodes), lead, (0,), change=change, error=error, factor=math.exp(speed.shift))
 
 
 def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
@@ -109,7 +106,7 @@ def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
     is_host = classes(alignment)["host"]
     host = sorted(node for node in finding.nodes if is_host[node])
     runs = min(alignment.base.runs, alignment.new.runs)
-    wall = max(float(side.wall[host].mean(axis=1).sum()) for side in alignment.sides)
+    wall = max(float(side.times[host].sum()) for side in alignment.sides)
     return replace(finding, error=math.hypot(finding.error, wall * host_speed(alignment).shift / math.sqrt(runs)))
 
 

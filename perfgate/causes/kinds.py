@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.host import HostSpeed, is_slower_itself
 from perfgate.causes.merged import Floats
-from perfgate.causes.noise import Noise, classes, difference_errors, standard_errors
+from perfgate.causes.noise import Noise, classes, standard_errors, time_errors
 from perfgate.core.call_trees import DEVICE_KINDS, SYNCS, CallNode
 from perfgate.core.causes import Cause, CauseKind
 
@@ -46,73 +46,49 @@ class Edit(Struct, frozen=True):
 
 def find_edits(alignment: Alignment, claimed: Collection[int] = ()) -> list[Edit]:
     """Return the edits without claimed nodes, from the step down."""
-    children = alignment.children()
-    less, more = _changed(alignment)
+    base, new, change = alignment.base, alignment.new, alignment.more_calls
+    error = np.hypot(standard_errors(base.counts, base), standard_errors(new.counts, new))
+    clear = np.abs(change) > np.maximum(_CLEAR_COUNT * error, 1e-6)
     found: list[Edit] = []
     waiting = [0]
     while waiting:
         parent = waiting.pop(0)
-        below = [node for node in children.get(parent, []) if node not in claimed]
-        gone = tuple(node for node in below if less[node])
-        come = tuple(node for node in below if more[node])
+        below = [node for node in alignment.children[parent] if node not in claimed]
+        gone = tuple(node for node in below if clear[node] and change[node] < 0)
+        come = tuple(node for node in below if clear[node] and change[node] > 0)
         if gone or come:
             found.append(Edit(parent, gone, come))
-        waiting += [node for node in below if not less[node] and not more[node]]
+        waiting += [node for node in below if not clear[node]]
     return found
 
 
-def _changed(alignment: Alignment) -> tuple[Floats, Floats]:
-    base, new = alignment.base, alignment.new
-    change = new.counts.mean(axis=1) - base.counts.mean(axis=1)
-    error = np.hypot(standard_errors(base.counts, base), standard_errors(new.counts, new))
-    clear = np.abs(change) > np.maximum(_CLEAR_COUNT * error, 1e-6)
-    return clear & (change < 0), clear & (change > 0)
-
-
-def subtree(nodes: Iterable[int], children: dict[int, list[int]]) -> set[int]:
-    """The nodes and all below them."""
-    found: set[int] = set()
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += children.get(node, [])
-    return found
-
-
-def kind_of(edit: Edit, alignment: Alignment, children: dict[int, list[int]]) -> CauseKind:
+def kind_of(edit: Edit, alignment: Alignment) -> CauseKind:
     """The kind of an edit, without its neighbours."""
-    base, new = alignment.base, alignment.new
-    lost = sum(max(float(base.busy[node].mean() - new.busy[node].mean()), 0.0) for node in edit.gone)
-    gained = sum(max(float(new.busy[node].mean() - base.busy[node].mean()), 0.0) for node in edit.come)
+    base, new, busier = alignment.base, alignment.new, alignment.busier
+    lost = sum(max(-float(busier[node]), 0.0) for node in edit.gone)
+    gained = sum(max(float(busier[node]), 0.0) for node in edit.come)
     larger = max(lost, gained)
     come = edit.come if gained > _PART * larger else ()
     gone = edit.gone if lost > _PART * larger else ()
-    if come and not gone and _waits(come, alignment, children):
+    if come and not gone and _waits(come, alignment):
         return "sync"
     if come and gone:
         return "replaced"
     if come:
-        fresh = sum(float(new.busy[node].mean()) for node in come if not base.counts[node].any())
+        fresh = sum(float(new.durations[node]) for node in come if not base.counts[node].any())
         return "appeared" if fresh > gained / 2 else "more calls"
-    left = sum(float(base.busy[node].mean()) for node in gone if not new.counts[node].any())
+    left = sum(float(base.durations[node]) for node in gone if not new.counts[node].any())
     return "vanished" if left > lost / 2 else "fewer calls"
 
 
-def _waits(come: tuple[int, ...], alignment: Alignment, children: dict[int, list[int]]) -> bool:
+def _waits(come: tuple[int, ...], alignment: Alignment) -> bool:
     """True if what came waits for the device: calls of the runtime, or mostly reading single numbers."""
-    base, new, nodes = alignment.base, alignment.new, alignment.nodes
-    gained = {node: float(new.counts[node].mean() - base.counts[node].mean()) for node in subtree(come, children)}
-    if any(SYNCS.fullmatch(nodes[node].name) and count > 0 for node, count in gained.items()):
+    nodes, gained = alignment.nodes, alignment.more_calls.tolist()
+    if any(SYNCS.fullmatch(nodes[node].name) and gained[node] > 0 for node in alignment.subtree(come)):
         return True
     reads = sum(gained[node] for node in come if is_sync(nodes[node].name))
-    return reads >= sum(gained[node] for node in come if not _is_view(nodes[node].name)) / 2 and reads > 0
-
-
-def sync_nodes(nodes: Iterable[int], alignment: Alignment) -> tuple[int, ...]:
-    """The nodes that wait for the device, or read one number from it."""
-    return tuple(sorted(node for node in nodes if is_sync(alignment.nodes[node].name)))
+    others = sum(gained[node] for node in come if not _is_view(nodes[node].name))
+    return bool(reads >= others / 2 and reads > 0)
 
 
 #: The change of one node, in its standard errors, that noise does not explain among many nodes.
@@ -135,25 +111,22 @@ def find_slowdowns(
 ) -> list[tuple[int, CauseKind]]:
     """The nodes whose own time of the step changed, and how, without the claimed ones."""
     base, new = alignment.base, alignment.new
-    before, after = base.wall.mean(axis=1), new.wall.mean(axis=1)
+    before, after = base.times, new.times
     middle = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
-    expected = before * np.exp(noise.shift)
-    error = difference_errors(base.wall, new.wall, base, new)
-    runs = min(base.runs, new.runs)
-    error = np.hypot(error, noise.relative * np.minimum(before, after) / np.sqrt(runs))
-    change = after - expected
+    of_runs = noise.relative * np.minimum(before, after) / np.sqrt(min(base.runs, new.runs))
+    error = np.hypot(time_errors(base, new), of_runs)
+    change = after - before * np.exp(noise.shift)
     step = max(before.sum(), after.sum())
     found: list[tuple[int, CauseKind]] = []
     masks = classes(alignment)
     is_host = masks["host"] & masks["device"].any()
-    is_wait = [bool(SYNCS.fullmatch(node.name)) for node in alignment.nodes]
     for node in np.argsort(-np.abs(change), kind="stable").tolist():
         worth = _WORTH[alignment.nodes[node].kind in DEVICE_KINDS] * step
         steady = min(abs(change[node]), abs(middle[node])) if change[node] * middle[node] > 0 else 0.0
         is_clear = steady >= worth and abs(change[node]) >= _CLEAR * error[node]
         if node in claimed or not (is_clear or _waits_for_input(node, alignment)):
             continue
-        own = not is_wait[node] and is_slower_itself(node, float(change[node]), speed)
+        own = not SYNCS.fullmatch(alignment.nodes[node].name) and is_slower_itself(node, float(change[node]), speed)
         if is_host[node] and not is_input(node, alignment) and not own:
             continue  # it only waits for the device, or for the whole host
         found.append((node, slowdown_kind(node, float(change[node]), alignment)))
@@ -165,17 +138,15 @@ def _waits_for_input(node: int, alignment: Alignment) -> bool:
     before, after = alignment.base.wall[node], alignment.new.wall[node]
     if len(before) < _FEWEST_WAITS or len(after) < _FEWEST_WAITS or not is_input(node, alignment):
         return False
-    least = float(before.max()) + _LONG_WAIT * float(alignment.base.wall.sum(axis=0).mean())
+    least = float(before.max()) + _LONG_WAIT * alignment.base.step
     return bool(np.mean(after > least) > 0.5)
 
 
 def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:
     """Return the kind of a change of time of calls that are made as often as before."""
     kind = alignment.nodes[node].kind
-    if kind == "communication":
-        busy = float(alignment.new.busy[node].mean() - alignment.base.busy[node].mean())
-        if change > 0 and busy < change / 2:
-            return "exposed"
+    if kind == "communication" and change > 0 and alignment.busier[node] < change / 2:
+        return "exposed"
     if is_input(node, alignment):
         return "stall" if change > 0 else "faster"
     return "slower" if change > 0 else "faster"
@@ -183,12 +154,8 @@ def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:
 
 def is_input(node: int, alignment: Alignment) -> bool:
     """True for a range that gets the next batch, and for what is in it."""
-    chain = (node, *alignment.ancestors(node))
-    return any(
-        alignment.nodes[one].kind == "loader"
-        or (alignment.nodes[one].kind == "range" and _is_input(alignment.nodes[one].name))
-        for one in chain
-    )
+    above = [alignment.nodes[one] for one in alignment.chain(node)]
+    return any(one.kind == "loader" or (one.kind == "range" and _is_input(one.name)) for one in above)
 
 
 #: A common change of all kernels is noise if it is below this share, or below this many times their scatter.
@@ -201,19 +168,18 @@ _MOST_TIME = 0.5
 
 def find_machine(alignment: Alignment, noise: Noise, claimed: set[int], *, other_device: bool) -> Finding | None:
     """Return the finding that the device became faster or slower as a whole, or is another one."""
-    device = np.flatnonzero(classes(alignment)["device"])
-    nodes = [node for node in device.tolist() if node not in claimed]
+    nodes = [node for node in np.flatnonzero(classes(alignment)["device"]).tolist() if node not in claimed]
     if not nodes:
         return None
     shift, scatter = float(noise.shift[nodes[0]]), float(noise.relative[nodes[0]])
     if not other_device and abs(math.expm1(shift)) < max(_LEAST_SHIFT, _CLEAR_SHIFT * scatter):
         return None
     change, error = noise.change(nodes)
-    lead = max(nodes, key=lambda node: float(alignment.base.wall[node].mean()))
+    lead = max(nodes, key=lambda node: float(alignment.base.times[node]))
     return Finding("machine", frozenset(nodes), lead, (alignment.nodes[lead].parent,), change=change, error=error)
 
 
-def is_swap(finding: Finding, alignment: Alignment) -> bool:
+def _is_swap(finding: Finding, alignment: Alignment) -> bool:
     """True if an operator runs other kernels than before."""
     kinds = {alignment.nodes[node].kind for node in (*finding.gone, *finding.come)}
     is_operator = all(alignment.nodes[parent].kind == "operator" for parent in finding.parents)
@@ -222,11 +188,12 @@ def is_swap(finding: Finding, alignment: Alignment) -> bool:
 
 def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Finding]:
     """The findings of operators with other kernels, if too many of them differ to compare kernel names."""
-    swaps = [finding for finding in findings if is_swap(finding, alignment)]
-    busy = [side.busy[classes(alignment)["device"]].mean(axis=1).sum() for side in alignment.sides]
-    gone = sum(float(alignment.base.busy[node].mean()) for finding in swaps for node in finding.gone)
-    come = sum(float(alignment.new.busy[node].mean()) for finding in swaps for node in finding.come)
-    is_most = gone > _MOST_TIME * busy[0] and come > _MOST_TIME * busy[1]
+    swaps = [finding for finding in findings if _is_swap(finding, alignment)]
+    base, new = (side.durations for side in alignment.sides)
+    device = classes(alignment)["device"]
+    gone = sum(float(base[node]) for finding in swaps for node in finding.gone)
+    come = sum(float(new[node]) for finding in swaps for node in finding.come)
+    is_most = gone > _MOST_TIME * base[device].sum() and come > _MOST_TIME * new[device].sum()
     return swaps if len(swaps) >= _OPERATORS and is_most else []
 
 
@@ -249,7 +216,11 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
     if abs(change) < max(_LEAST_BYTES, _LEAST_SHARE * max(base.peak, new.peak)):
         return (), ()
     by_line = (new.memory - base.memory) * np.sign(change)
-    grown = _by_function(by_line, alignment)
+    grown = by_line.copy()  # lines count to their function, because line numbers differ between sides
+    for index, one in enumerate(alignment.nodes):
+        if _is_line(one):
+            grown[one.parent] += by_line[index]
+            grown[index] = 0.0
     node = int(np.argmax(grown))
     if grown[node] < _EXPLAINED * abs(change):
         node = _around(grown, alignment, _EXPLAINED * abs(change))
@@ -257,7 +228,7 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
         mebibytes = f"{change / (1 << 20):+.1f} MiB"
         return (), (f"the peak of allocated memory changed by {mebibytes}, mostly before the traces begin",)
     where = alignment.path(node)
-    lines = [line for line in alignment.children().get(node, []) if _is_line(alignment.nodes[line])]
+    lines = [line for line in alignment.children[node] if _is_line(alignment.nodes[line])]
     is_place = bool(lines) and grown[node] >= _EXPLAINED * abs(change)
     size = math.copysign(float(grown[node]), change) if is_place else change
     noise = _LEAST_SHARE * min(base.peak, new.peak)
@@ -271,24 +242,9 @@ def _is_line(node: CallNode) -> bool:
     return node.name == node.source != ""
 
 
-def _by_function(grown: Floats, alignment: Alignment) -> Floats:
-    """Return the growth of each node; lines count to their function, because line numbers differ between sides."""
-    found: Floats = grown.copy()
-    for index, node in enumerate(alignment.nodes):
-        if _is_line(node):
-            found[node.parent] += grown[index]
-            found[index] = 0.0
-    return found
-
-
 def _around(grown: Floats, alignment: Alignment, least: float) -> int:
     """The innermost node that grew by at least this with all that it calls; the step if there is none."""
-    whole = grown.copy()
-    for index in range(len(whole) - 1, 0, -1):
-        whole[alignment.nodes[index].parent] += whole[index]
-    node, children = 0, alignment.children()
-    while True:
-        below = [one for one in children.get(node, []) if whole[one] >= least]
-        if not below:
-            return node
+    whole, node = alignment.with_below(grown), 0
+    while below := [one for one in alignment.children[node] if whole[one] >= least]:
         node = max(below, key=lambda one: float(whole[one]))
+    return node

@@ -15,6 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind, heads_of
+from perfgate.core.units import format_value
+from perfgate.core.wording import listed, plural
+from perfgate.stats.stalled_steps import StepsOfRun, stalled_steps
 
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
@@ -23,6 +26,7 @@ Numbers = npt.NDArray[np.int64]
 RunTrees = Sequence[CallTree]
 #: A child of a node.
 _Child = tuple[str, NodeKind]
+_Sides = tuple[Sequence[RunTrees], Sequence[RunTrees]]
 
 
 class Placed(Struct, frozen=True):
@@ -33,16 +37,14 @@ class Placed(Struct, frozen=True):
     is_pooled: Masks
 
     def sums(self, values: Floats, count: int) -> Floats:
-        """The counts or durations of the nodes of the union, (count, s): without those of pooled calls."""
-        found = np.zeros((count, values.shape[1]))
-        own = ~self.is_pooled
+        """The counts or durations of the nodes of the union, (count, ...): without those of pooled calls."""
+        found, own = np.zeros((count, *values.shape[1:])), ~self.is_pooled
         found[self.at[own]] = values[own]
         return found
 
     def wall(self, values: Floats, count: int) -> Floats:
         """The wall time or memory of the nodes of the union, (count, ...); a node has that of its pooled calls."""
-        found, own = np.zeros((count, *values.shape[1:])), ~self.is_pooled
-        found[self.at[own]] = values[own]
+        found = self.sums(values, count)
         np.add.at(found, self.at[self.is_pooled], values[self.is_pooled])
         return found
 
@@ -71,25 +73,23 @@ class Union:
         """Add the nodes of a tree that are new."""
         at, is_pooled = np.zeros(len(tree.nodes), np.int64), np.zeros(len(tree.nodes), bool)
         for index, node in enumerate(tree.nodes[1:], 1):
-            parent = int(at[node.parent])
-            if self._own and (is_pooled[node.parent] or self._pools(parent, (node.name, node.kind))):
-                at[index], is_pooled[index] = parent, True
-                continue
-            key = (parent, node.name, node.kind)
+            parent, child = int(at[node.parent]), (node.name, node.kind)
+            if self._own:
+                own = self._own.get(self._paths[parent])
+                if is_pooled[node.parent] or (own is not None and child not in own):
+                    at[index], is_pooled[index] = parent, True
+                    continue
+            key = (parent, *child)
             if key not in self._known:
                 self._known[key] = len(self.nodes)
                 self.nodes.append(replace(node, parent=parent))
                 if self._own:
-                    self._paths.append((*self._paths[parent], (node.name, node.kind)))
+                    self._paths.append((*self._paths[parent], child))
             at[index] = self._known[key]
         self.first = grown(self.first, len(self.nodes), np.inf)
         if tree.first is not None:
             np.minimum.at(self.first, at, tree.first)
         return Placed(tree, at, is_pooled)
-
-    def _pools(self, parent: int, child: _Child) -> bool:
-        own = self._own.get(self._paths[parent])
-        return own is not None and child not in own
 
 
 def _own_children(trees: Iterable[CallTree]) -> dict[tuple[_Child, ...], set[_Child]]:
@@ -105,7 +105,7 @@ def _own_children(trees: Iterable[CallTree]) -> dict[tuple[_Child, ...], set[_Ch
             children[node.parent].add((node.name, node.kind))
         for node_index in tree.pooled:
             path, own = paths[node_index], children[node_index]
-            found[path] = found[path] & own if path in found else own
+            found[path] = found.get(path, own) & own
     return found
 
 
@@ -117,7 +117,9 @@ def merged(trees: RunTrees) -> CallTree:
     heads = heads_of(trees)
     if len(heads) == 1 and heads[0].rank_wall is not None:
         return trees[0]
-    union, steps = _union_of(trees), min(head.wall.shape[1] for head in heads)
+    # only for trees that pool calls, all are decoded at once
+    union = Union(trees if any(head.pooled for head in heads) else ())
+    steps = min(head.wall.shape[1] for head in heads)
     counts, busy, wall = (np.zeros((0, steps)) for _ in range(3))
     walls: dict[str, list[Floats]] = defaultdict(list)
     memory, blocks, errors = list[Floats](), list[Floats](), list[Floats]()
@@ -152,11 +154,6 @@ def merged(trees: RunTrees) -> CallTree:
         rank_wall={rank: np.mean([grown(one, count) for one in found], axis=0) for rank, found in walls.items()},
         pooled=frozenset(pooled),
     )
-
-
-def _union_of(trees: RunTrees) -> Union:
-    """Return the union that trees will be placed in; only for trees that pool calls, all are decoded at once."""
-    return Union(trees if any(head.pooled for head in heads_of(trees)) else ())
 
 
 def grown(values: Floats, count: int, value: float = 0.0) -> Floats:
@@ -227,3 +224,40 @@ def with_pools(tree: CallTree, share: float) -> CallTree:
         rank_wall=None if tree.rank_wall is None else {rank: summed(wall) for rank, wall in tree.rank_wall.items()},
         pooled=frozenset(holders),
     )
+
+
+def without_stalls(sides: _Sides) -> tuple[_Sides, tuple[str, ...]]:
+    """Return the trees of both sides without stalled steps, and a line about these steps for each side.
+
+    So causes, and the head of a report, have no stalls.
+    """
+    kept, notes = list[list[RunTrees]](), list[str]()
+    found = stalled_steps(*([_steps(run) for run in side] for side in sides))
+    for name, runs, marks in zip(("base", "new"), sides, found, strict=True):
+        pairs = list(zip(runs, marks, strict=True))
+        times = [float(time) for run, mark in pairs if mark.any() for time in _times(run)[mark]]
+        kept.append([tuple(_without(tree, mark) for tree in run) if mark.any() else run for run, mark in pairs])
+        if times:
+            steps = plural(sum(map(len, marks)), f"{name} step")
+            shown = listed([format_value(time, "s", "ms") for time in sorted(times, reverse=True)])
+            notes.append(f"stalled and left out: {len(times)} of {steps} ({shown})")
+    return (kept[0], kept[1]), tuple(notes)
+
+
+def _times(run: RunTrees) -> Floats:
+    """The time of each step: the longest of its ranks."""
+    return np.asarray(np.max([tree.step_times for tree in run], axis=0))
+
+
+def _steps(run: RunTrees) -> StepsOfRun:
+    """The steps of a run; none if its columns are groups of steps, or differ between ranks."""
+    columns = {tree.wall.shape[1] if tree.has_steps and tree.steps in (0, tree.wall.shape[1]) else -1 for tree in run}
+    if len(columns) > 1 or -1 in columns:
+        return StepsOfRun()
+    return StepsOfRun(_times(run), np.array([tree.counts.sum(axis=0) for tree in run]))
+
+
+def _without(tree: CallTree, stalled: Masks) -> CallTree:
+    counts, busy, wall = (values[:, ~stalled] for values in (tree.counts, tree.busy, tree.wall))
+    walls = tree.rank_wall if len(tree.ranks) > 1 else None
+    return replace(tree, counts=counts, busy=busy, wall=wall, steps=0, rank_wall=walls)

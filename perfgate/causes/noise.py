@@ -34,7 +34,8 @@ _SEEN = 0.002
 #: Steps of both sides are pairs if their correlation is larger than this, in at least this many steps.
 _PAIRED = 0.8
 _PAIRED_STEPS = 5
-_NORMAL_MAD = 1.4826
+#: The median distance from the median of normal values, times this, is their standard deviation.
+NORMAL_MAD = 1.4826
 
 
 class Noise(Struct, frozen=True):
@@ -49,15 +50,14 @@ class Noise(Struct, frozen=True):
     @property
     def reach(self) -> float:
         """The standard errors on each side of a 95 % interval."""
-        base, new = self.alignment.base, self.alignment.new
-        steps = base.wall.shape[1] + new.wall.shape[1] - 2
+        steps = sum(side.wall.shape[1] for side in self.alignment.sides) - 2
         return t_quantile(max(steps, 4), 0.975)
 
     @property
     def device_effect(self) -> float:
         """The size of what the common shift of all kernels does to the step, in s: clocks differ between processes."""
         device = classes(self.alignment)["device"]
-        return abs(float((self.alignment.base.wall.mean(axis=1) * np.expm1(self.shift))[device].sum()))
+        return abs(float((self.alignment.base.times * np.expm1(self.shift))[device].sum()))
 
     def change(self, nodes: Iterable[int]) -> tuple[float, float]:
         """Return new minus base of some nodes, and its standard error, in s per step."""
@@ -66,8 +66,7 @@ class Noise(Struct, frozen=True):
         before, after = (side.wall[chosen].sum(axis=0) for side in (base, new))
         variance = difference_error(before, after, base, new) ** 2
         for side in (base, new):
-            between = self.relative[chosen] * side.wall[chosen].mean(axis=1)
-            variance += float((between**2).sum()) / 2 / side.runs
+            variance += float(((self.relative[chosen] * side.times[chosen]) ** 2).sum()) / 2 / side.runs
         return float(after.mean() - before.mean()), math.sqrt(variance)
 
 
@@ -93,9 +92,9 @@ def difference_error(one: Floats, other: Floats, base: TreeSide, new: TreeSide) 
     return math.hypot(standard_error(one, base), standard_error(other, new))
 
 
-def difference_errors(one: Floats, other: Floats, base: TreeSide, new: TreeSide) -> Floats:
-    """The same for n series, (n, s) to (n,)."""
-    return np.array([difference_error(*rows, base, new) for rows in zip(one, other, strict=True)], np.float64)
+def time_errors(base: TreeSide, new: TreeSide) -> Floats:
+    """The same for the wall times of all nodes, (n,)."""
+    return np.array([difference_error(*rows, base, new) for rows in zip(base.wall, new.wall, strict=True)], np.float64)
 
 
 def standard_errors(values: Floats, side: TreeSide) -> Floats:
@@ -105,39 +104,40 @@ def standard_errors(values: Floats, side: TreeSide) -> Floats:
 
 def classes(alignment: Alignment) -> dict[str, Masks]:
     """The nodes that share a source of noise, (n,) each."""
-    kinds = [node.kind for node in alignment.nodes]
-    device = np.array([kind in DEVICE_KINDS and kind != "communication" for kind in kinds], bool)
-    communication = np.array([kind in ("communication", "collective") for kind in kinds], bool)
+    device, communication = alignment.of_kind("kernel", "copy"), alignment.of_kind("communication", "collective")
     return {"host": ~device & ~communication, "device": device, "communication": communication}
 
 
 def measure_noise(alignment: Alignment) -> Noise:
     """Estimate the noise of every node from the others."""
-    base, new = alignment.base, alignment.new
-    before, after = base.wall.mean(axis=1), new.wall.mean(axis=1)
+    before, after = alignment.base.times, alignment.new.times
     step = max(before.sum(), after.sum())
-    same = np.abs(base.counts.mean(axis=1) - new.counts.mean(axis=1)) < 1e-9
-    usual = same & (np.minimum(before, after) > _SEEN * step)
+    usual = (np.abs(alignment.more_calls) < 1e-9) & (np.minimum(before, after) > _SEEN * step)
     relative, shift = np.zeros(len(before)), np.zeros(len(before))
     for name, chosen in classes(alignment).items():
         rows = np.flatnonzero(chosen & usual)
-        found, centre = _spread(before[rows], after[rows], alignment, rows) if len(rows) >= 4 else (0.0, 0.0)
+        found, centre = _spread(alignment, rows) if len(rows) >= 4 else (0.0, 0.0)
         relative[chosen] = max(found, _FLOOR[name])
         shift[chosen] = centre
     return Noise(alignment, relative, shift)
 
 
-def _spread(before: Floats, after: Floats, alignment: Alignment, rows: Numbers) -> tuple[float, float]:
+def _spread(alignment: Alignment, rows: Numbers) -> tuple[float, float]:
     """The robust scatter of log ratios beyond what steps explain, and their centre."""
+    before, after = (side.times[rows] for side in alignment.sides)
     ratios, weights = np.log(after / before), np.sqrt(before + after)
-    centre = weighted_median(ratios, weights)
-    scatter = _NORMAL_MAD * weighted_median(np.abs(ratios - centre), weights)
+    centre, scatter = centre_and_scatter(ratios, weights)
     base, new = (
-        standard_errors(side.wall[rows], side) / np.maximum(mean, 1e-12)
-        for side, mean in ((alignment.base, before), (alignment.new, after))
+        standard_errors(side.wall[rows], side) / np.maximum(side.times[rows], 1e-12) for side in alignment.sides
     )
     within = weighted_median(np.sqrt(base**2 + new**2), weights)
     return math.sqrt(max(scatter**2 - within**2, 0.0)), centre
+
+
+def centre_and_scatter(values: Floats, weights: Floats) -> tuple[float, float]:
+    """The weighted median, and the standard deviation that the weighted median distance from it shows."""
+    centre = weighted_median(values, weights)
+    return centre, NORMAL_MAD * weighted_median(np.abs(values - centre), weights)
 
 
 def weighted_median(values: Floats, weights: Floats) -> float:
@@ -190,55 +190,40 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         change = float(sides[1].mean() - sides[0].mean())
         scales = [self._scale(side, chosen) for side in self.alignment.sides]
         relative, freedom = self._relative(sides, scales, chosen)
-        runs = (self.alignment.base.runs, self.alignment.new.runs)
+        runs = [side.runs for side in self.alignment.sides]
         between = sum(relative * scale**2 / count for scale, count in zip(scales, runs, strict=True))
         within = sum(float(np.square(side.error[chosen]).sum()) / side.runs**2 for side in self.alignment.sides)
         if not self.freedom:
-            between += (_PRIOR_OF_STEP * self.step) ** 2 * 2
+            between += (_PRIOR_OF_STEP * self.alignment.step) ** 2 * 2
             return change, math.sqrt(between + within), freedom
         return change, math.sqrt(max(between, within)), freedom
 
-    @cached_property
-    def step(self) -> float:
-        """The time of the longer step."""
-        return max(float(side.wall.sum(axis=0).mean()) for side in self.alignment.sides)
-
-    @cached_property
-    def parents(self) -> Masks:
-        """True for nodes with others inside, (n,)."""
-        found = np.zeros(len(self.alignment.nodes), bool)
-        for node in self.alignment.nodes[1:]:
-            found[node.parent] = True
-        return found
-
     def is_rest(self, node: int) -> bool:
         """True for what the inner timers of a node, or of the step, leave."""
-        return bool(self.parents[node]) or (self.alignment.nodes[node].name, self.alignment.nodes[node].parent) == (
-            "not timed",
-            0,
-        )
+        own = self.alignment.nodes[node]
+        return bool(self.alignment.children[node]) or (own.name == "not timed" and own.parent == 0)
 
     def _scale(self, side: TreeSide, nodes: list[int]) -> float:
         """The time whose noise the nodes have: their own, or that of the whole timer if inner ones are left out."""
-        chosen = set(nodes)
         total = 0.0
         for node in nodes:
-            if self.is_rest(node) and not self._inside(node) <= chosen:
-                total = max(total, float(side.wall[sorted(self._inside(node) | {node})].sum(axis=0).mean()))
+            if self.is_rest(node) and not (whole := self._whole(node)) <= {*nodes}:
+                total = max(total, float(side.wall[sorted(whole)].sum(axis=0).mean()))
             else:
-                total += float(side.wall[node].mean())
+                total += float(side.times[node])
         return max(total, 1e-12)
 
-    def _inside(self, node: int) -> set[int]:
-        """The nodes inside a node; all other nodes for the rest of the step."""
-        if not self.parents[node]:
-            return set(range(1, len(self.alignment.nodes))) - {node}
-        return {one for one in range(len(self.alignment.nodes)) if node in self.alignment.ancestors(one)}
+    def _whole(self, node: int) -> set[int]:
+        """A node, and those inside it; for the rest of the step all nodes but the step."""
+        if not self.alignment.children[node]:
+            return set(range(1, len(self.alignment.nodes)))
+        return self.alignment.subtree([node]) if node else {0}
 
     def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
         """The relative variance between runs, and its degrees of freedom."""
         if not self.freedom:
-            return self._prior(nodes), _PRIOR_FREEDOM
+            is_device = all(self.alignment.nodes[node].kind in DEVICE_KINDS for node in nodes)
+            return max(_PRIOR["device" if is_device else "host"], self._scatter) ** 2, _PRIOR_FREEDOM
         own = _variance(sides, scales, self.freedom)
         share = max(side.mean() / scale for side, scale in zip(sides, scales, strict=True))
         if self.freedom > 1 and share < _MOST and any(self.is_rest(node) for node in nodes):
@@ -248,8 +233,8 @@ class SeriesNoise(Struct, frozen=True, dict=True):
 
     @cached_property
     def _leaves(self) -> list[int]:
-        sides = (self.alignment.base.wall.mean(axis=1), self.alignment.new.wall.mean(axis=1))
-        seen = np.minimum(*sides) > _SEEN_IN_METRICS * self.step
+        sides = self.alignment.sides
+        seen = np.minimum(*(side.times for side in sides)) > _SEEN_IN_METRICS * self.alignment.step
         return [node for node in np.flatnonzero(seen).tolist() if not self.is_rest(node)]
 
     @cached_property
@@ -259,34 +244,25 @@ class SeriesNoise(Struct, frozen=True, dict=True):
             return _WEAK_PRIOR**2
         sides = self.alignment.sides
         own = [
-            _variance([side.wall[node] for side in sides], [float(side.wall[node].mean()) for side in sides], freedom)
+            _variance([side.wall[node] for side in sides], [float(side.times[node]) for side in sides], self.freedom)
             for node in self._leaves
-            if (freedom := self.freedom)
         ]
         # the median of a variance with few degrees of freedom is below its mean
         usual = float(np.median(own)) / (1 - 2 / (9 * self.freedom)) ** 3
         weight = self.freedom * min(len(own), _FEWEST) / 2
         return (_WEAK_WEIGHT * _WEAK_PRIOR**2 + weight * usual) / (_WEAK_WEIGHT + weight)
 
-    def _prior(self, nodes: list[int]) -> float:
-        """The relative variance between runs if no runs show it."""
-        is_device = all(self.alignment.nodes[node].kind in DEVICE_KINDS for node in nodes)
-        return max(_PRIOR["device" if is_device else "host"], self._scatter) ** 2
-
     @cached_property
     def _scatter(self) -> float:
         """The robust scatter of the changes of single nodes between the sides, as a share of their time."""
-        before, after = (side.wall[self._leaves].mean(axis=1) for side in self.alignment.sides)
+        before, after = (side.times[self._leaves] for side in self.alignment.sides)
         if len(before) < _FEWEST:
             return 0.0
         ratios = np.sort(np.abs(np.log(after / before)))
-        return _NORMAL_MAD * float(ratios[(len(ratios) - 1) // 2]) / math.sqrt(2)
+        return NORMAL_MAD * float(ratios[(len(ratios) - 1) // 2]) / math.sqrt(2)
 
 
 def _variance(sides: list[Floats], scales: list[float], freedom: int) -> float:
     """The pooled relative variance of runs around the mean of their side."""
-    squares = sum(
-        float(np.square((side - side.mean()) / max(scale, 1e-12)).sum())
-        for side, scale in zip(sides, scales, strict=True)
-    )
-    return squares / freedom
+    parts = [(side - side.mean()) / max(scale, 1e-12) for side, scale in zip(sides, scales, strict=True)]
+    return sum(float(np.square(part).sum()) for part in parts) / freedom

@@ -66,12 +66,12 @@ def _typical(alignment: Alignment, number: int) -> tuple[Floats, Floats]:
 
 
 def _side(side: TreeSide, wall: Floats, scale: Floats) -> TreeSide:
-    pairs = wall.shape[1]
-    means = [
-        np.stack([values[:, side.run == number].mean(axis=1) for number in range(pairs)], axis=1)
+    pairs = np.arange(wall.shape[1])
+    counts, busy = (
+        np.stack([values[:, side.run == number].mean(axis=1) for number in pairs], axis=1)
         for values in (side.counts, side.busy)
-    ]
-    return replace(side, counts=means[0], busy=means[1] * scale, wall=wall, run=np.arange(pairs))
+    )
+    return replace(side, counts=counts, busy=busy * scale, wall=wall, run=pairs)
 
 
 class PairNoise(Struct, frozen=True, dict=True):
@@ -105,9 +105,9 @@ class PairNoise(Struct, frozen=True, dict=True):
 
     @cached_property
     def _seen(self) -> list[int]:
-        before, after = (side.wall.mean(axis=1) for side in self.alignment.sides)
-        least = _SEEN * max(float(before.sum()), float(after.sum()))
-        return [int(node) for node in np.flatnonzero(np.minimum(before, after) > least)]
+        before, after = (side.times for side in self.alignment.sides)
+        seen: list[int] = np.flatnonzero(np.minimum(before, after) > _SEEN * max(before.sum(), after.sum())).tolist()
+        return seen
 
     @cached_property
     def _pooled(self) -> float:
@@ -132,12 +132,10 @@ def find_paired_slowdowns(alignment: Alignment, noise: PairNoise, claimed: set[i
     """Return the nodes whose own time changed clearly, the largest change first, without the claimed ones."""
     if alignment.base.runs < FEWEST_PAIRS:
         return []
-    least = _WORTH * max(float(side.wall.sum(axis=0).mean()) for side in alignment.sides)
     found = []
     for node in range(len(alignment.nodes)):
         change, error = noise.change([node])
-        if node not in claimed and abs(change) >= max(least, noise.clear * error):
-            parent = max(alignment.nodes[node].parent, 0)
-            kind = slowdown_kind(node, change, alignment)
+        if node not in claimed and abs(change) >= max(_WORTH * alignment.step, noise.clear * error):
+            kind, parent = slowdown_kind(node, change, alignment), max(alignment.nodes[node].parent, 0)
             found.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
     return sorted(found, key=lambda finding: (-abs(finding.change), finding.lead))

@@ -2,6 +2,10 @@
 
 The time of a rank is its own work and its waiting in communication. The own work of a slow rank grew more than that of
 the other ranks, and their waiting grew more than its own.
+
+From timers, the own work of a rank is in timers without others inside that are not communication. The other ranks wait
+for a slow one in communication, or in a later timer that hides it. So of two ranks that grew in different timers, the
+slow one is the one that grew in the earlier timer.
 """
 
 from __future__ import annotations
@@ -14,8 +18,9 @@ import numpy as np
 
 from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.merged import Floats, Masks
-from perfgate.causes.noise import Noise, difference_errors
+from perfgate.causes.noise import NORMAL_MAD, Noise, SeriesNoise, time_errors
 from perfgate.core.causes import Cause, PlaceTime, RankTime
+from perfgate.stats.distributions import t_quantile
 
 #: The least distance of a slow rank from the others: in standard errors, and as a share of the step.
 _CLEAR = 4.0
@@ -42,17 +47,20 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
     others = np.delete(np.arange(len(ranks)), slow)
     if not len(slow) or not len(others) or len(slow) > max(len(ranks) // 2, 1):
         return None
-    step = max(float(side.wall.sum(axis=0).mean()) for side in alignment.sides)
     extra, waited = own[slow].min(), waiting[others].mean() - waiting[slow].mean()
-    if extra < _WORTH * step or waited < _WAITED * extra:
+    if extra < _WORTH * alignment.step or waited < _WAITED * extra:
         return None
     shares = beyond[slow].mean(axis=0)
-    nodes = np.flatnonzero(is_comm | (shares > _PART * extra))
+    nodes = np.flatnonzero(is_comm | (shares > _PART * extra)).tolist()
     lead = int(np.argmax(np.where(is_comm, -np.inf, shares)))
-    size, error = noise.change(nodes.tolist())
-    found = tuple(sorted((ranks[at] for at in slow.tolist()), key=lambda rank: (len(rank), rank)))
+    size, error = noise.change(nodes)
+    found = tuple(sorted((ranks[at] for at in slow.tolist()), key=_by_number))
     parent = max(alignment.nodes[lead].parent, 0)
-    return Finding("slow rank", frozenset(nodes.tolist()), lead, (parent,), ranks=found, change=size, error=error)
+    return Finding("slow rank", frozenset(nodes), lead, (parent,), ranks=found, change=size, error=error)
+
+
+def _by_number(rank: str) -> tuple[int, str]:
+    return len(rank), rank
 
 
 def _median_of_others(values: Floats) -> Floats:
@@ -75,8 +83,8 @@ def _clear_growth(beyond: Floats, is_comm: Masks, alignment: Alignment, noise: N
     """
     base, new, count = alignment.base, alignment.new, len(beyond)
     # The mean over ranks is less noisy than one rank; a difference of two ranks is noisier.
-    error = difference_errors(base.wall, new.wall, base, new) * math.sqrt(2 * count)
-    error = np.hypot(error, math.sqrt(2) * noise.relative * np.maximum(base.wall.mean(axis=1), 1e-6))
+    error = time_errors(base, new) * math.sqrt(2 * count)
+    error = np.hypot(error, math.sqrt(2) * noise.relative * np.maximum(base.times, 1e-6))
     clear = np.where(~is_comm & (beyond > _CLEAR * error), beyond, 0).sum(axis=1)
     whole = beyond[:, ~is_comm].sum(axis=1)
     limit = _CLEAR * math.sqrt(float((error[~is_comm] ** 2).sum()))
@@ -90,6 +98,109 @@ def communication(alignment: Alignment) -> Masks:
     for index, node in enumerate(alignment.nodes):
         own = node.kind in ("communication", "collective") or node.name.startswith(("c10d::", "nccl:", "gloo:"))
         found[index] = own or (node.parent > 0 and found[node.parent])
+    return found
+
+
+#: From timers: the probability that noise makes a rank slow.
+_FALSE = 0.002
+#: Nodes with less of the growth of the slow rank are not part of the cause.
+_PART_OF_TIMERS = 0.1
+#: A slow rank lacks at least this part of the others' longer communication, and its growth is at least that part of it.
+_WAITED_IN_TIMERS = 0.5
+#: Without several runs: the standard deviation between runs of the work of one rank, beside the other ranks.
+_PRIOR, _PRIOR_FREEDOM = 0.03, 20.0
+_MODERATION = 6.0
+#: With more ranks, one does not move their median.
+_MANY = 32
+
+
+def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None:
+    """Return the finding of the ranks that became slow by their timers, or None."""
+    sides = alignment.sides
+    ranks = sorted(set(sides[0].rank_runs) & set(sides[1].rank_runs), key=_by_number)
+    places = range(1, len(alignment.nodes))
+    work = [node for node in places if alignment.nodes[node].kind != "communication" and not noise.is_rest(node)]
+    if len(ranks) < 2 or not work:
+        return None
+    base, new = (np.array([side.rank_runs[rank] for rank in ranks]) for side in sides)
+    change = new.mean(axis=2) - base.mean(axis=2)
+    beyond = change - (_median_of_others(change) if len(change) <= _MANY else np.median(change, axis=0))
+    limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)
+    worth = _WORTH * alignment.step
+    clear = np.where((beyond[:, work] > limit) & (beyond[:, work] > worth / 2), beyond[:, work], 0.0)
+    growth = _first_only(clear) if len(ranks) == 2 else clear.sum(axis=1)
+    if growth.max() < worth:
+        clear = _growth_of_awaited(change, beyond, alignment, noise, work)
+        growth = clear.sum(axis=1)
+    slow = np.flatnonzero(growth >= max(_NEAR * growth.max(), 1e-15))
+    if growth.max() < worth or len(slow) > max(len(ranks) // 2, 1):
+        return None
+    others = np.delete(np.arange(len(ranks)), slow)
+    if change[others].sum(axis=1).mean() < _WAITED_IN_TIMERS * growth[slow].min():
+        return None  # nobody waits for it
+    share = clear[slow].mean(axis=0)
+    grown = [node for node, part in zip(work, share, strict=True) if part > _PART_OF_TIMERS * growth.max()]
+    waits = [node for node in places if node not in work]
+    # the others may also wait in a timer that is not of communication
+    shrunk = (beyond[slow][:, work] < -limit[slow]).any(axis=0)
+    waits += [work[at] for at in np.flatnonzero(shrunk).tolist()]
+    nodes, lead = frozenset((*grown, *waits)), work[int(np.argmax(share))]
+    names, parent = tuple(ranks[at] for at in slow.tolist()), alignment.nodes[lead].parent
+    change_of_step, error = noise.change(nodes)
+    return Finding("slow rank", nodes, lead, (parent,), ranks=names, change=change_of_step, error=error)
+
+
+def _growth_of_awaited(
+    change: Floats, beyond: Floats, alignment: Alignment, noise: SeriesNoise, work: list[int]
+) -> Floats:
+    """The growth of the one rank that all others clearly wait for, (ranks, nodes of work); zeros if there is none.
+
+    Communication that takes longer on all ranks but one is waiting, if that one works longer by as much.
+    """
+    found = np.zeros((len(change), len(work)))
+    waits = [node for node, one in enumerate(alignment.nodes) if one.kind == "communication"]
+    waits = sorted(waits, key=lambda node: -float(change[:, node].mean()))[:1]
+    total, error, freedom = noise.measured(waits) if waits else (0.0, 0.0, 1.0)
+    if total < max(_WORTH * alignment.step, t_quantile(freedom, 1 - _FALSE) * error):
+        return found
+    own = beyond[:, work].sum(axis=1)
+    rank = int(np.argmax(own))
+    waited = float(np.median(np.delete(change[:, waits].sum(axis=1), rank)))
+    gap = waited - float(change[rank, waits].sum())
+    if gap >= _WAITED_IN_TIMERS * waited and own[rank] >= _WAITED_IN_TIMERS * gap:
+        found[rank] = np.maximum(beyond[rank, work], 0.0)
+    return found
+
+
+def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, work: list[int]) -> Floats:
+    """The standard error of the growth of one rank beyond the others in s, (ranks, nodes)."""
+    count, nodes = beyond.shape
+    freedom = (base.shape[2] + new.shape[2] - 2) * count
+    level = np.maximum(base.mean(axis=(0, 2)), new.mean(axis=(0, 2)))
+    runs = 1 / base.shape[2] + 1 / new.shape[2]
+    prior = (_PRIOR * level) ** 2
+    if freedom:
+        squares = sum(np.square(side - side.mean(axis=2, keepdims=True)).sum(axis=(0, 2)) for side in (base, new))
+        variance, total = (_MODERATION * prior / 4 + squares) / (_MODERATION + freedom), _MODERATION + freedom
+    elif count >= 4:
+        centred = np.abs(beyond - np.median(beyond, axis=0))
+        scatter = np.square(NORMAL_MAD * np.median(centred, axis=0)) / runs
+        variance, total = np.maximum(prior / 2, scatter), _PRIOR_FREEDOM
+    else:
+        variance, total = prior, _PRIOR_FREEDOM
+    within = sum(np.square(side.error[work]).sum(axis=1) * count / side.runs**2 for side in alignment.sides)
+    spread = np.sqrt((variance * runs + within) * (1 + 1 / (count - 1)))
+    found: Floats = np.broadcast_to(t_quantile(total, 1 - _FALSE / (count * max(nodes, 1))) * spread, beyond.shape)
+    return found
+
+
+def _first_only(clear: Floats) -> Floats:
+    """The growth of the one of two ranks that grew in the earlier node: the other waits for it later."""
+    grown = np.flatnonzero(clear.max(axis=0) > 0)
+    found = np.zeros(2)
+    if len(grown):
+        rank = int(np.argmax(clear[:, grown[0]]))
+        found[rank] = clear[rank].sum()
     return found
 
 
@@ -114,19 +225,18 @@ def place_times(
     Small places below the same parent are pooled, and hidden ones are a part of their parent. Parents are before their
     children, and children are in the order of their first calls.
     """
-    base, new = _with_calls(alignment)
+    base, new = (alignment.with_below(side.times).tolist() for side in alignment.sides)
     least = _LEAST_SHARE * max(base[0], new[0])
     sizes = [max(pair) for pair in zip(base, new, strict=True)]
-    children = alignment.children()
     large = sorted((node for node, size in enumerate(sizes) if size >= least), key=lambda node: -sizes[node])
-    kept = {0, *large[:_MOST_PLACES], *_of_causes(alignment, causes, children)}
+    kept = {0, *large[:_MOST_PLACES], *_of_causes(alignment, causes)}
     found: list[PlaceTime] = []
     waiting = [(0, -1)]
     while waiting:
         node, parent = waiting.pop()
         at = len(found)
         found.append(PlaceTime(alignment.nodes[node].name, parent, base[node], new[node]))
-        below = [child for child in children.get(node, []) if child not in hidden]
+        below = [child for child in alignment.children[node] if child not in hidden]
         small = [child for child in below if child not in kept]
         pool = sum(base[child] for child in small), sum(new[child] for child in small)
         if max(pool) >= least:
@@ -135,22 +245,13 @@ def place_times(
     return tuple(found)
 
 
-def _with_calls(alignment: Alignment) -> tuple[list[float], list[float]]:
-    """The time of each node with all that it calls, on both sides in s per step."""
-    sides = [side.wall.mean(axis=1).tolist() for side in alignment.sides]
-    for node in range(len(alignment.nodes) - 1, 0, -1):
-        for times in sides:
-            times[alignment.nodes[node].parent] += times[node]
-    return sides[0], sides[1]
-
-
-def _of_causes(alignment: Alignment, causes: Sequence[Cause], children: dict[int, list[int]]) -> set[int]:
+def _of_causes(alignment: Alignment, causes: Sequence[Cause]) -> set[int]:
     """The nodes at the places of causes of time, and those above them."""
     found: set[int] = set()
     for place in {place for cause in causes if cause.metric != "memory" for place in (cause.where, *cause.places)}:
         node = 0
         for name in place:
-            named = [child for child in children.get(node, []) if alignment.nodes[child].name == name]
+            named = [child for child in alignment.children[node] if alignment.nodes[child].name == name]
             if not named:
                 break
             node = named[0]
@@ -164,7 +265,7 @@ def rank_times(alignment: Alignment, hidden: AbstractSet[int] = frozenset()) -> 
     Hidden communication is work, because only one side can tell it from work.
     """
     base, new = alignment.base.rank_wall, alignment.new.rank_wall
-    ranks = sorted((rank for rank in base if rank in new), key=lambda rank: (len(rank), rank))
+    ranks = sorted((rank for rank in base if rank in new), key=_by_number)
     if len(ranks) < 2:
         return ()
     waits = communication(alignment)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding
-from perfgate.causes.kinds import Edit, find_edits, subtree
+from perfgate.causes.kinds import Edit, find_edits
 from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.noise import Noise
 from perfgate.causes.paired import PairNoise
@@ -61,23 +61,18 @@ class _Change(Struct, frozen=True, dict=True):
     @cached_property
     def gained(self) -> Floats:
         """The calls per step that came, less those that went, (n,)."""
-        found: Floats = self.alignment.new.counts.mean(axis=1) - self.alignment.base.counts.mean(axis=1)
-        return np.where(np.abs(found) < 1e-9, 0.0, found)
+        return np.where(np.abs(self.alignment.more_calls) < 1e-9, 0.0, self.alignment.more_calls)
 
     @cached_property
     def is_device(self) -> Masks:
         """True for the work of a device; in programs without one, for all calls, (n,)."""
-        found = np.array([node.kind in DEVICE_KINDS for node in self.alignment.nodes], bool)
+        found = self.alignment.of_kind(*DEVICE_KINDS)
         return found if found.any() else ~found
 
     @cached_property
     def growth(self) -> Floats:
         """The change of the time of the work of each node and what it calls, (n,), in s per step."""
-        found: Floats = self.alignment.new.wall.mean(axis=1) - self.alignment.base.wall.mean(axis=1)
-        found[~self.is_device] = 0
-        for index in range(len(found) - 1, 0, -1):
-            found[self.alignment.nodes[index].parent] += found[index]
-        return found
+        return self.alignment.with_below(np.where(self.is_device, self.alignment.longer, 0.0))
 
     @cached_property
     def in_backward(self) -> Masks:
@@ -89,7 +84,7 @@ class _Change(Struct, frozen=True, dict=True):
 
     def finding(self, kind: CauseKind, gone: list[int], come: list[int], more: Collection[int] = ()) -> Finding:
         """Return the finding that calls came and went, without its cost. `more` are nodes whose time it explains."""
-        nodes = frozenset(subtree((*gone, *come), self.alignment.children())) | frozenset(more)
+        nodes = frozenset(self.alignment.subtree((*gone, *come))) | frozenset(more)
         lead = max((*come, *more), key=lambda node: (abs(float(self.growth[node])), -node))
         parents = dict.fromkeys(self.alignment.nodes[node].parent for node in (*come, *gone, *sorted(more)))
         return Finding(kind, nodes, lead, tuple(parents), tuple(gone), tuple(come))
@@ -108,36 +103,37 @@ def recognised(alignment: Alignment, claimed: Collection[int], noise: Noise | Pa
 
 
 def _allocator(change: _Change) -> Finding | None:
-    nodes, children = change.alignment.nodes, change.alignment.children()
-    changed = subtree([node for edit in change.edits for node in edit.nodes], children)
+    nodes = change.alignment.nodes
+    changed = change.alignment.subtree(node for edit in change.edits for node in edit.nodes)
     calls = [node for node in sorted(changed) if ALLOCATIONS.fullmatch(nodes[node].name)]
     come = [node for node in calls if nodes[node].kind == "runtime" and change.gained[node] > 0]
     if not come or change.gained[calls].sum() < 1:
         return None
-    longest = max(come, key=lambda node: float(change.alignment.new.busy[node].mean()))
+    longest = max(come, key=lambda node: float(change.alignment.new.durations[node]))
     return replace(change.finding("allocator", [], come), lead=longest)
 
 
 def _zeroed(change: _Change) -> Finding | None:
     nodes = change.alignment.nodes
-    came = [node for edit in change.edits for node in edit.come]
+    _, came = _gone_and_come(change.edits)
     zeroing = [node for node in came if _is_zeroing(nodes[node].name) and not change.in_backward[node]]
-    edits = [edit for edit in change.edits if nodes[edit.parent].name.endswith("AccumulateGrad")]
-    adding = [node for edit in edits for node in edit.come if _is_adding(nodes[node].name)]
-    if not zeroing or not adding:
-        return None
-    return change.finding("zeroed", [node for edit in edits for node in edit.gone], [*adding, *zeroing])
+    gone, come = _gone_and_come(edit for edit in change.edits if nodes[edit.parent].name.endswith("AccumulateGrad"))
+    adding = [node for node in come if _is_adding(nodes[node].name)]
+    return change.finding("zeroed", gone, [*adding, *zeroing]) if zeroing and adding else None
+
+
+def _gone_and_come(edits: Iterable[Edit]) -> tuple[list[int], list[int]]:
+    pairs = [(edit.gone, edit.come) for edit in edits]
+    return [node for gone, _ in pairs for node in gone], [node for _, come in pairs for node in come]
 
 
 def _repeated(change: _Change) -> Finding | None:
     names = [node.name for node in change.alignment.nodes]
-    calls = change.alignment.base.counts.mean(axis=1)
     forward, other = defaultdict[str, float](float), defaultdict[str, float](float)
     for index in np.flatnonzero(~change.in_backward).tolist():
-        forward[names[index]] += calls[index]
+        forward[names[index]] += change.alignment.base.calls[index]
         other[names[index]] += change.gained[index]  # calls that only moved, such as below CheckpointFunction, are 0
-    edits = [edit for edit in change.edits if change.in_backward[list(edit.nodes)].all()]
-    come, gone = [node for edit in edits for node in edit.come], [node for edit in edits for node in edit.gone]
+    gone, come = _gone_and_come(edit for edit in change.edits if change.in_backward[list(edit.nodes)].all())
     as_before = {name for name, gained in other.items() if abs(gained) < 1e-6}
     again = [node for node in come if names[node] in as_before and change.gained[node] <= forward[names[node]]]
     whole, same, lost = (float(change.growth[nodes].sum()) for nodes in (come, again, gone))
@@ -147,11 +143,11 @@ def _repeated(change: _Change) -> Finding | None:
 
 
 def _larger(change: _Change) -> Finding | None:
-    base, new, nodes = change.alignment.base, change.alignment.new, change.alignment.nodes
+    base, new, longer = change.alignment.base, change.alignment.new, change.alignment.longer
     if base.blocks is None or new.blocks is None:
         return None
-    before, after = (side.wall.mean(axis=1) for side in (base, new))
-    kept = np.array([node.kind == "kernel" for node in nodes]) & (change.gained == 0) & (np.minimum(before, after) > 0)
+    before, after = base.times, new.times
+    kept = change.alignment.of_kind("kernel") & (change.gained == 0) & (np.minimum(before, after) > 0)
     kept[sorted(change.claimed)] = False
     blocks = np.log(
         np.where(kept & (new.blocks > 0), new.blocks, 1) / np.where(kept & (base.blocks > 0), base.blocks, 1)
@@ -160,7 +156,7 @@ def _larger(change: _Change) -> Finding | None:
     expected = before * np.expm1(blocks)
     sign = float(np.sign(expected.sum()))
     shown = np.flatnonzero(sign * blocks > _BLOCKS)
-    if not len(shown) or not _LEAST < (after - before)[shown].sum() / expected[shown].sum() < _AT_MOST:
+    if not len(shown) or not _LEAST < longer[shown].sum() / expected[shown].sum() < _AT_MOST:
         return None
     most = _OTHERS * float((sign * blocks).max())
     grown = np.flatnonzero((sign * times > 0) & (sign * times < most)).tolist()
@@ -170,12 +166,11 @@ def _larger(change: _Change) -> Finding | None:
     others = max(
         (abs(float(change.growth[list(edit.nodes)].sum())) for edit in change.edits if edit not in swaps), default=0
     )
-    come, gone = [node for edit in swaps for node in edit.come], [node for edit in swaps for node in edit.gone]
-    found = change.finding("larger" if sign > 0 else "smaller", gone, come, {*shown.tolist(), *alike})
-    lead = max(shown.tolist(), key=lambda node: abs(float(after[node] - before[node])))
-    if abs(float((after - before)[sorted(found.nodes)].sum())) < others:
+    found = change.finding("larger" if sign > 0 else "smaller", *_gone_and_come(swaps), {*shown.tolist(), *alike})
+    lead = max(shown.tolist(), key=lambda node: abs(float(longer[node])))
+    if abs(float(longer[sorted(found.nodes)].sum())) < others:
         return None
-    return replace(found, lead=nodes[lead].parent or lead, factor=float(np.exp(blocks[lead])))
+    return replace(found, lead=change.alignment.nodes[lead].parent or lead, factor=float(np.exp(blocks[lead])))
 
 
 def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) -> bool:
@@ -184,10 +179,8 @@ def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) ->
     is_own = all(nodes[node].kind in (*DEVICE_KINDS, "runtime") for node in edit.nodes)
     if nodes[edit.parent].kind not in ("operator", "range") or not is_own:
         return False
-    below = sorted(subtree([edit.parent], change.alignment.children()))
-    before, after = (
-        float(side.wall[below].mean(axis=1)[change.is_device[below]].sum()) for side in change.alignment.sides
-    )
+    below = [node for node in sorted(change.alignment.subtree([edit.parent])) if change.is_device[node]]
+    before, after = (float(side.times[below].sum()) for side in change.alignment.sides)
     return before > 0 and 0 < sign * np.log(max(after, 1e-12) / before) < most
 
 
@@ -226,7 +219,7 @@ def _type(nodes: Collection[int], alignment: Alignment, sign: int) -> str | None
     times: dict[str, float] = defaultdict(float)
     for node in nodes:
         name = alignment.nodes[node].name
-        lost = float(alignment.base.busy[node].mean() - alignment.new.busy[node].mean()) * sign
+        lost = -float(alignment.busier[node]) * sign
         if alignment.nodes[node].kind == "kernel" and _is_product(name) and lost > 0:
             times[next((kind for kind, is_one in _TYPES if is_one.search(name)), "")] += lost
     kind = max(times, key=lambda one: times[one], default="")

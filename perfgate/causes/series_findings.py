@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from functools import partial
 from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding
-from perfgate.causes.kinds import is_sync, subtree
+from perfgate.causes.kinds import is_sync
 from perfgate.causes.noise import SeriesNoise
-from perfgate.causes.series_ranks import find_slow_rank
+from perfgate.causes.ranks import find_slow_timers
 from perfgate.core.call_trees import PAGEABLE
 from perfgate.core.causes import CauseKind
 from perfgate.stats.distributions import t_quantile
@@ -40,7 +41,8 @@ _FEWEST, _MOST_TIME, _LEAST_SHIFT = 3, 0.8, 0.03
 def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Finding], list[str]]:
     """Return the findings of two trees from metrics, no node in two of them, and notes in words."""
     search = _FindingSearch(alignment, noise)
-    search.slow_rank()
+    if (slow := find_slow_timers(alignment, noise)) is not None:  # the waits of the other ranks are part of it
+        search.keep(slow)
     search.edits()
     search.calls()
     search.one_change()
@@ -57,9 +59,8 @@ class _FindingSearch:
         self.claimed: set[int] = set()
         #: Nodes that are compared with the timer around them.
         self.joined: dict[int, list[int]] = {}
-        self.children = alignment.children()
-        self.time = [side.wall.mean(axis=1) for side in alignment.sides]
-        self.calls_of = [side.counts.mean(axis=1) for side in alignment.sides]
+        self.time = [side.times for side in alignment.sides]
+        self.calls_of = [side.calls for side in alignment.sides]
 
     def add(
         self,
@@ -69,29 +70,26 @@ class _FindingSearch:
         *,
         gone: tuple[int, ...] = (),
         come: tuple[int, ...] = (),
-        ranks: tuple[str, ...] = (),
     ) -> None:
-        """Keep a finding, and claim its nodes."""
+        """Keep a finding with its change and error, and claim its nodes."""
         change, error = self.noise.change(nodes)
         parents = (max(self.alignment.nodes[lead].parent, 0),)
-        self.findings.append(Finding(kind, frozenset(nodes), lead, parents, gone, come, ranks, change, error))
-        self.claimed |= set(nodes)
+        self.keep(Finding(kind, frozenset(nodes), lead, parents, gone, come, change=change, error=error))
+
+    def keep(self, finding: Finding) -> None:
+        self.findings.append(finding)
+        self.claimed |= finding.nodes
 
     def limit(self, freedom: float, tests: int) -> float:
         """The number of standard errors beyond which a change is not noise."""
         return t_quantile(freedom, 1 - _FALSE / 2 / max(tests, 1))
 
-    def slow_rank(self) -> None:
-        """One rank that became slow. The waits of the others are part of it."""
-        found = find_slow_rank(self.alignment, self.noise)
-        if found is not None:
-            self.add("slow rank", found.nodes, found.lead, ranks=found.ranks)
-
     def edits(self) -> None:
-        """Timers that only one side has."""
-        for parent, below in self.children_by_parent():
-            gone = self._only_on(0, below)
-            come = self._only_on(1, below)
+        """Timers that only one side has, below a node that both sides have, from the step down."""
+        for parent, below in enumerate(self.alignment.children):
+            if parent and min(side[parent] for side in self.calls_of) <= 0:
+                continue
+            gone, come = (self._only_on(side, below) for side in (0, 1))
             if (gone or come) and not self._was_not_timed(parent, gone, come):
                 self._edit(gone, come)
 
@@ -102,8 +100,8 @@ class _FindingSearch:
 
     def _is_sure(self, side: int, node: int, tests: int) -> bool:
         """False for a row that may be below the end of the other side's table."""
-        time = self._sum(side, subtree([node], self.children))
-        if time < _LEAST_ROW * self.noise.step:
+        time = self._whole(side, node)
+        if time < _LEAST_ROW * self.alignment.step:
             return False
         if not self.alignment.is_cut:
             return True
@@ -114,71 +112,62 @@ class _FindingSearch:
         """The time of the smallest row of a side."""
         return float(self.time[side][1:][self.time[side][1:] > 0].min(initial=math.inf))
 
-    def children_by_parent(self) -> list[tuple[int, list[int]]]:
-        """The nodes below each node that both sides have, from the step down."""
-        return [
-            (parent, self.children[parent])
-            for parent in sorted(self.children)
-            if parent == 0 or min(side[parent] for side in self.calls_of) > 0
-        ]
-
     def _sum(self, side: int, nodes: Collection[int]) -> float:
         return float(self.time[side][sorted(nodes)].sum()) if nodes else 0.0
 
+    def _whole(self, side: int, *nodes: int) -> float:
+        """The time of nodes with all that they call."""
+        return self._sum(side, self.alignment.subtree(nodes))
+
     def _was_not_timed(self, parent: int, gone: tuple[int, ...], come: tuple[int, ...]) -> bool:
         """True if the timer around them took as long without them; then they are compared as parts of it."""
-        rest = parent
+        rest, tree = parent, self.alignment
         if parent == 0:
-            named = (node for node in self.children[0] if self.alignment.nodes[node].name == "not timed")
-            rest = next(named, -1)
+            rest = next((node for node in tree.children[0] if tree.nodes[node].name == "not timed"), -1)
         if rest < 0 or (gone and come):
             return False
-        nodes = subtree(gone or come, self.children)
-        time = self._sum(0 if gone else 1, nodes)
-        around = subtree([parent], self.children) if parent else set(range(len(self.alignment.nodes)))
-        change = self._sum(1, around) - self._sum(0, around)
-        if abs(change) >= _NEW_TIME * time:
+        nodes = tree.subtree(gone or come)
+        change = self._whole(1, parent) - self._whole(0, parent)
+        if abs(change) >= _NEW_TIME * self._sum(0 if gone else 1, nodes):
             return False
         self.joined.setdefault(rest, []).extend(nodes)
         self.claimed |= nodes
         side = "base" if gone else "new"
-        names = ", ".join(self.alignment.nodes[node].name for node in gone or come)
-        place = self.alignment.nodes[parent].name if parent else "the step"
+        names = ", ".join(tree.nodes[node].name for node in gone or come)
+        place = tree.nodes[parent].name if parent else "the step"
         self.notes.append(f"only the {side} side times {names}: compared as a part of {place}")
         return True
 
     def _edit(self, gone: tuple[int, ...], come: tuple[int, ...]) -> None:
-        lost, gained = (self._sum(side, subtree(nodes, self.children)) for side, nodes in ((0, gone), (1, come)))
+        subtree = self.alignment.subtree
+        first, last = (max(nodes, key=partial(self._whole, side), default=0) for side, nodes in ((0, gone), (1, come)))
+        lost, gained = self._whole(0, *gone), self._whole(1, *come)
         if gone and come and _ALIKE <= lost / max(gained, 1e-15) <= 1 / _ALIKE:
-            lead = max(come, key=lambda node: self._sum(1, subtree([node], self.children)))
-            self.add("replaced", subtree((*gone, *come), self.children), lead, gone=gone, come=come)
+            self.add("replaced", subtree((*gone, *come)), last, gone=gone, come=come)
             return
         if self.alignment.is_cut:  # the other side may have them below its last row
             for node in (*gone, *come):
                 went, came = ((node,), ()) if node in gone else ((), (node,))
-                self.add("faster" if went else "slower", subtree([node], self.children), node, gone=went, come=came)
+                self.add("faster" if went else "slower", subtree([node]), node, gone=went, come=came)
                 error = math.hypot(self.findings[-1].error, self._last_row(1 if went else 0))
                 self.findings[-1] = replace(self.findings[-1], error=error)
             return
         if gone:
-            lead = max(gone, key=lambda node: self._sum(0, subtree([node], self.children)))
-            self.add("vanished", subtree(gone, self.children), lead, gone=gone)
+            self.add("vanished", subtree(gone), first, gone=gone)
         if come:
-            lead = max(come, key=lambda node: self._sum(1, subtree([node], self.children)))
-            kind: CauseKind = "sync" if is_sync(self.alignment.nodes[lead].name) else "appeared"
-            self.add(kind, subtree(come, self.children), lead, come=come)
+            self.add("sync" if is_sync(self.alignment.nodes[last].name) else "appeared", subtree(come), last, come=come)
 
     def calls(self) -> None:
         """Nodes with another number of calls in a step, which explains their change: one change of the program."""
         nodes = [node for node in range(1, len(self.time[0])) if node not in self.claimed and self._by_calls(node)]
         more = tuple(node for node in nodes if self.calls_of[1][node] > self.calls_of[0][node])
         fewer = tuple(node for node in nodes if node not in more)
-        changes = self.time[1] - self.time[0]
-        for group, kind in ((more, "more calls"), (fewer, "fewer calls")):
-            if not group or abs(float(changes[list(group)].sum())) < _WORTH * self.noise.step:
+        changes = self.alignment.longer
+        for group in (more, fewer):
+            if not group or abs(float(changes[list(group)].sum())) < _WORTH * self.alignment.step:
                 continue
             lead = max(group, key=lambda node: abs(float(changes[node])))
-            if kind == "fewer calls":
+            if group is fewer:
                 self.add("fewer calls", group, lead, gone=group)
             else:
                 waits = is_sync(self.alignment.nodes[lead].name)
@@ -203,7 +192,7 @@ class _FindingSearch:
             return False
         if self.alignment.is_cut and max(side.error[node].max() for side in self.alignment.sides) > 0:
             return False  # some of its rows may not be printed
-        change = float(self.time[1][node] - self.time[0][node])
+        change = float(self.alignment.longer[node])
         expected = float(self.time[0][node]) * (after / before - 1)
         waits = after > before and is_sync(self.alignment.nodes[node].name)  # a wait takes as long as the device does
         return change * expected > 0 and (bool(waits) or abs(expected) > abs(change) / 2)
@@ -229,25 +218,18 @@ class _FindingSearch:
             self.add("machine", leaves, max(leaves, key=lambda node: float(self.time[0][node])))
 
     def _comparable(self) -> list[int]:
-        least = min(_WORTH, 1.0) * self.noise.step
-        both = np.maximum(*self.time) >= least
-        return [node for node in np.flatnonzero(both).tolist() if node not in self.claimed and node > 0]
+        large = np.flatnonzero(np.maximum(*self.time) >= _WORTH * self.alignment.step)
+        return [node for node in large.tolist() if node not in self.claimed and node > 0]
 
     def times(self) -> None:
         """Nodes whose own time changed."""
         nodes = [node for node in self._comparable() if not PAGEABLE.match(self.alignment.nodes[node].name)]
-        for node in sorted(nodes, key=lambda one: -abs(self.time[1][one] - self.time[0][one])):
+        for node in sorted(nodes, key=lambda one: -abs(self.alignment.longer[one])):
             group = [node, *self.joined.get(node, ())]
             change, error, freedom = self.noise.measured(group)
             clear = self.limit(freedom, len(nodes)) * error
-            if abs(change) >= max(_WORTH * self.noise.step, clear) and math.isfinite(change):
-                self.add(self._kind(node, change), group, node)
-
-    def _kind(self, node: int, change: float) -> CauseKind:
-        if change < 0:
-            return "faster"
-        chain = (node, *self.alignment.ancestors(node))
-        kinds = [self.alignment.nodes[one].kind for one in chain]
-        if kinds[0] == "communication":
-            return "exposed"
-        return "stall" if "loader" in kinds else "slower"
+            if abs(change) >= max(_WORTH * self.alignment.step, clear) and math.isfinite(change):
+                kinds = [self.alignment.nodes[one].kind for one in self.alignment.chain(node)]
+                longer: CauseKind = "stall" if "loader" in kinds else "slower"
+                longer = "exposed" if kinds[0] == "communication" else longer
+                self.add("faster" if change < 0 else longer, group, node)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from perfgate.baselines.repository import LoadedBaseline
 from perfgate.causes.find import find_causes
-from perfgate.causes.stalls import without_stalls
+from perfgate.causes.merged import without_stalls
 from perfgate.causes.table_trees import trees_of_runs
 from perfgate.core import Fact, Location, Problem, Run, Verdict, fact_text
 from perfgate.core.causes import CauseReport
