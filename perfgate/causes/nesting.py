@@ -1,6 +1,6 @@
 """The nesting of timers: one table for all frameworks.
 
-A row names timers and the timers around them, the nearest first. A timer is below the first of these that the run has;
+A row names the timers around others, the nearest first, and these. A timer is below the first one that the run has;
 without one it is a part of the step itself. Names are metrics as readers give them (`backward`, never `bwd`); an action
 of Lightning is known by its hook: `[Strategy]DDPStrategy.backward` by `backward`.
 """
@@ -8,6 +8,7 @@ of Lightning is known by its hook: `[Strategy]DDPStrategy.backward` by `backward
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -54,132 +55,91 @@ class Timer(Struct, frozen=True):
         return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
 
 
-class NestedTimers(Struct, frozen=True):
-    """Some timers and what is around them."""
-
-    names: tuple[str, ...]
-    #: The timers around them, the nearest first; empty for parts of the step itself.
-    around: tuple[str, ...]
-    #: The file that starts and stops them.
-    source: str
+#: By the hook of a timer: those that may be around it, the nearest first.
+Nesting = Mapping[str, Sequence[str]]
 
 
-_OPTIMIZER = ("optimizer",)
-_PASSES = ("forward-backward", "forward_backward")
-_CLOSURE = ("training_step_and_backward", "optimizer_step_and_closure_0", "optimizer_step", "run_training_batch")
-NESTING = (
-    # DeepSpeed (deepspeedai/DeepSpeed, deepspeed/)
-    NestedTimers(("forward", "backward", "step"), ("train_batch", "batch_time"), "runtime/engine.py, pipe/engine.py"),
-    NestedTimers(("backward_inner", "backward_allreduce"), ("backward",), "runtime/engine.py"),
-    NestedTimers(
-        (
-            *("optimizer_allgather", "optimizer_gradients", "optimizer_step", "optimizer_swap_in_state"),
-            *("init_optimizer_state", "optimizer_swap_out_state", "optimizer_transmit_time", "optimizer_calc_time"),
-            *("optimizer_receive_params_time", "optimizer_update_model_time", "selective_optimizer_update"),
-            *("selective_optimizer_process", "selective_optimizer_step", "selective_optimizer_sync"),
-        ),
-        ("step",),
-        "runtime/zero/stage_1_and_2.py, zero/stage3.py, zenflow/zenflow_stage_1_and_2.py",
-    ),
-    NestedTimers(
-        ("overflow_check", "compute_norm", "unscale_and_clip", "basic_step", "update_fp16"),
-        ("step",),
-        "runtime/fp16/fused_optimizer.py",
-    ),
-    NestedTimers(
-        ("swap_in_param", "swap_out_param", "swap_in_gradient", "swap_out_gradient", "swap_in_state", "swap_out_state"),
-        ("step",),
-        "runtime/swap_tensor/partitioned_optimizer_swapper.py, pipelined_optimizer_swapper.py",
-    ),
-    NestedTimers(("fwd_moe", "moe"), ("forward",), "runtime/engine.py: print_forward_breakdown"),
-    NestedTimers(("1st_a2a", "2nd_a2a", "top_k", "topk_gate"), ("fwd_moe", "moe", "forward"), "moe/sharded_moe.py"),
-    NestedTimers(
-        ("batch_input", "pipe_send_output", "pipe_send_grad", "pipe_recv_input", "pipe_recv_grad"),
-        ("train_batch",),
-        "runtime/pipe/engine.py",
-    ),
-    NestedTimers(("data_time",), ("batch_time",), "open_clip: training/train.py"),
-    NestedTimers(
-        ("chat.generate_time", "chat.training_time", "chat.gather_latency", "chat.other_time"),
-        ("chat.e2e_latency",),
-        "DeepSpeed-Chat: dschat/utils/perf.py",
-    ),
-    # Megatron-LM (NVIDIA/Megatron-LM, megatron/)
-    NestedTimers(
-        ("forward-backward", "forward_backward", "optimizer"), ("iteration_time",), "training/training.py: train_step"
-    ),
-    NestedTimers(
-        ("forward-compute", "backward-compute", "forward", "backward"),
-        (*_PASSES, "iteration_time"),
-        "core/pipeline_parallel/schedules.py",
-    ),
-    NestedTimers(
-        (
-            *("forward-recv", "forward-send", "backward-recv", "backward-send", "forward-send-backward-recv"),
-            *("backward-send-forward-recv", "forward-send-forward-recv", "backward-send-backward-recv"),
-            "forward-backward-send-forward-backward-recv",
-        ),
-        (*_PASSES, "iteration_time"),
-        "core/pipeline_parallel/p2p_communication.py",
-    ),
-    NestedTimers(
-        ("batch-generator", "batch generator"),
-        ("forward-compute", "forward", "forward-backward", "iteration_time"),
-        "pretrain_gpt.py: forward_step",
-    ),
-    NestedTimers(
-        (
-            *("all-grads-sync", "layernorm-grads-all-reduce", "embedding-grads-all-reduce"),
-            *("conditional-embedder-grads-all-reduce", "non-tensor-parallel-grads-all-reduce"),
-            *("backward-params-all-reduce", "backward-embedding-all-reduce", "grads-all-reduce"),
-            *("backward-layernorm-all-reduce", "grads-reduce-scatter"),
-        ),
-        (*_PASSES, "iteration_time"),
-        "core/distributed/finalize_model_grads.py",
-    ),
-    NestedTimers(
-        (
-            *("optimizer-copy-to-main-grad", "optimizer-unscale-and-check-inf", "optimizer-clip-main-grad"),
-            *("optimizer-count-zeros", "optimizer-inner-step", "optimizer-copy-main-to-model-params"),
-            "params-all-gather",
-        ),
-        (*_OPTIMIZER, "iteration_time"),
-        "core/optimizer/optimizer.py, distrib_optimizer.py",
-    ),
-    # perfgate's own callbacks: data_time is outside step.time
-    NestedTimers(("forward", "backward", "optimizer_step"), ("step.time",), "perfgate/integrations/callback.py"),
-)
+def _table(text: str) -> Nesting:
+    """Return the nesting of a table: in each line `around: timers`, or a comment with the file that starts them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for line in text.splitlines():
+        outer, _, names = line.partition(": ")
+        for name in names.split(", ") if not line.startswith("#") else ():
+            found[name] += outer.split(", ")
+    return dict(found)
+
+
+NESTING = _table("""\
+# DeepSpeed (deepspeedai/DeepSpeed, deepspeed/): runtime/engine.py, pipe/engine.py
+train_batch, batch_time: forward, backward, step
+backward: backward_inner, backward_allreduce
+train_batch: batch_input, pipe_send_output, pipe_send_grad, pipe_recv_input, pipe_recv_grad
+# runtime/zero/stage_1_and_2.py, zero/stage3.py
+step: optimizer_allgather, optimizer_gradients, optimizer_step, optimizer_swap_in_state, init_optimizer_state
+step: optimizer_swap_out_state, optimizer_transmit_time, optimizer_calc_time
+step: optimizer_receive_params_time, optimizer_update_model_time
+# zenflow/zenflow_stage_1_and_2.py
+step: selective_optimizer_update, selective_optimizer_process, selective_optimizer_step, selective_optimizer_sync
+# runtime/fp16/fused_optimizer.py
+step: overflow_check, compute_norm, unscale_and_clip, basic_step, update_fp16
+# runtime/swap_tensor/partitioned_optimizer_swapper.py, pipelined_optimizer_swapper.py
+step: swap_in_param, swap_out_param, swap_in_gradient, swap_out_gradient, swap_in_state, swap_out_state
+# runtime/engine.py: print_forward_breakdown; moe/sharded_moe.py
+forward: fwd_moe, moe
+fwd_moe, moe, forward: 1st_a2a, 2nd_a2a, top_k, topk_gate
+# open_clip: training/train.py
+batch_time: data_time
+# DeepSpeed-Chat: dschat/utils/perf.py
+chat.e2e_latency: chat.generate_time, chat.training_time, chat.gather_latency, chat.other_time
+# Megatron-LM (NVIDIA/Megatron-LM, megatron/): training/training.py: train_step
+iteration_time: forward-backward, forward_backward, optimizer
+# core/pipeline_parallel/schedules.py
+forward-backward, forward_backward, iteration_time: forward-compute, backward-compute, forward, backward
+# core/pipeline_parallel/p2p_communication.py
+forward-backward, forward_backward, iteration_time: forward-recv, forward-send, backward-recv, backward-send
+forward-backward, forward_backward, iteration_time: forward-send-backward-recv, backward-send-forward-recv
+forward-backward, forward_backward, iteration_time: forward-send-forward-recv, backward-send-backward-recv
+forward-backward, forward_backward, iteration_time: forward-backward-send-forward-backward-recv
+# pretrain_gpt.py: forward_step
+forward-compute, forward, forward-backward, iteration_time: batch-generator, batch generator
+# core/distributed/finalize_model_grads.py
+forward-backward, forward_backward, iteration_time: all-grads-sync, grads-all-reduce, grads-reduce-scatter
+forward-backward, forward_backward, iteration_time: layernorm-grads-all-reduce, embedding-grads-all-reduce
+forward-backward, forward_backward, iteration_time: conditional-embedder-grads-all-reduce
+forward-backward, forward_backward, iteration_time: non-tensor-parallel-grads-all-reduce, backward-params-all-reduce
+forward-backward, forward_backward, iteration_time: backward-embedding-all-reduce, backward-layernorm-all-reduce
+# core/optimizer/optimizer.py, distrib_optimizer.py
+optimizer, iteration_time: optimizer-copy-to-main-grad, optimizer-unscale-and-check-inf, optimizer-clip-main-grad
+optimizer, iteration_time: optimizer-count-zeros, optimizer-inner-step, optimizer-copy-main-to-model-params
+optimizer, iteration_time: params-all-gather
+# perfgate's own callbacks, perfgate/integrations/callback.py: data_time is outside step.time
+step.time: forward, backward, optimizer_step""")
 #: The same for Lightning (Lightning-AI/pytorch-lightning, src/lightning/pytorch/loops/), whose names mean other things.
-LIGHTNING_NESTING = (
-    NestedTimers(
-        (
-            *("run_training_batch", "train_dataloader_next", "get_train_batch", "on_train_batch_start"),
-            *("on_train_batch_end", "on_batch_start", "on_batch_end", "batch_to_device", "transfer_batch_to_device"),
-            *("on_before_batch_transfer", "on_after_batch_transfer", "on_train_epoch_start", "on_train_epoch_end"),
-        ),
-        ("run_training_epoch",),
-        "training_epoch_loop.py",
-    ),
-    NestedTimers(
-        ("optimizer_step", "optimizer_step_and_closure_0"),
-        ("optimizer_step_and_closure_0", "run_training_batch", "step.time"),
-        "optimization/automatic.py",
-    ),
-    NestedTimers(("training_step_and_backward",), ("optimizer_step_and_closure_0",), "1.0 to 1.5: training_loop.py"),
-    NestedTimers(("model_forward", "training_step"), ("model_forward", *_CLOSURE), "optimization/automatic.py"),
-    NestedTimers(("backward", "optimizer_zero_grad", "on_before_zero_grad"), _CLOSURE, "optimization/automatic.py"),
-    NestedTimers(("on_before_optimizer_step", "configure_gradient_clipping"), _CLOSURE[1:], "plugins/precision/"),
-    NestedTimers(
-        ("model_backward", "on_before_backward", "on_after_backward"), ("backward", *_CLOSURE), "strategies/strategy.py"
-    ),
+LIGHTNING_NESTING = _table(
+    """\
+# training_epoch_loop.py
+run_training_epoch: run_training_batch, train_dataloader_next, get_train_batch, batch_to_device
+run_training_epoch: on_train_batch_start, on_train_batch_end, on_batch_start, on_batch_end, transfer_batch_to_device
+run_training_epoch: on_before_batch_transfer, on_after_batch_transfer, on_train_epoch_start, on_train_epoch_end
+# optimization/automatic.py
+optimizer_step_and_closure_0, run_training_batch, step.time: optimizer_step, optimizer_step_and_closure_0
+model_forward, CLOSURE: model_forward, training_step
+CLOSURE: backward, optimizer_zero_grad, on_before_zero_grad
+# 1.0 to 1.5: training_loop.py
+optimizer_step_and_closure_0: training_step_and_backward
+# plugins/precision/
+optimizer_step_and_closure_0, optimizer_step, run_training_batch: on_before_optimizer_step, configure_gradient_clipping
+# strategies/strategy.py
+backward, CLOSURE: model_backward, on_before_backward, on_after_backward""".replace(
+        "CLOSURE", "training_step_and_backward, optimizer_step_and_closure_0, optimizer_step, run_training_batch"
+    )
 )
-#: Timers of the program, not of its steps.
+#: Timers of the program, not of its steps. `compile_time` is in the first steps, and inside other timers.
 OUTSIDE = frozenset(
     (
         *("model-and-optimizer-setup", "train/valid/test-data-iterators-setup", "load-checkpoint", "save-checkpoint"),
         *("train/valid/test data iterators", "model and optimizer", "save checkpoint", "load checkpoint", "evaluate"),
-        *("interval-time", "eval-time", "checkpoint_time", "evaluation_time", "epoch"),
-        "compile_time",  # in the first steps, and inside other timers
+        *("interval-time", "eval-time", "checkpoint_time", "evaluation_time", "epoch", "compile_time"),
     )
 )
 _INPUT = re.compile(
@@ -210,14 +170,14 @@ def is_redundant(name: str, names: Collection[str]) -> bool:
     return any(".".join(parts[:at]) in names for at in range(1, len(parts)) if parts[0].startswith("["))
 
 
-def nesting_of(format: str) -> tuple[NestedTimers, ...]:
-    """Return the rows for the runs of a format."""
+def nesting_of(format: str) -> Nesting:
+    """Return the nesting in the runs of a format."""
     return LIGHTNING_NESTING if format == "lightning" else NESTING
 
 
-def is_known(name: str, nesting: Sequence[NestedTimers]) -> bool:
-    """Return whether the rows have the timer."""
-    return any(hook_of(name) in row.names for row in nesting) or name in WHOLES
+def is_known(name: str, nesting: Nesting) -> bool:
+    """Return whether the nesting has the timer."""
+    return hook_of(name) in nesting or name in WHOLES
 
 
 def may_be_whole(name: str, format: str) -> bool:
@@ -225,11 +185,10 @@ def may_be_whole(name: str, format: str) -> bool:
     return PERHAPS_WHOLE.match(name) is not None and not (name == "step" and format in _STEP_IS_UPDATE)
 
 
-def around(name: str, present: Collection[str], nesting: Sequence[NestedTimers]) -> str | None:
+def around(name: str, present: Collection[str], nesting: Nesting) -> str | None:
     """Return the hook of the timer around a timer, of those that a run has; None if it is a part of the step itself."""
     own = hook_of(name)
-    rows = (row for row in nesting if own in row.names)
-    return next((outer for row in rows for outer in row.around if outer in present and outer != own), None)
+    return next((outer for outer in nesting.get(own, ()) if outer in present and outer != own), None)
 
 
 def kind_of_timer(name: str) -> NodeKind:
@@ -242,11 +201,9 @@ def kind_of_timer(name: str) -> NodeKind:
 
 def whole_timer(timers: Mapping[str, Timer], steps: float, format: str) -> str | None:
     """The timer of a whole step, if there is one."""
-    for name in WHOLES:
-        found = next((one for one in timers if hook_of(one) == name), None)
-        if found is not None:
-            return found
     hooks = {hook_of(name) for name in timers}
+    if whole := next((name for name in WHOLES if name in hooks), None):
+        return next(name for name in timers if hook_of(name) == whole)
     for name, timer in timers.items():
         tops = [one for one in timers if one != name and around(one, hooks, nesting_of(format)) is None]
         parts = sum(timers[one].per_step(steps) for one in tops)

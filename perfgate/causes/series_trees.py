@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from perfgate.causes.merged import Floats
 from perfgate.causes.nesting import (
     FITS,
     WHOLES,
-    NestedTimers,
+    Nesting,
     Timer,
     around,
     hook_of,
@@ -30,7 +30,7 @@ from perfgate.causes.nesting import (
     whole_timer,
 )
 from perfgate.core import Key, Run, Series
-from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+from perfgate.core.call_trees import CallNode, CallTree
 from perfgate.stats.distributions import time_constant
 from perfgate.stats.steady import steady_run
 
@@ -61,12 +61,15 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
         return ()
     by_rank: dict[str, list[Series]] = defaultdict(list)
     for series in run.series:
-        if series.unit == "s" and series.kind != "value" and _is_timer(series):
-            by_rank[series.key.label("rank") or ""].append(series)
+        labels = dict(series.key.labels)
+        is_timer = labels.get("ranks") != "min" and labels.get("stage", "fit") == "fit" and labels.keys() <= _LABELS
+        is_time = series.unit == "s" and series.kind != "value"
+        if is_time and is_timer and not series.key.metric.startswith(_OTHER_FAMILIES):
+            by_rank[labels.get("rank", "")].append(series)
     if len(by_rank) > 1 and (nameless := by_rank.pop("", [])) and len(by_rank) == 1:
         next(iter(by_rank.values())).extend(nameless)  # lines without a rank in the log of one rank
-    memory = peak_of(run)
-    trees = (_tree(rank, series, run.format, memory) for rank, series in sorted(by_rank.items()))
+    peak = _peak(run)
+    trees = (_tree(rank, series, run.format, peak) for rank, series in sorted(by_rank.items()))
     return tuple(tree for tree in trees if tree is not None)
 
 
@@ -80,14 +83,7 @@ def range_trees(run: Run) -> tuple[CallTree, ...]:
     return timer_trees(replace(run, series=tuple(ranges))) if ranges else ()
 
 
-def _is_timer(series: Series) -> bool:
-    labels = dict(series.key.labels)
-    if labels.get("ranks") == "min" or labels.get("stage", "fit") != "fit":
-        return False
-    return labels.keys() <= _LABELS and not series.key.metric.startswith(_OTHER_FAMILIES)
-
-
-def peak_of(run: Run) -> float | None:
+def _peak(run: Run) -> float | None:
     """The largest peak of allocated memory of a run in B, or None. Memory at one place does not count."""
     peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
     peaks = [series for series in peaks if {name for name, _ in series.key.labels} <= {"rank", "device"}]
@@ -103,7 +99,9 @@ def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) 
     known = [timer for name, timer in timers.items() if is_known(name, nesting) or kind_of_timer(name) == "loader"]
     if not known:
         return None
-    steps = _steps(timers, known)
+    # the batches of Lightning, else the count of most timers that are parts of a step
+    batches = next((timers[name].count for name in timers if hook_of(name) == "run_training_batch"), None)
+    steps = max(batches or float(np.median([timer.count for timer in known])), 1.0)
     usual = {name: one for name, one in timers.items() if one.count >= _USUAL * steps or hook_of(name) == _EPOCH}
     whole = whole_timer(usual, steps, format)
     if whole is None and len(known) < 2:
@@ -139,18 +137,10 @@ def mean_error(values: Floats) -> float:
     return math.sqrt(float(values.var(ddof=1)) * min(time_constant(values), len(values)) / len(values))
 
 
-def _steps(timers: Mapping[str, Timer], known: Iterable[Timer]) -> float:
-    """The number of steps: the batches of Lightning, else the count of most timers that are parts of a step."""
-    batches = next((timers[name].count for name in timers if hook_of(name) == "run_training_batch"), None)
-    return max(batches or float(np.median(sorted(timer.count for timer in known))), 1.0)
-
-
 class _TreeBuilder:
     """Puts the timers of one rank below each other."""
 
-    def __init__(
-        self, timers: Mapping[str, Timer], steps: float, whole: str | None, nesting: Sequence[NestedTimers]
-    ) -> None:
+    def __init__(self, timers: Mapping[str, Timer], steps: float, whole: str | None, nesting: Nesting) -> None:
         self.nesting = nesting
         self.timers, self.steps, self.whole = dict(timers), steps, whole
         self.left_out: list[str] = []
@@ -167,11 +157,10 @@ class _TreeBuilder:
             return None
         for name in (*inner, *self.outside):
             self._add(name, 0)
-        if self.whole is not None:
-            self._rest(0, self.timers[self.whole], [self.timers[name] for name in inner])
-        return self._made(rank, peak)
-
-    def _made(self, rank: str, peak: float | None) -> CallTree:
+        if self.whole is not None:  # and the part of the step that no timer measures
+            rest = self._own(self.timers[self.whole], [self.timers[name] for name in inner])
+            self.nodes.append(CallNode(NOT_TIMED, "range", 0))
+            self.rows.append((1.0, rest[0], *rest))
         counts, busy, wall, error = (np.array(column) for column in zip(*self.rows, strict=True))
         memory = None
         if peak is not None:
@@ -204,9 +193,8 @@ class _TreeBuilder:
         inside = [name for name in tops if name not in self.outside]
         if self._fits(inside):
             return
-        loaders = [
-            name for name in inside if kind_of_timer(name) == "loader" and around(name, WHOLES, self.nesting) is None
-        ]
+        loaders = [name for name in inside if kind_of_timer(name) == "loader"]
+        loaders = [name for name in loaders if around(name, WHOLES, self.nesting) is None]
         if self._fits([name for name in inside if name not in loaders]):
             self.outside += loaders
             return
@@ -221,42 +209,28 @@ class _TreeBuilder:
 
     def _below(self, outer: str | None) -> list[str]:
         """The timers right below a timer, or below the step, in the order of the run."""
-        hooks = {hook_of(name) for name in self.timers if name != self.whole}
-        hosts = {hook: self._host(hook) for hook in hooks}
+        time = {name: timer.per_step(self.steps) for name, timer in self.timers.items()}
+        hosts: dict[str, str] = {}  # of several classes with one hook, the longest timer has others below it
+        for name in sorted((name for name in time if name != self.whole), key=lambda name: time[name], reverse=True):
+            hosts.setdefault(hook_of(name), name)
         found = []
         for name in self.timers:
             if name == self.whole or (outer is None and name in self.outside):
                 continue
-            hook = around(name, self._that_hold(name, hosts), self.nesting)
+            # old versions time some parts one after the other
+            long_enough = {hook for hook, host in hosts.items() if time[host] * _TOO_LONG >= time[name]}
+            hook = around(name, long_enough, self.nesting)
             if (hosts[hook] if hook is not None else None) == outer:
                 found.append(name)
         return found
 
-    def _that_hold(self, name: str, hosts: Mapping[str, str]) -> set[str]:
-        """The hooks whose timer is long enough for another timer: old versions time some parts one after the other."""
-        time = self.timers[name].per_step(self.steps)
-        return {hook for hook, host in hosts.items() if self.timers[host].per_step(self.steps) * _TOO_LONG >= time}
-
-    def _host(self, hook: str) -> str:
-        """The timer of a hook that has others below it: the longest, if several classes have the hook."""
-        named = (name for name in self.timers if hook_of(name) == hook and name != self.whole)
-        return max(named, key=lambda name: self.timers[name].per_step(self.steps))
-
     def _add(self, name: str, parent: int) -> None:
-        timer, at = self.timers[name], len(self.nodes)
-        kind: NodeKind = kind_of_timer(name)
-        inner = [self.timers[one] for one in self._below(name)]
-        time, error = self._own(timer, inner)
-        self.nodes.append(CallNode(name, kind, parent))
-        self.rows.append((timer.calls(self.steps), timer.per_step(self.steps), time, error))
+        timer, at, inner = self.timers[name], len(self.nodes), self._below(name)
+        self.nodes.append(CallNode(name, kind_of_timer(name), parent))
+        own = self._own(timer, [self.timers[one] for one in inner])
+        self.rows.append((timer.calls(self.steps), timer.per_step(self.steps), *own))
         for one in inner:
-            self._add(one.name, at)
-
-    def _rest(self, parent: int, whole: Timer, inner: Sequence[Timer]) -> None:
-        """Add the part of the step that no timer measures."""
-        time, error = self._own(whole, inner)
-        self.nodes.append(CallNode(NOT_TIMED, "range", parent))
-        self.rows.append((1.0, time, time, error))
+            self._add(one, at)
 
     def _own(self, timer: Timer, inner: Sequence[Timer]) -> tuple[float, float]:
         """The time of a step in a timer, and in none of those inside it, with its standard error."""

@@ -20,6 +20,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -32,10 +33,11 @@ from perfgate.core import Run, Series
 from perfgate.core.call_trees import PAGEABLE, CallNode, CallTree, NodeKind, stable_name
 
 _REPEATED = re.compile(r"#\d+$")
-#: The families of metrics of each tree, and the kinds of their nodes.
-_DEVICE: Mapping[str, NodeKind] = {"kernel": "kernel", "memcpy": "copy"}
-_HOST: Mapping[str, NodeKind] = {"api": "runtime", "os": "runtime"}
-_OWN_TIMES = (".self_device_time", ".self_cpu_time")
+#: For the own times of devices and of the host: the kind of a row's node, and the families of metrics with other nodes.
+_OWN_TIMES: Mapping[str, tuple[NodeKind, Mapping[str, NodeKind]]] = {
+    ".self_device_time": ("kernel", {"kernel": "kernel", "memcpy": "copy"}),
+    ".self_cpu_time": ("operator", {"api": "runtime", "os": "runtime"}),
+}
 #: Fewer rows are not worth a tree.
 _FEWEST = 2
 #: The kernels of a table are used if they have this part of the operators' time on the device.
@@ -51,111 +53,86 @@ _NEARLY_ALL = 0.8
 class TableRow(Struct, frozen=True):
     """The time of a row in s, and its calls, in all steps; of rows with one name the sums, and how many there are."""
 
-    time: float
-    calls: float
-    rows: int = 1
+    time: float = 0.0
+    calls: float = 0.0
+    rows: int = 0
 
     def __add__(self, other: TableRow) -> TableRow:
         return TableRow(self.time + other.time, self.calls + other.calls, self.rows + other.rows)
 
 
-_NO_ROW = TableRow(0.0, 0.0, 0)
-
-
-def device_trees(run: Run) -> RunTrees:
-    """Return the trees of the devices' work: one for each rank."""
-    return _trees(run, _DEVICE, ".self_device_time", "kernel")
-
-
-def host_trees(run: Run) -> RunTrees:
-    """Return the trees of the host's calls: one for each rank."""
-    return _trees(run, _HOST, ".self_cpu_time", "operator")
-
-
-def _trees(run: Run, families: Mapping[str, NodeKind], own: str, kind: NodeKind) -> tuple[CallTree, ...]:
+def _trees(run: Run, own: str) -> tuple[CallTree, ...]:
+    """The trees of one of `_OWN_TIMES`, the devices' or the host's: one for each rank."""
     by_rank: dict[str, list[Series]] = defaultdict(list)
     for series in run.series:
-        if series.key.labels == () or {name for name, _ in series.key.labels} <= {"rank", "device", "action", "stage"}:
+        if {name for name, _ in series.key.labels} <= {"rank", "device", "action", "stage"}:
             by_rank[series.key.label("rank") or ""].append(series)
-    found = (_tree(rank, series, families, own, kind) for rank, series in sorted(by_rank.items()))
+    found = (_tree(rank, series, own) for rank, series in sorted(by_rank.items()))
     return tuple(tree for tree in found if tree is not None)
 
 
-def _tree(
-    rank: str, series: Sequence[Series], families: Mapping[str, NodeKind], own: str, kind: NodeKind
-) -> CallTree | None:
-    rows: dict[tuple[str, NodeKind], TableRow] = {}
+def _tree(rank: str, series: Sequence[Series], own: str) -> CallTree | None:
+    kind, families = _OWN_TIMES[own]
+    rows: dict[tuple[str, NodeKind], TableRow] = defaultdict(TableRow)
     for one in series:
         family, _, name = one.key.metric.partition(".")
-        if one.unit == "s" and family in families and not one.key.metric.endswith(_OWN_TIMES):
-            _add(rows, (stable_name(name), families[family]), _row(one))
-    whole = sum(_row(one).time for one in series if _is_sum(one, own))
-    table = _own_times([one for one in series if not _is_sum(one, own)], own, whole)
+        if one.unit == "s" and family in families and not one.key.metric.endswith(tuple(_OWN_TIMES)):
+            rows[stable_name(name), families[family]] += _row(one)
+    # a table of operators prints their sum below its rows
+    sums = {one.key.metric for one in series if _plain(one.key.metric.removesuffix(own)) == "table"}
+    whole = sum(_row(one).time for one in series if one.key.metric in sums)
+    table = _own_times([one for one in series if one.key.metric not in sums], own, whole)
     for name, row in table.items():
-        _add(rows, (stable_name(name), kind), row)
+        rows[stable_name(name), kind] += row
     rows = {key: row for key, row in rows.items() if row.time > 0}
     if len(rows) < _FEWEST:
         return None
-    steps = _steps(series)
     smallest, printed = (take(row.time for row in rows.values()) for take in (min, sum))
     rest = max(whole - printed, 0.0) if table else 0.0
     is_cut = rest > _DIGITS * whole if whole else smallest > _TINY * printed
-    return _made(rank, rows, rest, steps, is_cut=bool(table) and is_cut)
+    return _made(rank, rows, rest, _steps(series), is_cut=bool(table) and is_cut)
 
 
-def _is_sum(series: Series, own: str) -> bool:
-    """True for the sum that a table of operators prints below its rows."""
-    return _REPEATED.sub("", series.key.metric.removesuffix(own)) == "table"
-
-
-def _add(rows: dict[tuple[str, NodeKind], TableRow], key: tuple[str, NodeKind], row: TableRow) -> None:
-    rows[key] = rows.get(key, _NO_ROW) + row
+def _plain(name: str) -> str:
+    """The name of a row without the number that tells rows of one name apart."""
+    return _REPEATED.sub("", name)
 
 
 def _row(series: Series) -> TableRow:
     """The total of a series, and its number of values or calls."""
     if series.kind in ("samples", "value"):
         scale = (series.thinned_from or len(series.values)) / max(len(series.values), 1)
-        return TableRow(float(series.values.sum()) * scale, len(series.values) * scale)
+        return TableRow(float(series.values.sum()) * scale, len(series.values) * scale, 1)
     mean, total, count = (series.aggregate.get(name) for name in ("mean", "total", "count"))
     calls = float(count or 1.0)
     time = total if total is not None else (mean or 0.0) * calls
-    return TableRow(time if math.isfinite(time) else 0.0, calls)
+    return TableRow(time if math.isfinite(time) else 0.0, calls, 1)
 
 
 def _own_times(series: Sequence[Series], own: str, whole: float) -> dict[str, TableRow]:
     """The own time of each operator, or of each kernel, of a table of operators; `whole` is the sum of all, or 0."""
-    found: dict[str, TableRow] = {}
-    cpu = {
-        one.key.metric.removesuffix(".self_cpu_time"): _row(one) for one in series if ".self_cpu_time" in one.key.metric
-    }
-    times = [one for one in series if one.unit == "s" and one.key.metric.endswith(own)]
-    for one in times:
-        name = one.key.metric.removesuffix(own)
-        found[name] = _row(one)
+    times = {one.key.metric: one for one in series if one.unit == "s" and one.key.metric.endswith(own)}
+    found = {metric.removesuffix(own): _row(one) for metric, one in times.items()}
     if own == ".self_device_time":
-        found = _of_device(found, cpu, whole)
-    summed: dict[str, TableRow] = {}
+        cpu = {one.key.metric: _row(one) for one in series if ".self_cpu_time" in one.key.metric}
+        found = _of_device(found, {metric.removesuffix(".self_cpu_time"): row for metric, row in cpu.items()}, whole)
+    summed: dict[str, TableRow] = defaultdict(TableRow)
     for name, row in found.items():
-        plain = _REPEATED.sub("", name)
-        summed[plain] = summed.get(plain, _NO_ROW) + row
-    return {name: row for name, row in summed.items() if not name.startswith("ProfilerStep")}
+        if not name.startswith("ProfilerStep"):
+            summed[_plain(name)] += row
+    return summed
 
 
 def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: float) -> dict[str, TableRow]:
     """Only the kernels, or only the operators: a kernel's time is in both, and in that of the ranges around it."""
-    operators = {_REPEATED.sub("", name) for name, row in cpu.items() if row.time > 0}
-    kernels = {
-        name: row
-        for name, row in found.items()
-        if row.time > 0 and _REPEATED.sub("", name) not in operators and (name not in cpu or cpu[name].time == 0)
-    }
-    rest = {name: row for name, row in found.items() if name in cpu and cpu[name].time > 0}
+    of_cpu = {name: row.time for name, row in cpu.items()}
+    operators = {_plain(name) for name, time in of_cpu.items() if time > 0}
+    kernels = {name: row for name, row in found.items() if row.time > 0 and _plain(name) not in operators}
+    kernels = {name: row for name, row in kernels.items() if of_cpu.get(name, 0) == 0}
+    rest = {name: row for name, row in found.items() if of_cpu.get(name, 0) > 0}
     times = [sum(row.time for row in part.values()) for part in (kernels, rest)]
-    if whole and abs(times[0] - whole) > _DIGITS * whole:
-        is_sure = False
-    else:
-        is_sure = not any(_REPEATED.sub("", name).endswith("...") for name in kernels)
+    is_whole = not (whole and abs(times[0] - whole) > _DIGITS * whole)
+    is_sure = is_whole and not any(_plain(name).endswith("...") for name in kernels)
     if not is_sure and times[1] >= _MOST * min(times[0], whole or times[0]) > 0:
         return _with_copies(rest, kernels)
     return kernels if times[0] >= _MOST * times[1] else rest
@@ -165,24 +142,19 @@ def _with_copies(operators: dict[str, TableRow], kernels: Mapping[str, TableRow]
     """The operators with copies of pageable memory as rows of their own: their time is that of the host."""
     copies = {name: row for name, row in kernels.items() if PAGEABLE.match(name)}
     time = sum(row.time for row in copies.values())
-    callers = (name for name in operators if _REPEATED.sub("", name) == "aten::copy_")
+    callers = (name for name in operators if _plain(name) == "aten::copy_")
     caller = max(callers, key=lambda name: operators[name].time, default="")
     if not caller or time > operators[caller].time:
         return operators
-    return operators | copies | {caller: operators[caller] + TableRow(-time, 0.0, 0)}
+    return operators | copies | {caller: operators[caller] + TableRow(-time)}
 
 
 def _steps(series: Sequence[Series]) -> float | None:
     """The number of steps, if a row or a range counts them."""
-    for one in series:
-        name = one.key.metric
-        if name in ("ProfilerStep*.self_cpu_time", "step.time"):
-            return max(_row(one).calls, 1.0)
-    ranges = [one for one in series if one.key.metric.startswith("range.") and one.unit == "s"]
-    for one in ranges:
-        if PERHAPS_WHOLE.match(one.key.metric.partition(".")[2].rpartition(":")[2]):
-            return max(_row(one).calls, 1.0)
-    return None
+    counting = [one for one in series if one.key.metric in ("ProfilerStep*.self_cpu_time", "step.time")]
+    ranges = (one for one in series if one.key.metric.startswith("range.") and one.unit == "s")
+    counting += (one for one in ranges if PERHAPS_WHOLE.match(one.key.metric.partition(".")[2].rpartition(":")[2]))
+    return max(_row(counting[0]).calls, 1.0) if counting else None
 
 
 def _made(
@@ -193,35 +165,27 @@ def _made(
     counts = np.array([1.0, *(row.calls for row in rows.values())])[:, None]
     counts[1:] /= steps or 1.0
     # a name with several rows, one for each shape, may have more of them below the last row
-    smallest = min(row.time for row in rows.values()) / (steps or 1.0)
-    error = np.array([0.0, *(smallest if is_cut and row.rows > 1 else 0.0 for row in rows.values())])
-    return CallTree(
-        rank,
-        nodes,
-        counts,
-        times,
-        times,
-        first=np.arange(len(nodes), dtype=np.float64),
-        has_steps=steps is not None,
-        error=error,
-        is_cut=is_cut,
-    )
+    error = np.where([False, *(is_cut and row.rows > 1 for row in rows.values())], times[1:].min(), 0.0)
+    first, has_steps = np.arange(len(nodes), dtype=np.float64), steps is not None
+    return CallTree(rank, nodes, counts, times, times, first=first, has_steps=has_steps, error=error, is_cut=is_cut)
 
 
-def same_steps(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> list[RunTrees]:
+def _same_steps(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> list[RunTrees]:
     """Return the new trees; if neither side counts steps, divided by the multiple that nearly all calls have."""
     trees = [tree for side in (base, new) for run in side for tree in run]
     if not trees or any(tree.has_steps or tree.error is None for tree in trees):
         return list(new)
-    multiple = _multiple(_calls(base), _calls(new))
-    if multiple is None:
+    by = _multiple(_calls(base), _calls(new))
+    if by is None:
         return list(new)
-    note = f"neither side counts steps; nearly all rows have {multiple:.3g} times as many calls: compared per call"
-    return [tuple(_divided(tree, multiple, note) for tree in run) for run in new]
-
-
-def _divided(tree: CallTree, by: float, note: str) -> CallTree:
-    return replace(tree, counts=tree.counts / by, busy=tree.busy / by, wall=tree.wall / by, notes=(*tree.notes, note))
+    note = f"neither side counts steps; nearly all rows have {by:.3g} times as many calls: compared per call"
+    return [
+        tuple(
+            replace(one, counts=one.counts / by, busy=one.busy / by, wall=one.wall / by, notes=(*one.notes, note))
+            for one in run
+        )
+        for run in new
+    ]
 
 
 def _calls(runs: Sequence[RunTrees]) -> dict[str, float]:
@@ -247,7 +211,11 @@ def _multiple(base: Mapping[str, float], new: Mapping[str, float]) -> float | No
 
 
 #: Make the trees of a run from its metrics, the best first.
-_MAKERS: tuple[Callable[[Run], RunTrees], ...] = (timer_trees, device_trees, host_trees, range_trees)
+_MAKERS: tuple[Callable[[Run], RunTrees], ...] = (
+    timer_trees,
+    *(partial(_trees, own=own) for own in _OWN_TIMES),
+    range_trees,
+)
 
 
 def trees_of_runs(
@@ -268,7 +236,7 @@ def trees_of_runs(
         with np.errstate(over="ignore", invalid="ignore"):  # a time near the largest float has an infinite variance
             sides = _with_trees(*([make(run) for run in side] for side in (base, new)), paired=paired)
         if all(sides):
-            yield sides[0], same_steps(*sides)
+            yield sides[0], _same_steps(*sides)
 
 
 def _with_trees(
