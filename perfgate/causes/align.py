@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 from msgspec import Struct
@@ -276,27 +275,3 @@ class Finding(Struct, frozen=True):
     def is_edit(self) -> bool:
         """True if calls came or went."""
         return bool(self.gone or self.come)
-
-
-def source_of(finding: Finding, alignment: Alignment) -> str:
-    """Return the line of a finding, `model.py(31): forward`; empty if the traces have no stacks.
-
-    Python does not call kernels, nor the calls of the backward pass. Their line is the line of the operator that
-    launched them, or that of the calls of the forward pass that came or went with them.
-    """
-    nodes = alignment.nodes
-    edits = (sorted(found, key=lambda node: -abs(alignment.busier[node])) for found in (finding.come, finding.gone))
-    lines = [_line(node, alignment) for node in (finding.lead, *chain.from_iterable(edits))]
-    ranges = [nodes[one].source for one in alignment.chain(finding.lead)[1:] if nodes[one].kind == "range"]
-    return next((line for line in (*lines, *ranges) if line), "")
-
-
-def _line(node: int, alignment: Alignment) -> str:
-    """The line of a node, or of the nearest operator above it; of the range that it is in only if it is that range."""
-    for one in alignment.chain(node):
-        at = alignment.nodes[one]
-        if at.source and (one == node or at.kind != "range"):
-            return at.source
-        if at.kind == "range":
-            break
-    return ""

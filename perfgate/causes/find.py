@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
 
 from perfgate.causes import kinds
-from perfgate.causes.align import Alignment, Finding, align, incomparable, obstacle_to_causes, same_ranks, source_of
+from perfgate.causes.align import Alignment, Finding, align, incomparable, obstacle_to_causes, same_ranks
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.grouping import grouped, waiting_nodes
 from perfgate.causes.host import find_host, host_speed, note_of, with_host_error
@@ -238,7 +239,7 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
         _calls(group.gone, alignment),
         _calls(group.come, alignment),
         tuple(places),
-        source_of(group, alignment),
+        _source(group, alignment),
         factor=group.factor,
         types=types_of(group.nodes, alignment),
     )
@@ -257,3 +258,27 @@ def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, flo
     for node in sorted(nodes, key=lambda node: (-abs(alignment.busier[node]), node)):
         found[alignment.nodes[node].name] += abs(float(alignment.more_calls[node]))
     return tuple((name, round(count, 3)) for name, count in found.items())
+
+
+def _source(finding: Finding, alignment: Alignment) -> str:
+    """Return the line of a finding, `model.py(31): forward`; empty if the traces have no stacks.
+
+    Python does not call kernels, nor the calls of the backward pass. Their line is the line of the operator that
+    launched them, or that of the calls of the forward pass that came or went with them.
+    """
+    nodes = alignment.nodes
+    edits = (sorted(found, key=lambda node: -abs(alignment.busier[node])) for found in (finding.come, finding.gone))
+    lines = [_line(node, alignment) for node in (finding.lead, *chain.from_iterable(edits))]
+    ranges = [nodes[one].source for one in alignment.chain(finding.lead)[1:] if nodes[one].kind == "range"]
+    return next((line for line in (*lines, *ranges) if line), "")
+
+
+def _line(node: int, alignment: Alignment) -> str:
+    """The line of a node, or of the nearest operator above it; of the range that it is in only if it is that range."""
+    for one in alignment.chain(node):
+        at = alignment.nodes[one]
+        if at.source and (one == node or at.kind != "range"):
+            return at.source
+        if at.kind == "range":
+            break
+    return ""
