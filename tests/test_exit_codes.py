@@ -14,7 +14,7 @@ import pytest
 from conftest import Done, write_rules
 
 from perfgate.cli import entry
-from perfgate.cli.completion import VARIABLE
+from perfgate.cli.entry import VARIABLE
 from perfgate.workspace.options import Refused
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfgate.cli.completion import VARIABLE
 from perfgate.cli.printing import USAGE, tell
 from perfgate.version import __version__
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:  # a shell alone needs it
     from click.shell_completion import CompletionItem
 INTERRUPTED = 130
 INTERNAL = 4
+#: The environment variable with which the script of a shell asks for words. The name is click's own.
+VARIABLE = "_PERFGATE_COMPLETE"
 #: The least address space in bytes, if it is limited: Python, numpy and jsonschema take about 220 MiB.
 _LEAST_MEMORY = 256 << 20
 #: The message of the loader for a library that does not fit into the memory limit.
@@ -220,7 +221,10 @@ def _prepare_process() -> None:
 
         room = resource.getrlimit(resource.RLIMIT_AS)[0]
         if room != resource.RLIM_INFINITY and room < _LEAST_MEMORY:
-            _refuse_little_memory(room)
+            from perfgate.workspace.options import Refused
+
+            needed = f"perfgate needs at least {_LEAST_MEMORY >> 20} MiB"
+            raise Refused(f"the memory is limited to {room >> 20} MiB (ulimit -v): {needed}", 3)
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
@@ -230,14 +234,6 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     from perfgate.core.wording import one_line
 
     return one_line(error.object[error.start : error.end], ascii_only=True), error.end
-
-
-def _refuse_little_memory(room: int) -> None:
-    """Raise Refused, which says how much memory is needed."""
-    from perfgate.workspace.options import Refused
-
-    needed = f"perfgate needs at least {_LEAST_MEMORY >> 20} MiB"
-    raise Refused(f"the memory is limited to {room >> 20} MiB (ulimit -v): {needed}", 3)
 
 
 def _failed(error: Exception) -> int:

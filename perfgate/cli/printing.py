@@ -1,4 +1,4 @@
-"""Print the results of commands: documents, reports, problems and progress."""
+"""Print the results of commands: documents, reports, problems, and how far a command is."""
 
 from __future__ import annotations
 
@@ -105,6 +105,51 @@ def progress() -> Iterator[None]:
         finally:
             if is_shown:
                 click.echo("\r\x1b[K", err=True, nl=False, color=True)
+
+
+#: The time between two writes of the line, in seconds.
+_EVERY_S = 1.0
+
+
+def line(head: str, spent: float, left: float | None) -> str:
+    """Return the words of the line: `run 2 of at most 5: 12 s so far, at most 3 min left`.
+
+    `head`: the name of the run. `spent`: how long it has run, in seconds. `left`: how long it and all later
+    ones take at most, from its beginning, in seconds; None if unknown.
+    """
+
+    def words(seconds: float) -> str:
+        if seconds < 100:
+            return f"{seconds:.0f} s"
+        minutes = round(seconds / 60)
+        return f"{minutes} min" if minutes < 100 else f"{seconds / 3600:.1f} h"
+
+    rest = "" if left is None else f", at most {words(max(left - spent, 0.0))} left"
+    return f"{head}: {words(spent)} so far{rest}"
+
+
+@contextmanager
+def shown(head: str, left: float | None) -> Iterator[None]:
+    """Show the line while the block runs, and remove it at the end."""
+    from threading import Event, Thread
+    from time import monotonic
+
+    began, ended = monotonic(), Event()
+
+    def show() -> None:
+        while True:
+            click.echo(f"\r{line(head, monotonic() - began, left)}\x1b[K", err=True, nl=False, color=True)
+            if ended.wait(_EVERY_S):
+                return
+
+    thread = Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        click.echo("\r\x1b[K", err=True, nl=False, color=True)
 
 
 def publish(report: Report, publication: Publication) -> int:

@@ -1,4 +1,4 @@
-"""The options that several commands take, as typed values."""
+"""The options that several commands take, as typed values, and the words that a shell offers for them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,51 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import Struct
 
-from perfgate.cli.completion import files, rules_and_metrics
 from perfgate.workspace.options import CommandOptions
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the item that lets the shell itself complete file names."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def rule_names(
+    context: click.Context, parameter: click.Parameter, incomplete: str, *, with_metrics: bool = False
+) -> list[CompletionItem]:
+    """Return the ids of the rules, and with `with_metrics` their metrics; nothing if the rules cannot be read."""
+    from click.shell_completion import CompletionItem
+
+    from perfgate.rules.load import readable_rulesets
+    from perfgate.workspace.options import Refused
+    from perfgate.workspace.rule_source import WORKING_TREE
+    from perfgate.workspace.surroundings import limits
+
+    with suppress(Refused, OSError):  # a shell asks at every keystroke, and cannot show an error
+        given = WORKING_TREE.rule_files(context.params.get("rules") or ("rules",))
+        found = [rule for ruleset in readable_rulesets(given, limits()) for rule in ruleset.rules]
+        names = {rule.name for rule in found} | {rule.sentence.subject_text for rule in found if with_metrics}
+        # A shell would split a name with blanks into several words.
+        words = (name for name in sorted(names) if shlex.quote(name) == name)
+        return [CompletionItem(name) for name in words if name.startswith(incomplete)]
+    return []
+
+
+rules_and_metrics = partial(rule_names, with_metrics=True)
 
 
 def command_options(
@@ -85,30 +118,16 @@ class OutputFile(click.types.StringParamType):
 output_option = partial(click.option, type=OutputFile(), metavar="FILE", shell_complete=files)
 
 
-def _keep_workers(context: click.Context, option: click.Parameter, value: int | None) -> None:
-    """Tell the reader of runs the number of processes, until the command ends."""
-    if value is not None:
-        from perfgate.workspace.parallel import WORKERS
-
-        context.call_on_close(partial(WORKERS.reset, WORKERS.set(value)))
-
-
-workers_option = click.option(
-    "--workers",
-    type=click.IntRange(1),
-    metavar="N",
-    expose_value=False,
-    callback=_keep_workers,
-    help="Read large runs with N processes; 1 is this one alone. [default: one for each processor]",
-)
-
-
-def _keep_executor(context: click.Context, option: click.Parameter, value: str | None) -> None:
-    """Tell the reader of runs the cluster, until the command ends."""
+def _keep(context: click.Context, option: click.Parameter, value: int | str | None) -> None:
+    """Tell the reader of runs the number of processes or the cluster, until the command ends. Raises BadParameter."""
     if value is None:
         return
+    from perfgate.workspace.parallel import SCHEDULER, WORKERS
+
+    if isinstance(value, int):
+        context.call_on_close(partial(WORKERS.reset, WORKERS.set(value)))
+        return
     from perfgate.workspace.cluster import scheduler_of
-    from perfgate.workspace.parallel import SCHEDULER
 
     try:
         context.call_on_close(partial(SCHEDULER.reset, SCHEDULER.set(scheduler_of(value))))
@@ -116,23 +135,29 @@ def _keep_executor(context: click.Context, option: click.Parameter, value: str |
         raise click.BadParameter(str(error), context, option) from None
 
 
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    expose_value=False,
+    callback=_keep,
+    help="Read large runs with N processes; 1 is this one alone. [default: one for each processor]",
+)
+
+
 executor_option = click.option(
     "--executor",
     metavar="dask://HOST:PORT",
     expose_value=False,
-    callback=_keep_executor,
+    callback=_keep,
     help="Read runs of several files on this Dask cluster; tls://HOST:PORT with TLS.",
 )
 
 
-def _runs(**words: Any) -> Callable[[F], F]:
-    """Return a decorator that adds the runs, and how they are read."""
-    argument = click.argument("runs", nargs=-1, shell_complete=files, **words)
-    return lambda function: argument(workers_option(executor_option(function)))
-
-
-runs_argument = _runs(required=True, metavar="RUN...")
-optional_runs_argument = _runs(metavar="[RUN...]")
+_READING = (workers_option, executor_option)
+#: The runs, and how they are read.
+RUNS = (click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files), *_READING)
+OPTIONAL_RUNS = (click.argument("runs", nargs=-1, metavar="[RUN...]", shell_complete=files), *_READING)
 format_option = click.option("--format", metavar="NAME", help="Read every run as this format; do not detect it.")
 rules_option = click.option(
     "--rules",
@@ -247,9 +272,8 @@ def _publication(
 ) -> Publication:  # fmt: skip
     given = {"json": json, "junit": junit, "markdown": markdown, "comment": comment, "sarif": sarif, "html": html}
     outputs = {name: path for name, path in given.items() if path is not None}
-    return Publication(
-        outputs, os.environ.get("GITHUB_ACTIONS") == "true" if github is None else github, quiet, verbose
-    )
+    is_github = os.environ.get("GITHUB_ACTIONS") == "true" if github is None else github
+    return Publication(outputs, is_github, quiet, verbose)
 
 
 #: The options that name a file, and what they write to it.

@@ -11,7 +11,7 @@ from msgspec import Struct
 from perfgate.analysis.rule_attacks import rule_attacks
 from perfgate.analysis.workflow_attacks import Attack, judges_pull_requests, workflow_attacks
 from perfgate.cli.printing import complain, say
-from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
+from perfgate.cli.shared import JUDGING, OPTIONAL_RUNS, command_options
 from perfgate.commands.rules_table import tested_case
 from perfgate.core import Location, Problem
 from perfgate.core.wording import plural
@@ -21,7 +21,7 @@ from perfgate.workspace.options import CommandOptions, Refused, shown_path
 
 
 @click.command("attack")
-@command_options(optional_runs_argument, *JUDGING)
+@command_options(*OPTIONAL_RUNS, *JUDGING)
 @click.option(
     "--workflows",
     default=".github/workflows",

@@ -50,7 +50,7 @@ def command() -> None:
 @click.option("--adopt", multiple=True, metavar="METRIC", help="Approve only this metric (repeatable; globs).")
 @click.option("--reset-anchor", is_flag=True, help="Move the anchor, too: budgets count from here on.")
 @shared.all_option
-@shared.command_options(shared.optional_runs_argument, *shared.JUDGING)
+@shared.command_options(*shared.OPTIONAL_RUNS, *shared.JUDGING)
 def approve(
     options: CommandOptions, reason: str, by: str | None, pr: int | None, adopt: tuple[str, ...], reset_anchor: bool,
     keep_all: bool,
@@ -73,7 +73,7 @@ def approve(
 @click.option("--rotate", is_flag=True, help="Replace the oldest runs of a full level.")
 @click.option("--merged", metavar="SHA", help="The head of the merged pull request: its allowances count.")
 @shared.all_option
-@shared.command_options(shared.optional_runs_argument, *shared.JUDGING)
+@shared.command_options(*shared.OPTIONAL_RUNS, *shared.JUDGING)
 def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | None, keep_all: bool) -> int:
     """Add unchanged runs to the current level. Runs that fail their own rules are refused.
 

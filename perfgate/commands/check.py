@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from perfgate.analysis.stored_runs import FEWEST_FOR_DRIFT, drifts
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.repository import LoadedBaseline, joined_sha256
-from perfgate.cli.completion import files
 from perfgate.cli.entry import ShortHelp, help_all_option
 from perfgate.cli.printing import progress, publish, tell
-from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, optional_runs_argument, report_options
+from perfgate.cli.shared import JUDGING, OPTIONAL_RUNS, POLICY, Publication, command_options, files, report_options
 from perfgate.commands.preparing import (
     CheckRequest,
     Prepared,
@@ -63,7 +62,7 @@ from perfgate.workspace.rule_source import with_commit
 
 
 @click.command("check", cls=ShortHelp)
-@command_options(optional_runs_argument, *JUDGING, *POLICY)
+@command_options(*OPTIONAL_RUNS, *JUDGING, *POLICY)
 @click.option("--looks", type=click.IntRange(1, 100), metavar="N", help="Plan at most N new runs. [default: 3]")
 @click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
 @click.option("--causes", is_flag=True, help="Look for what changed, even if everything passes.")

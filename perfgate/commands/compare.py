@@ -9,12 +9,12 @@ import click
 from msgspec.structs import replace
 
 from perfgate.baselines.listing import sides
-from perfgate.cli.completion import files
 from perfgate.cli.printing import progress, publish
 from perfgate.cli.shared import (
     Publication,
     command_options,
     executor_option,
+    files,
     format_option,
     report_options,
     rules_option,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from perfgate.cli.completion import VARIABLE
+from perfgate.cli.entry import VARIABLE
 
 
 @click.command("completion")

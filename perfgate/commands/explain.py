@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from perfgate.cli.completion import files
 from perfgate.cli.printing import say
+from perfgate.cli.shared import files
 from perfgate.core import Report, Verdict
 from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import listed, one_line, series_name

@@ -12,7 +12,7 @@ import click
 from perfgate.baselines.stores import open_store
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen, write_document
-from perfgate.cli.shared import JUDGING, baselines_option, command_options, rules_option, runs_argument
+from perfgate.cli.shared import JUDGING, RUNS, baselines_option, command_options, rules_option
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
@@ -74,7 +74,7 @@ def command() -> None:
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="A release of the commit (repeatable). [default: git's]"
 )
-@command_options(runs_argument, *JUDGING)
+@command_options(*RUNS, *JUDGING)
 def add(options: CommandOptions, time: str | None, ref: str | None, tags: tuple[str, ...]) -> int:
     """Remember runs of main: a number with its error for each metric, and no samples.
 

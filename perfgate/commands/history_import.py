@@ -14,9 +14,16 @@ from msgspec.structs import replace
 
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.stores import open_store
-from perfgate.cli.completion import files
 from perfgate.cli.printing import NOT_JUDGED, complain, say
-from perfgate.cli.shared import baselines_option, command_options, env_option, head_option, rules_option, suite_option
+from perfgate.cli.shared import (
+    baselines_option,
+    command_options,
+    env_option,
+    files,
+    head_option,
+    rules_option,
+    suite_option,
+)
 from perfgate.commands.history import utc
 from perfgate.core import Fact, Location, Problem
 from perfgate.core.file_mappings import FileMapping

@@ -14,14 +14,7 @@ from perfgate.analysis.advice import proposed_for
 from perfgate.analysis.plan import PAIRS
 from perfgate.baselines.candidates import read_measured
 from perfgate.cli.printing import screen
-from perfgate.cli.shared import (
-    command_options,
-    duration,
-    env_option,
-    format_option,
-    optional_runs_argument,
-    trace_mode_option,
-)
+from perfgate.cli.shared import OPTIONAL_RUNS, command_options, duration, env_option, format_option, trace_mode_option
 from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, usual_suite, written
 from perfgate.commands.init_from_runs import gate_from_runs, read_first_runs
 from perfgate.commands.stored_cases import stored_cases
@@ -59,7 +52,7 @@ class CommandAfterDashes(click.Command):
 
 @click.command("init", cls=CommandAfterDashes)
 @command_options(
-    optional_runs_argument,
+    *OPTIONAL_RUNS,
     click.option("--suite", metavar="NAME", help="The name of the new suite. [default: training]"),
     env_option,
     format_option,

@@ -21,8 +21,7 @@ from msgspec.structs import replace
 
 from perfgate.analysis.plan import POOR
 from perfgate.analysis.proposals import measured_metrics
-from perfgate.cli.printing import is_watched, tell
-from perfgate.cli.progress import shown
+from perfgate.cli.printing import is_watched, shown, tell
 from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, written
 from perfgate.commands.init_from_runs import Files, FirstRuns, gate_from_runs, read_first_runs
 from perfgate.commands.run_results import WHOLE_COMMAND, RunResults, find_results, narrowed

@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from perfgate.cli.printing import progress, screen, write_document
-from perfgate.cli.shared import command_options, format_option, rules_option, runs_argument, trace_mode_option
+from perfgate.cli.shared import RUNS, command_options, format_option, rules_option, trace_mode_option
 from perfgate.core import Run, Series
 from perfgate.core.conditions import by_load
 from perfgate.core.coverage import joined_coverage
@@ -37,7 +37,7 @@ _NOTHING = (
 
 
 @click.command("inspect")
-@command_options(runs_argument, rules_option, format_option, trace_mode_option)
+@command_options(*RUNS, rules_option, format_option, trace_mode_option)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.inspect/1).")
 @click.option("--values", is_flag=True, help="With --json: print the values, too.")
 @click.option("--each-rank", is_flag=True, help="A row for each rank, also if there are more than 8.")

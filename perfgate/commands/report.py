@@ -12,9 +12,8 @@ from typing import TypeAlias, TypeVar
 import click
 from msgspec.structs import replace
 
-from perfgate.cli.completion import files
 from perfgate.cli.printing import publish
-from perfgate.cli.shared import Publication, output_option, report_options
+from perfgate.cli.shared import Publication, files, output_option, report_options
 from perfgate.commands.report_details import merged_facts
 from perfgate.core import NO_STEP, Location, Policy, Problem, Report
 from perfgate.core.causes import CauseReport

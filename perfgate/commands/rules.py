@@ -13,15 +13,16 @@ from perfgate.analysis.tolerances import impossible_shares
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import each_file, open_store
-from perfgate.cli.completion import files, rules_and_metrics
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import NOT_JUDGED, USAGE, complain, say, screen, write_document
 from perfgate.cli.shared import (
     JUDGING,
+    OPTIONAL_RUNS,
     baselines_option,
     command_options,
     env_option,
-    optional_runs_argument,
+    files,
+    rules_and_metrics,
     rules_option,
     suite_option,
 )
@@ -70,7 +71,7 @@ def command() -> None:
 
 
 @command.command("show")
-@command_options(optional_runs_argument, *JUDGING)
+@command_options(*OPTIONAL_RUNS, *JUDGING)
 @click.option("--calibrate", is_flag=True, help="Measure the noise between five or more unchanged RUNs; store it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.rules/1).")
 def rules_show(options: CommandOptions, calibrate: bool, as_json: bool) -> int:

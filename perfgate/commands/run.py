@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.cli.entry import ShortHelp, help_all_option
-from perfgate.cli.printing import is_watched, publish, tell
-from perfgate.cli.progress import shown
+from perfgate.cli.printing import is_watched, publish, shown, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new

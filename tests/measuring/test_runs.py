@@ -16,7 +16,7 @@ import pytest
 from conftest import Done, Repository, write_log, write_rules
 from programs import HOOKED, hooked, plain, processes_that_stay
 
-from perfgate.cli.progress import line
+from perfgate.cli.printing import line
 from perfgate.measuring.lockstep import side_of_turn
 
 Command = Callable[..., Done]
