@@ -106,7 +106,7 @@ class BisectRequest(Struct, frozen=True):
 
 def with_remembered_command(request: BisectRequest) -> BisectRequest:
     """Return the request with the command that `perfgate.yaml` remembers, if the user gave none. Raises Refused."""
-    kept = None if request.command else read_mapping_files(WORKING_TREE, request.options.rules).command
+    kept = None if request.command else read_mapping_files(request.options.rules).command
     if kept is None:
         return request
     build, results = request.build or kept.build or None, request.results or kept.results

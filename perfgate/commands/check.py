@@ -58,7 +58,7 @@ from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import merge_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
-from perfgate.workspace.rule_source import with_commit
+from perfgate.workspace.rule_source import policy_source
 
 
 @click.command("check", cls=ShortHelp)
@@ -92,7 +92,8 @@ def command(
 
             options = with_kept_runs(options, "judging", tell)
         if propose is not None:  # both halves of the command use the same commit
-            options = with_commit(options)
+            commit = policy_source(options.policy_ref, options.policy_commit).commit
+            options = options if commit is None else replace(options, policy_commit=commit.sha)
         request = CheckRequest(
             options, missing_baseline, only, strict, plan, with_details=publication.with_details, causes=causes
         )

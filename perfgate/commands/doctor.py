@@ -164,7 +164,7 @@ def remembered_plan(
     words: tuple[str, ...], results: tuple[str, ...], time: float, options: CommandOptions
 ) -> CommandPlan | None:
     """Return how the given or the remembered command is measured; None without either. Raises Refused."""
-    known = read_mapping_files(WORKING_TREE, options.rules)
+    known = read_mapping_files(options.rules)
     kept = None if words else known.command
     if kept is not None:
         tell(f"measuring the command of {kept.at}")

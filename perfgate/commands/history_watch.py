@@ -24,9 +24,8 @@ from perfgate.history.tickets import Ticket, TicketStep, Told, answer_of, steps,
 from perfgate.reporters import ticket as reporter
 from perfgate.reporters.history_events import event_object
 from perfgate.words import event_words
-from perfgate.workspace.github import Comment, GitHubIssues, Issue
+from perfgate.workspace.github import Comment, GitHubIssues, Issue, ask, is_private
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
-from perfgate.workspace.web_requests import ask, is_private
 
 _LABEL = {"name": "perfgate", "color": "d93f0b", "description": "A change on main that perfgate found"}
 #: Only a change that began in this many newest runs gets a ticket, so that a first look at a history opens few.

@@ -29,7 +29,7 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.ci_files import SYSTEMS
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import replace_file
-from perfgate.workspace.rule_source import WORKING_TREE, read_mappings, read_ruleset, sound_rules
+from perfgate.workspace.rule_source import WORKING_TREE, read_mapping_files, read_ruleset, sound_rules
 from perfgate.workspace.starter_files import starter
 from perfgate.workspace.starter_files import written as written_rules
 
@@ -192,7 +192,7 @@ def _rule_file(options: CommandOptions) -> tuple[str, bytes]:
 def _runs(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
     """Return the given runs, or the stored ones of the only environment that fits. Raises Refused."""
     if options.runs:
-        return read_measured(options, replace(ruleset, mappings=read_mappings(WORKING_TREE, ("rules",))))[0]
+        return read_measured(options, replace(ruleset, mappings=read_mapping_files(("rules",)).mappings))[0]
     read_ruleset(WORKING_TREE, options.rules, options.suite)
     stored = [case.baseline.runs for case, _ in stored_cases(options, ruleset) if case.baseline.runs]
     if len(stored) != 1:
@@ -207,7 +207,7 @@ def _rule(metric: str, runs: Sequence[Run], ruleset: Ruleset, *, is_paired: bool
         close = get_close_matches(metric, names[:_MOST_COMPARED], n=3, cutoff=0.5)
         hint = f"the nearest names are {listed(close)}" if close else f"they have {listed(names)}"
         raise Refused(f"the runs have no metric {metric}: {hint}")
-    better = replace(ruleset, mappings=read_mappings(WORKING_TREE, ("rules",))).better
+    better = replace(ruleset, mappings=read_mapping_files(("rules",)).mappings).better
     found = proposed_for(metric, runs, surroundings.today(), is_paired=is_paired, better=better)
     if isinstance(found, str):
         paired = (

@@ -93,7 +93,7 @@ def _measured(
     options: CommandOptions, choices: InitChoices, command: RunCommand, measuring: MeasuringOptions, existing: str
 ) -> FirstGate:
     """Measure, and write the gate; a flow in one direction: run, read, advise, choose, prove, write."""
-    known = read_mapping_files(WORKING_TREE, (RULES,))
+    known = read_mapping_files((RULES,))
     if known.command is not None and not choices.dry_run:
         raise Refused(f"{known.command.at} remembers a command already: remove that section, or use `perfgate run`")
     if wrong := parse_mappings([(_MAPPINGS, remembered(command).encode())]).problems:

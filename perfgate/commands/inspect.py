@@ -24,7 +24,7 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import nearest_file, opened
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
-from perfgate.workspace.rule_source import WORKING_TREE, read_mappings
+from perfgate.workspace.rule_source import read_mapping_files
 
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 _FAMILIES = ("kernel", "op", "range")
@@ -79,7 +79,7 @@ def inspect(
 
     A metric of many ranks gets one row, unless `each_rank`.
     """
-    mappings = read_mappings(WORKING_TREE, options.rules)
+    mappings = read_mapping_files(options.rules).mappings
     runs = read_runs(
         options.runs, options.format, options.trace_mode, as_given=True, with_calls=False, mappings=mappings
     )
@@ -196,7 +196,7 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
     found: list[MappingSuggestion] = []
     for path in options.runs:
         _refuse_other_than_file(path)
-        mappings = read_mappings(WORKING_TREE, options.rules, may_be_empty=True)
+        mappings = read_mapping_files(options.rules, may_be_empty=True).mappings
         known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
         if known.format not in ("unknown", "command"):
             raise Refused(f"{path} needs no mapping: perfgate reads it as {known.format} ({known.recognised_by})")

@@ -42,7 +42,7 @@ from perfgate.words.numbers import what
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import full_names
 from perfgate.workspace.options import CommandOptions, Refused
-from perfgate.workspace.rule_source import WORKING_TREE, check_mappings, policy_source, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, parse_mappings, policy_source, read_ruleset
 
 #: The number of the newest runs of an environment that are read.
 _NEWEST = 10
@@ -167,9 +167,12 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
         problems += absent_metrics(ruleset, stored.get(ruleset.suite, {}))
     problems += [replace(problem, severity="warning") for problem in unread]
     lines = [f"{name}: {plural(count, 'rule')}" for name, count in counts.items()]
-    mappings, wrong = check_mappings(paths)
-    lines += [f"{name}: {what}" for name, what in mappings.items()]
-    return lines, problems + wrong
+    for file in WORKING_TREE.mapping_files(paths):
+        found = parse_mappings([file])
+        problems += found.problems
+        what = [plural(len(found.mappings), "mapping"), *(["a command"] if found.command else [])]
+        lines += [] if found.problems else [f"{file[0]}: {', '.join(what)}"]
+    return lines, problems
 
 
 def rules_difference(old: str, new: str | None, options: CommandOptions) -> tuple[list[PolicyChange], str]:

@@ -14,7 +14,7 @@ from perfgate.judge.series_summary import summary
 from perfgate.workspace.input_files import CHUNK, opened, parts_of
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import CommandOptions, Refused
-from perfgate.workspace.rule_source import WORKING_TREE, read_mappings
+from perfgate.workspace.rule_source import read_mapping_files
 
 
 class Timing(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Timing(Struct, frozen=True):
 
 def timings(options: CommandOptions) -> list[Timing]:
     """Return the time of each reader, the slowest first. Raises Refused for an input that cannot be read twice."""
-    mappings = read_mappings(WORKING_TREE, options.rules)
+    mappings = read_mapping_files(options.rules).mappings
     found: dict[str, Timing] = {}
     for path in options.runs:
         if path == "-" or "://" in path:

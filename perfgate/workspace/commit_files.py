@@ -54,13 +54,10 @@ class Commit(Struct, frozen=True):
     def below(
         self, path: str, limits: Limits, without: str | None = None, choose: Callable[[list[str]], list[str]] = sorted
     ) -> CommitFiles:
-        """Read every file at or below a path of the working directory; a file itself has the path `.`.
+        """Read the files that `choose` returns, at or below a path of the working directory; a file itself is `.`.
 
-        Parameters:
-            without: a folder below the path that is not read.
-            choose: returns those of the files that are read.
-
-        Raises Refused (3) for a path outside of the repository, for an object that was changed, and if git fails.
+        A folder `without` below the path is not read. Raises Refused (3) for a path outside of the repository, for an
+        object that was changed, and if git fails.
         """
         wanted: dict[str, str] = {}
         refused: dict[str, str] = {}
@@ -104,24 +101,20 @@ class Commit(Struct, frozen=True):
         prefix = "" if top == "." else f"{top}/"
 
         def walk(tree: str, above: str = "") -> Iterator[tuple[str, str, str]]:
-            for entry in objects.entries(tree):
-                path = f"{above}{os.fsdecode(entry.name)}"
+            for mode, name, inside in objects.entries(tree):
+                path = f"{above}{os.fsdecode(name)}"
                 is_below, is_above = f"{path}/".startswith(prefix), prefix.startswith(f"{path}/")
-                if entry.mode == _TREE and (is_below or is_above):
-                    yield from walk(entry.object, f"{path}/")
+                if mode == _TREE and (is_below or is_above):
+                    yield from walk(inside, f"{path}/")
                 elif is_below:
-                    yield path[len(prefix) :] or ".", entry.mode, entry.object
+                    yield path[len(prefix) :] or ".", mode, inside
                 elif is_above:
-                    yield os.path.relpath(path, top), entry.mode, entry.object
+                    yield os.path.relpath(path, top), mode, inside
 
         return walk(_named_in(objects.get(self.sha).data))
 
     def _objects(self, names: Iterable[str]) -> GitObjects:
-        return GitObjects.read(self.ref, names, _algorithm(self.sha))
-
-
-def _algorithm(name: str) -> str:
-    return "sha1" if len(name) == 40 else "sha256"
+        return GitObjects.read(self.ref, names, self.sha)
 
 
 def _named_in(data: bytes) -> str:
@@ -131,7 +124,7 @@ def _named_in(data: bytes) -> str:
 
 def _peeled(ref: str, name: str) -> str:
     """Return the hash of the commit that a whole hash names, itself or through tags. Raises Refused (3)."""
-    while (found := GitObjects.read(ref, [name], _algorithm(name)).get(name)).kind == "tag":
+    while (found := GitObjects.read(ref, [name], name).get(name)).kind == "tag":
         name = _named_in(found.data)
     if found.kind != "commit":
         raise Refused(f"{ref} is a {found.kind}, not a commit: name a commit, a branch or a tag", 3)
@@ -210,14 +203,6 @@ class GitObject(Struct, frozen=True):
     data: bytes
 
 
-class TreeEntry(Struct, frozen=True):
-    """An entry of a tree: its mode, such as `100644`, its name, and the hash of its object."""
-
-    mode: str
-    name: bytes
-    object: str
-
-
 class GitObjects(Struct, frozen=True):
     """Objects by the hash of their content. `ref` is the one that is read, for messages."""
 
@@ -225,13 +210,9 @@ class GitObjects(Struct, frozen=True):
     found: dict[str, GitObject]
 
     @classmethod
-    def read(cls, ref: str, names: Iterable[str], algorithm: str) -> GitObjects:
-        """Read the objects that git has for these names.
-
-        Parameters:
-            algorithm: the hash of the repository, `sha1` or `sha256`.
-        """
-        asked = list(names)
+    def read(cls, ref: str, names: Iterable[str], like: str) -> GitObjects:
+        """Read the objects that git has for these names. `like` is a hash of the repository: SHA-1 or SHA-256."""
+        asked, algorithm = list(names), "sha1" if len(like) == 40 else "sha256"
         stdin = "".join(f"{name}\n" for name in asked).encode()
         answer = git("cat-file", "--batch", what=f"{ref} cannot be read", stdin=stdin) if asked else b""
         found, place = {}, 0
@@ -255,10 +236,10 @@ class GitObjects(Struct, frozen=True):
             raise Refused(f"{self.ref} cannot be read: the object {name} is missing or was changed: {step}", 3)
         return self.found[name]
 
-    def entries(self, tree: str) -> Iterator[TreeEntry]:
-        """Yield the entries of a tree. Raises Refused (3)."""
+    def entries(self, tree: str) -> Iterator[tuple[str, bytes, str]]:
+        """Yield mode (such as `100644`), name and object's hash of each entry of a tree. Raises Refused (3)."""
         data, width, place = self.get(tree).data, len(tree) // 2, 0
         while place < len(data):
             mode, _, name = data[place : (end := data.index(b"\0", place))].partition(b" ")
             place = end + 1 + width
-            yield TreeEntry(mode.decode(), name, data[end + 1 : place].hex())
+            yield mode.decode(), name, data[end + 1 : place].hex()

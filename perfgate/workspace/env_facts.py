@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 from msgspec.structs import replace
@@ -38,12 +39,16 @@ def read_facts(parts: Iterable[str | Mapping[str, Fact]]) -> dict[str, Fact]:
 
 
 def _given(option: str) -> Mapping[str, Fact]:
-    name, sign, value = option.partition("=")
+    name, sign, text = option.partition("=")
     if not sign or not name or os.path.exists(option):
         return _facts_file(option)
-    if not value:
+    if not text:
         raise Refused(f"--env {option}: the fact has no value")
-    return {name: _scalar(value)}
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
+        if isinstance(value, (int, float, bool)) and fact_text(value) == text:
+            return {name: value}
+    return {name: text}
 
 
 def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[str, Fact]:
@@ -51,14 +56,6 @@ def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[st
     if THROTTLE not in known or THROTTLE not in given:
         return {}
     return {THROTTLE: ",".join(sorted({*str(known[THROTTLE]).split(","), *str(given[THROTTLE]).split(",")}))}
-
-
-def _scalar(text: str) -> Fact:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, (int, float, bool)) and fact_text(value) == text else text
 
 
 def _facts_file(path: str) -> dict[str, Fact]:
@@ -112,11 +109,13 @@ _STEPS = ("step.time", "step", "train_batch", "run_training_batch")
 def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
     """Return the runs of one file or folder with the metrics of the machine; its problems are warnings."""
     if len(runs) != 1:
-        message = "not used, because the file beside it has several runs"
-        return [*runs[:-1], _warned(runs[-1], message, machine.source)] if runs else []
+        why = "not used, because the file beside it has several runs"
+        warning = Problem("warning", why, Location(machine.source))
+        return [*runs[:-1], *(replace(run, problems=(*run.problems, warning)) for run in runs[-1:])]
     run = runs[0]
     own = {series.key for series in run.series}
-    added = [one for one in machine.series if _belongs(one.key.metric) and one.key not in own]
+    belong = [s for s in machine.series if is_machine_metric(s.key.metric) or s.key.metric.startswith(COMMAND)]
+    added = [one for one in belong if one.key not in own]
     energy = _energy_of_step(run, added)
     problems = tuple(replace(problem, severity="warning") for problem in machine.problems)
     facts = {**machine.environment, **run.environment}
@@ -150,14 +149,6 @@ def merged(machines: Sequence[Run]) -> Run:
         environment={"host": hosts} if hosts else {},
         files=tuple(file for one in machines for file in one.files),
     )
-
-
-def _belongs(metric: str) -> bool:
-    return is_machine_metric(metric) or metric.startswith(COMMAND)
-
-
-def _warned(run: Run, message: str, beside: str) -> Run:
-    return replace(run, problems=(*run.problems, Problem("warning", message, Location(beside))))
 
 
 def _energy_of_step(run: Run, machine: Sequence[Series]) -> Series | None:

@@ -105,12 +105,13 @@ def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
         if urls is None:
             return None
         own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # the others: see `machine_files`
-        return _without_copies([(url, f"{name.rstrip('/')}/{url[len(path.rstrip('/')) + 1 :]}") for url in own])
-    return _without_copies(_files_of(Path(path), name)) if path != "-" and os.path.isdir(path) else None
-
-
-def _without_copies(parts: list[tuple[str, str] | Run]) -> list[tuple[str, str] | Run]:
-    """Leave out the traces for viewers that jax.profiler writes beside its profile: both have the same events."""
+        parts: list[tuple[str, str] | Run] = []
+        parts += [(url, f"{name.rstrip('/')}/{url[len(path.rstrip('/')) + 1 :]}") for url in own]
+    elif path != "-" and os.path.isdir(path):
+        parts = _files_of(Path(path), name)
+    else:
+        return None
+    # jax.profiler writes traces for viewers beside its profile, with the same events: they are left out.
     names = [part[1] for part in parts if not isinstance(part, Run)]
     profiles = [name.removesuffix(".xplane.pb") for name in names if name.endswith(".xplane.pb")]
     copies = {f"{profile}.trace.json.gz" for profile in profiles}
@@ -150,13 +151,10 @@ def machine_files(path: str) -> list[str]:
         return [url for url in inside if url.endswith(MACHINE_FILE)] + ([beside] if is_file(beside) else [])
     found = [beside] if os.path.lexists(beside) else []
     if os.path.isdir(path):  # a Recorder in each host writes beside the results of its rank
-        found += [str(one) for one in sorted(Path(path).rglob("*" + MACHINE_FILE)) if _is_inside(one, Path(path))]
+        real = os.path.realpath(path)
+        own = [one for one in sorted(Path(path).rglob("*" + MACHINE_FILE)) if not one.name.startswith(".")]
+        found += [str(one) for one in own if Path(os.path.realpath(one)).is_relative_to(real)]
     return found
-
-
-def _is_inside(path: Path, folder: Path) -> bool:
-    real = Path(os.path.realpath(path))
-    return real.is_relative_to(os.path.realpath(folder)) and not path.name.startswith(".")
 
 
 def unreadable(name: str, message: str) -> Run:

@@ -104,7 +104,11 @@ def read_runs(
     # A glob of the shell may name the file of the machine, too: it is read with the results beside it.
     paths = [path for path in paths if not (path.endswith(MACHINE_FILE) and path.removesuffix(MACHINE_FILE) in paths)]
     if format is not None and format not in {one.name for one in mappings} and find_format(format) is None:
-        raise _unknown_format(format, mappings)
+        known = (*format_names(), *(one.name for one in mappings))
+        near = get_close_matches(format, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+        faults = "".join(f"; {fault}" for fault in plugins().faults)
+        raise Refused(f"--format {format}: no such format; {hint}{faults}")
     options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls, mappings)
     found = [one.at(path) for one, path in zip(earlier or (), paths, strict=False)]
     new = paths[len(found) :]
@@ -120,14 +124,6 @@ def read_runs(
     if earlier is not None:
         earlier[:] = found
     return with_mixed_refused([run for one in found for run in one.runs])
-
-
-def _unknown_format(format: str, mappings: Sequence[FileMapping]) -> Refused:
-    known = (*format_names(), *(one.name for one in mappings))
-    near = get_close_matches(format, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-    faults = "".join(f"; {fault}" for fault in plugins().faults)
-    return Refused(f"--format {format}: no such format; {hint}{faults}")
 
 
 def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath:
@@ -174,15 +170,16 @@ def _read_all(
     *,
     several: bool,
 ) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs at each path with a name: of a file, or the one run of a folder.
-
-    Parameters:
-        several: more paths will be read later.
-    """
+    """Yield the runs at each path with a name: of a file, or the one run of a folder. `several`: more will be read."""
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]
-    shorten = _asked(shortening, readable) if shortening is not None and (several or len(readable) > 1) else None
+    shorten: Shorten | None = None
+    if shortening is not None and (several or len(readable) > 1):
+        from perfgate.readers.torch_trace.ranks import has_cycles
+
+        # The cycles of one rank need their values.
+        shorten = None if has_cycles([name for _, name in readable]) else shortening()
     short = replace(options, shorten=shorten) if shorten else options
     counts = [sum(not isinstance(part, Run) for part in folders.get(path, [(path, "")])) for path, _ in named]
     each = _each(readable, short, counts)
@@ -195,13 +192,6 @@ def _read_all(
             own = _each([part for part in folders[path] if not isinstance(part, Run)], options, None)
             runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(own))]
         yield (join_runs(name, runs) if runs else unreadable(name, "is a folder without files"),)
-
-
-def _asked(shortening: Callable[[], Shorten | None], files: Sequence[tuple[str, str]]) -> Shorten | None:
-    """Return how the runs of files are made shorter; None if some are cycles of one rank, which need their values."""
-    from perfgate.readers.torch_trace.ranks import has_cycles
-
-    return None if has_cycles([name for _, name in files]) else shortening()
 
 
 def _each(
@@ -239,15 +229,6 @@ def _read_in_parts(options: ReadOptions, path: str, name: str) -> tuple[Run, ...
     return _read_file(options, path, name)
 
 
-def _read_source(options: ReadOptions, source: Source) -> tuple[Run, ...]:
-    """Return the runs of a source, read by a mapping if one fits."""
-    if not options.mappings:
-        return read(source, options.format)
-    from perfgate.mappings.choose import read_with_mappings
-
-    return read_with_mappings(source, options.mappings, options.format)
-
-
 def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | None = None) -> tuple[Run, ...]:
     digest = hashlib.sha256()
 
@@ -266,7 +247,12 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
             rest = chunks(file, first)
             how = (options.limits, options.trace_mode, options.conditions, options.with_calls)
             source = Source(name, rest, *how, parts, open_scratch)
-            runs = _read_source(options, source)
+            if options.mappings:
+                from perfgate.mappings.choose import read_with_mappings
+
+                runs = read_with_mappings(source, options.mappings, options.format)
+            else:
+                runs = read(source, options.format)
             if "://" in path and all(run.format == "unknown" for run in runs):
                 return runs  # without a hash: the rest of a file that is not read is not fetched
             for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end

@@ -62,7 +62,9 @@ def read_each(
         read_elsewhere: reads one file in another process, so it is a function of a module, or a `partial` of one.
         watcher: gets how far the other processes are; `read` calls it itself.
     """
-    sizes = _sizes(files)
+    sizes: list[int] = []
+    if all("://" in path or os.path.isfile(path) for path, _ in files):  # this process has to read a pipe itself
+        sizes = [_REMOTE_BYTES if "://" in path else os.path.getsize(path) for path, _ in files]
     workers = _workers(sizes)
     if workers < 2:
         yield from (read(path, name) for path, name in files)
@@ -95,13 +97,6 @@ def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _sizes(files: Sequence[tuple[str, str]]) -> list[int]:
-    """Return the size of each file; none if one is a pipe, which this process has to read."""
-    if not all("://" in path or os.path.isfile(path) for path, _ in files):
-        return []
-    return [_REMOTE_BYTES if "://" in path else os.path.getsize(path) for path, _ in files]
-
-
 def _workers(sizes: Sequence[int]) -> int:
     """Return the number of processes that read: as the user says, or as the files, processors and memory allow."""
     asked = WORKERS.get()
@@ -110,14 +105,6 @@ def _workers(sizes: Sequence[int]) -> int:
             return 1
         asked = _possible(_BYTES_EACH + _TIMES_ITS_FILE * max(sizes))
     return min(asked, len(sizes))
-
-
-def workers_of_parts(size: int) -> int:
-    """Return the number of processes that read an uncompressed file of this size, this one included."""
-    asked = WORKERS.get()
-    if asked is None:
-        asked = min(_possible(_BYTES_EACH + size), size // _PART_BYTES)
-    return max(asked, 1)
 
 
 def _possible(each: int) -> int:
@@ -139,13 +126,7 @@ def _begin() -> None:
 
 def allow_read_only_mappings() -> None:
     """Let this process send read-only mappings, which facts are, to others."""
-    copyreg.pickle(MappingProxyType, _pickled)
-
-
-def _pickled(
-    mapping: MappingProxyType[str, object],
-) -> tuple[Callable[..., MappingProxyType[str, object]], tuple[dict[str, object]]]:
-    return _unpickled, (dict(mapping),)
+    copyreg.pickle(MappingProxyType, lambda mapping: (_unpickled, (dict(mapping),)))
 
 
 def _unpickled(mapping: dict[str, object]) -> MappingProxyType[str, object]:
@@ -170,7 +151,8 @@ def file_parts(path: str) -> Iterator[FileParts | None]:
         yield None
         return
 
-    workers = workers_of_parts(size)
+    asked = WORKERS.get()
+    workers = min(_possible(_BYTES_EACH + size), size // _PART_BYTES) if asked is None else asked
     if workers < 2:
         yield None
         return

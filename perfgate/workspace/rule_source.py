@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from perfgate.core import Problem
 from perfgate.core.file_mappings import FileMapping, MappingFiles
-from perfgate.core.wording import MAPPING_FILE, plural
+from perfgate.core.wording import MAPPING_FILE
 from perfgate.rules.load import load_rules
-from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector
 from perfgate.workspace import surroundings
 from perfgate.workspace.commit_files import FULL_HASH, Commit
-from perfgate.workspace.options import CommandOptions, Refused, shown_path
+from perfgate.workspace.options import Refused, shown_path
 
 RuleFiles = list[tuple[str, bytes]]
 #: The field that only a rule file has.
@@ -64,17 +64,15 @@ class PolicySource(Struct, frozen=True):
         return [file for file in self.files(paths, needs_rules=False) if is_mapping_file(file)]
 
     def files(self, paths: Sequence[str], *, needs_rules: bool = True) -> RuleFiles:
-        """Return the rule files and the files with mappings. Raises Refused.
-
-        Parameters:
-            needs_rules: refuse a path without a rule file.
-        """
+        """Return the rule files and the files with mappings. Raises Refused; with `needs_rules` also without rules."""
         if self.commit is not None:
             return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
         longest = surroundings.limits().rule_bytes
         files: RuleFiles = []
         for path in paths:
-            found = _below(Path(path)) if os.path.isdir(path) else _with_mappings(Path(path))
+            beside = Path(path).with_name(MAPPING_FILE)
+            alone = [Path(path), *([beside] if beside != Path(path) and beside.is_file() else [])]
+            found = _below(Path(path)) if os.path.isdir(path) else alone
             before = len(files)
             for file in found:
                 name = shown_path(str(file))
@@ -102,8 +100,7 @@ WORKING_TREE = PolicySource()
 def policy_source(ref: str | None, sha: str | None = None) -> PolicySource:
     """Return the commit of a ref, or the working tree if there is no ref. Raises Refused.
 
-    Parameters:
-        sha: the commit, if the ref was resolved before.
+    `sha`: the commit, if the ref was resolved before.
     """
     if ref is None:
         if sha is not None:
@@ -112,12 +109,6 @@ def policy_source(ref: str | None, sha: str | None = None) -> PolicySource:
     if sha is not None and not FULL_HASH.fullmatch(sha):
         raise Refused(f"--policy-commit {sha}: give the whole hash, 40 hexadecimal digits (git rev-parse)")
     return PolicySource(ref, Commit.of(ref, sha))
-
-
-def with_commit(options: CommandOptions) -> CommandOptions:
-    """Return options whose policy is one commit from now on, whatever happens to its ref. Raises Refused."""
-    commit = policy_source(options.policy_ref, options.policy_commit).commit
-    return options if commit is None else replace(options, policy_commit=commit.sha)
 
 
 def read_rules(
@@ -161,22 +152,17 @@ def _loaded(files: RuleFiles, suite: str | None) -> tuple[Ruleset | None, list[P
         return None, [*found.problems, *problems]
     conditions = tuple(dict.fromkeys([*ruleset.conditions, *label_names(found.mappings)]))
     mapped = replace(ruleset, mappings=found.mappings, command=found.command, conditions=conditions)
-    better = mapped.better
-    rules_with = tuple(replace(rule, better=rule.better or better.get(_metric(rule))) for rule in ruleset.rules)
-    return replace(mapped, rules=rules_with), problems
-
-
-def _metric(rule: Rule) -> str:
-    """Return the only metric of a rule; empty for a glob or an expression."""
-    subject = rule.sentence.subject
-    return subject.pattern if isinstance(subject, Selector) and not subject.is_glob else ""
+    better, directed = mapped.better, []
+    for rule in ruleset.rules:
+        subject = rule.sentence.subject
+        metric = subject.pattern if isinstance(subject, Selector) and not subject.is_glob else ""
+        directed.append(replace(rule, better=rule.better or better.get(metric)))
+    return replace(mapped, rules=tuple(directed)), problems
 
 
 def parse_mappings(files: RuleFiles) -> MappingFiles:
     """Return the mappings and the command of files, and every mistake in them."""
     if not files:
-        from perfgate.core.file_mappings import MappingFiles
-
         return MappingFiles()
     from perfgate.mappings.document import load_mapping_files
 
@@ -208,12 +194,6 @@ def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tupl
         yield from (file for data in near if is_mapping_file(file := (shown_path(beside), data)))
 
 
-def _with_mappings(file: Path) -> list[Path]:
-    """Return a rule file, and the file with mappings beside it, if there is one."""
-    beside = file.with_name(MAPPING_FILE)
-    return [file, beside] if beside != file and beside.is_file() else [file]
-
-
 def _below(folder: Path) -> list[Path]:
     surroundings.refuse_link_out(str(folder), "--rules")
     real, paths = Path(os.path.realpath(folder)), surroundings.not_too_many(folder.rglob("*"), shown_path(str(folder)))
@@ -224,38 +204,21 @@ def _below(folder: Path) -> list[Path]:
     return [path for path in found if path.suffix in (".yaml", ".yml")]
 
 
-def read_mapping_files(source: PolicySource, paths: Sequence[str], *, may_be_empty: bool = False) -> MappingFiles:
+def read_mapping_files(paths: Sequence[str], *, may_be_empty: bool = False) -> MappingFiles:
     """Load the mappings and the command of rule folders, which need not exist. Raises Refused for any mistake in them.
 
     `may_be_empty` allows an empty file: a shell makes one before a command writes to it.
     """
-    there = [path for path in paths if source.commit is not None or os.path.exists(path)]
-    files = source.mapping_files(there)
+    files = WORKING_TREE.mapping_files([path for path in paths if os.path.exists(path)])
     found = parse_mappings([file for file in files if file[1].strip() or not may_be_empty])
     if found.problems:
         raise Refused("\n".join(map(str, found.problems)))
     return found
 
 
-def read_mappings(source: PolicySource, paths: Sequence[str], *, may_be_empty: bool = False) -> tuple[FileMapping, ...]:
-    """Load the mappings of rule folders as `read_mapping_files` does."""
-    return read_mapping_files(source, paths, may_be_empty=may_be_empty).mappings
-
-
-def check_mappings(paths: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
-    """Validate the files with mappings in rule folders; return what each good file has, and all problems."""
-    found = {file[0]: parse_mappings([file]) for file in WORKING_TREE.mapping_files(paths)}
-    good = {
-        name: ", ".join([plural(len(one.mappings), "mapping"), *(["a command"] if one.command else [])])
-        for name, one in found.items()
-        if not one.problems
-    }
-    return good, [problem for one in found.values() for problem in one.problems]
-
-
 def no_rules(suite: str, paths: Sequence[str]) -> Ruleset:
     """Return a ruleset without rules, with what `perfgate.yaml` in rule folders has. Raises Refused for a mistake."""
-    found = read_mapping_files(WORKING_TREE, paths)
+    found = read_mapping_files(paths)
     return Ruleset(
         suite, (), {}, conditions=label_names(found.mappings), mappings=found.mappings, command=found.command
     )

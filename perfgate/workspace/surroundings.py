@@ -111,17 +111,14 @@ def who() -> str:
 def git(
     *arguments: str, what: str, stdin: bytes | None = None, cwd: Path | None = None, timeout_s: float = 120
 ) -> bytes:
-    """Run git and return its output.
+    """Run git and return its output. Raises Refused (3).
 
-    Parameters:
-        what: the beginning of the message if git fails, such as `main cannot be read`.
-        cwd: the working directory of git.
-
-    Raises Refused (3).
+    `what`: the beginning of the message if git fails, such as `main cannot be read`. `cwd`: git's working directory.
     """
     import subprocess
 
-    words, env = _git_call(arguments)
+    words = ["git", *(word for setting in _GIT_SETTINGS for word in ("-c", setting)), *arguments]
+    env = os.environ | _GIT_VARIABLES
     try:
         done = subprocess.run(words, input=stdin, capture_output=True, cwd=cwd, timeout=timeout_s, check=False, env=env)
     except FileNotFoundError:
@@ -137,22 +134,12 @@ def git(
     raise Refused(f"{what}: {why}", 3)
 
 
-def _git_call(arguments: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
-    """Return the words and the environment of a git call that runs no program of the repository's settings."""
-    settings = (word for setting in _GIT_SETTINGS for word in ("-c", setting))
-    return ["git", *settings, *arguments], os.environ | _GIT_VARIABLES
-
-
 def known_to_git(*arguments: str) -> str | None:
     """Return what git prints, without spaces at its ends; None if it prints nothing or fails."""
-    import subprocess
-
-    words, env = _git_call(arguments)
     try:
-        done = subprocess.run(words, capture_output=True, timeout=10, check=True, env=env)
-    except (OSError, subprocess.SubprocessError):
+        return git(*arguments, what="git", timeout_s=10).decode("utf-8", "replace").strip() or None
+    except Refused:
         return None
-    return done.stdout.decode("utf-8", "replace").strip() or None
 
 
 #: Packages whose versions are recorded; of several names the first that is installed gives the fact.
@@ -178,6 +165,7 @@ _EVENT_REASONS = (
 def machine_facts() -> tuple[dict[str, Fact], list[str]]:
     """Return the facts of this machine, sorted by name, and hints how to learn more of them."""
     import platform
+    from importlib import metadata
 
     may_use = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     facts: dict[str, Fact] = {
@@ -187,8 +175,11 @@ def machine_facts() -> tuple[dict[str, Fact], list[str]]:
         "os": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         **host_facts(),
-        **_versions(),
     }
+    for fact, packages in _VERSIONS.items():
+        for package in packages:
+            with suppress(metadata.PackageNotFoundError):
+                facts.setdefault(fact, metadata.version(package))
     world = os.environ.get("WORLD_SIZE", "")
     if world.isdecimal():
         facts["world_size"] = int(world)
@@ -206,17 +197,6 @@ def _cpu() -> str:
     import platform
 
     return platform.processor() or platform.machine()
-
-
-def _versions() -> dict[str, Fact]:
-    from importlib import metadata
-
-    found: dict[str, Fact] = {}
-    for fact, packages in _VERSIONS.items():
-        for package in packages:
-            with suppress(metadata.PackageNotFoundError):
-                found.setdefault(fact, metadata.version(package))
-    return found
 
 
 def _gpus() -> tuple[dict[str, Fact], list[str]]:

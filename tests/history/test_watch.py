@@ -28,9 +28,8 @@ from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
 from perfgate.history.tickets import TicketStep
 from perfgate.reporters import ticket as reporter
 from perfgate.workspace import github as github_module
-from perfgate.workspace import web_requests
+from perfgate.workspace.github import Answer
 from perfgate.workspace.options import HistoryPlace
-from perfgate.workspace.web_requests import Answer
 
 Command = Callable[..., Done]
 TEAM = "@example/kernels"
@@ -52,7 +51,7 @@ def github(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHub]:
     for name, value in names.items():
         monkeypatch.setenv(f"GITHUB_{name}", value)
     monkeypatch.setenv("CI", "true")
-    for module in ("commands.history_watch", "workspace.web_requests"):
+    for module in ("commands.history_watch", "workspace.github"):
         monkeypatch.setattr(f"perfgate.{module}.sleep", lambda seconds: None)
     yield found
     found.close()
@@ -420,8 +419,8 @@ def test_limits_and_faults_are_waited_for(
     team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch, fault: Fault, waits: list[float]
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("perfgate.workspace.web_requests.sleep", waited.append)
-    monkeypatch.setattr("perfgate.workspace.web_requests.time", lambda: 1_000_000.0)
+    monkeypatch.setattr("perfgate.workspace.github.sleep", waited.append)
+    monkeypatch.setattr("perfgate.workspace.github.time", lambda: 1_000_000.0)
     github.faults = [replace(fault)]
     assert watch() == OPENED
     assert waited == waits
@@ -556,13 +555,13 @@ ANSWERS = [
 def test_an_answer_of_another_form_is_said(
     team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch, what: str, data: bytes
 ) -> None:
-    once = web_requests._once
+    once = github_module._once
 
     def answered(method: str, url: str, *rest: Any) -> Answer:
         is_hostile = what in url or (what == method and "graphql" not in url and "labels?" not in url)
         return Answer(200, data) if is_hostile else once(method, url, *rest)
 
-    monkeypatch.setattr(web_requests, "_once", answered)
+    monkeypatch.setattr(github_module, "_once", answered)
     watch(code=3)
     assert "GitHub" in watch.said
 
