@@ -34,7 +34,7 @@ from perfgate.commands.bisect_request import (
     with_remembered_command,
     with_usual_range,
 )
-from perfgate.commands.ledger_check import record_search
+from perfgate.commands.ledger import record_search
 from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
 from perfgate.measuring.items import clock, item_runner

@@ -101,7 +101,7 @@ def command(
             report = check(request)
         code = publish(report, publication)
         if options.is_of_a_job:
-            from perfgate.commands.ledger_check import record_report
+            from perfgate.commands.ledger import record_report
 
             record_report(report, options, tell)
     if propose is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -14,17 +15,24 @@ from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen, write_document
 from perfgate.cli.shared import JUDGING, RUNS, baselines_option, command_options, rules_option
 from perfgate.core import Problem
+from perfgate.core.remembered_runs import FalseAlarms
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
 from perfgate.history.load import commit_line, load
-from perfgate.history.store import places, verify
-from perfgate.reporters.history_table import render_json, render_text
+from perfgate.history.store import StoredHistory, branch_of, places, read, verify
+from perfgate.reporters.history_table import false_alarms_text, render_json, render_text
+from perfgate.rules.ruleset import Rule
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
-#: The commands in files of their own, `history_NAME.py`, which are only imported if they run.
-_PARTS = ("backfill", "events", "export", "import", "quarantine", "report", "watch")
+#: The files of the other commands, which are only imported if they run.
+_PARTS = {
+    **dict.fromkeys(("events", "export", "report"), "history_events"),
+    **{name: f"history_{name}" for name in ("backfill", "import", "watch")},
+}
+#: The newest runs that a replay uses, and the days of a proposed quarantine.
+_RUNS, _DAYS = 500, 30
 
 
 class _History(SuggestingGroup):
@@ -36,8 +44,8 @@ class _History(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name, or `show`; None for a name like an option, and while a shell completes."""
         if cmd_name in _PARTS:
-            found: click.Command = import_module(f"perfgate.commands.history_{cmd_name}").command
-            return found
+            file = import_module(f"perfgate.commands.{_PARTS[cmd_name]}")
+            return next(one for one in vars(file).values() if isinstance(one, click.Command) and one.name == cmd_name)
         other = None if cmd_name.startswith("-") or ctx.resilient_parsing else self.commands["show"]
         return self.commands.get(cmd_name, other)
 
@@ -142,26 +150,40 @@ def history_compact(is_all: bool, baselines: str) -> int:
     return complain(problems)
 
 
+@command.command("quarantine")
+@command_options(*PLACE, name="place", build=HistoryPlace)
+def history_quarantine(place: HistoryPlace) -> int:
+    """Replay the rules over the remembered runs, and propose a quarantine for rules with many false alarms.
+
+    A run is judged against the runs before it in its level, where nothing changed: if it is red, the alarm is false.
+    More than 1 in 50 runs, at 95 % confidence, is many. The line to paste into the rule ends after 30 days.
+
+    \b
+    Example: perfgate history quarantine
+    """
+    found, problems = quarantine(place)
+    if found:
+        seen = screen()
+        click.echo(false_alarms_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+    return complain(problems)
+
+
 def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     """Return the history of a metric, or of all. Raises Refused (3) if nothing is remembered."""
     store = open_store(place.baselines)
-    found = load(
-        store,
-        metric=metric,
-        suite=place.suite,
-        environment=place.environment,
-        ref=place.ref,
-        renames=_renames(place.rules),
-    )
+    with_renames = [file for file in rule_files(place.rules) if b"renames" in file[1]]  # the others are not checked
+    renames = {old: new for file in with_renames for old, new in sound_rules([file], None).renames.items()}
+    suite, environment, ref = place.suite, place.environment, place.ref
+    found = load(store, metric=metric, suite=suite, environment=environment, ref=ref, renames=renames)
     if not found.environments and not found.problems:
-        what = "" if place.suite is None and place.environment is None else " of this suite and environment"
+        what = "" if suite is None and environment is None else " of this suite and environment"
         raise Refused(
             f"there is no history{what} in {store.shown}: add runs with `perfgate history add RUN...`, or those of "
             "another tool with `perfgate history import FILE`, or name another folder with --baselines",
             3,
         )
-    if place.ref is not None and found.line is None and commit_line(["HEAD"]) is not None:
-        raise Refused(f"--ref {place.ref}: unknown branch or commit in this clone; fetch it, or correct the name", 3)
+    if ref is not None and found.line is None and commit_line(["HEAD"]) is not None:
+        raise Refused(f"--ref {ref}: unknown branch or commit in this clone; fetch it, or correct the name", 3)
     if metric is not None and not found.series and found.environments:
         known = sorted({name for one in found.environments for name in one.metrics})
         near = get_close_matches(metric, known, n=3, cutoff=0.5)
@@ -184,13 +206,65 @@ def rule_files(rules: Sequence[str]) -> list[tuple[str, bytes]]:
     return list(WORKING_TREE.rule_files(rules))
 
 
-def _renames(rules: Sequence[str]) -> dict[str, str]:
-    """Return the renamed metrics of the rules. Files without any are not checked."""
-    files = [file for file in rule_files(rules) if b"renames" in file[1]]
-    return {old: new for file in files for old, new in sound_rules([file], None).renames.items()}
-
-
 def verify_store(baselines: str) -> tuple[list[str], list[Problem]]:
     """Read the whole history; returns a line if there is one, and everything that is wrong. Raises Refused."""
     count, problems = verify(open_store(baselines))
     return [f"{plural(count, 'run')} in the history"] if count or problems else [], problems
+
+
+def quarantine(place: HistoryPlace) -> tuple[list[FalseAlarms], list[Problem]]:
+    """Return the false alarms of each rule and metric, the most first, and files that cannot be used.
+
+    Raises Refused for mistakes in the rules, and (3) if nothing is remembered.
+    """
+    from perfgate.rules.load import readable_rulesets
+
+    files = WORKING_TREE.rule_files(place.rules)
+    suites = {ruleset.suite for ruleset in readable_rulesets(files)}
+    store = open_store(place.baselines)
+    found: list[FalseAlarms] = []
+    known, problems = places(store, place.suite)
+    for suite, environment in known:
+        if suite in suites and place.environment in (None, environment):
+            rules = sound_rules(files, suite).rules
+            history = read(store, suite, environment)
+            problems += history.problems
+            found += _replayed(history, rules, place.ref)
+    if not found and not problems:
+        names, remembered = ", ".join(sorted(suites)), {suite for suite, _ in known}
+        message = (
+            f"no rule of {names} can be replayed with the history in {store.shown}: it needs six remembered runs of a "
+            "metric that a rule names (`perfgate history add RUN...`)"
+        )
+        if remembered and not remembered & suites:
+            message = (
+                f"the rules are of the suite {names}, and the history in {store.shown} is of "
+                f"{', '.join(sorted(remembered))}: correct `suite` in the rules, or import the runs again with --suite"
+            )
+        raise Refused(message, 3)
+    return sorted(found, key=lambda one: (-one.low, -one.alarms, one.place, one.rule, one.series)), problems
+
+
+def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) -> Iterator[FalseAlarms]:
+    """Yield the false alarms of each rule about each series that it judges by its statistic on its rank."""
+    from perfgate.history.false_alarms import MOST_FALSE, false_alarms
+    from perfgate.judge.subjects import is_named
+    from perfgate.stats.distributions import rate_bounds
+
+    branch = branch_of(history.runs, ref)
+    if branch is None:
+        return
+    until = surroundings.today() + timedelta(days=_DAYS)
+    for rule, column in ((rule, column) for rule in rules for column in history.series):
+        sentence, name = rule.sentence, column.name
+        statistic = sentence.statistic or ("median" if column.kind in ("samples", "summary") else "mean")
+        rank = "worst" if sentence.rank in (None, "each") else str(sentence.rank)
+        is_named_here = is_named(sentence.subject, sentence.subject_text, name.key)
+        if not is_named_here or (name.statistic, name.rank) != (statistic, rank):
+            continue
+        rows = [i for i, at in enumerate(column.at.tolist()) if history.runs[at].ref == (branch or None)]
+        alarms, runs = false_alarms(rule, column, rows[-_RUNS:])
+        if runs:
+            low, high = rate_bounds(alarms, runs)
+            names = (rule.name, str(name), f"{history.suite}/{history.environment}", branch)
+            yield FalseAlarms(*names, alarms, runs, low, high, until if low > MOST_FALSE else None)

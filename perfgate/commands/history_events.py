@@ -1,8 +1,9 @@
-"""`perfgate history events`: the changes of main, each once, however many metrics it moved."""
+"""`perfgate history events`, `export` and `report`: the changes of main, each once, for people and for other tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable
 
 import click
 from msgspec.structs import replace
@@ -10,22 +11,23 @@ from msgspec.structs import replace
 from perfgate.baselines.levels import StoredRun
 from perfgate.baselines.repository import read_stored_runs
 from perfgate.baselines.stores import open_store
-from perfgate.cli.printing import complain, screen, write_document
-from perfgate.cli.shared import command_options
+from perfgate.cli.printing import complain, say, screen, write_document
+from perfgate.cli.shared import command_options, output_option
 from perfgate.commands.history import PLACE, rule_files, show
-from perfgate.commands.ledger_records import records_of, rules_of
+from perfgate.commands.ledger import records_of, rules_of
+from perfgate.commands.report_details import causes_of
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
-from perfgate.core.rule_ledger import RuleRecord
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.events import events_of
 from perfgate.reporters.history_events import render_json, render_text
 from perfgate.rules.load import readable_rulesets
-from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.words import cause_words
 from perfgate.words.event_words import is_open
 from perfgate.words.history_words import rule_record
-from perfgate.workspace.options import HistoryPlace
+from perfgate.workspace.options import HistoryPlace, Refused
+from perfgate.workspace.output_files import output_faults, replace_file
+from perfgate.workspace.surroundings import known_to_git
 
 #: The most stored runs on each side of an event in which causes are searched, and the most causes that are named.
 _RUNS, _CAUSES = 5, 3
@@ -35,7 +37,7 @@ _RUNS, _CAUSES = 5, 3
 @click.option("--all", "every", is_flag=True, help="Also changes for the better, approved ones, and past ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.history-events/1), with every event.")
 @command_options(*PLACE, name="place", build=HistoryPlace)
-def command(place: HistoryPlace, every: bool, as_json: bool) -> int:
+def events(place: HistoryPlace, every: bool, as_json: bool) -> int:
     """Show the changes of main: all metrics that moved in the same commits are one change, on all machines.
 
     Each has its commits, its largest metrics, what changed of the machine, the causes that stored traces show, and
@@ -44,13 +46,13 @@ def command(place: HistoryPlace, every: bool, as_json: bool) -> int:
     \b
     Example: perfgate history events
     """
-    events, found = told_events(place)
+    told, found = told_events(place)
     if as_json:
-        write_document(render_json(events, found.problems))
+        write_document(render_json(told, found.problems))
     else:
         seen = screen()
         text = render_text(
-            events, found.line, every=every, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only
+            told, found.line, every=every, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only
         )
         click.echo(text, nl=False, color=True)
     return complain(found.problems)
@@ -67,52 +69,29 @@ def told_events(place: HistoryPlace) -> tuple[list[HistoryEvent], LoadedHistory]
         for one in found.environments
     ):
         show(place)  # it says what is missing
-    wanted = [event for event in events_of(found) if _is_at(event, place)]
+    wanted = [
+        event
+        for event in events_of(found)
+        if any(
+            place.suite in (None, one.suite) and place.environment in (None, one.environment) for one in event.changes
+        )
+    ]
     rulesets = readable_rulesets(rule_files(place.rules))
     records = {one.suite: records_of(place.baselines, one, lambda: found)[0] for one in rulesets}
     known: dict[tuple[str, str], list[StoredRun]] = {}
-    events = [
-        replace(
-            event,
-            owners=_owners(event, rulesets),
-            rules=_rules(event, rulesets, records),
-            causes=_causes(event, place.baselines, found.line, known) if _needs_causes(event) else (),
-        )
-        for event in wanted
-    ]
-    return events, found
-
-
-def _needs_causes(event: HistoryEvent) -> bool:
-    return is_open(event) and event.kind == "code"
-
-
-def _is_at(event: HistoryEvent, place: HistoryPlace) -> bool:
-    return any(
-        place.suite in (None, one.suite) and place.environment in (None, one.environment) for one in event.changes
-    )
-
-
-def _named(event: HistoryEvent, rulesets: Sequence[Ruleset]) -> Iterator[tuple[str, Rule]]:
-    """Yield the rules that name a metric of an event, each with its suite."""
-    for ruleset in rulesets:
-        keys = {one.name.key for one in event.changes if one.suite == ruleset.suite}
-        yield from ((ruleset.suite, rule) for rule in rules_of(ruleset, keys))
-
-
-def _owners(event: HistoryEvent, rulesets: Sequence[Ruleset]) -> tuple[str, ...]:
-    found = (rule.settings.owner for _, rule in _named(event, rulesets) if rule.settings.owner)
-    return tuple(dict.fromkeys(found))
-
-
-def _rules(
-    event: HistoryEvent, rulesets: Sequence[Ruleset], records: Mapping[str, Mapping[str, RuleRecord]]
-) -> tuple[str, ...]:
-    return tuple(
-        f"{rule.name}: {rule_record(records[suite][rule.name])}"
-        for suite, rule in _named(event, rulesets)
-        if rule.name in records[suite]
-    )
+    told = []
+    for event in wanted:
+        owners: dict[str, None] = {}
+        said: list[str] = []
+        for ruleset in rulesets:
+            recorded = records[ruleset.suite]
+            for rule in rules_of(ruleset, {one.name.key for one in event.changes if one.suite == ruleset.suite}):
+                owners |= {rule.settings.owner: None} if rule.settings.owner else {}
+                said += [f"{rule.name}: {rule_record(recorded[rule.name])}"] if rule.name in recorded else []
+        needs_causes = is_open(event) and event.kind == "code"
+        causes = _causes(event, place.baselines, found.line, known) if needs_causes else ()
+        told.append(replace(event, owners=tuple(owners), rules=tuple(said), causes=causes))
+    return told, found
 
 
 def _causes(
@@ -125,8 +104,6 @@ def _causes(
             known[suite, environment] = read_stored_runs(store, suite, environment)[0]
         base, new = _sides(event, line, known[suite, environment])
         if base and new:
-            from perfgate.commands.report_details import causes_of
-
             found = causes_of([one.run for one in base], [one.run for one in new])
             if found is not None and found.causes:
                 return tuple(cause_words.line(cause) for cause in found.causes[:_CAUSES])
@@ -147,3 +124,116 @@ def _sides(
     )
     base = [one for at, one in placed if good is not None and at <= good]
     return base[-_RUNS:], [one for at, one in placed if bad is not None and at >= bad][:_RUNS]
+
+
+@click.command("export")
+@click.argument("metric", required=False)
+@click.option(
+    "--format", "tool", default="csv",
+    type=click.Choice(["csv", "parquet", "openmetrics", "github-action-benchmark", "mlflow", "wandb"]),
+    help="The format or the service. [default: csv]",
+)  # fmt: skip
+@output_option("--to", "target", help="A file; a folder or server for a service.")
+@click.option("--newest", is_flag=True, help="OpenMetrics: only the newest number of each series, without its time.")
+@command_options(*PLACE, name="place", build=HistoryPlace)
+def export(metric: str | None, tool: str, target: str | None, newest: bool, place: HistoryPlace) -> int:
+    """Write the history for another tool: a file, or runs in MLflow or Weights & Biases.
+
+    METRIC is a name or a glob; without it, every metric is written. Without --to, a file goes to stdout. MLflow takes
+    sqlite:///FILE or the address of its server, Weights & Biases a folder (offline) or `online`.
+
+    \b
+    Example: perfgate history export --format csv --to history.csv
+    """
+    is_service = tool in ("mlflow", "wandb")
+    outputs = {"to": target} if target is not None and not is_service else {}
+    for fault in output_faults(outputs, (place.baselines, *place.rules)).values():
+        raise Refused(fault)
+    found = show(place, metric)
+    if is_service:
+        say(send(found, tool, target))
+        return complain(found.problems)
+    data = _exported(found, tool, place, is_newest=newest)
+    if target in (None, "-"):
+        click.echo(data, nl=False)
+    else:
+        replace_file(target, data)
+        say([f"wrote {target} ({len(data) / 1024:.0f} KiB)"])
+    return complain(found.problems)
+
+
+def _exported(found: LoadedHistory, format: str, place: HistoryPlace, *, is_newest: bool) -> bytes:
+    """Return a history in the format of a file. Raises Refused if its package is not installed."""
+    from perfgate.history.exports import FILES, OPENMETRICS, render_openmetrics
+
+    if format == OPENMETRICS:
+        return render_openmetrics(found, told_events(place)[0], newest_alone=is_newest)
+    if is_newest:
+        raise Refused(f"--newest is for {OPENMETRICS}; {format} has every number")
+    try:
+        return FILES[format](found)
+    except ImportError as error:
+        raise Refused(str(error)) from None
+
+
+def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
+    """Write a history to a service; returns the lines to print. Raises Refused."""
+    from perfgate.history.export_services import SERVICES
+
+    if target is None:
+        raise Refused(f"--format {service} needs --to: a folder, or the address of the server")
+    if (service, target) == ("wandb", "online") and "WANDB_BASE_URL" not in os.environ:
+        # A pull request can commit settings that let wandb send its key to another server.
+        for path in ("wandb/settings", ".wandb/settings"):
+            if known_to_git("--literal-pathspecs", "ls-files", "--", os.path.realpath(path)):
+                why = "which can name another server for the key of Weights & Biases"
+                raise Refused(f"git tracks {path}, {why}: remove it from git, or set WANDB_BASE_URL")
+    try:
+        return SERVICES[service](found, target)
+    except ImportError as error:
+        raise Refused(str(error)) from None
+    except Exception as error:  # each service has its own exceptions
+        raise Refused(f"{service}: {error}") from error
+
+
+def _address(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.startswith(("https://", "http://")):
+        raise click.BadParameter(f"{value!r} is not an address: it begins with https://")
+    return value
+
+
+@click.command("report")
+@output_option("--html", "path", default="history.html", help="The page; `-` is stdout. [default: history.html]")
+@click.option("--metric", metavar="NAME", help="Only the metrics with this name, which may be a glob.")
+@click.option(
+    "--commit-url",
+    metavar="URL",
+    callback=_address,
+    help="Link commits: their hash is added to this address, such as https://github.com/OWNER/REPO/commit/.",
+)
+@command_options(*PLACE, name="place", build=HistoryPlace)
+def report(path: str, metric: str | None, commit_url: str | None, place: HistoryPlace) -> int:
+    """Write a page with the trend of every metric, the newest changes first: levels, commits, approvals, releases.
+
+    The page is one file. It works offline, with search and zoom.
+
+    \b
+    Example: perfgate history report --html history.html
+    """
+    from perfgate.reporters.trends.trend_page import conclusion, render
+
+    for fault in output_faults({"html": path}, (place.baselines, *place.rules)).values():
+        raise Refused(fault)
+    told, whole = told_events(place)
+    is_whole = (metric, place.suite, place.environment) == (None, None, None)
+    found = whole if is_whole else show(place, metric)
+    suites = {one.suite for one in found.environments}
+    rulesets = [one for one in readable_rulesets(rule_files(place.rules)) if one.suite in suites]
+    records = {one.suite: records_of(place.baselines, one, lambda: whole)[0] for one in rulesets}
+    text = render(found, told, commit_address=commit_url, records=records)
+    if path == "-":
+        write_document(text)
+    else:
+        replace_file(path, text.encode("utf-8", "backslashreplace"))
+        say([f"wrote {path} ({len(text) / 1024:.0f} KiB): {conclusion(found, told)}"])
+    return complain(found.problems)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from perfgate.cli.printing import NOT_JUDGED, complain, say, tell
 from perfgate.cli.shared import baselines_option, command_options, rules_option
 from perfgate.commands.history_events import told_events
-from perfgate.commands.ledger_records import record_false_alarms
+from perfgate.commands.ledger import record_false_alarms
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.wording import one_line, plural

@@ -26,7 +26,7 @@ from perfgate.cli.shared import (
     rules_option,
     suite_option,
 )
-from perfgate.commands.ledger_records import records_of
+from perfgate.commands.ledger import records_of
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.summaries import Plan
 from perfgate.core.verdicts import verdict_ids

@@ -10,7 +10,7 @@ from perfgate.analysis.unruled import time_seen
 from perfgate.analysis.work_rules import added_work
 from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import open_store
-from perfgate.commands.ledger_records import records_of
+from perfgate.commands.ledger import records_of
 from perfgate.commands.preparing import with_pairs
 from perfgate.commands.stored_cases import stored_cases
 from perfgate.core import Baseline, Problem

@@ -146,7 +146,7 @@ def command(
         report, code = run(request, tell)
         published = publish(report, publication)
         if options.is_of_a_job:
-            from perfgate.commands.ledger_check import record_report
+            from perfgate.commands.ledger import record_report
 
             record_report(report, options, tell)
         return published if code == report.exit_code else code

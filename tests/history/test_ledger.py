@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 from perfgate.baselines.ledger import compact_ledger, read_ledger, record_evidence
 from perfgate.baselines.ledger_truth import ledger_of
 from perfgate.baselines.stores import open_store
-from perfgate.commands.ledger_records import evidence_of
+from perfgate.commands.ledger import evidence_of
 from perfgate.core import Key
 from perfgate.core.history_events import EventChange, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName

@@ -1,24 +1,30 @@
-"""How often the rules of a suite were wrong: by the ledger, and by what the changes of the history prove."""
+"""The error ledger: record checks of main and searches for a commit, and count how often rules were wrong.
+
+Rules were wrong by the evidence in the ledger, and by what the changes of the history prove.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from perfgate.baselines.ledger import read_ledger, record_evidence
+from perfgate.baselines.ledger import has_history, read_ledger, record_check, record_evidence, suites_of_ledger
 from perfgate.baselines.ledger_truth import ledger_of
 from perfgate.baselines.stores import open_store
 from perfgate.commands.history import show
-from perfgate.core import Key, Problem
+from perfgate.core import Key, Problem, Report
+from perfgate.core.causes import BisectReport
 from perfgate.core.history_events import EventChange, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.rule_ledger import EvidenceKind, LedgerEntry, RuleRecord
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.events import events_of
+from perfgate.history.store import branch_of, places, read
 from perfgate.judge.subjects import is_named
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.words.event_words import is_worse
-from perfgate.workspace.options import HistoryPlace, Refused
+from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
+from perfgate.workspace.surroundings import branch, head_commit
 
 
 def records_of(
@@ -86,11 +92,54 @@ def record_false_alarms(
 
 def _is_beyond(one: EventChange, ruleset: Ruleset) -> bool:
     asked = [clause.asks for rule in rules_of(ruleset, [one.name.key]) for clause in rule.clauses]
-    tolerances = [_share(ask, one.before) for ask in asked if isinstance(ask, ChangeClause)]
+    tolerances = []  # as shares of the level before: of two in a clause the larger one
+    for ask in (ask for ask in asked if isinstance(ask, ChangeClause)):
+        absolute = abs(ask.absolute.value / one.before) if ask.absolute and one.before else 0.0
+        tolerances.append(max(ask.relative or 0.0, absolute))
     return bool(one.worse and tolerances) and min(abs(one.low), abs(one.high)) > max(tolerances)
 
 
-def _share(clause: ChangeClause, before: float) -> float:
-    """Return the tolerance of a clause as a share of the level before: the larger one, if it has two."""
-    absolute = abs(clause.absolute.value / before) if clause.absolute and before else 0.0
-    return max(clause.relative or 0.0, absolute)
+def record_report(report: Report, options: CommandOptions, tell: Callable[[str], None]) -> None:
+    """Record the answers of a job if it checks the branch of the history.
+
+    A store that cannot be written is only a warning: the verdicts are the same.
+    """
+    if not report.verdicts:
+        return
+    try:
+        store = open_store(options.baselines)
+        measured = branch() if has_history(store, report.suite) else None
+        if measured is None:
+            return
+        known = places(store, report.suite)[0][:1]
+        runs = [run for place in known for run in read(store, *place, lambda metric: False, 1).runs]
+        if branch_of(runs, measured) is not None:
+            commit = options.head or head_commit()
+            record_check(store, report.suite, report.baseline, commit, report.inputs, report.verdicts)
+    except Refused as refused:
+        tell(f"warning: the answers were not recorded: {refused}")
+
+
+def record_search(
+    report: BisectReport, names: Sequence[str], suite: str | None, options: CommandOptions, tell: Callable[[str], None]
+) -> None:
+    """Record what a search of commits showed: those that are worse, those before them, or that the last one is not.
+
+    A change for the better, and runs that are too noisy to decide, show nothing about reds. A search for a metric
+    without a rule belongs to the suite with a ledger, if there is only one.
+    """
+    is_worse = report.change is not None and report.larger_is_worse in (None, report.change > 0)
+    widest = max(abs(report.low or 0.0), abs(report.high or 0.0))
+    store = open_store(options.baselines)
+    suites = suites_of_ledger(store) if suite is None else [suite]
+    if len(suites) != 1:
+        return
+    shown: dict[EvidenceKind, Sequence[str]] = {}
+    if report.outcome == "found" and is_worse:
+        shown = {"found": names[max(report.blamed) :], "cleared": names[1 : min(report.blamed)]}
+    elif report.outcome == "not-reproduced" and widest <= 2 * report.tolerance:
+        shown = {"not-reproduced": names[-1:]}
+    for kind, commits in shown.items():
+        found = LedgerEntry(kind, [*commits], [report.metric], reason=report.message)
+        if commits and (path := record_evidence(store, suites[0], found)):
+            tell(f"recorded as evidence about earlier checks: {store.location(path)}")
