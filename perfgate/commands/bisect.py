@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -149,15 +149,11 @@ def _publish(report: BisectReport, outputs: dict[str, str]) -> int:
     """Write and print the answer; return the exit code: 2 if a file cannot be written."""
 
     def rendered(name: str) -> str:
-        renderers: dict[str, Callable[[BisectReport], str]] = {
-            "json": bisect_text.json,
-            "markdown": bisect_text.markdown,
-        }
         if name == "html":
             from perfgate.reporters.html.page import render_bisect
 
             return render_bisect(report)
-        return renderers[name](report)
+        return bisect_text.json(report) if name == "json" else bisect_text.markdown(report)
 
     failures = write_reports(outputs, rendered)
     printed = [name for name, path in outputs.items() if path == "-"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 from msgspec import Struct
 
 from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import MetricValue, SearchedRange
-from perfgate.bisect.search import USED_UP, SearchResult, Suspect
+from perfgate.bisect.search import USED_UP, SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_causes import ANOTHER, Neighbours
 from perfgate.core.causes import BisectReport, CauseReport, ItemEstimate, ItemSuspect
@@ -59,7 +59,7 @@ def answer(parts: AnswerParts) -> BisectReport:
     result, items, facts = parts.result, parts.items, parts.facts
     posterior = result.posterior if result else None
     measured = _estimates(parts, posterior)
-    suspects = tuple(_suspects(parts, measured))
+    suspects = _suspects(parts, measured)
     message, step = _words(parts, suspects)
     is_known = result is not None and posterior is not None
     paired = any(one.paired for one in parts.folder.stored)
@@ -98,20 +98,17 @@ def answer(parts: AnswerParts) -> BisectReport:
     )
 
 
-def _suspects(parts: AnswerParts, measured: Sequence[ItemEstimate]) -> Iterator[ItemSuspect]:
-    by_position = {one.position: one for one in measured}
-    for one in _named(parts.result):
-        yield ItemSuspect(one.position, parts.items.item(one.position), one.probability, by_position.get(one.position))
-
-
-def _named(result: SearchResult | None) -> tuple[Suspect, ...]:
-    """The positions that the answer names, the most probable first."""
+def _suspects(parts: AnswerParts, measured: Sequence[ItemEstimate]) -> tuple[ItemSuspect, ...]:
+    """Return the items that the answer names, the most probable first."""
+    result, by_position = parts.result, {one.position: one for one in measured}
     if result is None or result.outcome == "not-reproduced":
         return ()
-    named = result.suspects[: max(_MOST_NAMED, len(result.blamed))]
-    if result.outcome != "found":
-        return named
-    return tuple(one for one in named if one.probability >= _LEAST_NAMED or one.position in result.blamed)
+    least = _LEAST_NAMED if result.outcome == "found" else 0.0
+    return tuple(
+        ItemSuspect(one.position, parts.items.item(one.position), one.probability, by_position.get(one.position))
+        for one in result.suspects[: max(_MOST_NAMED, len(result.blamed))]
+        if one.probability >= least or one.position in result.blamed
+    )
 
 
 def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:
@@ -204,7 +201,7 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
             others = [one for one in parts.result.suspects if one.position not in parts.result.blamed][:1]
             where = f", perhaps {parts.name(others[0].position)}" if others else ""
             note = f"there may be another, smaller change ({_percent(posterior.another)} probability{where})"
-            found.append(note + _searches_for_another(parts))
+            found.append(note + _searches_for_another(parts, parts.result.blamed))
         if posterior.model.positions > 2 and abs(math.expm1(posterior.drift)) > 0.01:
             found.append(f"the machine drifted by {format_change(math.expm1(posterior.drift))} an hour (removed)")
     if posterior is not None and (count := sum(one.runs for one in posterior.model.stored)):
@@ -216,11 +213,9 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _searches_for_another(parts: AnswerParts) -> str:
+def _searches_for_another(parts: AnswerParts, blamed: Sequence[int]) -> str:
     """Return the options that search before the answer and after it, with a folder for each."""
-    assert parts.result is not None
-    last, blamed = len(parts.items.names) - 1, parts.result.blamed
-    found: list[str] = []
+    last, found = len(parts.items.names) - 1, list[str]()
     for word, begin, end, name in (
         ("before", 0, blamed[0] - 1, parts.name(blamed[0])),
         ("after", blamed[-1], last, parts.name(blamed[-1])),
@@ -228,17 +223,12 @@ def _searches_for_another(parts: AnswerParts) -> str:
         if begin < end:
             keep = f"--keep {shlex.quote(f'{parts.keep}-{word}')}"
             repeat = "" if found else "repeat the command "
-            found.append(f"; to search {word} {name}, {repeat}with {_range_options(parts, begin, end)} {keep}")
+            names = list(parts.items.names[begin : end + 1])
+            shown = names if len(names) <= _MOST_LISTED else [*names[:2], "...", names[-1]]
+            over = f"--over {shlex.join(shown)}"
+            part = f"--good {parts.name(begin)} --bad {parts.name(end)}" if parts.items.commits else over
+            found.append(f"; to search {word} {name}, {repeat}with {part} {keep}")
     return "".join(found)
-
-
-def _range_options(parts: AnswerParts, begin: int, end: int) -> str:
-    """Return the options that search a part of the range."""
-    if parts.items.commits:
-        return f"--good {parts.name(begin)} --bad {parts.name(end)}"
-    names = list(parts.items.names[begin : end + 1])
-    shown = names if len(names) <= _MOST_LISTED else [*names[:2], "...", names[-1]]
-    return f"--over {shlex.join(shown)}"
 
 
 def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: CauseReport | None) -> tuple[str, ...]:

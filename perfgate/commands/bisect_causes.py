@@ -45,47 +45,36 @@ class Neighbours(Struct, frozen=True):
         return cls(folder, result.blamed[0] - 1, result.blamed[-1], is_alone)
 
     @property
+    def is_paired(self) -> bool:
+        """True if the program takes turns."""
+        return any(one.paired for one in self.folder.stored)
+
+    @property
     def pairs(self) -> list[StoredMeasurement]:
         """The pairs of just these two."""
-        return [
-            one
-            for one in self.folder.stored
-            if one.paired and one.skipped is None and (one.beside, one.position) == (self.good, self.bad)
-        ]
+        made = [one for one in self.folder.stored if one.paired and one.skipped is None]
+        return [one for one in made if (one.beside, one.position) == (self.good, self.bad)]
 
     def causes(self) -> CauseReport | None:
         """Return what changed between the two, as far as their traces or timers show it; None without any."""
         base, new = self._sides()
-        if not base or not new:
-            return None
         count = min(len(base), len(new))
         if count < FEWEST_PAIRS:
-            return causes_of(base, new)
+            return causes_of(base, new) if count else None
         return causes_of(base[-count:], new[-count:], paired=True)
 
     def _sides(self) -> tuple[list[Run], list[Run]]:
-        stored = [one for one in self.folder.stored if one.skipped is None]
-        if not any(one.paired for one in stored):
-            return self._of(self.good, ""), self._of(self.bad, "")
-        if direct := self.pairs[-MOST_PAIRS:]:
-            return self._both_sides(direct)
+        searched = [one for one in self.folder.searched if one.skipped is None]
+        good, bad = ([one for one in searched if one.position == at][-MOST_PAIRS:] for at in (self.good, self.bad))
+        if not self.is_paired:
+            return self._read(good, ""), self._read(bad, "")
         # Both sides of a pair saw the same machine, so the first item is the better base if nothing else changed.
-        if self.is_alone:
-            return self._both_sides(self._searched(self.bad))
-        return self._of(self.good, "new"), self._of(self.bad, "new")
-
-    def _both_sides(self, pairs: list[StoredMeasurement]) -> tuple[list[Run], list[Run]]:
-        """Return the runs of pairs. A pair with an unreadable side is left out."""
+        pairs = self.pairs[-MOST_PAIRS:] or (bad if self.is_alone else [])
+        if not pairs and not self.is_alone:
+            return self._read(good, "new"), self._read(bad, "new")
         read = [(self._read([one], "base"), self._read([one], "new")) for one in pairs]
-        kept = [sides for sides in read if len(sides[0]) == len(sides[1])]
-        return [run for base, _ in kept for run in base], [run for _, new in kept for run in new]
-
-    def _searched(self, position: int) -> list[StoredMeasurement]:
-        found = [one for one in self.folder.searched if one.position == position and one.skipped is None]
-        return found[-MOST_PAIRS:]
-
-    def _of(self, position: int, side: str) -> list[Run]:
-        return self._read(self._searched(position), side)
+        whole = [sides for sides in read if len(sides[0]) == len(sides[1])]  # a side may be unreadable
+        return [run for base, _ in whole for run in base], [run for _, new in whole for run in new]
 
     def _read(self, stored: list[StoredMeasurement], side: str) -> list[Run]:
         """Return the runs of measurements, and of pairs one side."""
@@ -108,23 +97,19 @@ class Neighbours(Struct, frozen=True):
         """
         is_time = metric.run_unit == "s" or metric.run_unit.endswith("/s")
         made = self.times_measured
-        if not is_time or made >= MOST_PAIRS:
+        if not is_time or made >= MOST_PAIRS or not all(any(run.call_trees for run in one) for one in self._sides()):
             return False
-        base, new = self._sides()
-        if not all(any(run.call_trees for run in side) for side in (base, new)):
-            return False
-        paired = any(one.paired for one in self.folder.stored)
-        if paired and not made:
+        if self.is_paired and not made:
             return True  # the pairs so far are beside the first item, which may differ in more
         found = self.causes()
-        return found is not None and not _is_explained(found)
+        if found is None or all(cause.metric == "memory" for cause in found.causes):
+            return found is not None
+        return abs(found.rest) > _REST * abs(found.new_step - found.base_step)
 
     @property
     def times_measured(self) -> int:
         """The number of measurements of the two, as pairs of just these two or each alone."""
-        if any(one.paired for one in self.folder.stored):
-            return len(self.pairs)
-        return min(self._counts())
+        return len(self.pairs) if self.is_paired else min(self._counts())
 
     @property
     def less_measured(self) -> list[int]:
@@ -137,8 +122,3 @@ class Neighbours(Struct, frozen=True):
     def _counts(self) -> tuple[int, int]:
         positions = [one.position for one in self.folder.stored if one.skipped is None]
         return positions.count(self.good), positions.count(self.bad)
-
-
-def _is_explained(found: CauseReport) -> bool:
-    times = [cause for cause in found.causes if cause.metric != "memory"]
-    return bool(times) and abs(found.rest) <= _REST * abs(found.new_step - found.base_step)

@@ -1,4 +1,7 @@
-"""Measure one item of a bisected list with the user's program, alone or by turns with another item."""
+"""Measure one item of a bisected list with the user's program, alone or by turns with another item.
+
+The prior knowledge of a search is here, too: the noise, and stored runs of its ends, from the baseline and the history.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,38 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.bisect.measurements import Measurement, Model
+from perfgate.baselines.places import differences, identity_of
+from perfgate.baselines.repository import StoredBaselines
+from perfgate.baselines.stores import Store, open_store
+from perfgate.bisect.measurements import Measurement, Model, StoredEnds, ends_of_history, stored_ends
 from perfgate.bisect.posterior import Posterior
-from perfgate.bisect.ranges import MetricValue, NoMetric, SearchedRange, value_in_pair, value_in_run, with_computed
+from perfgate.bisect.ranges import (
+    MetricValue,
+    NoMetric,
+    SearchedRange,
+    prior_of,
+    value_in_pair,
+    value_in_run,
+    with_computed,
+)
 from perfgate.bisect.search import NotMeasurable, SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_causes import MOST_PAIRS, Neighbours
-from perfgate.commands.bisect_prior import MeasuredStart, PriorQuestion, prior_model
 from perfgate.commands.bisect_request import BisectRequest
-from perfgate.judge.pairs import split_pairs
+from perfgate.core import Baseline, Fact, Run
+from perfgate.core.remembered_runs import CommitLine
+from perfgate.core.wording import plural
+from perfgate.history.load import commit_line, load
+from perfgate.judge.pairs import PRIORS, split_pairs
 from perfgate.measuring.items import ItemFailed, ItemRunner, clock
 from perfgate.measuring.paired_run import NoTurns
 from perfgate.measuring.programs import RunFailed, Stopped
 from perfgate.measuring.until_settled import Tell
 from perfgate.rules.ruleset import Ruleset
+from perfgate.stats.history import DEFAULT
 from perfgate.workspace import inputs
-from perfgate.workspace.env_facts import read_facts
+from perfgate.workspace.env_facts import merge_facts, read_facts
+from perfgate.workspace.options import acceptance
 
 
 class BisectTask(Struct, frozen=True):
@@ -45,7 +64,8 @@ class ItemMeasurer(Struct):
     runner: ItemRunner
     session: int
     paired: bool = False
-    #: The metric in the last run.
+    #: The last run or pair that was read, and the metric in it.
+    runs: tuple[Run, ...] = ()
     facts: MetricValue | None = None
     #: The seconds of all measurements of this start.
     spent: list[float] = field(default_factory=list)
@@ -54,7 +74,7 @@ class ItemMeasurer(Struct):
 
     def begin(self) -> str | None:
         """Measure once, if nothing was measured yet, to see if the program takes turns; return why it cannot."""
-        last = len(self.items.names) - 1
+        last, most = len(self.items.names) - 1, self.task.request.most_runs
         known = next((one for one in self.folder.stored if one.skipped is None), None)
         try:
             if known is not None:
@@ -63,7 +83,7 @@ class ItemMeasurer(Struct):
                 return None
             self.paired = not self.task.request.whole_runs
             if self.paired:
-                first = f"run 1 of at most {self.task.request.most_runs}: {self._name(last)} beside {self._name(0)}"
+                first = f"run 1 of at most {most}: {self._name(last)} beside {self._name(0)}"
                 self.task.tell(f"{first}, by turns if the program has steps")
                 try:
                     self._measure(last)
@@ -80,16 +100,35 @@ class ItemMeasurer(Struct):
         return None
 
     def model(self) -> Model:
-        """Return the prior knowledge of the search."""
+        """Return the prior knowledge of a search: the noise of stored runs or the default, and the levels of the ends.
+
+        Stored runs are of the same metric, statistic and environment; those of the baseline count for a rule alone.
+        They are not used for pairs, which are ratios.
+        """
         assert self.facts is not None
-        task, options = self.task, self.task.request.options
-        first = next(one for one in self.folder.stored if one.skipped is None)
-        path = str(self.folder.path / first.results)
-        runs = inputs.read_runs([path], options.format, mappings=task.ruleset.mappings)
-        runs = with_computed(task.ruleset, runs, read_facts(options.env))
-        start = MeasuredStart(runs, self.facts, self.paired)
-        asked = PriorQuestion(options, task.ruleset, task.request.rule is not None, self.items)
-        return replace(prior_model(asked, start, task.tell), tolerance=task.tolerance)
+        options, ruleset, items, runs = self.task.request.options, self.task.ruleset, self.items, self.runs
+        known = PRIORS["in-turn"] if self.paired else (DEFAULT.s0, DEFAULT.d0)
+        s0, d0 = known
+        model = Model(len(items.names), s0=s0, d0=d0, paired=self.paired, tolerance=self.task.tolerance)
+        if not Path(options.baselines).is_dir():
+            return model
+        facts, _ = merge_facts(list(runs), read_facts(options.env), ruleset.identity)
+        store, baseline = open_store(options.baselines), Baseline()
+        if self.task.request.rule is not None:
+            baseline = StoredBaselines(store, ruleset).load(facts, acceptance(options)).baseline
+        pairs = split_pairs(runs) if self.paired else None
+        run = pairs.new[0] if pairs else runs[0]
+        s0, d0 = prior_of(ruleset, run, baseline, "in-turn" if self.paired else None)
+        if self.paired:
+            return replace(model, s0=s0, d0=d0)
+        ends = _of_history(store, options.suite, items, self.facts, facts)
+        ends = ends if ends.levels else _of_baseline(ruleset, items, baseline)
+        if (s0, d0) == known and ends.noise is not None:
+            s0, d0 = ends.noise
+        for level in ends.levels:
+            count, name = plural(level.runs, "stored run"), items.names[level.position][:12]
+            self.task.tell(f"{count} of the level of {name} count, as long as new ones agree with them")
+        return replace(model, s0=s0, d0=d0, stored=ends.levels)
 
     def measure(self, position: int) -> Measurement:
         """Measure an item and keep the result. Raises NotMeasurable and Stopped."""
@@ -139,12 +178,11 @@ class ItemMeasurer(Struct):
         return True
 
     def _failure(self, why: Exception, position: int) -> str:
-        """Return the name of the item that failed, which may be the other one of a pair, and the reason."""
+        """Return the reason after the name of the item that failed, which may be the other one of a pair."""
         return f"{self._name(why.item if isinstance(why, ItemFailed) else position)}: {why}"
 
     def _measure(self, position: int, beside: int = 0) -> StoredMeasurement:
-        number, began = self.folder.next_number(), clock()
-        runner = self.runner
+        number, began, runner = self.folder.next_number(), clock(), self.runner
         path = runner.run_pair(beside, position, number) if self.paired else runner.run(position, number)
         found = self._read(path)
         stored = StoredMeasurement(
@@ -174,13 +212,11 @@ class ItemMeasurer(Struct):
         options = self.task.request.options
         format = None if self.paired else options.format
         runs = inputs.read_runs([str(path)], format, options.trace_mode, mappings=self.task.ruleset.mappings)
-        runs = with_computed(self.task.ruleset, runs, read_facts(options.env))
+        self.runs = runs = with_computed(self.task.ruleset, runs, read_facts(options.env))
         if len(runs) != 1:
             raise NoMetric(f"wrote {len(runs)} runs: one process is one run")
-        pairs = split_pairs(runs) if self.paired else None
-        self.facts = (
-            value_in_run(self.task.ruleset, runs[0]) if pairs is None else value_in_pair(self.task.ruleset, pairs)
-        )
+        pairs, ruleset = split_pairs(runs) if self.paired else None, self.task.ruleset
+        self.facts = value_in_run(ruleset, runs[0]) if pairs is None else value_in_pair(ruleset, pairs)
         return self.facts
 
     def cost(self, position: int) -> float:
@@ -209,3 +245,35 @@ class ItemMeasurer(Struct):
 
     def _name(self, position: int) -> str:
         return self.items.names[position][: 12 if self.items.commits else None]
+
+
+def _of_history(
+    store: Store, suite: str | None, items: SearchedRange, metric: MetricValue, facts: dict[str, Fact]
+) -> StoredEnds:
+    """Return the ends as the history of the metric knows them; empty if it has no such metric, or several."""
+    if not items.commits:
+        return StoredEnds()
+    found = load(store, metric=metric.metric.partition("{")[0], suite=suite)
+    series = [
+        one
+        for place in found.environments
+        if not differences(place.identity, identity_of(facts, list(place.identity)))
+        for one in place.series
+        if (str(one.name.key), one.name.rank, one.unit) == (metric.metric, "worst", metric.unit)
+        and metric.statistic in (None, one.name.statistic)
+    ]
+    good, bad = items.names[0], items.names[-1]
+    if len(series) != 1 or found.line is None:
+        return StoredEnds()
+    return ends_of_history(series[0], found.line, good, bad, len(items.names) - 1)
+
+
+def _of_baseline(ruleset: Ruleset, items: SearchedRange, baseline: Baseline) -> StoredEnds:
+    """Return the runs of the stored level, if their commits are all at or before the good one: they are its level."""
+    line: CommitLine | None = commit_line([items.names[0]]) if items.commits else None
+    if line is None or not baseline.runs or any(line.place(run.commit) is None for run in baseline.runs):
+        return StoredEnds()
+    try:
+        return stored_ends({0: [value_in_run(ruleset, run).value for run in baseline.runs]})
+    except NoMetric:
+        return StoredEnds()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import click
 from msgspec import Struct
@@ -80,28 +81,22 @@ class BisectRequest(Struct, frozen=True):
         """Raise UsageError for options that contradict each other."""
         if not self.command:
             raise click.UsageError(NO_COMMAND)
-        self._check_range()
+        given = {"--event": self.event, "--from-history": self.from_history}
+        known = [name for name, value in given.items() if value is not None]
+        if known and (self.over or (self.rule, self.metric) != (None, None) or len(known) > 1):
+            others = ", ".join([*known[1:], "--metric, --rule and --over"])
+            raise click.UsageError(f"{known[0]} gives metric and range: leave out {others}")
+        if not known and (self.change is not None or self.environment is not None):
+            raise click.UsageError("--change and --environment need --from-history METRIC")
+        if not known and (self.good is None) == (not self.over):
+            start = "or --from-history METRIC, or a list with --over ITEM..."
+            raise click.UsageError(f"give --good REF (and --bad REF), {start}")
+        if not known and (self.rule is None) == (self.metric is None):
+            raise click.UsageError("give the metric to measure: --rule ID, or --metric NAME")
         if self.statistic is not None and self.rule is not None:
             raise click.UsageError("--statistic needs --metric: a rule has its own statistic")
         if self.over and self.full:
             raise click.UsageError("--full is about merges of commits, and --over is a list")
-
-    def _check_range(self) -> None:
-        """Raise UsageError unless there is one range and one metric."""
-        given = {"--event": self.event, "--from-history": self.from_history}
-        known = [name for name, value in given.items() if value is not None]
-        if known:
-            if self.over or (self.rule, self.metric) != (None, None) or len(known) > 1:
-                others = ", ".join([*known[1:], "--metric, --rule and --over"])
-                raise click.UsageError(f"{known[0]} gives metric and range: leave out {others}")
-            return
-        if self.change is not None or self.environment is not None:
-            raise click.UsageError("--change and --environment need --from-history METRIC")
-        if (self.good is None) == (not self.over):
-            start = "or --from-history METRIC, or a list with --over ITEM..."
-            raise click.UsageError(f"give --good REF (and --bad REF), {start}")
-        if (self.rule is None) == (self.metric is None):
-            raise click.UsageError("give the metric to measure: --rule ID, or --metric NAME")
 
 
 def with_remembered_command(request: BisectRequest) -> BisectRequest:
@@ -144,8 +139,10 @@ def ruleset_of(request: BisectRequest) -> tuple[Ruleset, float]:
     if request.metric is not None:
         clause = asked_change(request.statistic, "5%")
         rule = metric_rule(request.metric, request.statistic, clause)
-        if (labelled := _labelled(request.metric)) is not None:
-            rule = replace(rule, sentence=replace(rule.sentence, subject=labelled))
+        with suppress(SentenceError):
+            labelled = parse_expression(request.metric) if request.metric.endswith("}") else None
+            if isinstance(labelled, Selector):  # `forward{rank="0"}`
+                rule = replace(rule, sentence=replace(rule.sentence, subject=labelled))
         return replace(_without_rules(request), rules=(rule,)), _TOLERANCE if tolerance is None else tolerance
     ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
     chosen = [rule for rule in ruleset.rules if rule.name == request.rule]
@@ -173,15 +170,6 @@ def _without_rules(request: BisectRequest) -> Ruleset:
             raise
         return without
     return replace(without, metrics=known.metrics, model=known.model)
-
-
-def _labelled(metric: str) -> Selector | None:
-    """Return a metric with labels, `forward{rank="0"}`; None for a plain name."""
-    try:
-        found = parse_expression(metric) if metric.endswith("}") else None
-    except SentenceError:
-        return None
-    return found if isinstance(found, Selector) else None
 
 
 def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectRequest:
