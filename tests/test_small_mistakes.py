@@ -88,7 +88,7 @@ def test_a_command_with_a_quoted_fact_is_one_code_span() -> None:
     ("words", "suite"), [(["python", "-m", "pytest", "bench"], "benchmarks"), (["t.py"], "training")]
 )
 def test_the_suite_of_benchmarks_is_not_training(words: list[str], suite: str) -> None:
-    from perfgate.commands.init_files import usual_suite
+    from perfgate.commands.init_gate import usual_suite
 
     assert usual_suite(words) == suite
 

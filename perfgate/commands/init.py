@@ -15,8 +15,17 @@ from perfgate.analysis.plan import PAIRS
 from perfgate.baselines.candidates import read_measured
 from perfgate.cli.printing import screen
 from perfgate.cli.shared import OPTIONAL_RUNS, command_options, duration, env_option, format_option, trace_mode_option
-from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, usual_suite, written
-from perfgate.commands.init_from_runs import gate_from_runs, read_first_runs
+from perfgate.commands.init_gate import (
+    RULES,
+    SUITE,
+    InitChoices,
+    empty_gate,
+    gate_from_runs,
+    read_first_runs,
+    refuse_existing,
+    usual_suite,
+    written,
+)
 from perfgate.commands.stored_cases import stored_cases
 from perfgate.core import Run
 from perfgate.core.advice import Advice, FirstGate, ProposedRule, StepTime
@@ -179,11 +188,8 @@ def _rule_file(options: CommandOptions) -> tuple[str, bytes]:
         raise Refused("the folder rules/ does not exist: write the first rules with `perfgate init RUN...`")
     files = WORKING_TREE.rule_files(("rules",))
     if len(files) > 1:
-        files = [
-            file
-            for file in files
-            if options.suite and file[0].endswith((f"/{options.suite}.yaml", f"/{options.suite}.yml"))
-        ]
+        names = (f"/{options.suite}.yaml", f"/{options.suite}.yml")
+        files = [file for file in files if options.suite and file[0].endswith(names)]
     if len(files) != 1:
         raise Refused("rules/ has several files: choose one with --suite NAME, which names rules/NAME.yaml")
     return files[0]
@@ -210,17 +216,10 @@ def _rule(metric: str, runs: Sequence[Run], ruleset: Ruleset, *, is_paired: bool
     better = replace(ruleset, mappings=read_mapping_files(("rules",)).mappings).better
     found = proposed_for(metric, runs, surroundings.today(), is_paired=is_paired, better=better)
     if isinstance(found, str):
-        paired = (
-            ""
-            if is_paired or "noise" not in found
-            else f"; pairs may show it: `perfgate init --paired --add {shlex.quote(metric)} RUN...`"
-        )
-        raise Refused(f"no rule about {metric} fits: {found}{paired}", 3)
-    known = next((rule for rule in ruleset.rules if rule.sentence.subject_text == _subject(found)), None)
+        step = f"; pairs may show it: `perfgate init --paired --add {shlex.quote(metric)} RUN...`"
+        raise Refused(f"no rule about {metric} fits: {found}{'' if is_paired or 'noise' not in found else step}", 3)
+    subject = found.sentence.partition(" within ")[0]
+    known = next((rule for rule in ruleset.rules if rule.sentence.subject_text == subject), None)
     if known is not None:
         raise Refused(f"{metric} has a rule already, at {known.at}: {known.sentence.text}")
     return found
-
-
-def _subject(rule: ProposedRule) -> str:
-    return rule.sentence.partition(" within ")[0]

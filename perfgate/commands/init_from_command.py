@@ -6,7 +6,6 @@ import ast
 import hashlib
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import takewhile
 from pathlib import Path, PurePath
 
 from msgspec import Struct
@@ -22,8 +22,18 @@ from msgspec.structs import replace
 from perfgate.analysis.plan import POOR
 from perfgate.analysis.proposals import measured_metrics
 from perfgate.cli.printing import is_watched, shown, tell
-from perfgate.commands.init_files import RULES, SUITE, InitChoices, empty_gate, refuse_existing, written
-from perfgate.commands.init_from_runs import Files, FirstRuns, gate_from_runs, read_first_runs
+from perfgate.commands.init_gate import (
+    RULES,
+    SUITE,
+    Files,
+    FirstRuns,
+    InitChoices,
+    empty_gate,
+    gate_from_runs,
+    read_first_runs,
+    refuse_existing,
+    written,
+)
 from perfgate.commands.run_results import WHOLE_COMMAND, RunResults, find_results, narrowed
 from perfgate.core import Location, Report, Run
 from perfgate.core.advice import FirstGate, MeasuredCommand
@@ -47,13 +57,14 @@ RUNS = 3
 #: Stored runs are used if they see at most this many times the change that pairs see: a check of pairs takes longer.
 _AS_GOOD = 1.25
 _MAPPINGS = f"{RULES}/{MAPPING_FILE}"
+#: An assignment before the program: `OMP_NUM_THREADS=1 python train.py`.
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
 def init_from_command(options: CommandOptions, choices: InitChoices, words: tuple[str, ...]) -> FirstGate:
     """Run a command, and write a gate for it. Raises Refused, and writes no file of the gate, if that fails."""
     existing = refuse_existing(choices)
-    env = [found for word in words if (found := _ASSIGNED.fullmatch(word))][: _leading(words)]
+    env = [found for found in takewhile(bool, map(_ASSIGNED.fullmatch, words)) if found]
     words = with_benchmark_json(words[len(env) :])
     command = RunCommand(Location(_MAPPINGS), words, choices.results, env=tuple((one[1], one[2]) for one in env))
     if not words:
@@ -71,22 +82,14 @@ def init_from_command(options: CommandOptions, choices: InitChoices, words: tupl
             raise Refused(f"nothing was written, because a run failed: {error}; its output is in {keep}/", 3) from None
 
 
-def _leading(words: Sequence[str]) -> int:
-    """Return the number of assignments before the program: `OMP_NUM_THREADS=1 python train.py`."""
-    return next((place for place, word in enumerate(words) if not _ASSIGNED.fullmatch(word)), len(words))
-
-
 @contextmanager
 def _kept(choices: InitChoices) -> Iterator[str]:
     """Yield the folder of the runs: a dry run keeps none."""
     if not choices.dry_run:
         yield KEEP
         return
-    folder = tempfile.mkdtemp(prefix="perfgate-init-")
-    try:
+    with tempfile.TemporaryDirectory(prefix="perfgate-init-", ignore_cleanup_errors=True) as folder:
         yield f"{folder}/runs"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _measured(
@@ -116,7 +119,11 @@ def _measured(
     files = WORKING_TREE.mapping_files((RULES,)) if os.path.isdir(RULES) else []
     read = replace(options, runs=tuple(map(str, runs.paths)), env=(*runs.facts, *options.env))
     first = read_first_runs(read, options.suite or SUITE, _with_section(files, remembered(command, mapping)))
-    gate = _described(empty_gate(options, choices), command, found[0], runs, first)
+    metrics, others = measured_metrics(first.runs)
+    notes, seconds = tuple(missing_work(command.words, first.runs)), statistics.median(runs.seconds)
+    text = shell_text(command.words)
+    measured = MeasuredCommand(text, found[0].said, len(runs.paths), seconds, metrics, others, notes)
+    gate = replace(empty_gate(options, choices), measured=measured)
     gate, made = _chosen(first, gate, choices, partial(_pairs, command, measuring, first))
     return _written(gate, made, choices, existing, remembered(replace(command, paired=gate.is_paired), mapping))
 
@@ -143,19 +150,6 @@ def _refuse_copies(runs: RepeatedRuns) -> None:
         )
 
 
-def _described(
-    gate: FirstGate, command: RunCommand, found: RunResults, runs: RepeatedRuns, first: FirstRuns
-) -> FirstGate:
-    """Return the gate with what was measured."""
-    metrics, others = measured_metrics(first.runs)
-    notes = missing_work(command.words, first.runs)
-    seconds = statistics.median(runs.seconds)
-    text = shell_text(command.words)
-    return replace(
-        gate, measured=MeasuredCommand(text, found.said, len(runs.paths), seconds, metrics, others, tuple(notes))
-    )
-
-
 def _chosen(
     first: FirstRuns, gate: FirstGate, choices: InitChoices, make_pairs: Callable[[], FirstPairs]
 ) -> tuple[FirstGate, Files]:
@@ -164,7 +158,9 @@ def _chosen(
     if stored is not None and (choices.without_step or not _is_poor(stored[0])):
         return stored
     pairs = make_pairs()
-    paired = gate_from_runs(replace(first, pairs=pairs.pairs), replace(_of_pairs(gate, pairs), is_paired=True))
+    measured = replace(gate.measured, seconds=RUNS * pairs.seconds) if gate.measured else None
+    of_pairs = replace(gate, measured=measured, is_paired=True)
+    paired = gate_from_runs(replace(first, pairs=pairs.pairs), of_pairs)
     if stored is None:
         return paired
     trouble = stored[0].advice.step.trouble if stored[0].advice else None
@@ -181,11 +177,8 @@ def _chosen(
 
 def _is_poor(gate: FirstGate) -> bool:
     """Return whether stored runs see only large changes of time; exact work needs no times."""
-    if gate.state == "too-noisy":
-        return True
-    return _least(gate) > POOR and not any(
-        rule.purpose == "work" for rule in (gate.advice.rules if gate.advice else ())
-    )
+    counts_work = gate.advice is not None and any(rule.purpose == "work" for rule in gate.advice.rules)
+    return gate.state == "too-noisy" or (_least(gate) > POOR and not counts_work)
 
 
 def _least(gate: FirstGate) -> float:
@@ -208,13 +201,6 @@ class FirstPairs(Struct, frozen=True):
     pairs: Pairs
     seconds: float
     alone: tuple[str, ...]
-
-
-def _of_pairs(gate: FirstGate, pairs: FirstPairs) -> FirstGate:
-    """Return the gate with the time of a check that makes pairs."""
-    if gate.measured is None:
-        return gate
-    return replace(gate, measured=replace(gate.measured, seconds=RUNS * pairs.seconds))
 
 
 def _pairs(command: RunCommand, measuring: MeasuringOptions, first: FirstRuns) -> FirstPairs:
