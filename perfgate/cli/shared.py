@@ -29,10 +29,8 @@ def files(context: click.Context, parameter: click.Parameter, incomplete: str) -
     return [CompletionItem(incomplete, type="file")]
 
 
-def rule_names(
-    context: click.Context, parameter: click.Parameter, incomplete: str, *, with_metrics: bool = False
-) -> list[CompletionItem]:
-    """Return the ids of the rules, and with `with_metrics` their metrics; nothing if the rules cannot be read."""
+def rules_and_metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids of the rules and their metrics; nothing if the rules cannot be read."""
     from click.shell_completion import CompletionItem
 
     from perfgate.rules.load import readable_rulesets
@@ -43,14 +41,11 @@ def rule_names(
     with suppress(Refused, OSError):  # a shell asks at every keystroke, and cannot show an error
         given = WORKING_TREE.rule_files(context.params.get("rules") or ("rules",))
         found = [rule for ruleset in readable_rulesets(given, limits()) for rule in ruleset.rules]
-        names = {rule.name for rule in found} | {rule.sentence.subject_text for rule in found if with_metrics}
+        names = {name for rule in found for name in (rule.name, rule.sentence.subject_text)}
         # A shell would split a name with blanks into several words.
         words = (name for name in sorted(names) if shlex.quote(name) == name)
         return [CompletionItem(name) for name in words if name.startswith(incomplete)]
     return []
-
-
-rules_and_metrics = partial(rule_names, with_metrics=True)
 
 
 def command_options(
@@ -79,15 +74,12 @@ def command_options(
     return decorate
 
 
-_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
 def duration(text: str) -> float:
     """Return the seconds of `90s`, `10m` or `1h`. Raises BadParameter."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|m|h)", text, re.ASCII)
     if found is None or float(found[1]) == 0:
         raise click.BadParameter(f"{text!r} is not a time: write 90s, 10m or 1h")
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(found[1]) * {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}[found[2]]
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -99,6 +91,12 @@ def words(text: str) -> tuple[str, ...]:
     if not found:
         raise click.BadParameter("the command is empty")
     return found
+
+
+#: Options that have a number, a time or a command.
+number_option = partial(click.option, metavar="N")
+time_option = partial(click.option, type=duration, metavar="TIME")
+words_option = partial(click.option, type=words, metavar="COMMAND")
 
 
 class OutputFile(click.types.StringParamType):

@@ -15,14 +15,15 @@ from perfgate.cli.printing import USAGE, screen, tell, write_document
 from perfgate.cli.shared import (
     baselines_option,
     command_options,
-    duration,
     env_option,
     format_option,
+    number_option,
     output_option,
     rules_option,
     suite_option,
+    time_option,
     trace_mode_option,
-    words,
+    words_option,
 )
 from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
@@ -84,15 +85,11 @@ class OverCommand(click.Command):
     click.option(
         "--tolerance", metavar="T", help="Search for a change larger than this. [default: that of --rule, or 2%]"
     ),
-    click.option("--build", type=words, metavar="COMMAND", help="Build each commit or item once, in its folder."),
+    words_option("--build", help="Build each commit or item once, in its folder."),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
-    click.option(
-        "--max-runs", "most_runs", type=click.IntRange(2, 1000), default=50, metavar="N", help="[default: 50]"
-    ),
-    click.option("--time-budget", type=duration, metavar="TIME", help="Start no run that would end later than this."),
-    click.option(
-        "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
-    ),
+    number_option("--max-runs", "most_runs", type=click.IntRange(2, 1000), default=50, help="[default: 50]"),
+    time_option("--time-budget", help="Start no run that would end later than this."),
+    time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
     click.option(
         "--keep",
         default="perfgate-bisect",
@@ -100,12 +97,8 @@ class OverCommand(click.Command):
         help="Keep the measurements here, to go on after an interruption. [default: perfgate-bisect]",
     ),
     click.option("--whole-runs", is_flag=True, help="Do not interleave the steps with those of the first commit."),
-    click.option(
-        "--hook-timeout",
-        type=duration,
-        default="60s",
-        metavar="TIME",
-        help="Wait this long for the first step of a Recorder. [default: 60s]",
+    time_option(
+        "--hook-timeout", default="60s", help="Wait this long for the first step of a Recorder. [default: 60s]"
     ),
     name="asked",
     build=BisectRequest,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.commands.history import show
-from perfgate.commands.stored_cases import stored_cases
+from perfgate.commands.rules_table import stored_cases
 from perfgate.core.file_mappings import NO_COMMAND
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import HistoryChange, HistorySeries

@@ -17,7 +17,14 @@ from perfgate.analysis.proposals import ranked, shared_metrics
 from perfgate.baselines.runners import keep, known_runners, qualification, runner_changes
 from perfgate.baselines.stores import open_store
 from perfgate.cli.printing import USAGE, complain, screen, tell, write_document
-from perfgate.cli.shared import baselines_option, command_options, duration, output_option, rules_option, suite_option
+from perfgate.cli.shared import (
+    baselines_option,
+    command_options,
+    output_option,
+    rules_option,
+    suite_option,
+    time_option,
+)
 from perfgate.core import Fact
 from perfgate.core.runner import QualificationReport
 from perfgate.core.runs import TENANTS
@@ -95,14 +102,7 @@ Tell = Callable[[str], None]
 @click.option("--renew", is_flag=True, help="With --qualify: the machine was changed on purpose.")
 @click.option("--machine-only", is_flag=True, help="Measure no command, not even the remembered one.")
 @click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
-@click.option(
-    "--time",
-    "seconds",
-    type=duration,
-    default="2m",
-    metavar="TIME",
-    help="Measure the command for this long. [default: 2m]",
-)
+@time_option("--time", "seconds", default="2m", help="Measure the command for this long. [default: 2m]")
 @output_option("--json", help="Write JSON (perfgate.doctor/1); - is stdout.")
 def command(
     command: tuple[str, ...],

@@ -28,13 +28,11 @@ from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
 @click.option("--change", metavar="COMMIT", help="The commit of the change to settle. [default: the newest change]")
 @click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
-@click.option("--build", type=shared.words, metavar="COMMAND", help="Build each commit once, in its folder.")
-@click.option(
-    "--runs", "most_runs", type=click.IntRange(1, 100), default=10, metavar="N", help="At most N runs. [default: 10]"
+@shared.words_option("--build", help="Build each commit once, in its folder.")
+@shared.number_option(
+    "--runs", "most_runs", type=click.IntRange(1, 100), default=10, help="At most N runs. [default: 10]"
 )
-@click.option(
-    "--timeout", type=shared.duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
-)
+@shared.time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]")
 @click.option("--keep", default="perfgate-runs", metavar="DIR", help="Keep the runs here. [default: perfgate-runs]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.history-backfill/1).")
 @click.option("--environment", metavar="NAME", help="The history of this environment, by its folder.")

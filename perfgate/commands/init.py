@@ -14,7 +14,14 @@ from perfgate.analysis.advice import proposed_for
 from perfgate.analysis.plan import PAIRS
 from perfgate.baselines.candidates import read_measured
 from perfgate.cli.printing import screen
-from perfgate.cli.shared import OPTIONAL_RUNS, command_options, duration, env_option, format_option, trace_mode_option
+from perfgate.cli.shared import (
+    OPTIONAL_RUNS,
+    command_options,
+    env_option,
+    format_option,
+    time_option,
+    trace_mode_option,
+)
 from perfgate.commands.init_gate import (
     RULES,
     SUITE,
@@ -26,7 +33,7 @@ from perfgate.commands.init_gate import (
     usual_suite,
     written,
 )
-from perfgate.commands.stored_cases import stored_cases
+from perfgate.commands.rules_table import stored_cases
 from perfgate.core import Run
 from perfgate.core.advice import Advice, FirstGate, ProposedRule, StepTime
 from perfgate.core.results import LOOKS
@@ -82,9 +89,7 @@ class CommandAfterDashes(click.Command):
         "--add", "added", multiple=True, metavar="METRIC", help="Add a rule for METRIC to rules/ (repeatable)."
     ),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that COMMAND writes. [default: found]"),
-    click.option(
-        "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
-    ),
+    time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
     click.option(
         "--ci", type=click.Choice(SYSTEMS), default="github", help="The system to write a job for. [default: github]"
     ),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.cli.printing import progress, screen, write_document
@@ -15,13 +18,15 @@ from perfgate.core import Run, Series
 from perfgate.core.conditions import by_load
 from perfgate.core.coverage import joined_coverage
 from perfgate.core.file_mappings import MappingSuggestion
-from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggler, TraceView
+from perfgate.core.summaries import Portion, RunSummary, Straggler, TraceView
+from perfgate.core.units import format_number
+from perfgate.core.wording import aligned
 from perfgate.judge.derived import warmup_cost
 from perfgate.judge.series_summary import rank_spreads, summary
 from perfgate.reporters.inspection import render_text
 from perfgate.reporters.plain_json import render_json
 from perfgate.workspace import surroundings
-from perfgate.workspace.input_files import nearest_file, opened
+from perfgate.workspace.input_files import CHUNK, nearest_file, opened, parts_of
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.rule_source import read_mapping_files
@@ -59,9 +64,7 @@ def command(
         write_document(render_suggestions(proposed))
         return code
     if timings:
-        from perfgate.commands import timings as of_readers
-
-        write_document(of_readers.render_timings(of_readers.timings(options)))
+        write_document(_table(times_of_readers(options)))
         return 0
     with progress():
         found, code = inspect(options, with_values=values and as_json, each_rank=each_rank)
@@ -84,26 +87,18 @@ def inspect(
         options.runs, options.format, options.trace_mode, as_given=True, with_calls=False, mappings=mappings
     )
     bad = any(not run.series or any(problem.severity == "error" for problem in run.problems) for run in runs)
-    found = [_summary(run, with_values) for run in runs]
-    if not each_rank:
-        found = [replace(one, spreads=rank_spreads(one.series)) for one in found]
+    found = []
+    for run in runs:
+        rows = []
+        for one in sorted(run.series, key=lambda one: by_load(one.key)):
+            row = summary(one, with_values=with_values)
+            # The profiler's schedule has skipped the warm-up of a trace.
+            warmup = None if "torch-trace" in run.format else warmup_cost(one)
+            rows.append(replace(row, warmup_steps=warmup.steps, warmup_time=warmup.seconds) if warmup else row)
+        facts, coverage = dict(sorted(run.environment.items())), joined_coverage(run.coverage)
+        about = (run.source, run.part, run.format, run.recognised_by, facts, tuple(rows), run.problems, trace_view(run))
+        found.append(RunSummary(*about, spreads=() if each_rank else rank_spreads(tuple(rows)), coverage=coverage))
     return found, 3 if bad else 0
-
-
-def _summary(run: Run, with_values: bool) -> RunSummary:
-    ordered = sorted(run.series, key=lambda one: by_load(one.key))
-    is_trace = "torch-trace" in run.format  # the profiler's schedule has skipped its warm-up
-    series = tuple(
-        summary(one, with_values=with_values) if is_trace else _with_warmup(one, with_values) for one in ordered
-    )
-    facts = dict(sorted(run.environment.items()))
-    about = run.source, run.part, run.format, run.recognised_by
-    return RunSummary(*about, facts, series, run.problems, trace_view(run), coverage=joined_coverage(run.coverage))
-
-
-def _with_warmup(series: Series, with_values: bool) -> SeriesSummary:
-    found, warmup = summary(series, with_values=with_values), warmup_cost(series)
-    return found if warmup is None else replace(found, warmup_steps=warmup.steps, warmup_time=warmup.seconds)
 
 
 def trace_view(run: Run) -> TraceView | None:
@@ -232,3 +227,57 @@ def _refuse_other_than_file(path: str) -> None:
         raise Refused(f"{shown_path(path)}: --suggest needs a file of this machine: copy it here first")
     if not os.path.exists(path):
         raise Refused(f"{path}: cannot be read: file not found{nearest_file(path)}")
+
+
+class Timing(Struct, frozen=True):
+    """The files of one reader: their bytes as stored, and the seconds of each stage in this process."""
+
+    format: str
+    files: int = 0
+    size: int = 0
+    #: To get the bytes from the disk.
+    load: float = 0.0
+    #: To decompress, recognise and read them.
+    read: float = 0.0
+    #: To compute the statistics of all series.
+    summarise: float = 0.0
+
+
+def times_of_readers(options: CommandOptions) -> list[Timing]:
+    """Return the time of each reader, the slowest first. Raises Refused for an input that cannot be read twice."""
+    mappings = read_mapping_files(options.rules).mappings
+    found: dict[str, Timing] = {}
+    for path in options.runs:
+        if path == "-" or "://" in path:
+            raise Refused(f"{path}: --timings reads each file twice; save it as a file")
+        for part in parts_of(path, path) or [(path, path)]:
+            if isinstance(part, Run):
+                continue
+            began = perf_counter()
+            try:
+                file, first = opened(part[0])
+                with file:
+                    size = len(first) + sum(map(len, iter(partial(file.read, CHUNK), b"")))
+            except OSError as error:
+                raise Refused(f"{part[0]} cannot be read: {error.strerror or error}", 3) from None
+            loaded = perf_counter()
+            runs = read_runs((part[0],), options.format, options.trace_mode, with_calls=False, mappings=mappings)
+            ended = perf_counter()
+            for series in (series for run in runs for series in run.series):
+                summary(series)
+            own = found.get(runs[0].format, Timing(runs[0].format))
+            stages = (own.load + loaded - began, own.read + ended - loaded, own.summarise + perf_counter() - ended)
+            found[own.format] = Timing(own.format, own.files + 1, own.size + size, *stages)
+    return sorted(found.values(), key=lambda one: -one.read)
+
+
+def _table(found: list[Timing]) -> str:
+    """Return a table with a row for each reader, and the sum of several."""
+    numbers = zip(*((one.files, one.size, one.load, one.read, one.summarise) for one in found), strict=True)
+    whole = Timing("all", *map(sum, numbers))
+    rows = [["reader", "files", "MB", "load", "read", "summarise", "MB/s read"]]
+    for one in (*found, whole) if len(found) > 1 else found:
+        seconds = (f"{format_number(time, 3)} s" for time in (one.load, one.read, one.summarise))
+        rate = one.size / 1e6 / one.read if one.read else 0.0
+        rows.append([one.format, str(one.files), format_number(one.size / 1e6, 3), *seconds, format_number(rate, 3)])
+    return "\n".join(aligned(rows)) + "\n"

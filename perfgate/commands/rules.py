@@ -234,7 +234,7 @@ def _on_newest_runs(
 ) -> tuple[dict[str, tuple[Verdict, ...]], dict[tuple[str, str, str], Plan], list[Problem]]:
     """Return the verdicts on the newest stored run of each current level, as if it were new, and the plans."""
     from perfgate.analysis.plan import plans
-    from perfgate.commands.stored_cases import stored_cases
+    from perfgate.commands.rules_table import stored_cases
     from perfgate.judge.verdicts import judge
     from perfgate.reporters.rules_table import clause_of
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import click
 from msgspec import Struct
@@ -13,57 +12,130 @@ from msgspec.structs import replace
 
 from perfgate.cli.entry import ShortHelp, help_all_option
 from perfgate.cli.printing import is_watched, publish, shown, tell
-from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, duration, report_options, words
+from perfgate.cli.shared import (
+    JUDGING,
+    POLICY,
+    Publication,
+    command_options,
+    number_option,
+    report_options,
+    time_option,
+    words_option,
+)
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
-from perfgate.commands.run_options import RunOptions, processors
-from perfgate.core import Fact, Location, MissingBaseline, Problem, Report
-from perfgate.core.calculations import MIXED
+from perfgate.core import Fact, MissingBaseline, Report
 from perfgate.core.file_mappings import NO_COMMAND
 from perfgate.core.runs import same_fact
-from perfgate.judge.factors import with_attributions
-from perfgate.judge.report import with_problems
-from perfgate.measuring.attributed_run import mixed_files, run_attributed
+from perfgate.measuring.attributed_run import run_attributed
 from perfgate.measuring.kept_runs import KEEP, REPORT
 from perfgate.measuring.paired_run import PairRequest, run_pairs
+from perfgate.measuring.pinning import Cpus, parse_cpus
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
+from perfgate.measuring.until_settled import (
+    JudgeRuns,
+    MeasuringOptions,
+    StopRule,
+    Tell,
+    run_again_if_suspect,
+    run_until_settled,
+)
 from perfgate.measuring.worktrees import usual_base
 from perfgate.reporters import RENDERERS
-from perfgate.words.numbers import does_not_run, nothing_to_attribute
 from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.input_files import RunsOfPath
-from perfgate.workspace.options import CommandOptions, Refused, shown_path, typed_path
+from perfgate.workspace.options import CommandOptions, Refused, typed_path
 from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.surroundings import PACKAGE_FACTS
+
+
+def processors(text: str) -> Cpus:
+    """Return the processors of `0,2` or `4-7`. Raises BadParameter."""
+    try:
+        return parse_cpus(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+class RunOptions(Struct, frozen=True):
+    """The options about what is run, and how often."""
+
+    command: tuple[str, ...]
+    results: tuple[str, ...]
+    most_runs: int
+    every: bool
+    reruns: int | None
+    measured: tuple[str, ...]
+    time_budget: float | None
+    timeout: float
+    keep: str
+    paired: bool
+    attribute: bool
+    base_in: tuple[str, ...] | None
+    new_in: tuple[str, ...] | None
+    base_ref: str | None
+    base: tuple[str, ...] | None
+    new: tuple[str, ...] | None
+    build: tuple[str, ...] | None
+    hook_timeout: float
+    cpus: Cpus | None
+    processes: int
+
+    def measuring(self) -> MeasuringOptions:
+        """Return how often to measure. Raises UsageError."""
+        stop: StopRule = "never" if self.every else "final"
+        most = self.most_runs
+        if self.reruns is None:
+            if self.measured:
+                raise click.UsageError("--measured needs --reruns")
+        elif self.paired or self.attribute or self.every or not self.results:
+            raise click.UsageError("--reruns needs --results, and excludes --paired, --attribute and --every")
+        else:
+            stop, most = "unless-suspect", 1 + self.reruns
+        # Without a watch, the terminal shows what the command prints.
+        watch = shown if stop != "unless-suspect" and is_watched() else None
+        times, fewest = (self.time_budget, self.timeout), 2 if self.attribute else 1
+        return MeasuringOptions(self.results, most, stop, *times, self.keep, self.cpus, watch=watch, fewest_runs=fewest)
+
+    def sides(self, format: str | None) -> PairRequest:
+        """Return the two sides of pairs, as far as the options name them. Raises UsageError."""
+        given = {"base-ref": self.base_ref, "base": self.base, "new": self.new, "build": self.build}
+        for name in (name for name, value in given.items() if value and not (self.paired or self.attribute)):
+            raise click.UsageError(f"--{name} needs --paired" + ("" if name == "build" else " or --attribute"))
+        option = "--attribute" if self.attribute else "--paired"
+        if self.base_ref is not None and self.base is not None:
+            raise click.UsageError(f"{option} has one base: --base-ref GITREF, or --base COMMAND")
+        if self.new and self.command:
+            raise click.UsageError(f"{option} has one new side: a command after --, or --new COMMAND")
+        if self.attribute == (self.base_in is None and self.new_in is None):
+            if self.attribute:
+                raise click.UsageError("--attribute needs the command of an environment: --base-in or --new-in")
+            raise click.UsageError("--base-in and --new-in need --attribute")
+        if self.attribute and self.build:
+            raise click.UsageError("--attribute excludes --build: two environments use one folder; build in COMMAND")
+        if self.attribute and self.base_in == self.new_in:
+            raise click.UsageError("--base-in and --new-in are the same: name two environments, or use --paired")
+        sides = self.base or (), self.new or self.command, self.base_ref, self.build or ()
+        environments = (self.base_in or (), self.new_in or ()) if self.attribute else None
+        return PairRequest(*sides, self.hook_timeout, self.processes, format, environments=environments)
 
 
 @click.command("run", cls=ShortHelp, context_settings={"allow_interspersed_args": False})
 @command_options(
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
-    click.option(
-        "--runs",
-        "most_runs",
-        type=click.IntRange(1, 100),
-        default=10,
-        metavar="N",
-        help="At most N runs. [default: 10]",
-    ),
+    number_option("--runs", "most_runs", type=click.IntRange(1, 100), default=10, help="At most N runs. [default: 10]"),
     click.option("--every", is_flag=True, help="Make all N runs, even if the rules have their answers earlier."),
-    click.option(
+    number_option(
         "--reruns",
         type=click.IntRange(0, 100),
-        metavar="N",
         help="Make one run, and up to N more while in doubt. Each match of --results is a run, and stays in place.",
     ),
     click.option(
         "--measured", multiple=True, metavar="RUN", help="With --reruns: the first run was made already (repeatable)."
     ),
-    click.option("--time-budget", type=duration, metavar="TIME", help="Start no run that would end later than this."),
-    click.option(
-        "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
-    ),
+    time_option("--time-budget", help="Start no run that would end later than this."),
+    time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
     click.option(
         "--keep",
         default="perfgate-runs",
@@ -82,31 +154,21 @@ from perfgate.workspace.surroundings import PACKAGE_FACTS
         is_flag=True,
         help="Interleave old and new code in the old and the new environment: which of them changed it?",
     ),
-    click.option(
-        "--base-in",
-        type=words,
-        metavar="COMMAND",
-        help="With --attribute: runs {command} in the old environment. [default: here]",
-    ),
-    click.option(
-        "--new-in", type=words, metavar="COMMAND", help="With --attribute: the same for the new one. [default: here]"
-    ),
+    words_option("--base-in", help="With --attribute: runs {command} in the old environment. [default: here]"),
+    words_option("--new-in", help="With --attribute: the same for the new one. [default: here]"),
     click.option("--base-ref", metavar="GITREF", help="With --paired: run COMMAND from this commit as base."),
-    click.option("--base", type=words, metavar="COMMAND", help="With --paired: the command of the base."),
-    click.option("--new", type=words, metavar="COMMAND", help="With --paired: the command of the new side."),
-    click.option("--build", type=words, metavar="COMMAND", help="With --paired: build each side once, in its folder."),
-    click.option(
+    words_option("--base", help="With --paired: the command of the base."),
+    words_option("--new", help="With --paired: the command of the new side."),
+    words_option("--build", help="With --paired: build each side once, in its folder."),
+    time_option(
         "--hook-timeout",
-        type=duration,
         default="60s",
-        metavar="TIME",
         help="With --paired: wait this long for the first step of a Recorder. [default: 60s]",
     ),
-    click.option(
+    number_option(
         "--processes",
         type=click.IntRange(1, 8),
         default=8,
-        metavar="N",
         help="With --paired: at most N processes a side in one pair, with fewer steps each. [default: 8]",
     ),
     name="asked",
@@ -137,13 +199,8 @@ def command(
       perfgate run --paired --base-ref refs/remotes/origin/main -- python train.py
     """
     with publication.replaced_if_refused((*options.rules, options.baselines, *options.env, asked.keep)):
-        measuring, pairs = asked.measuring(), asked.pairs(options.format)
-        if measuring.stop != "unless-suspect" and is_watched():  # else the terminal shows what the command prints
-            measuring = replace(measuring, watch=shown)
         check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
-        sides = asked.sides(options.format)
-        request = RunRequest(check, measuring, asked.command, asked.measured, pairs, sides)
-        report, code = run(request, tell)
+        report, code = run(asked, check, tell)
         published = publish(report, publication)
         if options.is_of_a_job:
             from perfgate.commands.ledger import record_report
@@ -152,49 +209,32 @@ def command(
         return published if code == report.exit_code else code
 
 
-class RunRequest(Struct, frozen=True):
-    """A request to measure and judge."""
-
-    check: CheckRequest
-    measuring: MeasuringOptions
-    #: The words of the command.
-    command: tuple[str, ...] = ()
-    #: The results of a first run that was made already.
-    measured: tuple[str, ...] = ()
-    #: The two sides, to make pairs instead of runs.
-    pairs: PairRequest | None = None
-    #: The same for a remembered command that says `paired: true`.
-    sides: PairRequest | None = None
-
-
-def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
+def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int]:
     """Measure until the rules have their answers; return the report and the exit code.
 
-    After a signal, the report is about what was measured before. Raises Refused for usage errors, and if a signal came
-    before the first run.
+    After a signal, the report is about what was measured before. Raises Refused and UsageError for usage errors, and
+    Refused if a signal came before the first run.
     """
-    is_kept = request.measuring.keep == KEEP and request.measuring.stop != "unless-suspect"
-    options = replace(request.check.options, kept=is_kept)
-    own = replace(request.check, options=options, looks=request.measuring.looks, own_pairs=request.pairs is not None)
-    prepared = prepare(own, hold=True)
+    measuring, sides = asked.measuring(), asked.sides(check.options.format)
+    pairs = sides if asked.paired or asked.attribute else None
+    is_kept = measuring.keep == KEEP and measuring.stop != "unless-suspect"
+    own = replace(check, options=replace(check.options, kept=is_kept), looks=measuring.looks)
+    prepared = prepare(replace(own, own_pairs=pairs is not None), hold=True)
     if isinstance(prepared, Report):  # nothing is run for rules with mistakes
         return prepared, prepared.exit_code
-    request = _completed(request, prepared, tell)
-    prepared = replace(prepared, request=replace(own, own_pairs=request.pairs is not None))
-    measuring = request.measuring
+    words, measuring, pairs = _completed(asked.command, measuring, pairs, sides, prepared, tell)
+    prepared = replace(prepared, request=replace(own, own_pairs=pairs is not None))
     judge_runs: JudgeRuns = partial(_judged, prepared, list[RunsOfPath]())
     try:
         with stopped_by_signals() as signals:
-            if request.pairs is not None:
-                pairs = replace(request.pairs, mappings=prepared.ruleset.mappings)
-                if pairs.environments is not None:
-                    report = attributed(measuring, pairs, partial(_judged, prepared), tell)
-                else:
-                    report = run_pairs(measuring, pairs, judge_runs, tell)
+            if pairs is not None and pairs.environments is not None:
+                report = run_attributed(measuring, pairs, partial(_judged, prepared), tell)
+            elif pairs is not None:
+                report = run_pairs(measuring, pairs, judge_runs, tell)
             elif measuring.stop == "unless-suspect":
-                report = run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
+                report = run_again_if_suspect(measuring, words, asked.measured, judge_runs, tell)
             else:
-                report = run_until_settled(measuring, request.command, judge_runs, tell)
+                report = run_until_settled(measuring, words, judge_runs, tell)
             if measuring.stop != "unless-suspect":
                 replace_file(f"{measuring.keep}/{REPORT}", RENDERERS["json"](report).encode())
     except Stopped as stopped:  # before the first run, or after the last one
@@ -202,28 +242,35 @@ def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
     return report, signals[0].exit_code if signals else report.exit_code
 
 
-def _completed(request: RunRequest, prepared: Prepared, tell: Tell) -> RunRequest:
-    """Return the request with the remembered command and the usual base, where the user gave none. Raises Refused.
+def _completed(
+    words: tuple[str, ...],
+    measuring: MeasuringOptions,
+    pairs: PairRequest | None,
+    sides: PairRequest,
+    prepared: Prepared,
+    tell: Tell,
+) -> tuple[tuple[str, ...], MeasuringOptions, PairRequest | None]:
+    """Return all with the remembered command and the usual base, where the user gave none. Raises Refused.
 
-    With `--policy-ref`, the command is that of the base: a pull request must not choose how it is measured.
+    `sides`: the pairs of a remembered command that says `paired: true`. With `--policy-ref`, the command is that of the
+    base: a pull request must not choose how it is measured.
     """
-    pairs, measuring, kept = request.pairs, request.measuring, prepared.ruleset.command
-    if not request.command and not (pairs and pairs.new):
+    kept = prepared.ruleset.command
+    if not words and not (pairs and pairs.new):
         if kept is None:
             raise Refused(NO_COMMAND)
-        words = replace(request, command=kept.words)
-        results = measuring.results or kept.results
+        words = kept.words
         if pairs is None and kept.paired and measuring.stop != "unless-suspect":
-            pairs = request.sides
-        request = replace(words, measuring=replace(measuring, results=results, environment=dict(kept.env)))
-        pairs = replace(pairs, new=kept.words, build=pairs.build or kept.build) if pairs else None
-    if pairs is None:
-        return request
-    if not pairs.base and pairs.base_ref is None:
+            pairs = sides
+        measuring = replace(measuring, results=measuring.results or kept.results, environment=dict(kept.env))
+        pairs = replace(pairs, new=words, build=pairs.build or kept.build) if pairs else None
+    if pairs is not None and not pairs.base and pairs.base_ref is None:
         ref, told = usual_base(prepared.source.sha)
         tell(f"the base is {told}")
         pairs = replace(pairs, base_ref=ref)
-    return replace(request, pairs=replace(pairs, base=pairs.base or pairs.new))
+    if pairs is not None:
+        pairs = replace(pairs, base=pairs.base or pairs.new, mappings=prepared.ruleset.mappings)
+    return words, measuring, pairs
 
 
 def _judged(
@@ -245,27 +292,3 @@ def _judged(
     ]
     report = judged(replace(look, facts=lambda: read_facts([*measured, prepared.facts()])), runs)
     return report if paths else replace(report, verdicts=(), problems=())
-
-
-#: Judges pairs; it gets the list that keeps those which were read, their files, and the facts of the machine.
-JudgePairs: TypeAlias = Callable[[list[RunsOfPath], Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
-
-
-def attributed(options: MeasuringOptions, pairs: PairRequest, judge_pairs: JudgePairs, tell: Tell) -> Report:
-    """Measure until the rules have their answers, with the effects of both. Raises Refused for usage errors.
-
-    The outcome and the exit code are those of the whole change.
-    """
-    earlier: dict[str, list[RunsOfPath]] = {cell: [] for cell in ("new", *MIXED)}
-
-    def judge(paths: Sequence[Path], noted: Mapping[str, Mapping[str, Fact]]) -> Report:
-        mixed = {cell: found for cell in MIXED if (found := mixed_files(paths, cell))}
-        judged = {cell: judge_pairs(earlier[cell], found, noted) for cell, found in mixed.items()}
-        return with_attributions(judge_pairs(earlier["new"], paths, noted), judged, options.most_runs)
-
-    report, failed = run_attributed(options, pairs, judge, tell)
-    at = Location(shown_path(options.keep))
-    problems = [Problem("warning", does_not_run(cell, why, alone=len(failed) == 1), at) for cell, why in failed.items()]
-    if report.verdicts and not any(verdict.kind == "change" for verdict in report.verdicts):
-        problems.append(Problem("warning", nothing_to_attribute(), at))
-    return with_problems(report, problems) if problems else report

@@ -9,22 +9,28 @@ of the change each factor causes. A mixed combination that does not run is left 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from socket import socket
+from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.core import Report
+from perfgate.core import Fact, Location, Problem, Report
 from perfgate.core.calculations import MIXED
+from perfgate.judge.factors import with_attributions
 from perfgate.judge.pairs import Pairing
+from perfgate.judge.report import with_problems
 from perfgate.measuring import paired_run
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.programs import ProgramSide
-from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
+from perfgate.measuring.until_settled import MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
+from perfgate.words.numbers import does_not_run, nothing_to_attribute
+from perfgate.workspace.input_files import RunsOfPath
+from perfgate.workspace.options import shown_path
 
 #: The order of whole runs in four repetitions. A linear drift of the machine cancels for one factor within each, and
 #: for the other one in two of them.
@@ -50,14 +56,25 @@ def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
     return replace(side, words=tuple(words))
 
 
-def run_attributed(
-    options: MeasuringOptions, pairs: paired_run.PairRequest, judge_runs: JudgeRuns, tell: Tell
-) -> tuple[Report, Mapping[str, str]]:
-    """Repeat until every verdict is final, and its effects are clear; return the report, and why some do not run.
+#: Judges pairs; it gets the list that keeps those which were read, their files, and the facts of the machine.
+JudgePairs: TypeAlias = Callable[[list[RunsOfPath], Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
-    `judge_runs` gets the files of the pairs of old and new; those of the mixed combinations are beside them. Raises
-    Refused for usage errors, and if the base cannot be read.
+
+def run_attributed(
+    options: MeasuringOptions, pairs: paired_run.PairRequest, judge_pairs: JudgePairs, tell: Tell
+) -> Report:
+    """Repeat until every verdict is final, and its effects are clear; return the report with the effects of both.
+
+    The outcome and the exit code are those of the whole change. Raises Refused for usage errors, and if the base cannot
+    be read.
     """
+    earlier: dict[str, list[RunsOfPath]] = {cell: [] for cell in ("new", *MIXED)}
+
+    def judge(paths: Sequence[Path], noted: Mapping[str, Mapping[str, Fact]]) -> Report:
+        mixed = {cell: found for cell in MIXED if (found := mixed_files(paths, cell))}
+        judged = {cell: judge_pairs(earlier[cell], found, noted) for cell, found in mixed.items()}
+        return with_attributions(judge_pairs(earlier["new"], paths, noted), judged, options.most_runs)
+
     folder = options.new_folder()
     assert pairs.environments is not None
     old, new = pairs.environments
@@ -71,8 +88,12 @@ def run_attributed(
         sides = {name: replace(sides[name], cpus=options.cpus) for name in ORDERS[0]}
         listener = stack.enter_context(listening())
         maker = _RepetitionMaker(options, pairs, folder, sides, listener, tell)
-        report = until_settled(options, maker.measure, judge_runs, "repetition", tell)
-    return report, maker.failed
+        report = until_settled(options, maker.measure, judge, "repetition", tell)
+    at, failed = Location(shown_path(options.keep)), maker.failed
+    problems = [Problem("warning", does_not_run(cell, why, alone=len(failed) == 1), at) for cell, why in failed.items()]
+    if report.verdicts and not any(verdict.kind == "change" for verdict in report.verdicts):
+        problems.append(Problem("warning", nothing_to_attribute(), at))
+    return with_problems(report, problems) if problems else report
 
 
 def mixed_files(paths: Sequence[Path], cell: str) -> list[Path]:
