@@ -14,15 +14,14 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, Run
-from perfgate.core.file_mappings import EachMember, FieldPath, FileMapping
-from perfgate.mappings.printed_tables import PRINTED, printed_cells
+from perfgate.core.file_mappings import EachMember, FileMapping
 from perfgate.mappings.reading import read_mapped
+from perfgate.mappings.record_source import cells_between
 from perfgate.readers import Recognition, Source, recognise
 from perfgate.readers.detection import read_within_limits
 from perfgate.readers.formats import JsonOutline
 from perfgate.readers.line_blocks import clean
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import cells_of
 from perfgate.rules.syntax.sentence import glob_matches
 
 #: The part of a file that `when` looks at, in bytes.
@@ -115,15 +114,13 @@ def _has(mapping: FileMapping, file: InputFile) -> bool:
     text = clean(file.head(_HEAD).decode("utf-8", "replace"))
     if mapping.kind in ("json", "jsonl"):
         outline = JsonOutline.of(text)
-        return all(outline.has(*_outlined(path)) for path in mapping.when)
+        return all(
+            # An outline is at most three keys deep.
+            outline.has(*["*" if isinstance(step, EachMember | int) else step for step in path.steps][:3])
+            for path in mapping.when
+        )
     words = {path.text for path in mapping.when}
     if mapping.kind == "lines":
         return all(word in text for word in words)
-    split = cells_of if mapping.delimiter not in PRINTED else printed_cells
-    rows = (split(line, mapping.delimiter) for line in text.split("\n")[:-1] or [text])
+    rows = (cells_between(line, mapping.delimiter) for line in text.split("\n")[:-1] or [text])
     return any(words <= {cell.strip() for cell in row} for row in rows if row)
-
-
-def _outlined(path: FieldPath) -> tuple[str, ...]:
-    """Return a path as an outline has it, which is at most three keys deep."""
-    return tuple("*" if isinstance(step, EachMember | int) else step for step in path.steps)[:3]

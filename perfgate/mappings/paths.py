@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -68,7 +69,12 @@ def parse_path(text: str) -> FieldPath:
         is_first = not steps and not is_from_top
         if found is None or not (found["dot"] is None if is_first else found["dot"] or found[0][0] == "["):
             raise PathError(_fault(text, at, is_first=is_first), at, end)
-        steps.append(_step(found))
+        if found["items"] or found["any"] or found["kept"]:
+            steps.append(EachMember(found["kept"]))
+        elif found["index"] is not None:
+            steps.append(int(found["index"]))
+        else:
+            steps.append(str(found["double"] or found["single"] or found["name"].rstrip()))
         at = found.end()
     if at == start or len(steps) > _MOST_STEPS:
         raise PathError("a path is empty" if at == start else f"a path has more than {_MOST_STEPS} steps", start, end)
@@ -83,16 +89,6 @@ def _fault(text: str, at: int, *, is_first: bool) -> str:
     if is_first and text[at] == ".":
         return "a path begins with a key, or with `$` for the whole document"
     return 'this is not a step: write a key, [0], [*], .* or .{name}; a key with dots or brackets needs quotes: "p99.9"'
-
-
-def _step(found: re.Match[str]) -> PathStep:
-    if found["index"] is not None:
-        return int(found["index"])
-    if found["items"] or found["any"]:
-        return EachMember()
-    if found["kept"]:
-        return EachMember(found["kept"])
-    return str(found["double"] or found["single"] or found["name"].rstrip())
 
 
 def parse_text(text: str, *, is_flat: bool) -> FieldText:
@@ -123,12 +119,13 @@ def column(name: str) -> FieldPath:
     return FieldPath(name.strip(), (name.strip(),))
 
 
-def find(data: Any, steps: tuple[PathStep, ...], path: Path = ()) -> Iterator[FoundValue]:
-    """Yield each value that steps lead to, in order, and each place where a step is missing."""
-    yield from _find(data, steps, path, {})
+def find(
+    data: Any, steps: tuple[PathStep, ...], path: Path = (), kept: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[FoundValue]:
+    """Yield each value that steps lead to, in order, and each place where a step is missing.
 
-
-def _find(data: Any, steps: tuple[PathStep, ...], path: Path, kept: dict[str, str]) -> Iterator[FoundValue]:
+    `path`, `kept`: the way to `data`, and the keys that it keeps.
+    """
     for number, step in enumerate(steps):
         if isinstance(step, EachMember):
             members = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else None
@@ -137,7 +134,7 @@ def _find(data: Any, steps: tuple[PathStep, ...], path: Path, kept: dict[str, st
                 return
             for key, member in members:
                 own = {**kept, step.name: str(key)} if step.name else kept
-                yield from _find(member, steps[number + 1 :], (*path, key), own)
+                yield from find(member, steps[number + 1 :], (*path, key), own)
             return
         has = (
             0 <= step < len(data)

@@ -1,9 +1,10 @@
-"""The records of a data file: objects of JSON, rows of CSV, lines of text."""
+"""The records of a data file: objects of JSON, rows of CSV and of printed tables, lines of text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
@@ -17,7 +18,6 @@ from perfgate.documents.json import HUGE, JsonDocument, Path, load_json
 from perfgate.mappings.line_patterns import LineMatch, mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
-from perfgate.mappings.printed_tables import PRINTED, printed_rows
 from perfgate.readers.builder import Place, RunBuilder
 from perfgate.readers.json_source import JsonSource
 from perfgate.readers.line_readers import AlikeReader
@@ -25,7 +25,15 @@ from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import cells_of
 
+#: The longest JSON text that is read without places.
 _LONGEST = 1 << 16
+#: The most names that a message lists.
+_NAMES_SHOWN = 8
+_NOTHING: Mapping[str, str] = {}
+#: The signs between the cells of printed tables, which have no quotes.
+_PRINTED = (" ", "|")
+#: A line between the header and the rows.
+_RULE = re.compile(r"[-=+|: \t]*")
 
 
 def plain_json(text: str, limits: Limits) -> Any:
@@ -51,9 +59,6 @@ def _not_finite(word: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_finite)
-#: The most names that a message lists.
-_NAMES_SHOWN = 8
-_NOTHING: Mapping[str, str] = {}
 
 
 class Record(Struct):
@@ -113,17 +118,12 @@ class FileRecords(Struct):
 
     def read(self) -> Iterator[Record]:
         """Yield the records in the order of the file."""
-        read = {"json": self._json, "jsonl": self._json_lines, "csv": self._rows, "lines": self._lines}
-        return read[self.mapping.kind]()
-
-    def _json(self) -> Iterator[Record]:
-        text = self.file.whole()
-        if text is None:
-            return
-        yield from self._of_document(load_json(text.removeprefix("\ufeff"), self.file.name, self.file.limits), 1)
+        if self.mapping.kind != "json":
+            yield from {"jsonl": self._json_lines, "csv": self._rows, "lines": self._lines}[self.mapping.kind]()
+        elif (text := self.file.whole()) is not None:
+            yield from self._of_document(load_json(text.removeprefix("\ufeff"), self.file.name, self.file.limits), 1)
 
     def _takes(self, data: Any, line: int) -> bool:
-        """Return whether a record is taken."""
         is_taken = data is not None and self.take(data, line)
         self.taken += is_taken
         return is_taken
@@ -172,14 +172,16 @@ class FileRecords(Struct):
         def is_header(cells: list[str]) -> bool:
             if header or not needed <= {*cells}:
                 seen.extend(() if seen or len(cells) < 2 else cells)
-                separators.extend(() if header else _separators(delimiter.join(cells), needed))
+                line = delimiter.join(cells)
+                others = [name for name, sign in DELIMITERS.items() if not header and sign not in _PRINTED]
+                separators.extend(name for name in others if needed <= {*(cells_between(line, DELIMITERS[name]) or ())})
                 return False
             header.extend(cells)
             return True
 
         twice: set[str] = set()
         fields = frozenset[str]()
-        rows = printed_rows if delimiter in PRINTED else csv_rows
+        rows = _printed_rows if delimiter in _PRINTED else csv_rows
         for number, row in rows(self.whole, delimiter, is_header):
             fields = fields or frozenset(header)
             if len(header) > len(fields) and not twice:
@@ -235,31 +237,19 @@ def _paths(mapping: FileMapping) -> Iterator[FieldPath]:
     yield from (path for path, _ in mapping.where)
 
 
-def _separators(line: str, needed: Collection[str]) -> Iterator[str]:
-    """Yield the names of the delimiters that split a line into all needed columns."""
-    for name, sign in DELIMITERS.items():
-        if sign not in PRINTED and {*needed} <= {*(cells_of(line, sign) or ())}:
-            yield name
-
-
-def _columns(row: Mapping[str, str], delimiter: str) -> dict[str, int]:
-    """Return the column in its line where each cell begins; empty if cells may have been in quotes."""
-    columns: dict[str, int] = {}
-    at = 1
-    for name, cell in row.items():
-        if delimiter in cell or '"' in cell or cells_of(cell, delimiter) != [cell]:
-            return {}
-        columns[name] = at
-        at += len(cell) + 1
-    return columns
-
-
 def _field_place(name: str, line: int, column: Callable[[str], int | None], path: Path) -> Place:
     return Location(name, line, column(str(path[0])) if path else None)
 
 
 def _cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str, path: Path) -> Place:
-    return _field_place(name, line, _columns(row, delimiter).get, path)
+    """Return the place of a cell; its column is unknown if a cell may have been in quotes."""
+    at, columns = 1, dict[str, int]()
+    for key, cell in row.items():
+        if delimiter in cell or '"' in cell or cells_of(cell, delimiter) != [cell]:
+            return Location(name, line)
+        columns[key] = at
+        at += len(cell) + 1
+    return Location(name, line, columns.get(str(path[0])) if path else None)
 
 
 def _names(data: Any, path: Path) -> str:
@@ -274,3 +264,37 @@ def _names(data: Any, path: Path) -> str:
 def _names_here(names: list[str]) -> str:
     shown = ", ".join(name[:60] for name in names[:_NAMES_SHOWN])
     return shown + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "") or "no names"
+
+
+def cells_between(line: str, delimiter: str) -> list[str] | None:
+    """Return the cells of a line: None for an open quote, none for a line that only separates those of a table."""
+    if delimiter not in _PRINTED:
+        return cells_of(line, delimiter)
+    if _RULE.fullmatch(line):
+        return []
+    if delimiter == " ":
+        return line.split()
+    inner = line.strip().removeprefix("|").removesuffix("|")
+    return [cell.strip() for cell in inner.split("|")] if "|" in line else [line.strip()]
+
+
+def _printed_rows(
+    run: RunBuilder, delimiter: str, is_header: Callable[[list[str]], bool]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each row of printed tables, as `csv_rows` does. An empty line ends a table, whose header may follow again."""
+    header: list[str] = []
+    for number, line, _, ended in run.file.lines():
+        cells = cells_between(line, delimiter)
+        if cells and is_header(cells):
+            header = cells
+        elif not line.strip():
+            header = []
+        elif not header or not cells or cells == header:
+            continue
+        elif not ended:
+            run.say("warning", "the last record is cut off; left out", number)
+        elif len(cells) == len(header):
+            yield number, dict(zip(header, cells, strict=True))
+        else:
+            message = f"a row has {len(cells)} cells, and its header has {len(header)} cells; left out"
+            run.say("error", message, number)

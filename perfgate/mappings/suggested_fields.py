@@ -1,4 +1,4 @@
-"""The fields of a proposed mapping: their roles (measurements, labels, steps, facts)."""
+"""A proposed mapping, and the roles of its fields (measurements, labels, steps, facts)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from perfgate.core.conditions import TABLE
-from perfgate.mappings.mapping_draft import DraftMetric
-from perfgate.mappings.units import IN_VALUE, NO_UNIT, split_value, unit_of, written_unit
+from perfgate.core.file_mappings import FileKind
+from perfgate.mappings.units import split_value, written_unit
 from perfgate.readers.values import number
 
 #: The greatest depth of the fields of a record that are read, and their greatest number.
@@ -59,6 +59,40 @@ _LOWER = re.compile(
 _COUNTS = re.compile(r"(?:.*_)?(?:count|completed|failed|errors?|failures|peak|memory|mem|value|total|tokens)", re.I)
 
 
+class DraftMetric(Struct, frozen=True):
+    """A proposed metric: its name, which says where its value is, and its unit."""
+
+    name: str
+    unit: str
+    better: str | None = None
+    is_optional: bool = False
+
+
+class MappingDraft(Struct, frozen=True):
+    """A proposed mapping."""
+
+    kind: FileKind
+    #: The path to the records, the delimiter, or the pattern of lines.
+    source: str
+    metrics: Sequence[DraftMetric] = ()
+    #: Instead of `metrics`: the unit, if each key is a metric; and the name and the value, if fields have them.
+    unit: str = ""
+    metric: str = ""
+    value: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    commit: str = ""
+    step: str = ""
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ignore: Sequence[str] = ()
+    #: All patterns of lines, if there are several.
+    more: Sequence[str] = ()
+    #: True if records with equal labels are samples of one run.
+    has_samples: bool = False
+    #: How many numbers of a line the pattern skips.
+    skipped: int = 0
+
+
 class FieldValues(Struct):
     """One field of some records: its path and its values."""
 
@@ -71,12 +105,17 @@ class FieldValues(Struct):
     @property
     def text(self) -> str:
         """The path as a mapping writes it."""
-        return ".".join(part if re.fullmatch(r"[^.\[\]{}\"'*$]+", part) else f'"{part}"' for part in self.path)
+        return path_text(*self.path)
 
     @property
     def name(self) -> str:
         """The last key."""
         return self.path[-1]
+
+
+def path_text(*keys: str) -> str:
+    """Return keys as a path of a mapping."""
+    return ".".join(key if re.fullmatch(r"[^.\[\]{}\"'*$]+", key) else f'"{key}"' for key in keys)
 
 
 def fields_of(records: Sequence[Mapping[str, Any]]) -> list[FieldValues]:
@@ -177,14 +216,6 @@ def _counts_up(numbers: Sequence[float]) -> bool:
     return first in (0, 1) and all(two in (one + 1, first) for one, two in pairwise(numbers))
 
 
-def metric_of(one: FieldValues, count: int) -> DraftMetric:
-    """Return a field as a metric; it is optional if fewer than `count` records have it."""
-    in_value = any(isinstance(value, str) and split_value(value) for value in one.values)
-    unit = IN_VALUE if in_value else written_unit(one.name) or written_unit(".".join(one.path)) or NO_UNIT
-    better = better_of(one.name) if unit == NO_UNIT else None
-    return DraftMetric(one.text, unit, "", better, is_optional=one.present < count)
-
-
 def better_of(name: str) -> str | None:
     """Return the better direction of a number without a unit, by the words of its name."""
     if _HIGHER.fullmatch(name):
@@ -210,17 +241,6 @@ def is_count(name: str) -> bool:
 def is_load(name: str) -> bool:
     """Return whether a number with this name is a condition, such as the batch size."""
     return name in _CONDITIONS or bool(_CONDITION_WORDS.fullmatch(name))
-
-
-def is_unit_field(one: FieldValues) -> bool:
-    """Return whether a field is the unit of another."""
-    units = ("unit", "units")
-    return one.name in units and all(isinstance(value, str) and unit_of(value.strip()) for value in one.values)
-
-
-def is_kind(one: FieldValues) -> bool:
-    """Return whether a field distinguishes kinds of records, such as those of training and evaluation."""
-    return one.name in ("type", "kind", "event", "phase", "split", "stage", "mode", "record") and len(one.path) == 1
 
 
 def is_gpu(name: str, value: Any) -> bool:

@@ -1,20 +1,26 @@
-"""Lines of a log that are alike: the words and the numbers in which they differ."""
+"""Propose mappings for logs: find lines that are alike, the words and numbers in which they differ, and their names."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from perfgate.mappings.suggested_fields import is_ignored
+from perfgate.mappings.suggested_fields import DraftMetric, MappingDraft, better_of, is_count, is_ignored, is_load
+from perfgate.mappings.units import NO_UNIT, written_unit
+from perfgate.readers.values import unit_of_text
 
+#: The number of lines that are read, and the greatest length of one.
+_MOST_LINES, _LONGEST = 5000, 2000
 #: A number that is no part of a word: not those of `node0`, `/v1/items` and `12:30`.
 _WHOLE = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
-NUMBER = re.compile(rf"(?:(?<![\w.])|(?<=[rR]ank))[-+]?(?:{_WHOLE}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
+_NUMBER = re.compile(rf"(?:(?<![\w.])|(?<=[rR]ank))[-+]?(?:{_WHOLE}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
 #: Stand for words that vary, from this character on; the first one is for words that mean nothing.
-FIRST_MARK = "\ue000"
+_FIRST_MARK = "\ue000"
 #: The most words of a line that are labels, the most values of one, and the most kinds of lines.
 _MOST_WORDS, _MOST_VALUES, _MOST_KINDS = 3, 20, 50
 _SIGNS = "\"'()[]{},;:=|<>"
@@ -24,9 +30,25 @@ _LEVELS = re.compile(r"(?:trace|debug|info|notice|warn(?:ing)?|error|critical|fa
 _WITH_DIGITS = re.compile(r"[A-Za-z][A-Za-z_]+[/.:_-][\w./:x=-]*[A-Za-z/_x=][\w./:x=-]*")
 #: A word that names the number behind it, and a word with its own name: `op=read`.
 _NAMING, _OWN_NAME = re.compile(r"[A-Za-z_][\w./-]*\s?[:=]?"), re.compile(r"([A-Za-z_][\w-]{0,49})[=:](?=[^/])")
+#: A pattern has at least this number of letters outside of its fields, and a mapping at most this many patterns.
+_LEAST_LETTERS, _MOST_PATTERNS = 3, 8
+#: A line with one word that may say what the lines below it are about.
+_HEADING = re.compile(r"([^\w\s\d]{1,20} ?|[A-Za-z]{1,30}: ?)([A-Za-z][\w./-]{0,60})([^\w\s\d]?| ?[^\w\s\d]{2,20}|)")
+#: The word before a number, and the unit behind it.
+_NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
+_UNIT = re.compile(r"[ \t]?([A-Za-z%µ°$][A-Za-z%]{0,12}(?:/[A-Za-z]{1,12})?)(?![\w/])")
+#: From this number of lines on, a number that counts them is a step.
+_COUNTED = 8
+_NO_NAME = re.compile(r"in|at|of|for|after|is|was|to|by|with|and", re.I)
+_STEP = re.compile(r"(?:global_?)?(?:step|iter(?:ation)?|it)", re.I)
+_SKIPPED = re.compile(
+    r"lr|learning_?rate|epoch|ep|seed|eta|pid|grad_?norm|wd|line|gpu|device|level|total|version", re.I
+)
+#: The name of a number that has a unit and no name.
+_NAMES = {"s": "time", "B": "memory", "B/s": "bandwidth", "1/s": "rate", "FLOP/s": "flops", "1": "share"}
 
 
-class AlikeLines(Struct, frozen=True):
+class _AlikeLines(Struct, frozen=True):
     """Lines that are alike: one of them with marks for the words that vary, and the name of each mark."""
 
     sample: str
@@ -36,54 +58,106 @@ class AlikeLines(Struct, frozen=True):
     numbers: list[list[float]]
 
 
-def alike_lines(lines: Sequence[str]) -> Iterator[AlikeLines]:
+class _NumberInLine(Struct, frozen=True):
+    """A number of a line: its place, its name, and its unit; the name is empty for a number of no interest."""
+
+    start: int
+    end: int
+    name: str
+    unit: str
+    #: The beginning of its name, and the end of its unit.
+    first: int
+    last: int
+
+
+def of_lines(lines: Sequence[str]) -> MappingDraft | None:
+    """Return a mapping for a log; None if no line with a named number occurs twice, or has a number with a unit."""
+    lines = [line for line in lines[:_MOST_LINES] if len(line) <= _LONGEST and not re.search(r"[{}]", line)]
+    found = [(group.count, draft) for group in _alike_lines(lines) if (draft := _of_alike(group))]
+    telling = [  # lines that occur again, or whose numbers all have units, are probably about measurements
+        (count * len(draft.metrics), draft)
+        for count, draft in found
+        if count > 1 or all(metric.unit != NO_UNIT for metric in draft.metrics)
+    ]
+    drafts = [draft for _, draft in sorted(telling, key=lambda one: -one[0])]
+    return _below_headings(_joined(drafts), lines) if drafts else None
+
+
+def _below_headings(draft: MappingDraft, lines: Sequence[str]) -> MappingDraft:
+    """Return a draft with the pattern of the headings above its lines: `=== bert ===`, `Model: bert`."""
+    headings: dict[tuple[str, str], set[str]] = {}
+    for found in map(_HEADING.fullmatch, lines):
+        if found and not _NUMBER.search(found[0]):
+            headings.setdefault((found[1], found[3]), set()).add(found[2])
+    (before, after), values = max(headings.items(), key=lambda one: len(one[1]), default=(("", ""), set[str]()))
+    if len(values) < 2:
+        return draft
+    name = re.sub(r"\W", "", before).lower() or "section"
+    pattern = f"{before}{{{name}}}{after}"
+    return replace(draft, source=pattern, more=(draft.source, *draft.more), labels={name: name, **draft.labels})
+
+
+def _joined(drafts: Sequence[MappingDraft]) -> MappingDraft:
+    """Return the first draft with the patterns of others that have other metrics."""
+    joined = drafts[0]
+    for one in drafts[1:]:
+        names = {metric.name for metric in joined.metrics}
+        others = [metric for metric in one.metrics if metric.name != joined.step]
+        is_new = names.isdisjoint(metric.name for metric in others) and one.step in ("", joined.step)
+        if is_new and len(joined.more) < _MOST_PATTERNS:
+            metrics = [replace(metric, is_optional=True) for metric in (*joined.metrics, *others)]
+            labels = {**joined.labels, **one.labels}
+            more, skipped = (*joined.more, one.source), joined.skipped + one.skipped
+            joined = replace(joined, metrics=metrics, labels=labels, more=more, skipped=skipped)
+    return joined
+
+
+# --- lines that are alike -------------------------------------------------------------------------------------------
+
+
+def _alike_lines(lines: Sequence[str]) -> Iterator[_AlikeLines]:
     """Yield the groups of lines that are alike but for their numbers and some words, the largest ones first."""
     groups: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
     for line in lines:
         words = line.split()
-        kinds = tuple(map(_kind, words))
+        kinds = tuple(map(_shape, words))
         if any(kind not in ("word", "digits") for kind in kinds):
-            naming = (word for word, kind in zip(words, _next(kinds), strict=True) if kind and _NAMING.fullmatch(word))
-            groups[kinds + tuple(naming)].append(words)
+            before = zip(words, kinds, kinds[1:], strict=False)  # words with a number behind them
+            naming = (one for one, own, behind in before if own == "word" and behind not in ("word", "digits"))
+            groups[kinds + tuple(filter(_NAMING.fullmatch, naming))].append(words)
     for key, found in sorted(groups.items(), key=lambda one: -len(one[1]))[:_MOST_KINDS]:
         yield _alike(found, key[: len(found[0])])
 
 
-def _kind(word: str) -> str:
+def _shape(word: str) -> str:
     """Return the shape of a word with one number; others are `word`, or `digits` for dates and several numbers."""
-    shape = NUMBER.sub("\0", word)
+    shape = _NUMBER.sub("\0", word)
     is_date = sum(char in ":-/" for char in word) > 1 and "\0" in re.sub(r"\d+", "\0", word)
     if (shape.count("\0") == 1 or "\0/\0" in shape) and not is_date:  # `10/100`
         return shape
     return "digits" if "\0" in shape or word[:1].isdigit() else "word"
 
 
-def _next(kinds: Sequence[str]) -> list[bool]:
-    """Return of each word whether it is a word, and a number is behind it."""
-    behind = [kind not in ("word", "digits") for kind in kinds[1:]]
-    return [kind == "word" and is_number for kind, is_number in zip(kinds, [*behind, False], strict=True)]
-
-
-def _alike(found: Sequence[Sequence[str]], kinds: Sequence[str]) -> AlikeLines:
-    marks, words, numbers = {FIRST_MARK: ""}, list[str](), list[list[float]]()
+def _alike(found: Sequence[Sequence[str]], kinds: Sequence[str]) -> _AlikeLines:
+    marks, words, numbers = {_FIRST_MARK: ""}, list[str](), list[list[float]]()
     for place, (word, kind) in enumerate(zip(found[0], kinds, strict=True)):
         column = [line[place] for line in found]
         if kind not in ("word", "digits"):
-            of_lines = zip(*map(NUMBER.findall, column), strict=False)
+            of_lines = zip(*map(_NUMBER.findall, column), strict=False)
             numbers += [[float(text.replace(",", "")) for text in one] for one in of_lines]
             words.append(word)
             continue
         varies = kind == "digits" or len({*column}) > 1
         is_name = kind == "word" or all(map(_WITH_DIGITS.fullmatch, column))
         before, name = _named([one.strip(_SIGNS) for one in column]) if varies else ("", "")
-        mark = FIRST_MARK
+        mark = _FIRST_MARK
         if name and is_name and len({*column}) <= _MOST_VALUES and len(marks) <= _MOST_WORDS:
-            mark = chr(ord(FIRST_MARK) + len(marks))
+            mark = chr(ord(_FIRST_MARK) + len(marks))
             same = sum(known.startswith(name) for known in marks.values())
             marks[mark] = name + (f"_{same + 1}" if same else "")
         core = word.strip(_SIGNS).removeprefix(before)
         words.append(word.replace(core, mark, 1) if varies and core else word)
-    return AlikeLines(" ".join(words), marks, len(found), numbers)
+    return _AlikeLines(" ".join(words), marks, len(found), numbers)
 
 
 def _named(values: Sequence[str]) -> tuple[str, str]:
@@ -96,3 +170,90 @@ def _named(values: Sequence[str]) -> tuple[str, str]:
     if _METHODS.issuperset(values):
         return "", "method"
     return "", "path" if all(value.startswith("/") for value in values) else "name"
+
+
+# --- the pattern of alike lines, and its numbers --------------------------------------------------------------------
+
+
+def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
+    """Return a mapping for lines that are alike; words that vary are labels of their metrics."""
+    line = lines.sample
+    numbers = _numbers(line)
+    measured = dict(zip([one.start for one in numbers], lines.numbers, strict=False))
+    kinds = {one.start: _kind(one, measured.get(one.start, [])) for one in numbers}
+    named = [one for one in numbers if kinds[one.start]]
+    names = {kind: [one for one in named if kinds[one.start] == kind] for kind in ("metric", "label", "step")}
+    if not names["metric"]:
+        return None
+    words = [place for place, char in enumerate(line) if char > _FIRST_MARK]
+    begin, end = min([named[0].first, *words]), max([named[-1].last, *(place + 1 for place in words)])
+    begin = 0 if begin in words else begin  # a pattern that begins with any word may begin at a wrong one
+    pattern, at = "", begin
+    for one in numbers:
+        if one.start >= begin and one.end <= end:
+            pattern += line[at : one.start] + (f"{{{one.name}}}" if kinds[one.start] else "{}")
+            at = one.end
+    pattern += line[at:end]
+    if not words and len(re.findall(r"[A-Za-z]", re.sub(r"\{[^}]*\}", "", pattern))) < _LEAST_LETTERS:
+        return None  # many other lines would be like it
+    for mark, name in lines.names.items():
+        pattern = pattern.replace(mark, f"{{{name}}}")
+    labels = [*filter(None, lines.names.values()), *(one.name for one in names["label"])]
+    return MappingDraft(
+        "lines",
+        re.sub(r"[ \t]+", " ", pattern),
+        [
+            DraftMetric(one.name, one.unit, better_of(one.name) if one.unit == NO_UNIT else None)
+            for one in names["metric"]
+        ],
+        labels={name: name for name in labels},
+        step=names["step"][0].name if names["step"] else "",
+        skipped=len(numbers) - len(named),
+    )
+
+
+def _kind(one: _NumberInLine, values: Sequence[float]) -> str:
+    """Return what a number of a line is: `metric`, `label`, `step`, or nothing of interest."""
+    if not one.name or _STEP.fullmatch(one.name):
+        return "step" if one.name else ""
+    if len(one.name) == 1 or (one.unit == NO_UNIT and is_load(one.name)):
+        is_counter = len(values) >= _COUNTED and all(two == one + 1 for one, two in pairwise(values))
+        if is_counter or one.unit == NO_UNIT:
+            return "step" if is_counter else "label"
+    is_whole = all(value == int(value) for value in values if abs(value) < 1e300)
+    is_measured = one.unit != NO_UNIT or not (is_whole or is_ignored(one.name)) or is_count(one.name)
+    return "metric" if is_measured else ""
+
+
+def _numbers(line: str) -> list[_NumberInLine]:
+    found: list[_NumberInLine] = []
+    taken: set[str] = set()
+    last = 0
+    for match in _NUMBER.finditer(line):
+        start, end = match.span()
+        word = _NAME.search(line[last:start])
+        unit = _UNIT.match(line, end)
+        written = unit[1] if unit and unit_of_text(unit[1]) else ""
+        if word and written and found and not found[-1].name and line[last:start].strip() == word[1]:
+            word = None  # the unit of the number before: `822 iters 1855.29 ns/iter`
+        name = _name(line[last:start], word[1] if word else "", written)
+        if end < len(line) and line[end].isalpha() and not written:
+            name = ""  # the number is a part of a word
+        while name in taken:
+            name += "_2"
+        taken |= {name} if name else set()
+        first = last + word.start() if word and name else start
+        last = unit.end() if written and unit else end
+        own_unit = written or (written_unit(name) if name else None) or NO_UNIT
+        found.append(_NumberInLine(start, end, name, own_unit, first, last))
+    return found
+
+
+def _name(before: str, word: str, written: str) -> str:
+    """Return the name of a number, from the word before it or from its unit; empty for one of no interest."""
+    if before.endswith(("/", ":")) and not word:  # a total, or the minutes of a time
+        return ""
+    known = unit_of_text(written) if written else None
+    name = ("" if _NO_NAME.fullmatch(word) else word.strip("-_./")) or (_NAMES.get(known[0], "value") if known else "")
+    name = re.sub(r"[^\w-]", "_", name)
+    return name if re.fullmatch(r"[A-Za-z_][\w-]{0,49}", name) and (written or not _SKIPPED.fullmatch(name)) else ""

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core.file_mappings import FileKind
-from perfgate.mappings.mapping_draft import DraftMetric, MappingDraft
 from perfgate.mappings.suggested_fields import (
+    DraftMetric,
     FieldValues,
+    MappingDraft,
     Role,
+    better_of,
     fields_of,
     is_commit,
     is_condition,
     is_gpu,
-    is_kind,
     is_measured,
-    is_unit_field,
-    metric_of,
+    path_text,
     role_of,
 )
-from perfgate.mappings.units import FROM_NAME, IN_VALUE, written_unit
+from perfgate.mappings.units import FROM_NAME, IN_VALUE, NO_UNIT, split_value, unit_of, written_unit
 from perfgate.readers.values import number
 
 #: The greatest depth at which records are found, and the number of them that are read.
@@ -33,211 +32,199 @@ _DEEPEST, _MOST_RECORDS = 4, 2000
 _MANY = 10
 _DTYPE = re.compile(r"(?:bf|fp|tf|int|float|bfloat|half|e\dm)\d{0,3}", re.IGNORECASE)
 _LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
-
-
-class RecordSet(Struct, frozen=True):
-    """Records that a path leads to."""
-
-    path: str
-    records: Sequence[Mapping[str, Any]]
-
-    @property
-    def score(self) -> int:
-        """The number of measured values. A mapping with more of them is better."""
-        fields = [one for one in fields_of(self.records) if role_of(one) == "metric"]
-        return sum(len(one.values) for one in fields)
+#: Fields with the value of one metric, with its name, and with the kind of a record, such as training and evaluation.
+_VALUES, _METRICS = ("value", "values", "result", "mean"), ("metric", "metric_name", "name", "benchmark")
+_KINDS = ("type", "kind", "event", "phase", "split", "stage", "mode", "record")
+_Records = Sequence[Mapping[str, Any]]
 
 
 def of_document(data: Any) -> MappingDraft | None:
     """Return a mapping for one JSON document; None if it has no numbers."""
-    sets = [found for found in _record_sets(data, "$", 0) if found.score]
-    best = max(sets, key=lambda one: (one.score, len(one.records)), default=None)
-    for path, inner in _objects(data, "$", 0):
+    sets = [(score, len(records), path, records) for path, records in _record_sets(data) if (score := _score(records))]
+    best = max(sets, key=lambda one: one[:2], default=None)
+    for path, inner in _objects(data):
         keys = _keys(inner, path)
-        if keys is not None and (best is None or best.score <= len(inner)):
+        if keys is not None and (best is None or best[0] <= len(inner)):
             return _with_top(keys, data, path)
     if best is None:
         return None
-    draft = of_records("json", best.path.removeprefix("$."), best.records)
-    return None if draft is None else _with_top(draft, data, best.path)
+    _, _, path, records = best
+    draft = of_records("json", path.removeprefix("$."), records)
+    return None if draft is None else _with_top(draft, data, path)
 
 
-def _objects(data: Any, path: str, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _score(records: _Records) -> int:
+    """Return the number of measured values. A mapping with more of them is better."""
+    return sum(len(one.values) for one in fields_of(records) if role_of(one) == "metric")
+
+
+def _objects(data: Any, path: str = "$", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each object, the outer ones first."""
     if isinstance(data, dict):
         yield path, data
         for key, value in data.items() if depth < _DEEPEST else ():
-            yield from _objects(value, f"{path}.{_key(key)}", depth + 1)
+            yield from _objects(value, f"{path}.{path_text(key)}", depth + 1)
 
 
-def of_records(kind: FileKind, source: str, records: Sequence[Mapping[str, Any]]) -> MappingDraft | None:
+def _record_sets(data: Any, path: str = "$", depth: int = 0) -> Iterator[tuple[str, _Records]]:
+    """Yield every set of records below a value: lists of objects, members with the same fields, the value itself."""
+    if isinstance(data, list):
+        if data and all(isinstance(one, dict) for one in data):
+            yield f"{path}[*]", data
+    elif isinstance(data, dict):
+        yield path, [data]
+        yield from _members(data, path)
+        for key, value in data.items() if depth < _DEEPEST else ():
+            yield from _record_sets(value, f"{path}.{path_text(key)}", depth + 1)
+
+
+def _members(data: Mapping[str, Any], path: str) -> Iterator[tuple[str, _Records]]:
+    """Yield the members of an object, or their members, if they have the same fields: their keys are labels."""
+    members = [one for one in data.values() if isinstance(one, dict)]
+    if not len(members) == len(data) > 1:
+        return
+    last = path.rpartition(".")[2].strip('"')
+    plural = ("models", "ops", "kernels", "configs", "layers", "devices", "operators")
+    name = last[:-1] if last in plural else "name"  # `model` for the keys of `models`
+    if _are_alike(members):
+        yield f"{path}.{{{name}}}", members
+    inner = [one for member in members for one in member.values()]
+    records = [one for one in inner if isinstance(one, dict)]
+    if len(records) == len(inner) > len(members) and _are_alike(records):
+        kind = "dtype" if all(_DTYPE.match(key) for member in members for key in member) else "variant"
+        yield f"{path}.{{{name}}}.{{{kind}}}", records
+
+
+def _are_alike(members: _Records) -> bool:
+    """Return whether most members have the measured fields of the first one."""
+    first = {key for key, value in members[0].items() if is_measured(value)}
+    return bool(first) and sum(first <= one.keys() for one in members) > len(members) / 2
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def of_records(kind: FileKind, source: str, records: _Records) -> MappingDraft | None:
     """Return a mapping for records; None if they have no numbers."""
     records = records[:_MOST_RECORDS]
     where, records = _with_numbers(records) if kind == "jsonl" else ({}, records)
     fields = fields_of(records)
     if (single := _one_metric(kind, source, fields)) is not None:
         return single
-    roles: dict[Role, list[FieldValues]] = {}
-    for one in fields:
-        roles.setdefault(role_of(one), []).append(one)
-    metrics = [_named(one, len(records), kind) for one in roles.get("metric", ())]
+    draft, roles = _with_roles(MappingDraft(kind, source, where=where), fields)
+    metrics = [
+        DraftMetric(
+            _path(one, kind), unit, better_of(one.name) if unit == NO_UNIT else None, one.present < len(records)
+        )
+        for one in roles.get("metric", ())
+        for unit in [_unit_of(one)]
+    ]
     if not metrics:
         return None
-    steps = [*roles.get("step", ())] if len(records) > 1 else []
-    repetitions = roles.get("repetition", ())
-    others = [*roles.get("ignore", ()), *steps[1:], *repetitions]
-    return MappingDraft(
-        kind,
-        source,
-        metrics,
-        labels=_labels(roles.get("label", ()), kind),
-        facts=_facts(_path(one, kind) for one in roles.get("gpu", ())),
-        commit=next((_path(one, kind) for one in roles.get("commit", ())), ""),
+    steps = roles.get("step", []) if len(records) > 1 else []
+    repetitions, labels = roles.get("repetition", []), roles.get("label", [])
+    conditions = {tuple(str(record.get(one.path[0])) for one in labels) for record in records}
+    return replace(
+        draft,
+        metrics=metrics,
         step=_path(steps[0], kind) if steps else "",
-        where=where,
-        ignore=[".".join(one.path) for one in others],
-        has_samples=bool(repetitions) or (not steps and _are_samples(records, roles.get("label", ()))),
+        ignore=[".".join(one.path) for one in (*roles.get("ignore", ()), *steps[1:], *repetitions)],
+        has_samples=bool(repetitions) or (not steps and len(records) >= _MANY * len(conditions)),
     )
 
 
-def _are_samples(records: Sequence[Mapping[str, Any]], labels: Sequence[FieldValues]) -> bool:
-    """Return whether records are so often alike that they are samples, and not runs."""
-    conditions = {tuple(str(record.get(one.path[0])) for one in labels) for record in records}
-    return len(records) >= _MANY * len(conditions)
-
-
-def _with_numbers(records: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], Sequence[Mapping[str, Any]]]:
+def _with_numbers(records: _Records) -> tuple[dict[str, list[str]], _Records]:
     """Return the kinds of records that have measurements, and these records; no kinds if all of them have."""
     for one in fields_of(records):
-        kinds = [value for value in dict.fromkeys(one.values) if isinstance(value, str)] if is_kind(one) else []
-        measured = []
-        for value in kinds:
-            own = [record for record in records if record.get(one.name) == value]
-            if any(role_of(field) == "metric" for field in fields_of(own)):
-                measured.append(value)
+        is_kind = one.name in _KINDS and len(one.path) == 1
+        kinds = [value for value in dict.fromkeys(one.values) if isinstance(value, str)] if is_kind else []
+        of_kind = {value: [record for record in records if record.get(one.name) == value] for value in kinds}
+        measured = [value for value, own in of_kind.items() if _score(own)]
         if measured and len(measured) < len(kinds):
             return {one.name: measured}, [record for record in records if record.get(one.name) in measured]
     return {}, records
 
 
-def _facts(gpus: Iterable[str]) -> dict[str, str]:
-    first = next(iter(gpus), None)
-    return {} if first is None else {"gpu": first}
-
-
-def _labels(fields: Sequence[FieldValues], kind: FileKind) -> dict[str, str]:
-    names = [one.name for one in fields]
-    labels = {one.name if names.count(one.name) == 1 else "_".join(one.path): _path(one, kind) for one in fields}
-    return {_LABEL.sub("_", name).lstrip("0123456789.-") or "label": path for name, path in labels.items()}
-
-
 def _one_metric(kind: FileKind, source: str, fields: Sequence[FieldValues]) -> MappingDraft | None:
     """Return a mapping for records with one value and its name or its unit in other fields; None for other records."""
-    values = [one for one in fields if one.path == (one.name,) and one.name in ("value", "values", "result", "mean")]
-    names = [one for one in fields if one.name in ("metric", "metric_name", "name", "benchmark") and len(one.path) == 1]
-    units = [one for one in fields if is_unit_field(one)]
+    values = [one for one in fields if one.path == (one.name,) and one.name in _VALUES]
+    names = [one for one in fields if one.name in _METRICS and len(one.path) == 1]
+    units = [
+        one
+        for one in fields
+        if one.name in ("unit", "units") and all(isinstance(text, str) and unit_of(text.strip()) for text in one.values)
+    ]
     if len(values) != 1 or not (units or names) or role_of(values[0]) not in ("metric", "label"):
         return None
-    name = names[0] if names else None
-    rest = [one for one in fields if one not in (name, values[0], *units)]
-    roles = {one.path: role_of(one) for one in rest}
-    return MappingDraft(
-        kind,
-        source,
-        metric=f"{{{_path(name, kind)}}}" if name else values[0].name,
-        value=_path(values[0], kind),
+    rest = [one for one in fields if one not in (*names[:1], values[0], *units)]
+    draft, _ = _with_roles(MappingDraft(kind, source, value=_path(values[0], kind)), rest)
+    return replace(
+        draft,
+        metric=f"{{{_path(names[0], kind)}}}" if names else values[0].name,
         unit=f"{{{_path(units[0], kind)}}}" if units else FROM_NAME,
-        labels=_labels([one for one in rest if roles[one.path] == "label"], kind),
-        facts=_facts(_path(one, kind) for one in rest if roles[one.path] == "gpu"),
-        commit=next((_path(one, kind) for one in rest if roles[one.path] == "commit"), ""),
-        ignore=[".".join(one.path) for one in rest if roles[one.path] in ("ignore", "step", "metric")],
+        ignore=[".".join(one.path) for one in rest if role_of(one) in ("ignore", "step", "metric")],
     )
 
 
-def _named(one: FieldValues, count: int, kind: FileKind) -> DraftMetric:
-    metric = metric_of(one, count)
-    if kind in ("json", "jsonl"):
-        return metric
-    return DraftMetric(one.name, metric.unit, "", metric.better, metric.is_optional)
+def _with_roles(
+    draft: MappingDraft, fields: Sequence[FieldValues]
+) -> tuple[MappingDraft, dict[Role, list[FieldValues]]]:
+    """Return a mapping with the labels, the GPU and the commit among fields, and all fields by their roles."""
+    roles: dict[Role, list[FieldValues]] = {}
+    for one in fields:
+        roles.setdefault(role_of(one), []).append(one)
+    names = [one.name for one in roles.get("label", ())]
+    labels = {
+        one.name if names.count(one.name) == 1 else "_".join(one.path): _path(one, draft.kind)
+        for one in roles.get("label", ())
+    }
+    gpus, commits = ([_path(one, draft.kind) for one in roles.get(role, ())] for role in ("gpu", "commit"))
+    return replace(
+        draft,
+        labels={_LABEL.sub("_", name).lstrip("0123456789.-") or "label": path for name, path in labels.items()},
+        facts={"gpu": gpus[0]} if gpus else {},
+        commit=commits[0] if commits else "",
+    ), roles
+
+
+def _unit_of(one: FieldValues) -> str:
+    if any(isinstance(value, str) and split_value(value) for value in one.values):
+        return IN_VALUE
+    return written_unit(one.name) or written_unit(".".join(one.path)) or NO_UNIT
 
 
 def _path(one: FieldValues, kind: FileKind) -> str:
     return one.text if kind in ("json", "jsonl") else one.name
 
 
-def _record_sets(data: Any, path: str, depth: int) -> Iterator[RecordSet]:
-    """Yield every set of records below a value: lists of objects, members with the same fields, the value itself."""
-    if isinstance(data, list):
-        records = [one for one in data if isinstance(one, dict)]
-        if records and len(records) == len(data):
-            yield RecordSet(f"{path}[*]", records)
-    elif isinstance(data, dict):
-        yield RecordSet(path, [data])
-        yield from _members(data, path)
-        for key, value in data.items() if depth < _DEEPEST else ():
-            yield from _record_sets(value, f"{path}.{_key(key)}", depth + 1)
-
-
-def _members(data: Mapping[str, Any], path: str) -> Iterator[RecordSet]:
-    """Yield the members of an object, or their members, if they have the same fields: their keys are labels."""
-    members = [one for one in data.values() if isinstance(one, dict)]
-    if not len(members) == len(data) > 1:
-        return
-    name = _kept_name(path)
-    if _are_alike(members):
-        yield RecordSet(f"{path}.{{{name}}}", members)
-    inner = [one for member in members for one in member.values()]
-    records = [one for one in inner if isinstance(one, dict)]
-    if len(records) == len(inner) > len(members) and _are_alike(records):
-        keys = {key for member in members for key in member}
-        kind = "dtype" if all(_DTYPE.match(key) for key in keys) else "variant"
-        yield RecordSet(f"{path}.{{{name}}}.{{{kind}}}", records)
-
-
-def _kept_name(path: str) -> str:
-    """Return a label for the keys of an object: `model` for those of `models`."""
-    last = path.rpartition(".")[2].strip('"')
-    return last[:-1] if last in ("models", "ops", "kernels", "configs", "layers", "devices", "operators") else "name"
-
-
-def _are_alike(members: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether most members have the measured fields of the first one."""
-    first = {key for key, value in members[0].items() if is_measured(value)}
-    return bool(first) and sum(first <= one.keys() for one in members) > len(members) / 2
-
-
-def _key(key: str) -> str:
-    return FieldValues((key,)).text
+# --- an object whose keys are metrics -------------------------------------------------------------------------------
 
 
 def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
     """Return a mapping for an object whose keys are metrics; None if it is something else."""
-    measured = [key for key, value in data.items() if is_measured(value)]
-    others = [key for key in data if key not in measured]
-    roles = {key: role_of(FieldValues((key,), [data[key]])) for key in measured}
-    conditions = [key for key, role in roles.items() if role != "metric"]
-    metrics = [key for key in measured if key not in conditions]
-    if not metrics or any(isinstance(data[key], dict | list) for key in others) or conditions:
+    roles = {key: role_of(FieldValues((key,), [value])) for key, value in data.items()}
+    metrics = [key for key, value in data.items() if is_measured(value)]
+    others = {key: f"{path}.{path_text(key)}" for key in data if key not in metrics}
+    if not metrics or any(roles[key] != "metric" for key in metrics):
+        return None
+    if any(isinstance(data[key], dict | list) for key in others):
         return None
     with_unit = [key for key in metrics if isinstance(data[key], str) and number(data[key]) is None]
     if with_unit and len(with_unit) < len(metrics):
         return None
     units = {IN_VALUE if with_unit else written_unit(key) for key in metrics}
-    (only,) = units if len(units) == 1 else (None,)
-    facts = _facts(f"{path}.{_key(key)}" for key in others if is_gpu(key, data[key]))
-    commit = next((f"{path}.{_key(key)}" for key in others if is_commit(key, data[key])), "")
-    used = {*facts.values(), commit}
-    ignore = [key for key in others if f"{path}.{_key(key)}" not in used]
-    texts = [key for key in ignore if role_of(FieldValues((key,), [data[key]])) == "label" and data[key] is not None]
-    labels = {key: f"{path}.{_key(key)}" for key in texts if isinstance(data[key], str | bool)}
+    gpu = next((own for key, own in others.items() if is_gpu(key, data[key])), "")
+    commit = next((own for key, own in others.items() if is_commit(key, data[key])), "")
+    ignored = {key: own for key, own in others.items() if own not in (gpu, commit)}
+    labels = {key: own for key, own in ignored.items() if roles[key] == "label"}
     return MappingDraft(
         "json",
         f"{path}.{{metric}}".removeprefix("$." if path != "$" else "-"),
-        unit=only or FROM_NAME,
+        unit=(units.pop() if len(units) == 1 else None) or FROM_NAME,
         labels=labels,
-        facts=facts,
+        facts={"gpu": gpu} if gpu else {},
         commit=commit,
-        ignore=[key for key in ignore if key not in labels],
+        ignore=[key for key in ignored if key not in labels],
     )
 
 
@@ -247,15 +234,16 @@ def _with_top(draft: MappingDraft, data: Any, path: str) -> MappingDraft:
         return draft
     facts, commit, labels = dict(draft.facts), draft.commit, dict(draft.labels)
     for key, value in data.items():
+        own = f"$.{path_text(key)}"
         for inner, name in value.items() if isinstance(value, dict) else ():
             if is_gpu(inner, name):
-                facts.setdefault("gpu", f"$.{_key(key)}.{_key(inner)}")
+                facts.setdefault("gpu", f"{own}.{path_text(inner)}")
             elif is_commit(inner, name):
-                commit = commit or f"$.{_key(key)}.{_key(inner)}"
+                commit = commit or f"{own}.{path_text(inner)}"
         if is_gpu(key, value):
-            facts["gpu"] = f"$.{_key(key)}"
+            facts["gpu"] = own
         elif is_commit(key, value):
-            commit = f"$.{_key(key)}"
+            commit = own
         elif isinstance(value, str | bool) and key not in labels and is_condition(key):
-            labels[key] = f"$.{_key(key)}"
+            labels[key] = own
     return replace(draft, labels=labels, facts=facts, commit=commit)
