@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct
 
-from perfgate.core import Location, Problem, fact_text
+from perfgate.core import Problem, fact_text
 from perfgate.core.file_mappings import FieldPath, FieldText, FileKind, FileMapping, LinePattern, MappedMetric
 from perfgate.core.units import UNITS
 from perfgate.documents.yaml import Path, YamlDocument
@@ -55,13 +55,16 @@ class MappingItem(Struct):
             )
             return None
         self.kind = kinds[0]
-        records = self._document_path(data[self.kind], (self.kind,)) if self.kind in ("json", "jsonl") else None
-        patterns = self._patterns(data["lines"]) if self.kind == "lines" else ()
+        is_json = self.kind in ("json", "jsonl")
+        records = self._document_path(data[self.kind], (self.kind,)) if is_json else None
+        patterns = self._patterns() if self.kind == "lines" else ()
         metrics = self._metrics(records)
         step = self._field("step")
         given = {
-            "files": tuple(_as_list(data.get("files", ()))),
-            "when": tuple(self._conditions()),
+            "files": tuple(text for text, _ in self._texts("files")),
+            "when": tuple(
+                self._document_path(text, path) if is_json else column(text) for text, path in self._texts("when")
+            ),
             "records": records,
             "delimiter": DELIMITERS.get(data.get("csv", "comma"), ","),
             "patterns": patterns,
@@ -72,15 +75,18 @@ class MappingItem(Struct):
             "commit": self._field("commit"),
             "step": step,
             "repeats": data.get("repeats", "samples" if step or self.kind == "lines" else "runs"),
-            "where": tuple(self._filters()),
+            "where": tuple(
+                (
+                    self._path_at(text, ("where", text), key=True),
+                    tuple(map(fact_text, values if isinstance(values, list) else [values])),
+                )
+                for text, values in data.get("where", {}).items()
+            ),
             "ignore": frozenset(data.get("ignore", ())),
         }
-        mapping = FileMapping(self._name(), self._at(), self.kind, tuple(metrics), **given)
+        mapping = FileMapping(self._name(), self.document.location(self.path), self.kind, tuple(metrics), **given)
         self._check(mapping)
         return mapping
-
-    def _at(self) -> Location:
-        return self.document.location(self.path)
 
     def _name(self) -> str:
         """Return the name, or the one in the first glob."""
@@ -88,26 +94,26 @@ class MappingItem(Struct):
             if name in {known.name for known in FORMATS} or name in ("auto", "unknown"):
                 self._fail(f"{name!r} is a format of perfgate: choose another name", ("name",))
             return str(name)
-        first = next(iter(_as_list(self.data.get("files", ()))), "")
+        first = next((text for text, _ in self._texts("files")), "")
         stem, _, suffix = first.rpartition("/")[2].rpartition(".")
-        name = _NOT_IN_NAMES.sub("-", stem or suffix).strip("-._")
-        name = name or f"{_NOT_IN_NAMES.sub('', suffix) or 'mapping'}-{int(self.path[1]) + 1}"
+        name = (
+            _NOT_IN_NAMES.sub("-", stem or suffix).strip("-._")
+            or f"{_NOT_IN_NAMES.sub('', suffix) or 'mapping'}-{int(self.path[1]) + 1}"
+        )
         return f"{name}-file" if name in {known.name for known in FORMATS} else name
 
     # --- what is measured -------------------------------------------------------------------------------------------
 
     def _metrics(self, records: FieldPath | None) -> Iterable[MappedMetric]:
         """Return the metrics of each record."""
-        single = [key for key in _SINGLE if key in self.data]
         if "metrics" not in self.data:
             return self._only_metric(records)
-        if single:
+        if single := [key for key in _SINGLE if key in self.data]:
             self._fail(f"`{single[0]}` is about a single metric: write it inside `metrics`", (single[0],))
         found = []
         for name, item in self.data["metrics"].items():
             path: Path = ("metrics", name)
             long = item if isinstance(item, dict) else {"unit": item}
-            unit_path = (*path, "unit") if isinstance(item, dict) else path
             if "value" in long:
                 value, text = self._path_at(long["value"], (*path, "value")), self._text_at(name, path, key=True)
             else:
@@ -115,14 +121,9 @@ class MappingItem(Struct):
                 text = FieldText(name, (".".join(map(str, value.steps)),))
                 if value.names:
                     self._fail(f"{name!r} keeps a key: write `value:` and `unit:` below a name", path)
-            metric = MappedMetric(
-                text,
-                value,
-                self._unit(str(long["unit"]), unit_path),
-                long.get("better"),
-                is_optional=long.get("optional", False),
-            )
-            found.append(metric)
+            unit = self._unit(str(long["unit"]), (*path, "unit") if isinstance(item, dict) else path)
+            is_optional = long.get("optional", False)
+            found.append(MappedMetric(text, value, unit, long.get("better"), is_optional=is_optional))
         return found
 
     def _only_metric(self, records: FieldPath | None) -> Iterable[MappedMetric]:
@@ -139,37 +140,22 @@ class MappingItem(Struct):
             noun = "column" if self.kind == "csv" else "field of the pattern"
             self._fail(f"the value is missing: write `value:` with the name of a {noun}")
             return ()
-        name = (
-            self._text_at(str(data["metric"]), ("metric",))
-            if "metric" in data
-            else parse_text("{metric}", is_flat=True)
-        )
+        given = self._text_at(str(data["metric"]), ("metric",)) if "metric" in data else None
+        name = given or parse_text("{metric}", is_flat=True)
         return (MappedMetric(name, value, self._unit(str(data["unit"]), ("unit",)), data.get("better")),)
 
     def _unit(self, text: str, path: Path) -> FieldText:
         found = self._text_at(text, path)
         if not found.fields and text not in (FROM_NAME, IN_VALUE) and unit_of(text) is None:
-            near = get_close_matches(text, [*UNITS, FROM_NAME, IN_VALUE, NO_UNIT], n=1)
-            hint = (
-                f"did you mean {near[0]!r}?" if near else f"write ms, s, tokens/s, GB, %, ..., {NO_UNIT} or {FROM_NAME}"
-            )
-            self._fail(f"{text!r} is not a unit; {hint}", path)
+            usual = f"write ms, s, tokens/s, GB, %, ..., {NO_UNIT} or {FROM_NAME}"
+            self._fail(f"{text!r} is not a unit; {_hint(text, [*UNITS, FROM_NAME, IN_VALUE, NO_UNIT], usual)}", path)
         return found
-
-    def _labels(self) -> Iterable[tuple[str, FieldPath]]:
-        given = self.data.get("labels", ())
-        named = given.items() if isinstance(given, dict) else [(None, text) for text in given]
-        for index, (name, text) in enumerate(named):
-            found = self._path_at(text, ("labels", index if name is None else name))
-            last = found.steps[-1] if found.steps else ""
-            yield (name or str(last)), found
 
     # --- which records, and which files -----------------------------------------------------------------------------
 
-    def _patterns(self, given: str | Sequence[str]) -> tuple[LinePattern, ...]:
+    def _patterns(self) -> tuple[LinePattern, ...]:
         found = []
-        for index, text in enumerate(_as_list(given)):
-            path: Path = ("lines",) if isinstance(given, str) else ("lines", index)
+        for text, path in self._texts("lines"):
             try:
                 found.append(parse_pattern(text))
             except PathError as error:
@@ -177,16 +163,22 @@ class MappingItem(Struct):
         self.groups = frozenset(name for pattern in found for name in pattern.names if name)
         return tuple(found)
 
-    def _conditions(self) -> Iterable[FieldPath]:
-        given = self.data.get("when", ())
-        for index, text in enumerate(_as_list(given)):
-            path: Path = ("when",) if isinstance(given, str) else ("when", index)
-            yield self._document_path(text, path) if self.kind in ("json", "jsonl") else column(text)
+    def _labels(self) -> Iterator[tuple[str, FieldPath]]:
+        given = self.data.get("labels", ())
+        if isinstance(given, dict):
+            yield from ((name, self._path_at(text, ("labels", name))) for name, text in given.items())
+            return
+        for text, path in self._texts("labels"):
+            found = self._path_at(text, path)
+            yield str(found.steps[-1] if found.steps else ""), found
 
-    def _filters(self) -> Iterable[tuple[FieldPath, tuple[str, ...]]]:
-        for text, values in self.data.get("where", {}).items():
-            wanted = tuple(fact_text(value) for value in (values if isinstance(values, list) else [values]))
-            yield self._path_at(text, ("where", text), key=True), wanted
+    def _texts(self, name: str) -> Iterator[tuple[str, Path]]:
+        """Yield the text of a field, or each text of its list, with its path."""
+        given = self.data.get(name, ())
+        if isinstance(given, str):
+            yield given, (name,)
+        else:
+            yield from ((text, (name, index)) for index, text in enumerate(given))
 
     # --- the small languages ----------------------------------------------------------------------------------------
 
@@ -218,43 +210,29 @@ class MappingItem(Struct):
 
     def _group(self, name: str, path: Path) -> FieldPath:
         if self.kind == "lines" and self.groups and name not in self.groups:
-            near = get_close_matches(name, self.groups, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(sorted(self.groups))}"
+            hint = _hint(name, self.groups, f"the fields are {', '.join(sorted(self.groups))}")
             self._fail(f"no pattern has the field {{{name}}}; {hint}", path)
         return column(name)
 
     def _check(self, mapping: FileMapping) -> None:
         """Report mistakes that only the whole mapping shows."""
-        if self.kind == "lines":
-            self._check_groups(mapping)
-        kept = [
-            name for path in (mapping.records, *(one.value for one in mapping.metrics)) if path for name in path.names
-        ]
+        metrics = mapping.metrics
+        in_texts = {one.text for metric in metrics for text in (metric.name, metric.unit) for one in text.fields}
+        if self.kind == "lines":  # the values of other fields would be lost
+            paths = [*(path for _, path in (*mapping.labels, *mapping.facts)), *(path for path, _ in mapping.where)]
+            paths += filter(None, (mapping.step, mapping.commit, *(metric.value for metric in metrics)))
+            for name in sorted(self.groups.difference(in_texts, mapping.ignore, (path.text for path in paths))):
+                self._fail(f"nothing uses the field {{{name}}}: add it to metrics or labels, or write {{}}", ("lines",))
+        kept = [name for path in (mapping.records, *(one.value for one in metrics)) if path for name in path.names]
         own = {name for name, _ in mapping.labels}
-        if any(
-            metric.better and (metric.name.fields or metric.name.text in ("", "{metric}")) for metric in mapping.metrics
-        ):
+        if any(metric.better and (metric.name.fields or metric.name.text in ("", "{metric}")) for metric in metrics):
             self._fail("`better` needs a metric with a fixed name: write it in the rules instead")
         for name in sorted({name for name in kept if kept.count(name) > 1 or name in own}):
             self._fail(f"{name!r} is kept by two paths or labels: choose another name in the braces")
-        if _METRIC in kept and not any(_METRIC in _fields(metric.name) for metric in mapping.metrics):
+        if _METRIC in kept and not any(one.text == _METRIC for metric in metrics for one in metric.name.fields):
             self._fail("{metric} is the name of the metric: leave out `metric`, or write `metric: '..{metric}..'`")
 
-    def _check_groups(self, mapping: FileMapping) -> None:
-        """Report fields of patterns that nothing uses: their values would be lost."""
-        used = {path.text for _, path in (*mapping.labels, *mapping.facts)} | set(mapping.ignore)
-        used |= {path.text for path, _ in mapping.where}
-        used |= {path.text for path in (mapping.step, mapping.commit) if path}
-        for metric in mapping.metrics:
-            used |= {metric.value.text} if metric.value else set()
-            used |= _fields(metric.name) | _fields(metric.unit)
-        for name in sorted(self.groups - used):
-            self._fail(f"nothing uses the field {{{name}}}: add it to metrics or labels, or write {{}}", ("lines",))
 
-
-def _fields(text: FieldText) -> set[str]:
-    return {one.text for one in text.fields}
-
-
-def _as_list(given: str | Sequence[str]) -> Sequence[str]:
-    return [given] if isinstance(given, str) else given
+def _hint(text: str, known: Iterable[str], otherwise: str) -> str:
+    near = get_close_matches(text, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else otherwise

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,8 +41,6 @@ def read_mapped(file: InputFile, mapping: FileMapping) -> tuple[Run, ...]:
 
 @dataclass(slots=True)
 class _MappedFile:
-    """One file while it is read through a mapping."""
-
     file: InputFile
     mapping: FileMapping
     whole: RunBuilder = field(init=False)
@@ -80,9 +79,9 @@ class _MappedFile:
         )
 
     def read(self) -> tuple[Run, ...]:
-        records = FileRecords(
-            self.file, self.mapping, self.whole, self.add_usual, self.usual.note if self.usual else None
-        )
+        """Return the runs; the first one has the problems of the whole file."""
+        mapping = self.mapping
+        records = FileRecords(self.file, mapping, self.whole, self.add_usual, self.usual.note if self.usual else None)
         count = read = 0
         for record in records.read():
             count += 1
@@ -91,21 +90,18 @@ class _MappedFile:
                 self.add(record)
         count, read = count + records.taken, read + records.taken
         if not count and not self.has_error():
-            self.whole.say("error", f"{self.mapping.title} finds no record in this file{self.searched()}")
+            searched = f": there is nothing at `{mapping.records.text}`" if mapping.records is not None else ""
+            searched = f": no line is like `{mapping.patterns[0].text}`" if mapping.patterns else searched
+            self.whole.say("error", f"{mapping.title} finds no record in this file{searched}")
         elif count and not read:
-            wanted = " and ".join(f"{path.text} = {' or '.join(values)}" for path, values in self.mapping.where)
-            self.whole.say("error", f"{self.mapping.title}: none of the {count} records has {wanted or 'a number'}")
+            wanted = " and ".join(f"{path.text} = {' or '.join(values)}" for path, values in mapping.where)
+            self.whole.say("error", f"{mapping.title}: none of the {count} records has {wanted or 'a number'}")
         if read:
             self.report_never_found()
-        return self.finish()
-
-    def finish(self) -> tuple[Run, ...]:
-        """Return the runs; the first one has the problems of the whole file."""
         self.whole.close()
         runs = self.samples.finish() if self.samples is not None else self.records.finish()
         if not any(run.series for run in runs) and self.has_error():
-            problems = (*self.file.problems, *self.whole.problems)
-            return (Run(self.file.name, self.mapping.name, (), problems),)
+            return (Run(self.file.name, mapping.name, (), (*self.file.problems, *self.whole.problems)),)
         first, *others = runs or (self.whole.run(),)
         return (replace(first, problems=(*first.problems, *self.whole.problems)), *others)
 
@@ -114,15 +110,6 @@ class _MappedFile:
         if self.whole.json:
             self.whole.json.report_waiting()
         return any(one.severity == "error" for one in (*self.file.problems, *self.whole.problems))
-
-    def searched(self) -> str:
-        """Return what was searched for, in words."""
-        mapping = self.mapping
-        if mapping.records is not None:
-            return f": there is nothing at `{mapping.records.text}`"
-        if mapping.patterns:
-            return f": no line is like `{mapping.patterns[0].text}`"
-        return ""
 
     def is_wanted(self, record: Record) -> bool:
         """Return whether the mapping is about a record."""
@@ -167,7 +154,6 @@ class _MappedFile:
             self.usual.learn(record.data, [own[labels].columns.get(key) if key else None for key in keys])
 
     def run_of(self, identity: Hashable, record: Record, step: int | None) -> RunBuilder:
-        """Return the run that a record belongs to."""
         if difference := self.fingerprints.difference(identity, record):
             record.report(self.whole, difference, record.path)
         if self.samples is None:
@@ -198,10 +184,11 @@ class _MappedFile:
             return self.alike.current
         one = next(iter(record.find(path)), FoundValue(record.path, None, {}, repr(path.text)))
         value = number(one.value) if isinstance(one.value, str) else one.value
-        if one.missing or not _is_step(value):
+        step = value if isinstance(value, int | float) and not isinstance(value, bool) else nan
+        if one.missing or not abs(step) < _MOST_STEPS or step != int(step):
             what = f"there is no {one.missing}" if one.missing else f"{shown(one.value)} is not a whole number"
             raise MissingField(f"the step `{path.text}`: {what}; the record is left out", one.path)
-        self.alike.current = int(value)  # type: ignore[arg-type]
+        self.alike.current = int(step)
         return self.alike.current
 
     # --- values -----------------------------------------------------------------------------------------------------
@@ -223,10 +210,10 @@ class _MappedFile:
 
     def measured(self, value: Any, unit: Known) -> tuple[object, str]:
         """Return a value without its unit, and why it cannot be a measurement, if the series does not know it."""
-        if isinstance(value, int | float):
+        if isinstance(value, int | float) or (isinstance(value, str) and number(value) is not None):
             return value, ""
         if isinstance(value, str):
-            return (value, "") if number(value) is not None else self.measured_text(value, unit)
+            return self.measured_text(value, unit)
         if value is None:
             return value, "the value is null; left out"
         what = "an object" if isinstance(value, dict) else "a list in a list"
@@ -242,14 +229,10 @@ class _MappedFile:
             return quantity[0], other
         if value == "":
             return value, "the value is empty; left out"
-        if self.has_keys:
+        records = self.mapping.records
+        if records is not None and "metric" in records.names:  # the metrics are the keys of an object with others, too
             return value, f"{shown(value)} is not a number: use it in `labels` or `facts`, or `ignore` it; left out"
         return value, ""
-
-    @property
-    def has_keys(self) -> bool:
-        """Return whether the metrics are the keys of an object, which may have other keys, too."""
-        return self.mapping.records is not None and "metric" in self.mapping.records.names
 
     # --- the whole file ---------------------------------------------------------------------------------------------
 
@@ -283,10 +266,3 @@ class _MappedFile:
             for name, path in pairs:
                 if not self.found[f"{what} {name}"]:
                     self.whole.say("error", f"{self.mapping.title}: no record has the {what} {name} (`{path.text}`)")
-
-
-def _is_step(value: object) -> bool:
-    """Return whether a value is a whole number that a step can have."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return abs(value) < _MOST_STEPS and value == int(value)

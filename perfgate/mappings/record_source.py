@@ -281,7 +281,7 @@ def cells_between(line: str, delimiter: str) -> list[str] | None:
 def _printed_rows(
     run: RunBuilder, delimiter: str, is_header: Callable[[list[str]], bool]
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row of printed tables, as `csv_rows` does. An empty line ends a table, whose header may follow again."""
+    """Yield each row of a printed table, as `csv_rows` does. It ends at an empty line; its header may follow again."""
     header: list[str] = []
     for number, line, _, ended in run.file.lines():
         cells = cells_between(line, delimiter)

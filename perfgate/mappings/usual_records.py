@@ -27,6 +27,15 @@ from perfgate.readers.values import Column, number, shown
 _DEEPEST, _MOST_FIELDS = 3, 200
 #: Names of the field with the number of a step.
 _STEPS = ("step", "global_step", "iteration", "iter")
+_LARGEST = sys.float_info.max
+#: Longer texts of digits are read in full.
+_DIGITS = 15
+#: The most examples that are kept.
+_MOST = 10_000
+#: The types of values that are equal only if their texts are.
+_PLAIN = (str, int, type(None))
+#: The values of the labels of a record, and of the fields that choose records.
+_Labels = tuple[object, ...]
 
 
 class Fingerprints(Struct):
@@ -49,29 +58,27 @@ class Fingerprints(Struct):
 
     def difference(self, identity: Hashable, record: Record) -> str | None:
         """Return in which field a record differs from the first one of its identity; None if it is a repetition."""
-        if self.mapping.kind == "lines":  # every field of a pattern has a use
-            return None
-        own = dict(self._fields(record.data, ""))
-        first = self._first.setdefault(identity, own)
-        if first is own:
-            return None
-        for name in own.keys() & first.keys() - self._said:
-            if fact_text(own[name]) != fact_text(first[name]):
-                self._said.add(name)
-                values = f"{shown(first[name])} and {shown(own[name])}"
-                step = f"add {name} to `labels`, or to `ignore` if it does not matter"
-                if name.lower() in _STEPS:
-                    step = f"write `step: {name}` if each record is a step of one run"
-                return f"records with equal labels differ in {name}: {values}; {step}"
+        for name, first, own in self._differing(identity, record):
+            self._said.add(name)
+            step = f"add {name} to `labels`, or to `ignore` if it does not matter"
+            if name.lower() in _STEPS:
+                step = f"write `step: {name}` if each record is a step of one run"
+            return f"records with equal labels differ in {name}: {shown(first)} and {shown(own)}; {step}"
         return None
 
     def is_repetition(self, identity: Hashable, record: Record) -> bool:
         """Return whether nothing more is to be said about a record that `difference` was asked about."""
-        if self.mapping.kind == "lines":
-            return True
-        own, first = dict(self._fields(record.data, "")), self._first[identity]
-        names = own.keys() & first.keys() - self._said
-        return all(fact_text(own[name]) == fact_text(first[name]) for name in names)
+        return not any(self._differing(identity, record))
+
+    def _differing(self, identity: Hashable, record: Record) -> Iterator[tuple[str, Any, Any]]:
+        """Yield each field that differs and was not reported, with its first value and that of the record."""
+        if self.mapping.kind == "lines":  # every field of a pattern has a use
+            return
+        own = dict(self._fields(record.data, ""))
+        first = self._first.setdefault(identity, own)
+        for name in own.keys() & first.keys() - self._said if first is not own else ():
+            if fact_text(own[name]) != fact_text(first[name]):
+                yield name, first[name], own[name]
 
     def _fields(self, data: Any, before: str, depth: int = 1) -> Iterator[tuple[str, Any]]:
         for name, value in list(data.items())[:_MOST_FIELDS] if isinstance(data, dict) else ():
@@ -80,27 +87,16 @@ class Fingerprints(Struct):
                 continue
             if isinstance(value, dict) and depth < _DEEPEST:
                 yield from self._fields(value, f"{full}.", depth + 1)
-            elif isinstance(value, bool | int) or (isinstance(value, str) and is_word(value)):
+            elif isinstance(value, bool | int) or (isinstance(value, str) and _is_word(value)):
                 yield full, value
 
 
-def is_word(text: str) -> bool:
+def _is_word(text: str) -> bool:
     """Return whether a text is a word or a whole number, and not a measured number."""
     return number(text) is None or text.strip().lstrip("+-").isdigit()
 
 
-_LARGEST = sys.float_info.max
-#: Longer texts of digits are read in full.
-_DIGITS = 15
-#: The most examples that are kept.
-_MOST = 10_000
-#: The types of values that are equal only if their texts are.
-_PLAIN = (str, int, type(None))
-#: The values of the labels of a record, and of the fields that choose records.
-_Labels = tuple[object, ...]
-
-
-class Example(Struct, frozen=True):
+class _Example(Struct, frozen=True):
     """A record that was read in full, and where the values of its like go."""
 
     run: RunBuilder
@@ -126,7 +122,7 @@ class UsualRecords:
         words = "".join(word for pattern in mapping.patterns for word in pattern.words)
         #: True for lines that can be read alike whatever their digits are.
         self.is_of_lines = self._is_lines and not any(map(str.isdigit, words))
-        self._examples: dict[_Labels, Example] = {}
+        self._examples: dict[_Labels, _Example] = {}
 
     @staticmethod
     def fits(mapping: FileMapping) -> bool:
@@ -197,7 +193,7 @@ class UsualRecords:
             return
         used = {*self._same, *self._metrics, self._step}
         others = tuple((name, value) for name, value in data.items() if name not in used | self._ignored)
-        self._examples[labels] = Example(
+        self._examples[labels] = _Example(
             self._samples.run,
             frozenset(data),
             tuple((field, -_LARGEST if one.unit in ("1", "B") else 0.0, one) for field, one in found if one),
@@ -211,7 +207,7 @@ class UsualRecords:
         found = tuple([data.get(name) for name in self._same])
         return found if all(type(value) in _PLAIN for value in found) else None
 
-    def _is_like(self, data: Mapping[str, object], example: Example) -> bool:
+    def _is_like(self, data: Mapping[str, object], example: _Example) -> bool:
         if data.keys() != example.fields:
             return False
         for name, before in example.others:
@@ -231,7 +227,7 @@ def _may_matter(value: object, before: object) -> bool:
     """Return whether a value that nothing uses may show that a record does not repeat another."""
     if value == before or type(value) in (float, list):
         return False
-    return type(value) is not str or type(before) is not str or is_word(value) or is_word(before)
+    return type(value) is not str or type(before) is not str or _is_word(value) or _is_word(before)
 
 
 def _whole(value: object) -> int | None:
