@@ -59,7 +59,7 @@ class MappingItem(Struct):
         records = self._document_path(data[self.kind], (self.kind,)) if is_json else None
         patterns = self._patterns() if self.kind == "lines" else ()
         metrics = self._metrics(records)
-        step = self._field("step")
+        step, facts = self._field("step"), data.get("facts", {})
         given = {
             "files": tuple(text for text, _ in self._texts("files")),
             "when": tuple(
@@ -69,19 +69,11 @@ class MappingItem(Struct):
             "delimiter": DELIMITERS.get(data.get("csv", "comma"), ","),
             "patterns": patterns,
             "labels": tuple(self._labels()),
-            "facts": tuple(
-                (name, self._path_at(text, ("facts", name))) for name, text in data.get("facts", {}).items()
-            ),
+            "facts": tuple((name, self._path_at(text, ("facts", name))) for name, text in facts.items()),
             "commit": self._field("commit"),
             "step": step,
             "repeats": data.get("repeats", "samples" if step or self.kind == "lines" else "runs"),
-            "where": tuple(
-                (
-                    self._path_at(text, ("where", text), key=True),
-                    tuple(map(fact_text, values if isinstance(values, list) else [values])),
-                )
-                for text, values in data.get("where", {}).items()
-            ),
+            "where": tuple(self._filters()),
             "ignore": frozenset(data.get("ignore", ())),
         }
         mapping = FileMapping(self._name(), self.document.location(self.path), self.kind, tuple(metrics), **given)
@@ -171,6 +163,11 @@ class MappingItem(Struct):
         for text, path in self._texts("labels"):
             found = self._path_at(text, path)
             yield str(found.steps[-1] if found.steps else ""), found
+
+    def _filters(self) -> Iterator[tuple[FieldPath, tuple[str, ...]]]:
+        for text, values in self.data.get("where", {}).items():
+            wanted = tuple(map(fact_text, values if isinstance(values, list) else [values]))
+            yield self._path_at(text, ("where", text), key=True), wanted
 
     def _texts(self, name: str) -> Iterator[tuple[str, Path]]:
         """Yield the text of a field, or each text of its list, with its path."""
