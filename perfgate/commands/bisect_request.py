@@ -267,7 +267,7 @@ def _change(series: HistorySeries, asked: str | None) -> HistoryChange:
         if not worse:
             raise Refused(f"no lasting change of {series.name} is worse: choose one with --change: {listed(labels)}", 3)
         return worse[-1]
-    if asked.isdigit() and 1 <= int(asked) <= len(changes):
+    if asked.isdecimal() and 1 <= int(asked) <= len(changes):
         return changes[int(asked) - 1]
     for one in changes:
         if len(asked) >= 4 and any((run.commit or "").startswith(asked) for run in (one.likely, one.first_bad)):

@@ -25,6 +25,7 @@ from perfgate.reporters import ticket as reporter
 from perfgate.reporters.history_events import event_object
 from perfgate.words import event_words
 from perfgate.workspace.github import Comment, GitHubIssues, Issue, ask, is_private
+from perfgate.workspace.input_files import Unusable, opened_input
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 
 _LABEL = {"name": "perfgate", "color": "d93f0b", "description": "A change on main that perfgate found"}
@@ -32,6 +33,8 @@ _LABEL = {"name": "perfgate", "color": "d93f0b", "description": "A change on mai
 _RECENT = 50
 #: The most events whose commits a job searches.
 _MOST_SEARCHED = 2
+#: The longest answer of a search, in bytes.
+_LONGEST_ANSWER = 64 << 20
 #: The pauses in s before each look at the list of issues, which may be late.
 _LOOKS = (0, 2, 4, 8)
 
@@ -98,7 +101,7 @@ def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -
     paths = {path.stem: path for path in Path(folder).glob("*.json")}
     found = [(one, paths[one.told.event]) for one in tickets if one.is_open and one.told.event in paths]
     for ticket, path in found:
-        if (answer := answer_of(path.read_bytes())) is None:
+        if (answer := answer_of(_content(path))) is None:
             raise Refused(
                 f"{path} cannot be read: write it again with `perfgate bisect --event {path.stem} --json {path}`", 3
             )
@@ -106,6 +109,15 @@ def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -
             desk.comment(ticket.number, reporter.answer(answer.message, answer.next_step))
         say([f"{'answered' if desk else 'would answer'} {ticket.url}: {one_line(answer.message)}"])
     return bool(found)
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a file; nothing if it is no file that can be read to its end."""
+    try:
+        with opened_input(str(path))[0] as file:
+            return file.read(_LONGEST_ANSWER)
+    except (OSError, Unusable):
+        return b""
 
 
 def _hand_over(opened: Sequence[HistoryEvent]) -> None:
@@ -142,8 +154,11 @@ class TicketDesk:
             "issues", Issue, labels=_LABEL["name"], state="all", sort="created", direction="asc"
         )
         own = [one for one in listed if one.pull_request is None and one.user and one.user.id == self._me]
+        by_number = {one.number: one for one in own}  # one that moved to the next page meanwhile is listed twice
+        page = f"{self._issues.page}/issues"
         made = (
-            ticket_of(one.number, one.state == "open", one.html_url, one.body or "", one.state_reason) for one in own
+            ticket_of(number, one.state == "open", f"{page}/{number}", one.body or "", one.state_reason)
+            for number, one in by_number.items()
         )
         return [ticket for ticket in made if ticket is not None]
 

@@ -50,7 +50,7 @@ def snapshot(root: Path, seconds: float) -> Snapshot:
     waited = pressure(_text(root / "proc/pressure/cpu")).get("total")
     throttled = next((cgroup_cpu(_text(path)).get("throttled") for path in cpu_stat_files(root, None)), None)
     counts = [_text(path) for path in (root / _SYSTEM).glob("cpu*/thermal_throttle/core_throttle_count")]
-    heat = sum(int(count) for count in counts if count.strip().isdigit()) if counts else None
+    heat = sum(int(count) for count in counts if count.strip().isdecimal()) if counts else None
     processes = dict(_processes(root, tick))
     return Snapshot(seconds, busy, stolen, None if waited is None else waited / 1e6, throttled, heat, processes)
 

@@ -111,23 +111,25 @@ _MOST_COMMITS = 100_000
 
 def commit_line(refs: Iterable[str]) -> CommitLine | None:
     """Return the first parents of the first of these refs that git knows; None without a repository."""
-    form = "--format=%H%x1f%cI%x1f%an%x1f%s%x1f%D%x1e"
+    form = "--format=%H%x00%cI%x00%an%x00%s%x00%D"  # a commit can contain every byte but 0
     for ref in refs:
-        words = ("log", "--first-parent", f"--max-count={_MOST_COMMITS}", form, "--end-of-options", ref, "--")
+        words = ("log", "-z", "--first-parent", f"--max-count={_MOST_COMMITS}", form, "--end-of-options", ref, "--")
         try:
             text = git(*words, what=f"{ref} cannot be read").decode("utf-8", "backslashreplace")
         except Refused:
             continue
-        rows = [row.strip("\n").split("\x1f") for row in text.split("\x1e") if row.strip()]
-        return CommitLine.of(
-            ref, [CommitNote(row[0], _utc(row[1]), row[2], row[3], _tags(row[4])) for row in reversed(rows)]
-        )
+        rows = [*zip(*[iter(text.split("\0"))] * 5, strict=False)]  # the text ends with a 0
+        notes = [CommitNote(sha, _utc(time), who, subject, _tags(tags)) for sha, time, who, subject, tags in rows]
+        return CommitLine.of(ref, notes[::-1])
     return None
 
 
 def _utc(time: str) -> str:
-    """Return a time of git as runs have it: UTC, in whole seconds."""
-    return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    """Return a time of git as runs have it: UTC, in whole seconds. A time that no calendar has stays as it is."""
+    try:
+        return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError):
+        return time
 
 
 def _tags(decoration: str) -> tuple[str, ...]:

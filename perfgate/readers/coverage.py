@@ -108,7 +108,7 @@ def _known(series: Iterable[Series], runs: Sequence[Run]) -> Iterator[str]:
         values = one.aggregate.values() if one.kind == "aggregate" else one.values[:8].tolist()
         yield from map(digits, values)
         for _, text in one.key.labels:
-            if text.replace(".", "", 1).isdigit():
+            if text.replace(".", "", 1).isdecimal():
                 yield digits(float(text))
     for run in runs:
         for fact in run.environment.values():

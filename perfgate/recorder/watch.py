@@ -86,7 +86,7 @@ class SamplerProcess:
 def watched_since() -> int | None:
     """Return when another process of this host began to watch the machine for this one, in ns; None if none does."""
     host, _, began = os.environ.get(WATCHED, "").rpartition(" ")
-    if not began.isdigit() or not hasattr(os, "uname") or host != os.uname().nodename:
+    if not began.isdecimal() or not hasattr(os, "uname") or host != os.uname().nodename:
         return None
     return int(began) if int(began) <= time.monotonic_ns() else None
 
@@ -198,6 +198,6 @@ def is_first_of_host(rank: int | None) -> bool:
     """
     for place, whole in _PLACES:
         local, known = os.environ.get(place, ""), os.environ.get(whole, "")
-        if local.isdigit() and (rank is None or not known or known == str(rank)):
+        if local.isdecimal() and (rank is None or not known or known == str(rank)):
             return int(local) == 0
     return rank in (None, 0)

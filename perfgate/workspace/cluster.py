@@ -47,7 +47,7 @@ def scheduler_of(executor: str) -> str:
     """Return the address of a scheduler as Dask writes it. Raises ValueError."""
     protocol, _, address = executor.partition("://")
     host, colon, port = address.rpartition(":")
-    if protocol not in _PROTOCOLS or not colon or not host or not port.isdigit():
+    if protocol not in _PROTOCOLS or not colon or not host or not port.isdecimal():
         raise ValueError(f"{executor}: write dask://HOST:PORT or tls://HOST:PORT, the address of a Dask scheduler")
     return f"{_PROTOCOLS[protocol]}://{address}"
 

@@ -12,7 +12,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
-from time import sleep, time
+from threading import Thread
+from time import monotonic, sleep, time
 from typing import Any, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
@@ -26,6 +27,8 @@ from perfgate.workspace.options import Refused
 
 _NEXT = re.compile(r'<([^<>]*)>; *rel="next"')
 _MOST_PAGES = 100
+#: All requests together may take this long, in s.
+_MOST_TIME = 1800
 _Listed = TypeVar("_Listed")
 
 
@@ -40,7 +43,6 @@ class Issue(Struct, frozen=True):
 
     number: int
     state: str
-    html_url: str
     body: str | None = None
     #: Why it is closed: `completed` or `not_planned`.
     state_reason: str | None = None
@@ -69,7 +71,7 @@ class GitHubIssues:
         self._api = os.environ.get("GITHUB_API_URL", "https://api.github.com").rstrip("/")
         if not is_private(self._api):
             raise Refused("GITHUB_API_URL does not begin with https://, so the token is not sent there")
-        self._name, self._token = name, token
+        self._name, self._token, self._begun = name, token, monotonic()
         #: The address of the repository for people.
         self.page = f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com').rstrip('/')}/{name}"
 
@@ -106,14 +108,16 @@ class GitHubIssues:
         return None if answer.is_unsure or answer.status == 204 else _read(answer, form)
 
     def _ask(self, method: str, url: str, document: Any = None, *, repeat: bool = True) -> Answer:
+        if not url.startswith(f"{'/'.join(self._api.split('/')[:3])}/"):
+            raise Refused("GitHub leads to another host, which must not get the token", 3)
         what = f"{method} {urlsplit(url).path}"
-        if urlsplit(url)[:2] != urlsplit(self._api)[:2]:
-            raise Refused(f"GitHub leads {what} to another host, which must not get the token", 3)
+        if monotonic() - self._begun > _MOST_TIME:
+            raise Refused(f"GitHub needs more than {_MOST_TIME // 60} minutes; start the job again later", 3)
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
         answer = ask(method, url, {**headers, "Authorization": f"Bearer {self._token}"}, document, repeat=repeat)
         if 200 <= answer.status < 300 or (answer.is_unsure and not repeat):
             return answer
-        raise Refused(f"GitHub did not do {what}: {_why(answer)}", 3)
+        raise Refused(f"GitHub did not do {what}: {_why(answer, self._token)}", 3)
 
 
 def _read(answer: Answer, form: Any) -> Any:
@@ -123,19 +127,19 @@ def _read(answer: Answer, form: Any) -> Any:
         raise Refused("GitHub's answer has another form: is GITHUB_API_URL the address of its API?", 3) from None
 
 
-def _why(answer: Answer) -> str:
-    """Return why a request failed, in GitHub's words, and what to do."""
+def _why(answer: Answer, token: str) -> str:
+    """Return why a request failed, in GitHub's words without the token, and what to do."""
     if answer.is_limited or answer.is_unsure:
         return f"{'too many requests' if answer.is_limited else answer}; start the job again later"
     if answer.status < 400:
         return "the repository was renamed; correct GITHUB_REPOSITORY"
     said = re.search(rb'"message": ?"([^"\\]*)"', answer.data)
-    words = f"{answer}, {clip(said[1].decode('utf-8', 'replace'), 200)}" if said else str(answer)
+    words = f"{answer}, {clip(said[1].decode('utf-8', 'replace').replace(token, '***'), 200)}" if said else str(answer)
     return words + ("; does the job have the permission `issues: write`?" if answer.status in (401, 403, 404) else "")
 
 
-#: The time limit of one request in s, and its longest answer in bytes.
-_TIMEOUT, _LONGEST = 30, 32 << 20
+#: The time limits in s of one packet and of a whole answer, and the longest answer in bytes.
+_TIMEOUT, _DEADLINE, _LONGEST = 30, 120, 32 << 20
 #: A request is made this often at most, and waits for this many seconds in all; a limit without a time takes `_PAUSE`.
 _ATTEMPTS, _PATIENCE, _PAUSE = 5, 300, 60
 
@@ -206,6 +210,15 @@ def ask(method: str, url: str, headers: Mapping[str, str], document: Any = None,
 
 
 def _once(method: str, url: str, headers: Mapping[str, str], document: Any) -> Answer:
+    """Return the answer to one request, and do not wait longer for a service that sends one byte at a time."""
+    found: list[Answer] = []
+    thread = Thread(target=lambda: found.append(_answer(method, url, headers, document)), daemon=True)
+    thread.start()
+    thread.join(_DEADLINE)
+    return found[0] if found else Answer(0, failure="no whole answer in time")
+
+
+def _answer(method: str, url: str, headers: Mapping[str, str], document: Any) -> Answer:
     body = None if document is None else json.dumps(document).encode()
     usual = {"User-Agent": "perfgate", "Content-Type": "application/json"}
     try:

@@ -123,7 +123,7 @@ def git(
         done = subprocess.run(words, input=stdin, capture_output=True, cwd=cwd, timeout=timeout_s, check=False, env=env)
     except FileNotFoundError:
         raise Refused(f"{what}: git is not installed", 3) from None
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError) as error:  # a word with the byte 0 is a ValueError
         raise Refused(f"{what}: {error}", 3) from None
     if done.returncode == 0:
         return done.stdout

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import Done, Repository, write_rules, write_run
 
+from perfgate.history.load import commit_line
+
 Command = Callable[..., Done]
 RULES = "rules/rules.yaml"
 REWRITE = Path(__file__).with_name("rewrite_object.py")
@@ -187,3 +189,23 @@ def test_the_hash_of_the_baselines_covers_allowances_and_history(
     assert perfgate("history", "add", "first1.json").code == 0
     digests.append(digest())
     assert len({*digests}) == 3
+
+
+def test_a_commit_forges_no_other_commit(
+    repository: Repository, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its subject and its author have the letters that separate fields, and its date is in no calendar."""
+    repository.git("config", "user.name", "a\x1f\x1eb")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "@99999999999999 +0000")
+    before = "\x1f".join(("\x1e" + "f" * 40, "2026-01-01T00:00:00Z", "eve", "x", "tag: v9"))
+    for number in range(3):
+        repository.git("commit", "-q", "--allow-empty", "-m", f"c{number}{before}")
+        assert perfgate("history", "add", write_run(folder / f"{number}.json", seed=number)).code == 0
+    done = perfgate("history", "show", "--json")
+    assert done.code == 0, done.said
+    line = commit_line(["HEAD"])
+    assert line is not None
+    assert line.place("f" * 40) is None
+    assert line.commits[-1].subject == f"c2{before}"
+    assert line.commits[-1].tags == ()
+    assert commit_line(["a\0b", "HEAD"]) == line

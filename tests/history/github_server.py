@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.command == "DELETE" and (found_comment := re.fullmatch(r"/issues/comments/(\d+)", kind[1])):
             del github.said[int(found_comment[1])]
             return 204, None, {}
-        elif kind == ("POST", "/hook"):
+        elif self.command == "POST" and path.startswith("/hook"):
             github.posted.append((dict(self.headers), document))
             answer = {}
         return (404, {"message": "Not Found"}, {}) if answer is None else (200, answer, {})

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from shutil import copytree
+from time import sleep
 from typing import Any
 
 import pytest
@@ -254,7 +259,9 @@ def test_a_change_proves_a_green_wrong_until_a_person_calls_it_a_false_alarm(
     assert "On main: wrong in 1 of 2 checks (1 green), at most 97%." in perfgate("rules", "explain").out
 
 
-def test_an_answer_is_for_an_open_ticket_and_is_plain_text(team: Team, watch: Any, github: GitHub) -> None:
+def test_an_answer_is_for_an_open_ticket_and_is_plain_text(
+    team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch()
     event = re.search(r"event: (\w+)", github.issue(1)["body"])
     assert event
@@ -267,11 +274,13 @@ def test_an_answer_is_for_an_open_ticket_and_is_plain_text(team: Team, watch: An
     assert watch("--answers", ".") == []  # the job was started again
     github.comment(1, "What is this?", EVE)
     assert watch("--answers", ".") == []
-    file.write_text('{"message": 1}')
-    watch("--answers", ".", code=3)
-    assert (
-        f"{event[1]}.json cannot be read: write it again with `perfgate bisect --event {event[1]} --json" in watch.said
-    )
+    monkeypatch.setattr("perfgate.workspace.input_files.PATIENCE_S", 0.1)
+    for script in ("echo '{\"message\": 1}' > $0", "ln -sf /dev/zero $0", "rm $0; mkfifo $0", "rm $0; mkdir $0"):
+        subprocess.run(["sh", "-c", script, file], check=True)
+        watch("--answers", ".", code=3)
+        assert (
+            f"{event[1]}.json cannot be read: write it again with `perfgate bisect --event {event[1]} --" in watch.said
+        )
     github.issue(1)["state"] = "closed"
     assert watch("--answers", ".") == []
 
@@ -438,6 +447,7 @@ FAULTS = [
     (Fault("GET", ".*", 404), "does the job have the permission `issues: write`?"),
     (Fault("GET", ".*", 410, message="Issues are disabled"), "status 410, Issues are disabled"),
     (Fault("POST", "/graphql", 401, message="Bad credentials"), "status 401, Bad credentials"),
+    (Fault("POST", "/graphql", 401, message="unknown: Bearer s3cret"), "status 401, unknown: Bearer ***"),
     (Fault("POST", ".*issues", 422, message="Validation Failed"), "Validation Failed"),
     (Fault("GET", ".*", 301, {"Location": "https://evil.example/"}), "the repository was renamed"),
 ]
@@ -460,9 +470,10 @@ def test_the_token_stays_with_the_api(team: Team, watch: Any, github: GitHub) ->
     ):
         github.faults = [fault]
         watch(code=3)
-    github.next_page = f"{other.url}/repos/o/r/issues?page=2"
-    watch(code=3)
-    assert "to another host, which must not get the token" in watch.said
+    for page in (f"{other.url}/repos/o/r/issues", "file:///etc/passwd", "http://[", f"{github.url}@{other.url}/"):
+        github.next_page = page
+        watch(code=3)
+        assert "to another host, which must not get the token" in watch.said
     assert other.asked == []
     assert github.tokens == {"Bearer s3cret"}
     other.close()
@@ -564,6 +575,54 @@ def test_an_answer_of_another_form_is_said(
     monkeypatch.setattr(github_module, "_once", answered)
     watch(code=3)
     assert "GitHub" in watch.said
+
+
+def test_an_answer_byte_by_byte_ends(team: Team, watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each packet is in time, and the answer never ends."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            with suppress(OSError), server.accept()[0] as connection:
+                for _ in range(200):
+                    connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+                    sleep(0.05)
+
+        threading.Thread(target=drip, daemon=True).start()
+        monkeypatch.setattr(github_module, "_DEADLINE", 0.2)
+        monkeypatch.setenv("GITHUB_API_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+        watch(code=3)
+    assert "no whole answer in time; start the job again later" in watch.said
+
+
+def test_pages_that_are_limited_one_by_one_end(
+    team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = count(0, 299)
+    monkeypatch.setattr(github_module, "monotonic", lambda: next(clock))
+    github.next_page = f"{github.url}/repos/o/r/issues?labels=perfgate&state=all&per_page=1"
+    watch(code=3)
+    assert "GitHub needs more than 30 minutes; start the job again later" in watch.said
+    assert len(github.asked) < 10
+
+
+def test_a_ticket_that_is_listed_twice_is_no_duplicate_of_itself(
+    team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An issue moves to the next page when an older one gets the label meanwhile."""
+    watch()
+    once = github.list
+    monkeypatch.setattr(github, "list", lambda query: (once(query)[0] * 2, None))
+    assert watch() == []
+    assert github.open_ones == [1]
+
+
+def test_the_address_of_a_ticket_is_not_text_of_the_server(team: Team, watch: Any, github: GitHub) -> None:
+    watch()
+    github.issue(1)["html_url"] = "https://evil.example\n::error::x <!channel>"
+    team.merges(12, 100)
+    watch("--slack", "--webhook", f"{github.url}/hook")
+    assert watch.said.startswith("closed https://github.example/o/r/issues/1: ")
+    assert "(<https://github.example/o/r/issues/1|close>)" in github.posted[0][1]["text"]
 
 
 def test_a_link_of_many_brackets_ends() -> None:

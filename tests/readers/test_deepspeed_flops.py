@@ -111,3 +111,10 @@ def test_the_samples_of_the_docs():
     assert values["flops_profiler.forward_throughput"] == [81.9e12, 43.68e12]
     assert values["flops_profiler.step_latency"] == [34.09e-6, 34.12]
     assert values["flops_profiler.samples_per_second"] == [433.07, 24.74]
+
+
+@pytest.mark.parametrize("digit", ["²", "①", "½"])
+def test_a_sign_that_looks_like_a_digit_is_no_number(digit):
+    run = run_of(TITLE.format(6) + NEW.replace(" 2\n", f" {digit}\n", 1))
+    assert "world_size" not in run.environment
+    assert run.series

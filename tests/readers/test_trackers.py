@@ -170,6 +170,13 @@ def test_damaged_events(data, problem):
     assert problem in said(run_of(data))[0]
 
 
+@pytest.mark.parametrize("step", [float("nan"), float("inf"), 1e308, 10**300, 2**63])
+def test_a_step_that_is_no_number_is_said(step):
+    run = run_of(wandb(*(history(at, loss=0.5, _step=step) for at in range(3)), history(9, loss=0.25)))
+    assert "the step is not a number that a program counts to; left out (record 1)" in said(run)[0]
+    assert values_of(run) == {"loss": [0.25]}
+
+
 # --- limits ---------------------------------------------------------------------------------------------------------
 
 

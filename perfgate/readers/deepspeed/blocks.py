@@ -249,7 +249,7 @@ class FlopsSummary:
 
     def _row(self, run: RunBuilder, number: int, found: re.Match[str]) -> None:
         label, text, prefix, printed_unit = found[1].replace("gpu", "GPU"), found[2], found[3] or "", found[4]
-        if label == "world size" and text.isdigit():
+        if label == "world size" and text.isdecimal():
             run.fact("world_size", int(text[:9]), number)
         run.table_row()
         if label not in _FLOPS:

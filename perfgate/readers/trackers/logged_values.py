@@ -129,19 +129,21 @@ class Scalars:
         self.run = run
         self._last: dict[str, int] = {}
 
-    def add(self, name: str, value: object, step: int, where: str | int) -> None:
+    def add(self, name: str, value: object, step: float, where: str | int) -> None:
         """Add a number, or a problem."""
         place = where if isinstance(where, int) else None
         detail = f" ({where})" if isinstance(where, str) else ""
         unit, per = unit_of_name(name)
         key = Key(name)
         parsed, fault = checked(value, unit)
-        if step < self._last.get(name, step):
+        if not abs(step) < 1 << 63:  # also NaN
+            fault = "the step is not a number that a program counts to; left out"
+        elif step < self._last.get(name, step):
             fault = f"the step goes back from {self._last[name]} to {step}: a file with several runs is not read"
         if fault:
             self.run.refuse(key, f"{fault}{detail}", place)
             return
-        self._last[name] = step
+        self._last[name] = step = int(step)
         self.run.file.coverage.mark(None, place, parsed)
         column = self.run.column(key, unit, per)
         column.values.append(parsed)

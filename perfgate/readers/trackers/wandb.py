@@ -128,10 +128,9 @@ def _history(scalars: Scalars, record: bytes, where: str) -> None:
         elif field == 2:
             numbers = [one for name, one in fields(message_of(value)) if name == 1 and isinstance(one, int)]
             step = signed(numbers[0]) if numbers else 0
-    step = int(found.get("_step", step))
     for key, number in found.items():
         if not key.startswith("_"):
-            scalars.add(key, number, step, where)
+            scalars.add(key, number, found.get("_step", step), where)
 
 
 def _item(item: bytes) -> tuple[str, float | int | None]:
