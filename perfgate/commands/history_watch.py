@@ -21,8 +21,7 @@ from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.wording import one_line, plural
 from perfgate.history.tickets import Ticket, TicketStep, Told, answer_of, steps, ticket_of
-from perfgate.reporters import ticket as reporter
-from perfgate.reporters.history_events import event_object
+from perfgate.reporters import history_events as reporter
 from perfgate.words import event_words
 from perfgate.workspace.github import Comment, GitHubIssues, Issue, ask, is_private
 from perfgate.workspace.input_files import Unusable, opened_input
@@ -132,7 +131,7 @@ def _posted(webhook: str, step: TicketStep, url: str, *, is_slack: bool) -> bool
     """Post the news of an event; return False if the message is lost."""
     if step.event is None or step.action == "update":
         return True
-    document = reporter.slack(step.event, step.action, url) if is_slack else event_object(step.event)
+    document = reporter.slack(step.event, step.action, url) if is_slack else reporter.event_object(step.event)
     answer = ask("POST", webhook, {"X-Perfgate-Action": step.action, "X-Perfgate-Ticket": url}, document)
     if 200 <= answer.status < 300:
         return True

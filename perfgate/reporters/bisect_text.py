@@ -9,7 +9,7 @@ from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural
 from perfgate.reporters import json_report
 from perfgate.reporters.markdown import code, prose
-from perfgate.reporters.plain_json import encode
+from perfgate.reporters.plain_json import encode, picked
 from perfgate.reporters.terminal_page import Page
 from perfgate.words import cause_words
 
@@ -60,7 +60,8 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
     page.blank()
     for one in report.suspects:
         item = one.item
-        page.paragraph(f"{percent(one.probability):>7}  {short(item.name)}  {_about(one)}", indent=2)
+        about = ", ".join(part for part in (item.subject, item.author, item.date) if part)
+        page.paragraph(f"{percent(one.probability):>7}  {short(item.name)}  {about}", indent=2)
         if one.position in report.blamed and item.diffstat:
             page.paragraph(item.diffstat, "dim", indent=11)
     for probability, words in unnamed(report):
@@ -87,14 +88,12 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
 
 def summary(report: BisectReport) -> str:
     """Return how much was measured: `17 runs of 9 of 64 commits, noise of one run 2 %`."""
-    runs = plural(report.runs, "pair" if report.paired else "run")
+    runs = plural(report.runs, _run(report))
     items = sum(one.runs > 0 for one in report.measured)
     text = f"{runs} of {items} of {plural(report.positions, report.noun)}"
-    return (
-        text
-        if report.noise is None
-        else f"{text}, noise of one {'pair' if report.paired else 'run'} {_noise(report.noise)}"
-    )
+    if report.noise is None:
+        return text
+    return f"{text}, noise of one {_run(report)} {format_number(100 * report.noise, 2)} %"
 
 
 def unnamed(report: BisectReport) -> list[tuple[float, str]]:
@@ -111,14 +110,8 @@ def notes(report: BisectReport) -> tuple[str, ...]:
     return (f"it came with the merge {short(report.inside.name)}: {report.inside.subject}", *report.notes)
 
 
-def _noise(noise: float) -> str:
-    return f"{format_number(100 * noise, 2)} %"
-
-
-def _about(one: ItemSuspect) -> str:
-    """Return author, date and subject of a commit."""
-    item = one.item
-    return ", ".join(part for part in (item.subject, item.author, item.date) if part)
+def _run(report: BisectReport) -> str:
+    return "pair" if report.paired else "run"
 
 
 def _row(report: BisectReport, row: ItemEstimate, *, ascii_only: bool) -> str:
@@ -133,7 +126,7 @@ def _row(report: BisectReport, row: ItemEstimate, *, ascii_only: bool) -> str:
     number, interval = estimate(report, row)
     interval = f"({interval})" if interval else ""
     bar = ("#" if ascii_only else "█") * length
-    runs = plural(row.runs, "pair" if report.paired else "run")
+    runs = plural(row.runs, _run(report))
     return f"{name}{number:>10} {interval:<28} {runs:<8} {bar}{blamed}".rstrip()
 
 
@@ -147,17 +140,16 @@ def markdown(report: BisectReport) -> str:
         ]
         for one in report.suspects:
             item, found = one.item, one.estimate
-            measured = (
-                f"{value(report, found.value)}, {plural(found.runs, 'pair' if report.paired else 'run')}"
-                if found and found.value
-                else ""
-            )
+            measured = ""
+            if found and found.value:
+                measured = f"{value(report, found.value)}, {plural(found.runs, _run(report))}"
             name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
             cells = [percent(one.probability), name, prose(item.author), prose(item.subject), prose(measured)]
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
         lines += [f"| {percent(probability)} | {words} | | | |" for probability, words in unnamed(report)]
         lines.append("")
-    lines += [f"- {prose(summary(report))}", f"- {_between(report)}"]
+    between = f"between {code(short(report.first.name))} (good) and {code(short(report.last.name))} (bad)"
+    lines += [f"- {prose(summary(report))}", f"- {between}"]
     diffstat = next((one.item.diffstat for one in report.suspects if one.position in report.blamed), "")
     lines += [f"- {prose(diffstat)}"] if diffstat else []
     if report.causes is not None:
@@ -171,39 +163,21 @@ def markdown(report: BisectReport) -> str:
     return "\n".join(lines)
 
 
-def _between(report: BisectReport) -> str:
-    return f"between {code(short(report.first.name))} (good) and {code(short(report.last.name))} (bad)"
-
-
 def json(report: BisectReport) -> str:
     """Return the answer as JSON in base units; `commits` are the suspects, the most probable first."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
-        "outcome": report.outcome,
-        "exit_code": report.exit_code,
-        "message": report.message,
-        "next_step": report.next_step,
-        "metric": report.metric,
-        "statistic": report.statistic,
-        "unit": report.unit,
+        **picked(report, "outcome", "exit_code", "message", "next_step", "metric", "statistic", "unit"),
         "good": report.first.name,
         "bad": report.last.name,
-        "positions": report.positions,
-        "tolerance": report.tolerance,
-        "confidence": report.confidence,
-        "change": report.change,
-        "low": report.low,
-        "high": report.high,
-        "runs": report.runs,
-        "paired": report.paired,
-        "noise": report.noise,
-        "drift_per_hour": report.drift_per_hour,
-        "another": report.another,
-        "others": report.others,
-        "no_change": report.no_change,
-        "more_runs": report.more_runs,
+        **picked(report, "positions", "tolerance", "confidence", "change", "low", "high", "runs", "paired"),
+        **picked(report, "noise", "drift_per_hour", "another", "others", "no_change", "more_runs"),
         "commits": [_suspect(report, one) for one in report.suspects],
-        "measured": [_estimate(one) for one in report.measured],
+        "measured": [
+            {"commit": one.name, **picked(one, "position", "runs"), "estimate": one.value}
+            | picked(one, "low", "high", "skipped")
+            for one in report.measured
+        ],
         "inside": None if report.inside is None else report.inside.name,
         "notes": list(report.notes),
     }
@@ -221,20 +195,5 @@ def _suspect(report: BisectReport, one: ItemSuspect) -> dict[str, Any]:
         "blamed": one.position in report.blamed,
         "runs": found.runs if found else 0,
         "estimate": found.value if found else None,
-        "author": item.author,
-        "date": item.date,
-        "subject": item.subject,
-        "diffstat": item.diffstat,
-    }
-
-
-def _estimate(one: ItemEstimate) -> dict[str, Any]:
-    return {
-        "commit": one.name,
-        "position": one.position,
-        "runs": one.runs,
-        "estimate": one.value,
-        "low": one.low,
-        "high": one.high,
-        "skipped": one.skipped,
+        **picked(item, "author", "date", "subject", "diffstat"),
     }

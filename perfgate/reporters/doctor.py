@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from perfgate.core.runner import QualificationReport
 from perfgate.core.summaries import Disturbance, Examination, Floor, MeasuredLoad, RuleNeed, Way
 from perfgate.core.units import format_number
 from perfgate.core.wording import aligned, one_line, plural
-from perfgate.reporters.plain_json import encode
-from perfgate.reporters.terminal_page import GAP, Page
+from perfgate.reporters.plain_json import encode, picked
+from perfgate.reporters.terminal_page import Page
 from perfgate.words.beside import compared_with, figure, runner_change
 
 _HEADS: dict[Way, str] = {
@@ -33,32 +33,14 @@ _INDENT = 2
 
 def render_json(found: Examination) -> str:
     """Return everything that was found; noise is relative."""
-    loads = [{"name": load.name, "is_users": load.is_users, "floors": list(load.floors)} for load in found.loads]
+    loads = [picked(load, "name", "is_users", "floors") for load in found.loads]
     needs = [
-        {
-            "rule": need.rule,
-            "at": need.place,
-            "needs": need.needs,
-            "measured_on": need.measured_on,
-            "floor": need.floor,
-            "is_met": need.is_met,
-            "better": need.better,
-        }
+        {"rule": need.rule, "at": need.place, **picked(need, "needs", "measured_on", "floor", "is_met", "better")}
         for need in found.needs
     ]
-    return encode(
-        {
-            "schema": "perfgate.doctor/1",
-            "exit_code": found.exit_code,
-            "cpus": found.cpus,
-            "pinned_to": found.pinned_to,
-            "command": found.command or None,
-            "loads": loads,
-            "disturbances": list(found.disturbances),
-            "rules": needs,
-            "notes": list(found.notes),
-        }
-    )
+    head = {"schema": "perfgate.doctor/1", **picked(found, "exit_code", "cpus", "pinned_to")}
+    rest = {"command": found.command or None, "loads": loads, "disturbances": found.disturbances, "rules": needs}
+    return encode({**head, **rest, "notes": found.notes})
 
 
 def render_text(found: Examination, *, width: int = 100, ascii_only: bool = False) -> str:
@@ -67,7 +49,13 @@ def render_text(found: Examination, *, width: int = 100, ascii_only: bool = Fals
     _floors(page, found)
     _disturbances(page, found.disturbances)
     _cures(page, found)
-    _needs(page, found)
+    if found.needs:
+        page.blank()
+        page.paragraph("noise floors that the rules need")
+    for need in sorted(found.needs, key=lambda one: one.is_met):
+        page.paragraph(_need(need), indent=_INDENT)
+        if not need.is_met and need.better is not None:
+            _commands(page, need.better.way, found)
     page.blank()
     page.paragraph(_summary(found), "bold")
     return page.finished()
@@ -77,22 +65,15 @@ def _percent(noise: float, digits: int = 2) -> str:
     return f"{format_number(100 * noise, digits)}%"
 
 
-def _table(page: Page, rows: Sequence[Sequence[str]], indent: int = 0) -> None:
-    """Write rows in columns; the last column gets the rest of the width."""
-    longest = [max(map(page.cells, column)) for column in zip(*rows, strict=True)]
-    room = page.line - sum(longest[:-1]) - GAP * (len(longest) - 1) - indent
-    widths = [*longest[:-1], max(min(longest[-1], room), 20)]
-    for row in rows:
-        page.row([[cell] for cell in row], widths, [""] * len(row), indent=indent)
-
-
 def _floors(page: Page, found: Examination) -> None:
     ways = [way for way in _HEADS if any(load.floor(way) for load in found.loads)]
     rows = [["noise floor", *(_HEADS[way] for way in ways)]]
     for load in found.loads:
         floors = [load.floor(way) for way in ways]
         rows.append([load.name, *("-" if floor is None else _percent(floor.noise) for floor in floors)])
-    _table(page, rows)
+    widths = page.widths(rows, wraps=-1, least=20, width=page.line)
+    for row in rows:
+        page.row(row, widths)
     page.blank()
     pinned = f" pinned: on processor {found.pinned_to} only." if "pinned" in ways else ""
     page.paragraph(
@@ -108,30 +89,24 @@ def _disturbances(page: Page, found: Sequence[Disturbance]) -> None:
     disturbing = [one for one in found if one.does_disturb]
     page.blank()
     page.paragraph("disturbances of this machine" if disturbing else "no disturbance of this machine was found")
-    for one in disturbing:
-        _one(page, one)
     calm = [one for one in found if not one.does_disturb and not one.is_unknown]
-    if calm:
-        page.blank()
-        page.paragraph("other conditions")
-        for one in calm:
-            _one(page, one)
+    for at, one in enumerate([*disturbing, *calm]):
+        if at == len(disturbing):
+            page.blank()
+            page.paragraph("other conditions")
+        page.paragraph(f"{one.source}: {one.text}", indent=_INDENT)
+        if one.command:
+            page.verbatim(one.command, indent=3 * _INDENT)
     if unknown := [one.source for one in found if one.is_unknown]:
         page.blank()
         page.paragraph(f"not shown on this machine: {', '.join(dict.fromkeys(unknown))}")
 
 
-def _one(page: Page, one: Disturbance) -> None:
-    page.paragraph(f"{one.source}: {one.text}", indent=_INDENT)
-    if one.command:
-        page.verbatim(one.command, indent=3 * _INDENT)
-
-
 def _cures(page: Page, found: Examination) -> None:
     """Write the ways that help the program of interest, the best first, each with its command."""
+    page.blank()
     load = _of_interest(found)
     before = load.floor("separate") if load is not None else None
-    page.blank()
     if load is None or before is None:
         return
     helping = [one for one in load.floors if one.way != "separate" and one.noise <= _HELPS * before.noise]
@@ -166,53 +141,28 @@ def _commands(page: Page, way: Way, found: Examination) -> None:
     if way == "pairs" and not found.has_commits:
         page.paragraph("pairs compare with a commit, so make one before you change the code:", indent=2 * _INDENT)
         page.verbatim('git init && git add . && git commit -m "before the change"', indent=3 * _INDENT)
-    if command := _command(way, found):
-        page.verbatim(command, indent=3 * _INDENT)
+    options = {
+        "pinned": f"--cpus {found.pinned_to}",
+        "three-runs": "--runs 3 --every",
+        "pairs": "--paired --base-ref HEAD",
+    }
+    if way in options:
+        page.verbatim(f"perfgate run {options[way]} -- {found.command or 'COMMAND'}", indent=3 * _INDENT)
 
 
-def _command(way: Way, found: Examination) -> str:
-    words = found.command or "COMMAND"
-    if way == "pinned":
-        return f"perfgate run --cpus {found.pinned_to} -- {words}"
-    if way == "three-runs":
-        return f"perfgate run --runs 3 --every -- {words}"
-    if way == "pairs":
-        return f"perfgate run --paired --base-ref HEAD -- {words}"
-    return ""
-
-
-def _needs(page: Page, found: Examination) -> None:
-    if not found.needs:
-        return
-    page.blank()
-    page.paragraph("noise floors that the rules need")
-    for need in sorted(found.needs, key=lambda one: one.is_met):
-        page.paragraph(" ".join(_need(need)), indent=_INDENT)
-        if not need.is_met and need.better is not None:
-            _commands(page, need.better.way, found)
-
-
-def _need(need: RuleNeed) -> Iterator[str]:
+def _need(need: RuleNeed) -> str:
     name = f"`{need.rule}` ({need.place})"
     if need.floor is None:
-        yield f"? {name}: your command has no metric {need.measured_on}, so its noise was not measured."
-        return
-    sign = "✓" if need.is_met else "✗"
-    needs, has = _unlike(need.needs, need.floor.noise)
-    yield f"{sign} {name} needs a noise floor of {needs}; {need.measured_on} has {has} on this machine."
+        return f"? {name}: your command has no metric {need.measured_on}, so its noise was not measured."
+    needs, has = _percent(need.needs), _percent(need.floor.noise)
+    if needs == has:  # the third digit tells them apart
+        needs, has = _percent(need.needs, 3), _percent(need.floor.noise, 3)
+    text = f"{name} needs a noise floor of {needs}; {need.measured_on} has {has} on this machine."
     if need.is_met:
-        return
+        return f"✓ {text}"
     if need.better is None:
-        yield "No way that was measured is steady enough: use a quieter machine, or a wider tolerance."
-        return
-    name = _NAMES[need.better.way]
-    yield f"With {name} it is {_percent(need.better.noise)}."
-
-
-def _unlike(first: float, second: float) -> tuple[str, str]:
-    """Return two percentages with two digits, or with the third if they look the same otherwise."""
-    shown = _percent(first), _percent(second)
-    return shown if shown[0] != shown[1] else (_percent(first, 3), _percent(second, 3))
+        return f"✗ {text} No way that was measured is steady enough: use a quieter machine, or a wider tolerance."
+    return f"✗ {text} With {_NAMES[need.better.way]} it is {_percent(need.better.noise)}."
 
 
 def _summary(found: Examination) -> str:
@@ -228,15 +178,10 @@ def _summary(found: Examination) -> str:
 
 def qualification_json(found: QualificationReport) -> str:
     """Return the qualification as its file has it, what it was compared with, and the changes; in base units."""
-    known = [{"host": one.host, "time": one.time} for one in found.known]
+    known = [picked(one, "host", "time") for one in found.known]
     head = {"schema": "perfgate.doctor-qualification/1", "exit_code": found.exit_code, "kept": found.place}
-    rest = {
-        "compared_with": known,
-        "changes": list(found.changes),
-        "disturbed": found.disturbed,
-        "notes": list(found.notes),
-    }
-    return encode({**head, "qualification": found.now, **rest})
+    rest = picked(found, "changes", "disturbed", "notes")
+    return encode({**head, "qualification": found.now, "compared_with": known, **rest})
 
 
 def qualification_text(found: QualificationReport, *, ascii_only: bool = False) -> str:

@@ -1,19 +1,25 @@
-"""The events of the history: for a terminal, and as JSON (`perfgate.history-events/1`)."""
+"""The events of the history: for a terminal, as JSON (`perfgate.history-events/1`), and as tickets.
+
+A ticket is an issue of GitHub, or a message for Slack. Names of metrics, labels, facts, commits and causes come from
+results and commits, which anyone may have written: in a ticket they are plain text, without links and mentions
+(`untrusted_comment.text`). Only owners, who are in the rules, are mentioned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from msgspec.structs import asdict
 
 from perfgate.core import Problem
 from perfgate.core.history_events import EventChange, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
-from perfgate.core.wording import plural
-from perfgate.reporters.plain_json import encode, in_order, problem
+from perfgate.core.wording import plural, without_commands
+from perfgate.reporters.markdown import fenced, mentions
+from perfgate.reporters.plain_json import approval_object, encode, picked, problem, series_object
 from perfgate.reporters.terminal_page import Page
-from perfgate.words import event_words
+from perfgate.reporters.untrusted_comment import bare_text, text
+from perfgate.words import event_words, history_words
 
 SCHEMA = "perfgate.history-events/1"
 _SIGNS = {"open": ("✗", "x", "bold red"), "better": ("▼", "v", "green"), "over": ("✓", "+", "dim")}
@@ -35,8 +41,8 @@ def render_text(
         name = "open" if event_words.is_open(event) else "over" if event_words.is_worse(event) else "better"
         sign, plain, style = _SIGNS[name]
         page.paragraph(f"{plain if ascii_only else sign} {event.id}  {event_words.headline(event)}", style)
-        for text in event_words.details(event, line):
-            page.paragraph(text, indent=2)
+        for sentence in event_words.details(event, line):
+            page.paragraph(sentence, indent=2)
         page.blank()
     if left := len(events) - len(shown):
         page.paragraph(f"{plural(left, 'other change')} for the better, approved or over: --all", "dim")
@@ -52,25 +58,21 @@ def render_json(events: Sequence[HistoryEvent], problems: Sequence[Problem]) -> 
 
 def event_object(event: HistoryEvent) -> dict[str, Any]:
     """Return an event as an object."""
-    level = event.approval
     return {
         "id": event.id,
         "headline": event_words.headline(event),
-        "kind": event.kind,
-        "state": event.state,
+        **picked(event, "kind", "state"),
         "worse": event_words.is_worse(event),
         "last_good": _run(event.last_good),
         "first_bad": _run(event.first_bad),
         "likely": _run(event.likely),
         "commits": event.commits,
         "changes": list(map(_change, event.changes)),
-        "facts": [{"name": name, "before": old, "after": new} for name, old, new in event.facts],
-        "causes": list(event.causes),
-        "owners": list(event.owners),
-        "rules": list(event.rules),
+        "facts": _facts(event.facts),
+        **picked(event, "causes", "owners", "rules"),
         "ended": None if event.ended is None else _run(event.ended),
-        "approval": level and {"by": level.by, "reason": level.reason, "pr": level.pr, "time": level.time},
-        "hidden": [{"name": name, "before": old, "after": new} for name, old, new in event.hidden],
+        "approval": approval_object(event.approval),
+        "hidden": _facts(event.hidden),
     }
 
 
@@ -79,14 +81,65 @@ def _run(run: HistoryRun) -> dict[str, Any]:
 
 
 def _change(one: EventChange) -> dict[str, Any]:
-    fields = asdict(one)
-    name = fields.pop("name")
-    return {
-        "suite": one.suite,
-        "environment": one.environment,
-        "metric": name.key.metric,
-        "labels": in_order(dict(name.key.labels)),
-        "statistic": name.statistic,
-        "rank": name.rank,
-        **fields,
-    }
+    sizes = picked(one, "unit", "before", "after", "change", "low", "high", "worse")
+    return {**picked(one, "suite", "environment"), **series_object(one.name), **sizes}
+
+
+def _facts(facts: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "before": old, "after": new} for name, old, new in facts]
+
+
+#: A ticket lists this many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
+_METRICS, _LONGEST, _LONGEST_TITLE = 20, 50_000, 250
+#: The beginning of the next step in an open ticket.
+NEXT = "\n**Next:**"
+_SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+
+def issue(event: HistoryEvent, page: str, line: CommitLine | None = None) -> dict[str, str]:
+    """Return title and body; `page` is the address of the repository, for links to its commits."""
+    body = ""
+    for one in _lines(event, page, line):
+        body += f"{one}\n" if len(body) + len(one) < _LONGEST else ""
+    body += f"{mentions(event.owners)}\n<sub>{event_words.FOOT}</sub>\n"
+    title = without_commands(bare_text(event_words.headline(event)))
+    return {"title": title[:_LONGEST_TITLE], "body": without_commands(body)}
+
+
+def comment(sentence: str) -> str:
+    """Return a sentence as a comment."""
+    return without_commands(text(sentence))
+
+
+def answer(message: str, step: str) -> str:
+    """Return the answer of a search for the commit as a comment."""
+    return without_commands(f"{text(message)}\n{NEXT} {text(step)}")
+
+
+def slack(event: HistoryEvent, done: str, url: str) -> dict[str, str]:
+    """Return the message for an incoming webhook of Slack; `done` is what happened to the ticket at `url`.
+
+    `&`, `<` and `>` are escaped (https://docs.slack.dev/messaging/formatting-message-text), so nobody is mentioned.
+    """
+    lines = (event_words.headline(event), *event_words.details(event, None))
+    first, *rest = (bare_text(one).translate(_SLACK) for one in lines)
+    return {"text": "\n".join([f"*{first}* (<{url}|{done}>)", *rest])}
+
+
+def _lines(event: HistoryEvent, page: str, line: CommitLine | None) -> Iterator[str]:
+    yield from ("| metric | where | change |", "|---|---|---|")
+    for one in event_words.in_order(event)[:_METRICS]:
+        kind = {True: "worse", False: "better", None: ""}[one.worse]
+        cells = (str(one.name), f"{one.suite}/{one.environment}", f"{history_words.interval(one)} {kind}")
+        yield f"| {' | '.join(map(text, cells))} |"
+    if (rest := len(event.changes) - _METRICS) > 0:
+        yield f"\n{plural(rest, 'more metric')}"
+    yield ""
+    yield from (f"- {text(one)}" for one in (*event_words.circumstances(event, line), *event_words.end(event)))
+    good, bad = event.last_good.commit or "", event.first_bad.commit or ""
+    if good != bad and _COMMIT.fullmatch(good) and _COMMIT.fullmatch(bad):
+        yield f"- [the difference]({page}/compare/{good}...{bad})"
+    if event.state == "open":
+        step, command = event_words.next_step(event)
+        yield f"{NEXT} {text(step)}" + (f"\n\n{fenced([command])}" if command else "")

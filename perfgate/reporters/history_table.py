@@ -12,7 +12,7 @@ from perfgate.core.remembered_runs import CommitLine, FalseAlarms
 from perfgate.core.runs import Values
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
-from perfgate.reporters.plain_json import encode, problem
+from perfgate.reporters.plain_json import approval_object, encode, picked, problem, series_object
 from perfgate.reporters.terminal_page import GAP, Page
 from perfgate.words import history_words
 
@@ -48,12 +48,11 @@ def _list(page: Page, place: run_history.EnvironmentHistory) -> None:
     ordered = sorted(place.series, key=lambda one: str(one.name))
     ordered.sort(key=lambda one: one.changes[-1].likely.time if one.changes else "", reverse=True)
     rows = [_cells(one, page) for one in ordered]
-    widths = [max(map(page.cells, column)) for column in zip(_HEADS, *rows, strict=True)]
-    widths[0] = max(12, min(widths[0], page.width - sum(widths[1:]) - GAP * (len(widths) - 1)))
-    page.row([[head] for head in _HEADS], widths, ["dim"] * len(_HEADS))
+    widths = page.widths([_HEADS, *rows], least=12)
+    page.row(_HEADS, widths, "dim")
     for one, row in zip(ordered, rows, strict=True):
         is_worse = bool(one.changes) and one.changes[-1].point.worse and one.changes[-1].approval is None
-        page.row([[cell] for cell in row], widths, ["", "dim", "", "red" if is_worse else "", ""])
+        page.row(row, widths, ["", "dim", "", "red" if is_worse else "", ""])
     page.blank()
 
 
@@ -149,19 +148,11 @@ def render_json(found: run_history.LoadedHistory) -> str:
 
 
 def _series(one: run_history.HistorySeries) -> dict[str, Any]:
-    columns = {"values": one.values, "errors": one.errors, "n": one.n, "n_effective": one.n_effective}
+    columns = picked(one, "values", "errors", "n", "n_effective")
     return {
-        "suite": one.suite,
-        "environment": one.environment,
-        "metric": one.name.key.metric,
-        "labels": dict(one.name.key.labels),
-        "statistic": one.name.statistic,
-        "rank": one.name.rank,
-        "unit": one.unit,
-        "better": one.better,
-        "kind": one.kind,
-        "noise": one.noise,
-        "missing_since": one.missing_since,
+        **picked(one, "suite", "environment"),
+        **series_object(one.name),
+        **picked(one, "unit", "better", "kind", "noise", "missing_since"),
         "commits": [run.commit for run in one.runs],
         "times": [run.time for run in one.runs],
         "tags": {run.commit or run.time: list(run.tags) for run in one.runs if run.tags},
@@ -171,23 +162,14 @@ def _series(one: run_history.HistorySeries) -> dict[str, Any]:
 
 
 def _change(change: run_history.HistoryChange) -> dict[str, Any]:
-    point, level = change.point, change.approval
-    approval = None if level is None else {"by": level.by, "reason": level.reason, "pr": level.pr, "time": level.time}
     return {
-        "index": point.index,
-        "change": point.change,
-        "low": point.low,
-        "high": point.high,
-        "probability": point.probability,
-        "before": point.before,
-        "after": point.after,
-        "worse": point.worse,
+        **picked(change.point, "index", "change", "low", "high", "probability", "before", "after", "worse"),
         "likely": change.likely.commit,
         "last_good": change.last_good.commit,
         "first_bad": change.first_bad.commit,
         "commits": change.commits,
         "went_away": None if change.went_away is None else change.went_away.commit or change.went_away.time,
-        "approval": approval,
+        "approval": approval_object(change.approval),
         "facts": [list(row) for row in change.facts],
     }
 
@@ -206,11 +188,7 @@ def backfill_text(plan: run_history.BackfillPlan, *, width: int = 100, ascii_onl
     page.blank()
     order = {one.commit.sha: number for number, one in enumerate(plan.wanted, 1)}
     rows = [_backfill_cells(one, order.get(one.commit.sha)) for one in plan.suspects]
-    widths = [max(map(page.cells, column)) for column in zip(_BACKFILL_HEADS, *rows, strict=True)]
-    widths[-1] = max(12, page.width - sum(widths[:-1]) - GAP * (len(widths) - 1))
-    page.row([[head] for head in _BACKFILL_HEADS], widths, ["dim"] * len(_BACKFILL_HEADS))
-    for row in rows:
-        page.row([[cell] for cell in row], widths, [""] * len(_BACKFILL_HEADS))
+    page.table(_BACKFILL_HEADS, rows, wraps=-1, least=12)
     page.blank()
     if plan.is_settled:
         page.paragraph(f"settled: the change is in {_named(likely)}", "bold")
@@ -243,7 +221,7 @@ def backfill_json(plan: run_history.BackfillPlan) -> str:
             "most_likely": plan.most_likely.commit.sha,
             "measure": [one.commit.sha for one in plan.wanted],
             "suspects": [
-                {"commit": one.commit.sha, "probability": one.here, "bits": one.bits, "runs": one.runs}
+                {"commit": one.commit.sha, "probability": one.here, **picked(one, "bits", "runs")}
                 for one in plan.suspects
             ],
         }
@@ -261,9 +239,9 @@ def false_alarms_text(found: Sequence[FalseAlarms], *, width: int = 100, ascii_o
     room = page.width - sum(widths[2:]) - GAP * (len(widths) - 1)
     widths[1] = min(widths[1], max(room // 3, 12))
     widths[0] = min(widths[0], max(room - widths[1], 12))
-    page.row([[head] for head in _ALARM_HEADS], widths, ["dim"] * len(_ALARM_HEADS))
+    page.row(_ALARM_HEADS, widths, "dim")
     for one, row in zip(found, rows, strict=True):
-        page.row([[cell] for cell in row], widths, [""] * len(_ALARM_HEADS))
+        page.row(row, widths)
         if one.quarantine_until is not None:
             page.paragraph(f'quarantine: {{until: {one.quarantine_until}, reason: "{one.reason}"}}', "bold", indent=4)
     page.blank()

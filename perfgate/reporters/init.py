@@ -1,30 +1,21 @@
-"""The text of `init`: the proposed rules and the written files. It begins and ends with what no rule sees."""
+"""The text of `init`: what was measured, the proposed rules, the files. It begins and ends with what no rule sees."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
 
-from perfgate.core.advice import Advice, FirstGate, ProposedRule
-from perfgate.core.units import format_change
+from perfgate.core.advice import BLIND, Advice, FirstGate, MeasuredCommand, MeasuredMetric, ProposedRule
+from perfgate.core.units import format_change, format_value
 from perfgate.core.wording import listed, plural
-from perfgate.reporters.init_command import proved, seen, steps_of_command, write_measured
-from perfgate.reporters.terminal_page import GAP, Page
+from perfgate.reporters.terminal_page import Page
 
 _HEADS = ("rule", "tolerance", "sees", "noise", "")
-_PURPOSES = {
-    "usual": "",
-    "cost": "cost",
-    "sum": "all calls of a step",
-    "budget": "budget",
-    "work": "exact",
-    "input": "",
-    "cpu": "",
-}
+_PURPOSES = {"cost": "cost", "sum": "all calls of a step", "budget": "budget", "work": "exact"}
 #: Beyond this change, stored runs are a poor gate for the time of a step: pairs see less.
 _POOR = 0.25
-#: The least width of the first column.
-_LEAST_ROOM = 16
+#: The most values of a metric that are shown one by one.
+_MOST_VALUES = 3
 _COMMAND = "COMMAND"
 #: The tolerance of pairs in percent on a machine that is noisy.
 _NOISY = 10
@@ -37,7 +28,7 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
         page.paragraph(line)
         page.blank()
     if gate.measured is not None:
-        write_measured(page, gate.measured)
+        _measured(page, gate.measured)
     if gate.advice is not None:
         _advice(page, gate.advice)
     if gate.state == "too-noisy":
@@ -52,18 +43,36 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
         for line in (text or "").splitlines():
             page.verbatim(line, indent=4)
     page.blank()
-    for line in proved(gate):
+    for line in _proved(gate):
         page.paragraph(line)
-    for line in steps_of_command(gate) if gate.measured else _steps(gate):
+    for line in _steps_of_command(gate) if gate.measured else _steps(gate):
         (page.verbatim if line.startswith("    ") else page.paragraph)(line)
     _uncovered(page, gate)
     if gate.measured is not None:
         page.blank()
-        page.paragraph(seen(gate, gate.measured), "bold")
+        page.paragraph(_seen(gate, gate.measured), "bold")
     return page.finished()
 
 
-# --- the table ------------------------------------------------------------------------------------------------------
+def _measured(page: Page, measured: MeasuredCommand) -> None:
+    """Write what was run and read: a row for each metric with its labels."""
+    page.paragraph(f"measured {measured.runs} times: {measured.command}")
+    page.paragraph(f"read: {measured.found}")
+    for note in measured.notes:
+        page.paragraph(note)
+    page.blank()
+    rows = [[one.name, _values(one), plural(one.count, "value")] for one in measured.metrics]
+    page.table(["metric", "the runs", ""], rows)
+    if measured.others:
+        page.paragraph(f"and {plural(measured.others, 'metric')} more", "dim")
+    page.blank()
+
+
+def _values(one: MeasuredMetric) -> str:
+    """Return the value of each run, or the range of many."""
+    if len(one.values) > _MOST_VALUES:
+        return f"{format_value(min(one.values), one.unit)} to {format_value(max(one.values), one.unit)}"
+    return ", ".join(format_value(value, one.unit) for value in one.values)
 
 
 def _advice(page: Page, advice: Advice) -> None:
@@ -71,13 +80,7 @@ def _advice(page: Page, advice: Advice) -> None:
         page.paragraph(_gap(advice), "bold red")
         page.blank()
     if advice.rules:
-        cells = [_cells(rule) for rule in advice.rules]
-        longest = [max(map(page.cells, column)) for column in zip(_HEADS, *cells, strict=True)]
-        room = page.width - sum(longest[1:]) - GAP * (len(longest) - 1)
-        widths = [max(_LEAST_ROOM, min(longest[0], room)), *longest[1:]]
-        page.row([[head] for head in _HEADS], widths, ["dim"] * len(_HEADS))
-        for row in cells:
-            page.row([[cell] for cell in row], widths, [""] * len(_HEADS))
+        page.table(_HEADS, [_cells(rule) for rule in advice.rules])
         page.blank()
     for steadier in advice.steadier:
         page.paragraph(steadier.reason)
@@ -95,23 +98,18 @@ def _cells(rule: ProposedRule) -> list[str]:
     if rule.purpose == "input":
         fails = ""
     noise = "" if rule.purpose in ("budget", "input") else "none" if rule.noise is None else f"{100 * rule.noise:.2g}%"
-    return [rule.subject, rule.asks, fails, noise, "warns" if rule.warns else _PURPOSES[rule.purpose]]
+    return [rule.subject, rule.asks, fails, noise, "warns" if rule.warns else _PURPOSES.get(rule.purpose, "")]
 
 
 def _legend(advice: Advice) -> str:
-    if advice.is_paired:
-        is_measured = all(rule.is_calibrated for rule in advice.rules if rule.purpose == "usual")
+    sees, assumed = "sees: the smallest change that fails (exit 1) in at least 8 of 10 cases", ""
+    if not advice.is_paired:
+        runs = f"The gate makes one run, and up to {advice.most_runs - 1} more while it is in doubt"
+        return f"{sees}. {runs}. noise: how much one run differs from the next, as a standard deviation."
+    if not all(rule.is_calibrated for rule in advice.rules if rule.purpose == "usual"):
         assumed = "; the 3% for pairs is an assumption, and the report of the first pairs shows the real value"
-        return (
-            "sees: the smallest change that fails (exit 1) in at least 8 of 10 cases, with up to"
-            f" {advice.most_runs} pairs. noise: how much one pair differs from the next, as a standard"
-            f" deviation{'' if is_measured else assumed}."
-        )
-    return (
-        "sees: the smallest change that fails (exit 1) in at least 8 of 10 cases. The gate makes one run, and up"
-        f" to {advice.most_runs - 1} more while it is in doubt. noise: how much one run differs from the next, as a"
-        " standard deviation."
-    )
+    noise = f"how much one pair differs from the next, as a standard deviation{assumed}"
+    return f"{sees}, with up to {advice.most_runs} pairs. noise: {noise}."
 
 
 def _gap(advice: Advice) -> str:
@@ -122,9 +120,6 @@ def _gap(advice: Advice) -> str:
     if step.trouble is None:
         return ""
     return f"No rule compares the time of a step ({step.metric}): {step.trouble}."
-
-
-# --- what to do next ------------------------------------------------------------------------------------------------
 
 
 def _choice(page: Page, gate: FirstGate) -> None:
@@ -165,7 +160,11 @@ def _steps(gate: FirstGate) -> Iterator[str]:
         yield "    perfgate check RUN"
     else:
         if gate.missing_runs > 0 and gate.advice is not None:
-            yield _few(gate.advice.runs, gate.missing_runs)
+            runs = gate.advice.runs
+            yield (
+                f"{plural(runs, 'run')} of the program {'does' if runs == 1 else 'do'} not show how much runs differ: a"
+                f" check needs {runs + gate.missing_runs} runs of both sides together, or it ends in exit 3."
+            )
             yield f"measure the same code again, and store {plural(gate.missing_runs, 'more run')}:"
             yield f"    perfgate baseline add {' '.join(['RUN'] * gate.missing_runs)} {facts}".rstrip()
         yield f"read {gate.rules}, then try the gate on a new run:"
@@ -173,13 +172,6 @@ def _steps(gate: FirstGate) -> Iterator[str]:
         yield "    perfgate rules"
         yield from _poor(gate)
     yield commit
-
-
-def _few(runs: int, missing: int) -> str:
-    return (
-        f"{plural(runs, 'run')} of the program {'does' if runs == 1 else 'do'} not show how much runs differ: a check"
-        f" needs {runs + missing} runs of both sides together, or it ends in exit 3."
-    )
 
 
 def _poor(gate: FirstGate) -> Iterator[str]:
@@ -205,7 +197,8 @@ def _steps_of_pairs(gate: FirstGate) -> Iterator[str]:
     yield f"    perfgate run --paired --base-ref HEAD -- {gate.command or _COMMAND}"
     yield "    perfgate rules"
     if gate.command is None:
-        where = f", for example `python train.py {{results}}/{_name(gate)}`" if gate.runs else ""
+        name = shlex.quote(gate.runs[0].rstrip("/").rpartition("/")[2]) if gate.runs else ""
+        where = f", for example `python train.py {{results}}/{name}`" if gate.runs else ""
         yield f"{_COMMAND} is your command: it writes its file to the folder {{results}}{where}, or prints its results."
     yield (
         "Steps of a perfgate.Recorder (`step_span()` or `step()`) take turns one by one. For other programs, whole runs"
@@ -216,10 +209,6 @@ def _steps_of_pairs(gate: FirstGate) -> Iterator[str]:
             "If the program uses several threads of the CPU, give it one (OMP_NUM_THREADS=1): on a busy machine,"
             " threads that wait for each other hide a change."
         )
-
-
-def _name(gate: FirstGate) -> str:
-    return shlex.quote(gate.runs[0].rstrip("/").rpartition("/")[2])
 
 
 def _uncovered(page: Page, gate: FirstGate) -> None:
@@ -236,3 +225,46 @@ def _uncovered(page: Page, gate: FirstGate) -> None:
         page.paragraph(
             f"not covered: {gap[0].lower()}{gap[1:]} This gate stays green if steps become slower.", "bold red"
         )
+
+
+def _proved(gate: FirstGate) -> Iterator[str]:
+    """Yield how many rules fail on runs that were made worse on purpose, and which do not."""
+    judged = [proof for proof in gate.proofs if proof.state != "by-choice"]
+    rules = {proof.rule for proof in judged}
+    others = {proof.rule: proof for proof in judged if proof.state != "proven"}
+    able = len(rules) - len(others)
+    if able:
+        yield f"proved: unchanged, these runs pass; made worse on purpose, they fail {able} of {len(rules)} rules."
+    most = gate.advice.most_runs if gate.advice else 0
+    for rule, proof in others.items():
+        few = f"the pairs made here are too few; a check makes up to {most}"
+        yield f"not proved: {rule}: {few if proof.state == 'blocked' and gate.is_paired else proof.reason}"
+
+
+def _steps_of_command(gate: FirstGate) -> Iterator[str]:
+    """Yield what to do with the files of a gate that remembers its command; commands are indented."""
+    files = [name.partition(" (")[0] for name, _ in gate.files]
+    tops = " ".join(dict.fromkeys(shlex.quote(name.partition("/")[0]) for name in files))
+    yield f"fill in the TODO lines of {gate.workflow}, and commit these files with your program to the main branch:"
+    yield f"    git add {tops}"
+    yield "then `perfgate run` measures and judges your changes."
+    if gate.found_by:
+        yield f"{gate.workflow}: {gate.found_by}"
+
+
+def _seen(gate: FirstGate, measured: MeasuredCommand) -> str:
+    """Return the last line: what the gate sees, and how long a check takes."""
+    rule, rules = gate.main_rule, gate.advice.rules if gate.advice else ()
+    parts = ["any more work"] if any(one.purpose == "work" and one.noise is None for one in rules) else []
+    parts += [f"{format_change(rule.fails_from)} in {_metric(rule)}"] if rule else []
+    least = rule.fails_from or 0.0 if rule else 0.0
+    finer = [one for one in rules if one.purpose == "cpu" and 0 < (one.fails_from or 0.0) < least]
+    parts += [f"{format_change(one.fails_from)} in {_metric(one)}" for one in finer]
+    takes = f"{measured.seconds:.2g} s" if measured.seconds < 100 else f"{measured.seconds / 60:.0f} min"
+    blind = least > BLIND and not finer
+    why = ". This machine is too busy now for a better gate: `perfgate doctor` shows why" if blind else ""
+    return f"this gate sees {' and '.join(parts) or 'changes beyond its tolerances'}; a check takes {takes}{why}"
+
+
+def _metric(rule: ProposedRule) -> str:
+    return rule.subject.rpartition(" ")[0] or rule.subject

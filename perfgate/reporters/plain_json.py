@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from perfgate.core import Problem
 from perfgate.core.details import rounded
+from perfgate.core.remembered_runs import SeriesName
+from perfgate.core.run_history import ApprovedLevel
 from perfgate.core.summaries import RunSummary, SeriesSummary
 from perfgate.core.wording import synonyms
 
@@ -66,10 +68,25 @@ def in_order(mapping: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(mapping.items(), key=lambda item: item[0].encode("utf-8", "backslashreplace")))
 
 
+def picked(value: object, *names: str) -> dict[str, Any]:
+    """Return these attributes of a value by name."""
+    return {name: getattr(value, name) for name in names}
+
+
 def members_of(value: Struct, *last: str) -> dict[str, Any]:
     """Return the fields of a struct by name, with the fields `last` at the end."""
-    first = [name for name in value.__struct_fields__ if name not in last]
-    return {name: getattr(value, name) for name in (*first, *last)}
+    return picked(value, *(name for name in value.__struct_fields__ if name not in last), *last)
+
+
+def series_object(name: SeriesName) -> dict[str, Any]:
+    """Return the name of a series of the history as an object."""
+    key = name.key
+    return {"metric": key.metric, "labels": in_order(dict(key.labels)), "statistic": name.statistic, "rank": name.rank}
+
+
+def approval_object(level: ApprovedLevel | None) -> dict[str, Any] | None:
+    """Return who approved a level, why and when, as an object."""
+    return None if level is None else picked(level, "by", "reason", "pr", "time")
 
 
 @cache

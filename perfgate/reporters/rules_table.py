@@ -9,7 +9,7 @@ from perfgate.core.summaries import Plan, Proof, RulesTable
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import one_line, plural, series_name, without_commands
 from perfgate.reporters.plain_json import encode, members_of, problem
-from perfgate.reporters.terminal_page import GAP, Page
+from perfgate.reporters.terminal_page import Page
 from perfgate.words.answer import difference, learned_noise
 from perfgate.words.numbers import measured, value_text, what
 
@@ -23,8 +23,6 @@ _STATES = {
     "by-choice": ("- ", "not blocking", "dim"),
 }
 _HEADS = ("rule", "sees", "proven", "needs")
-#: The least width of the first column.
-_LEAST_ROOM = 16
 
 
 def clause_of(one: Plan | Proof | Verdict) -> Clause:
@@ -69,11 +67,10 @@ def _rows(page: Page, table: RulesTable) -> None:
     plans = {clause_of(plan): plan for plan in table.plans}
     rows = [(proof, plans.get(clause_of(proof))) for proof in table.proofs]
     cells = [_cells(proof, plan, ascii_only=page.ascii_only) for proof, plan in rows]
-    widths = [max(page.cells(row[column]) for row in [_HEADS, *cells]) for column in range(len(_HEADS))]
-    widths[0] = max(_LEAST_ROOM, min(widths[0], page.width - sum(widths[1:]) - GAP * (len(_HEADS) - 1)))
-    page.row([[head] for head in _HEADS], widths, ["dim"] * len(_HEADS))
+    widths = page.widths([_HEADS, *cells])
+    page.row(_HEADS, widths, "dim")
     for (proof, plan), row in zip(rows, cells, strict=True):
-        page.row([[cell] for cell in row], widths, ["", "", _STATES[proof.state][2], ""])
+        page.row(row, widths, ["", "", _STATES[proof.state][2], ""])
         if proof.reason:
             page.paragraph(f"{proof.reason} ({proof.at})", "dim", indent=4)
         if plan is not None and not plan.advice.startswith("enough"):

@@ -9,16 +9,7 @@ from collections.abc import Sequence
 
 from perfgate.core import Problem, Report
 from perfgate.core.wording import plural
-from perfgate.reporters.terminal_page import (
-    GAP,
-    INDENT,
-    Page,
-    bar,
-    style_of,
-    write_answer,
-    write_policy,
-    write_problems,
-)
+from perfgate.reporters.terminal_page import INDENT, Page, bar, style_of, write_answer, write_policy, write_problems
 from perfgate.words import answer, beside, cause_words, in_short
 from perfgate.words.in_short import ShortLine
 
@@ -134,12 +125,11 @@ def _write_lines(page: Page, found: Sequence[ShortLine]) -> None:
         drawn = bar(one.worst, ascii_only=page.ascii_only) if page.width >= _WIDTH_OF_BARS else ""
         rows.append((f"{signs[one.worst.outcome]} {one.name}", one.measured, drawn, one.allowed))
     columns = [row for row in rows if row[1]] or [("",) * 4]
-    name, *others = (max(map(page.cells, column)) for column in zip(*columns, strict=True))
-    widths = [min(name, page.width - sum(others) - 3 * GAP), *others]
+    widths = page.widths(columns, least=0)
     for one, row in zip(found, rows, strict=False):
         style = style_of(one.worst)
         if row[1] and page.cells(row[0]) <= widths[0]:
-            page.row([[cell] for cell in row], widths, [style, "", style, ""])
+            page.row(row, widths, [style, "", style, ""])
         else:
             page.paragraph("  ".join(filter(None, (row[0], row[1], row[3]))), style)
         if one.message:

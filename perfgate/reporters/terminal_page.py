@@ -20,8 +20,8 @@ from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import one_line, plural, without_commands
 from perfgate.words import answer, numbers
 
-#: The lines of one table cell, each with the style of its column or with its own.
-Cell: TypeAlias = Sequence[str | tuple[str, str]]
+#: A table cell: its text, or its lines, each with the style of its column or with its own.
+Cell: TypeAlias = str | Sequence[str | tuple[str, str]]
 #: Blanks between two columns.
 GAP = 2
 #: The widest paragraph, because longer lines are hard to read.
@@ -64,13 +64,36 @@ class Page:
             shown = Text(one_line(text, ascii_only=self.ascii_only), style)
             self._print(Padding(shown, (0, 0, 0, indent)), self.line)
 
-    def row(self, cells: Sequence[Cell], widths: Sequence[int], styles: Sequence[str], *, indent: int = 0) -> None:
-        """Write cells side by side. The lines of each cell wrap within its width."""
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, wraps: int = 0, least: int = 16) -> None:
+        """Write the heads and the rows; see `widths`."""
+        widths = self.widths([heads, *rows], wraps=wraps, least=least)
+        self.row(heads, widths, "dim")
+        for row in rows:
+            self.row(row, widths)
+
+    def widths(
+        self, rows: Sequence[Sequence[str]], *, wraps: int = 0, least: int = 16, width: int | None = None
+    ) -> list[int]:
+        """Return the width of each column; the column `wraps` has at least `least`, and at most what the others leave.
+
+        `width`: the width of the table; None is that of the page.
+        """
+        widths = [max(map(self.cells, column)) for column in zip(*rows, strict=True)]
+        longest, widths[wraps] = widths[wraps], 0
+        room = (self.width if width is None else width) - sum(widths) - GAP * (len(widths) - 1)
+        widths[wraps] = max(least, min(longest, room))
+        return widths
+
+    def row(
+        self, cells: Sequence[Cell], widths: Sequence[int], styles: str | Sequence[str] = "", *, indent: int = 0
+    ) -> None:
+        """Write cells side by side, in one style or each in its own. The lines of each cell wrap within its width."""
         grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, GAP, 0, 0))
         for width in widths:
             grid.add_column(width=width, overflow="fold")
         texts = []
-        for lines, style in zip(cells, styles, strict=True):
+        for cell, style in zip(cells, [styles] * len(cells) if isinstance(styles, str) else styles, strict=True):
+            lines = [cell] if isinstance(cell, str) else cell
             styled = [(line, style) if isinstance(line, str) else line for line in lines]
             shown = [Text(one_line(line, ascii_only=self.ascii_only), own) for line, own in styled]
             texts.append(Text("\n").join(shown))

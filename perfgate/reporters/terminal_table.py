@@ -92,7 +92,7 @@ def _write_notices(page: Page, report: Report) -> None:
 def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
     layout = _layout(page, verdicts)
     page.blank()
-    page.row([[head] for head in layout.heads], layout.widths, ["dim"] * len(layout.heads))
+    page.row(layout.heads, layout.widths, "dim")
     room, left_out = MOST_SHOWN, 0
     for group in answer.by_rule(verdicts):
         detailed = [verdict for verdict in group if answer.shows_notes(verdict)]
@@ -117,7 +117,7 @@ def _write_group(
         _write_verdict(page, verdict, layout, verbose=verbose, alone=False)
     if passes:
         count = f"{passes} more" if shown else f"all {passes}"
-        page.row([[_outcome(page, "pass")], [count]], layout.widths[:2], ["green", ""])
+        page.row([_outcome(page, "pass"), count], layout.widths[:2], ["green", ""])
     page.blank()
 
 
@@ -168,10 +168,9 @@ def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
 
 def _write_runs(page: Page, verdict: Verdict) -> None:
     rows = [("run", "estimate", "n", "warm-up dropped"), *(numbers.run_row(run, verdict) for run in verdict.runs)]
-    widths = [max(map(page.cells, column)) for column in zip(*rows, strict=True)]
-    widths[0] = min(widths[0], page.width - INDENT - sum(widths[1:]) - GAP * 3)
+    widths = page.widths(rows, least=1, width=page.width - INDENT)
     for row in rows:
-        page.row([[cell] for cell in row], widths, ["dim"] * 4, indent=INDENT)
+        page.row(row, widths, "dim", indent=INDENT)
 
 
 class _Form(Struct, frozen=True):

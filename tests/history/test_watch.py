@@ -31,7 +31,7 @@ from perfgate.core import Key
 from perfgate.core.remembered_runs import SeriesName
 from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
 from perfgate.history.tickets import TicketStep
-from perfgate.reporters import ticket as reporter
+from perfgate.reporters import history_events as reporter
 from perfgate.workspace import github as github_module
 from perfgate.workspace.github import Answer
 from perfgate.workspace.options import HistoryPlace

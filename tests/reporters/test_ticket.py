@@ -13,7 +13,7 @@ from perfgate.core import Key
 from perfgate.core.history_events import EventChange, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.run_history import ApprovedLevel
-from perfgate.reporters import ticket
+from perfgate.reporters import history_events as ticket
 
 GOOD, BAD = (HistoryRun(name, "2026-01-02T03:04:05Z", name * 40, "main") for name in "ab")
 PAGE = "https://github.example/o/r"
