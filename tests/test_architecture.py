@@ -58,8 +58,8 @@ HOMES = {
     "yaml": {"documents.yaml"},
     "jsonschema": {"rules.validate"},
     "junit_xml": {"reporters.junit"},
-    "jinja2": {"reporters.html.page"},
-    "markupsafe": {"reporters.html.page"},
+    "jinja2": {"reporters.html"},
+    "markupsafe": {"reporters.html"},
     "rich": {"reporters"},
     "msgspec": {
         *("documents.structs", "documents.tree_texts", "baselines", "readers", "reporters", "history"),

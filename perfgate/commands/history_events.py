@@ -220,7 +220,7 @@ def report(path: str, metric: str | None, commit_url: str | None, place: History
     \b
     Example: perfgate history report --html history.html
     """
-    from perfgate.reporters.trends.trend_page import conclusion, render
+    from perfgate.reporters.html.trend_page import conclusion, render
 
     for fault in output_faults({"html": path}, (place.baselines, *place.rules)).values():
         raise Refused(fault)

@@ -25,9 +25,12 @@ _VOID = {"meta", "input", "br"}
 
 
 class SafeText(str):
-    """Finished text of a page, already escaped."""
+    """Finished text of a page, already escaped; templates do not escape it again."""
 
     __slots__ = ()
+
+    def __html__(self) -> SafeText:
+        return self
 
 
 def safe(text: str) -> SafeText:

@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parent / "golden"
 #: The functions that make sentences. tests/words has their words.
 SENTENCES: Mapping[ModuleType, tuple[str, ...]] = {
     answer: ("effect", "counts", "tally", "excluded_change", "learned_noise", "not_judged", "unknown_facts"),
-    numbers: ("effect", "_data", "_noise", "_share", "_move"),
+    numbers: ("effect", "_data", "_noise", "explanation"),
     cause_words: ("step", "without_cause", "rest", "kind", "cost", "details", "follow"),
 }
 

@@ -20,8 +20,8 @@ from perfgate.core import Key, Location, Problem
 from perfgate.core.remembered_runs import CommitLine, SeriesName
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import one_line
-from perfgate.reporters.trends import trend_page
-from perfgate.reporters.trends.trend_page import render
+from perfgate.reporters.html import trend_page
+from perfgate.reporters.html.trend_page import render
 
 ELEMENTS = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "section", "h1", "h2", "h3", "p", "ul", "ol"),

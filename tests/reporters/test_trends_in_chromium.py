@@ -10,7 +10,7 @@ from pathlib import Path
 from test_html_in_chromium import chromium, pytestmark  # noqa: F401
 from trend_samples import SMALL
 
-from perfgate.reporters.trends.trend_page import render
+from perfgate.reporters.html.trend_page import render
 
 #: A frame as narrow as a phone, whose page keeps its own policy; the probe uses it as a reader does.
 PROBE = """<iframe srcdoc="{page}" width="390" height="800"></iframe>

@@ -9,14 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, pairwise
 from math import isfinite, log2
 
-from msgspec import Struct
-
-from perfgate.core import Report
 from perfgate.core.conditions import CONDITIONS
 from perfgate.core.details import RunDetails, SweepCurve
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.wording import series_name
 from perfgate.reporters.html.canvas import Canvas, Point
+from perfgate.reporters.svg import ends as ends_of
 
 Range = tuple[float | None, float | None]
 
@@ -162,8 +160,11 @@ def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str
         condition: the label of the x axis.
     """
     points = [point for _, side in sides for point in side]
-    is_wide = _is_wide([x for x, _ in points])
-    loads, ends = _ends([_shown(x, is_wide) for x, _ in points]), _ends([0.0, *(y / scale for _, y in points)])
+    xs = [x for x, _ in points]
+    # Loads that are doubled rather than counted have a logarithmic axis.
+    is_wide = bool(xs) and min(xs) > 0 and max(xs) > _WIDE * min(xs) and isfinite(max(xs))
+    loads = _ends([log2(x) if is_wide else x for x in xs])
+    ends = _ends([0.0, *(y / scale for _, y in points)])
     if loads is None or ends is None:
         return ""
     across = loads[1] - loads[0]
@@ -171,23 +172,14 @@ def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str
     def draw(on: Canvas) -> None:
         on.axes(loads, ends, condition, unit)
         if is_wide:
-            on.powers([x for x, _ in points])
+            on.powers(xs)
         for place, (name, side) in enumerate((name, side) for name, side in sides if side):
-            scaled = [(_shown(x, is_wide), y / scale) for x, y in side]
+            scaled = [(log2(x) if is_wide else x, y / scale) for x, y in side]
             on.lines([scaled], name, 1.6)
             on.dots(scaled, name, 6)
             on.word(loads[0] + across * (0.06 + 0.12 * place), name, name)
 
     return Canvas(220).picture(draw)
-
-
-def _is_wide(loads: Sequence[float]) -> bool:
-    """Return whether loads are doubled rather than counted, so that their axis is logarithmic."""
-    return bool(loads) and min(loads) > 0 and max(loads) > _WIDE * min(loads) and isfinite(max(loads))
-
-
-def _shown(load: float, is_wide: bool) -> float:
-    return log2(load) if is_wide else load
 
 
 def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) -> str:
@@ -228,46 +220,20 @@ def _within(value: float, ends: Point) -> float:
 def _ends(values: Iterable[float | None], room: float = 0.08) -> Point | None:
     """The ends of an axis that includes these values with some room, or None if no axis can show them."""
     known = [float(value) for value in values if value is not None]
-    if not known or not all(isfinite(value) and abs(value) < 1e15 for value in known):
-        return None
-    low, high = min(known), max(known)
-    size = max(abs(low), abs(high))
-    if 0 < size < 1e-15:
-        return None
-    pad = room * (high - low) if high - low > 1e-6 * size else 0.05 * size or 1.0
-    return low - pad, high + pad
+    return ends_of(known, room=room) if all(map(isfinite, known)) else None
 
 
-class SweepSection(Struct, frozen=True):
-    """One curve: its name, its picture as SVG, and its rows: load, base, new, change."""
-
-    name: str
-    condition: str
-    picture: str
-    rows: Sequence[tuple[str, str, str, str]]
-
-
-def sweeps(report: Report) -> list[SweepSection]:
-    """Return a section for each curve of the report."""
-    return [_section(curve) for curve in report.details.sweeps]
-
-
-def _section(curve: SweepCurve) -> SweepSection:
-    values = [value for side in (curve.base, curve.new) for _, value in side]
-    unit = display_unit(max(map(abs, values), default=0.0), curve.unit)
-    # All text of a picture is perfgate's own; a stored report may have any.
-    load = curve.condition.replace("_", " ") if curve.condition in CONDITIONS else "load"
-    picture = curves([("base", curve.base), ("new", curve.new)], unit.factor, unit.symbol, load)
-    name = series_name(curve.metric, tuple(curve.labels.items()))
-    return SweepSection(name, curve.condition, picture, _rows(curve))
-
-
-def _rows(curve: SweepCurve) -> list[tuple[str, str, str, str]]:
+def sweep(curve: SweepCurve) -> tuple[str, str, str, list[tuple[str, ...]]]:
+    """Return a curve of a load sweep: its name, its condition, its picture, and its rows: load, base, new, change."""
     base, new = dict(curve.base), dict(curve.new)
+    unit = display_unit(max(map(abs, [*base.values(), *new.values()]), default=0.0), curve.unit)
+    # All text of a picture is perfgate's own; a stored report may have any.
+    label = curve.condition.replace("_", " ") if curve.condition in CONDITIONS else "load"
+    picture = curves([("base", curve.base), ("new", curve.new)], unit.factor, unit.symbol, label)
     rows = []
     for load in sorted({*base, *new}):
         old, own = base.get(load), new.get(load)
-        shown = ["–" if value is None else format_value(value, curve.unit) for value in (old, own)]
+        shown = ("–" if value is None else format_value(value, curve.unit) for value in (old, own))
         change = format_change(own / old - 1) if old and own is not None else "–"
         rows.append((format_number(load, 6), *shown, change))
-    return rows  # type: ignore[return-value]
+    return series_name(curve.metric, tuple(curve.labels.items())), curve.condition, picture, rows

@@ -66,18 +66,6 @@ class VerdictSection(Struct, frozen=True):
         unit = self.verdict.unit or (self.details.unit if self.details else None)
         return numbers.unit_for(value, replace(self.verdict, unit=unit))
 
-    def estimate(self, run: RunDetails) -> str:
-        """Return the estimate of a run with its unit: `16.5 ms`."""
-        if run.estimate is None:
-            return "unknown"
-        unit = self.unit_for(run.estimate)
-        return format_value(run.estimate, unit.base, unit.symbol)
-
-    @property
-    def has_base(self) -> bool:
-        """True if the plot by step has runs of the base."""
-        return any(run.standing == "base" and run.values for run in self.details.runs) if self.details else False
-
     @property
     def new(self) -> list[RunDetails]:
         """The new runs and their ranks."""
@@ -89,61 +77,21 @@ class RuleSection(Struct, frozen=True):
 
     rule: str
     verdicts: Sequence[VerdictSection]
+    #: The verdicts that passed or were skipped.
+    passed: Sequence[VerdictSection]
+    #: The number of verdicts that block, and of those that need attention but do not block.
+    blocking: int
+    warnings: int
+    #: The number of verdicts with each outcome in words, the worst first.
+    tally: str
+    #: The verdicts that are shown if the group is open, and the others, each kind with the words that count it.
+    listed: Sequence[VerdictSection]
+    rest: Sequence[tuple[str, Sequence[VerdictSection]]]
 
     @property
     def is_folded(self) -> bool:
         """True if the verdicts are a group that can be folded."""
         return len(self.verdicts) >= _SMALLEST_GROUP
-
-    @property
-    def is_open(self) -> bool:
-        """True if the group has an unfolded verdict."""
-        return any(one.is_open for one in self.verdicts)
-
-    @property
-    def blocking(self) -> int:
-        """The number of verdicts that block."""
-        return sum(bool(one.verdict.exit_code) for one in self.verdicts)
-
-    @property
-    def warnings(self) -> int:
-        """The number of verdicts that need attention but do not block."""
-        return sum(answer.is_warning(one.verdict) for one in self.verdicts)
-
-    @property
-    def passed(self) -> list[VerdictSection]:
-        """The verdicts that passed or were skipped."""
-        return [one for one in self.verdicts if not one.needs_attention]
-
-    @property
-    def tally(self) -> str:
-        """The number of verdicts with each outcome, the worst first."""
-        return ", ".join(answer.tally(Report(verdicts=tuple(one.verdict for one in self.verdicts))))
-
-    @property
-    def listed(self) -> list[VerdictSection]:
-        """The verdicts that are shown if the group is open."""
-        return [one for one in self.verdicts if one.needs_attention][:MOST_OPEN]
-
-    @property
-    def rest(self) -> list[tuple[str, list[VerdictSection]]]:
-        """The other verdicts, each kind with the words that count it; empty kinds are left out."""
-        others = [one for one in self.verdicts if one.needs_attention][MOST_OPEN:]
-        kinds = [(f"{len(others)} more that need attention", others), (f"{len(self.passed)} that do not", self.passed)]
-        return [(words, rest) for words, rest in kinds if rest]
-
-
-class StepSection(Struct, frozen=True):
-    """The parts of a step in base and new, as a picture and as a table."""
-
-    picture: str
-    parts: Sequence[Part]
-    movers: Sequence[Part]
-
-    @property
-    def base_lacks_parts(self) -> bool:
-        """True if the base has only some of the parts, so that it has no bar."""
-        return any(part.base is None for part in self.parts)
 
 
 def verdicts(report: Report) -> list[VerdictSection]:
@@ -154,9 +102,23 @@ def verdicts(report: Report) -> list[VerdictSection]:
         VerdictSection(verdict, i, details.get(i), follows=explained.get(id(verdict), 0))
         for i, verdict in enumerate(report.verdicts)
     ]
-    sections.sort(key=lambda section: _importance(section.verdict))
-    drawn = [_drawn(section, report.details.levels) for section in sections[:MOST_DRAWN]]
-    return [*_with_machine(_opened(drawn), report.details.machine), *sections[MOST_DRAWN:]]
+    sections.sort(key=lambda one: _importance(one.verdict))
+    opened = [one.index for one in sections[:MOST_DRAWN] if one.needs_attention][:MOST_OPEN]
+    drawn = [replace(_drawn(one, report.details.levels), is_open=one.index in opened) for one in sections[:MOST_DRAWN]]
+    return [*_with_machine(drawn, report.details.machine), *sections[MOST_DRAWN:]]
+
+
+def _importance(verdict: Verdict) -> tuple[bool, int, float]:
+    """The key that sorts verdicts: those that block first, then by outcome, then the largest first.
+
+    The size of a verdict is its change, or the distance of its value from its bound, relative to the bound.
+    """
+    size = 0.0
+    if verdict.kind == "change":
+        size = abs(verdict.change.estimate or 0.0) if verdict.change else 0.0
+    elif verdict.new is not None and verdict.new.estimate is not None and verdict.bound:
+        size = abs(verdict.new.estimate / verdict.bound - 1)
+    return verdict.exit_code == 0, OUTCOMES.index(verdict.outcome), -size
 
 
 def _with_machine(sections: list[VerdictSection], channels: Sequence[MachineChannel]) -> list[VerdictSection]:
@@ -188,33 +150,31 @@ def machine_alone(report: Report, sections: Iterable[VerdictSection]) -> Machine
     return machine_plots(report.details.machine)
 
 
-def _opened(sections: Sequence[VerdictSection]) -> list[VerdictSection]:
-    """The sections, the first of those that need attention unfolded."""
-    opened = [one.index for one in sections if one.needs_attention][:MOST_OPEN]
-    return [replace(one, is_open=one.index in opened) for one in sections]
-
-
-def _importance(verdict: Verdict) -> tuple[bool, int, float]:
-    """The key that sorts verdicts: those that block first, then by outcome, then the largest first."""
-    return verdict.exit_code == 0, OUTCOMES.index(verdict.outcome), -_size(verdict)
-
-
-def _size(verdict: Verdict) -> float:
-    """The size of a verdict: its change, or the distance of its value from its bound, relative to the bound."""
-    if verdict.kind == "change":
-        return abs(verdict.change.estimate) if verdict.change and verdict.change.estimate is not None else 0.0
-    if verdict.new is None or verdict.new.estimate is None or not verdict.bound:
-        return 0.0
-    return abs(verdict.new.estimate / verdict.bound - 1)
-
-
 def groups(sections: Iterable[VerdictSection]) -> list[RuleSection]:
     """Return the sections by rule, in the order of their first verdicts."""
     found: dict[object, list[VerdictSection]] = {}
     for section in sections:
         verdict = section.verdict
         found.setdefault((verdict.rule, verdict.at, verdict.source), []).append(section)
-    return [RuleSection(several[0].verdict.rule, several) for several in found.values()]
+    return list(map(_group, found.values()))
+
+
+def _group(several: Sequence[VerdictSection]) -> RuleSection:
+    """The sections of one rule, with what counts them."""
+    passed = [one for one in several if not one.needs_attention]
+    waiting = [one for one in several if one.needs_attention]
+    others = waiting[MOST_OPEN:]
+    kinds = [(f"{len(others)} more that need attention", others), (f"{len(passed)} that do not", passed)]
+    return RuleSection(
+        several[0].verdict.rule,
+        several,
+        passed,
+        blocking=sum(bool(one.verdict.exit_code) for one in several),
+        warnings=sum(answer.is_warning(one.verdict) for one in several),
+        tally=", ".join(answer.tally(Report(verdicts=tuple(one.verdict for one in several)))),
+        listed=waiting[:MOST_OPEN],
+        rest=[(words, rest) for words, rest in kinds if rest],
+    )
 
 
 def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSection:
@@ -273,6 +233,14 @@ def short_name(run: RunDetails, levels: Iterable[LevelDetails]) -> str:
     return run.run.rpartition("/")[2].removesuffix(".json") if level_of(run, levels) else run.run
 
 
+def estimate(section: VerdictSection, run: RunDetails) -> str:
+    """Return the estimate of a run with its unit: `16.5 ms`."""
+    if run.estimate is None:
+        return "unknown"
+    unit = section.unit_for(run.estimate)
+    return format_value(run.estimate, unit.base, unit.symbol)
+
+
 def environment(report: Report) -> Iterator[tuple[str, Fact | None, Fact | None, bool]]:
     """Yield each fact as its name, its base value, its new value, and True if they differ; differences come first."""
     base, new = report.details.base_environment, report.environment
@@ -281,17 +249,14 @@ def environment(report: Report) -> Iterator[tuple[str, Fact | None, Fact | None,
         yield name, base.get(name), new.get(name), name in differing
 
 
-def steps(report: Report) -> StepSection | None:
-    """Return the parts of a step, or None for runs without a trace."""
-    parts, movers = report.details.breakdown, report.details.movers
-    if not parts and not movers:
-        return None
-    times = {"base": [part.base or 0.0 for part in parts], "new": [part.new or 0.0 for part in parts]}
+def steps(report: Report) -> str:
+    """Return a picture of the parts of a step in base and new; empty for runs without a trace."""
+    parts = report.details.breakdown
+    times = {"base": [part.base for part in parts], "new": [part.new for part in parts]}
     # Without all its parts, a bar would look like a shorter step.
-    whole = {"base": all(part.base is not None for part in parts), "new": all(part.new is not None for part in parts)}
-    sides = [(name, side) for name, side in times.items() if parts and whole[name]]
+    sides = [(name, [time or 0.0 for time in side]) for name, side in times.items() if parts and None not in side]
     unit = display_unit(max((sum(side) for _, side in sides), default=0.0), "s")
-    return StepSection(plots.bars(sides, unit.factor, unit.symbol) if sides else "", parts, movers)
+    return plots.bars(sides, unit.factor, unit.symbol) if sides else ""
 
 
 def change(part: Part) -> float | None:

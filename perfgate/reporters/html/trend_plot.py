@@ -16,8 +16,8 @@ from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import Unit, display_unit, display_units, format_change, format_value, printed_base
 from perfgate.core.wording import plural
 from perfgate.reporters import svg
+from perfgate.reporters.html.trend_runs import RunMark, TrendRuns
 from perfgate.reporters.svg import SafeText, element, ends, scale, value_ticks
-from perfgate.reporters.trends.trend_runs import RunMark, TrendRuns
 from perfgate.words import history_words
 
 #: The resolution of the dots: steps between the ends of the y axis.
