@@ -92,6 +92,11 @@ class Trend(Struct, frozen=True):
         return _open_changes(self.series)
 
     @property
+    def kind(self) -> tuple[bool, bool]:
+        """Whether it changed, and whether it is not measured any more."""
+        return bool(self.series.changes), _is_over(self.series)
+
+    @property
     def anchor(self) -> str:
         """The id of the card, which stays the same from day to day."""
         words = f"{self.series.suite}\n{self.series.environment}\n{self.series.name}\n{self.series.unit}"
@@ -150,7 +155,7 @@ def render(
         with_place=len({(trend.series.suite, trend.series.environment) for trend in trends}) > 1,
         incomplete=_capital(incomplete) + "." if incomplete else "",
         notes=[note for place in found.environments for note in place.notes],
-        chips=_chips([trend.state for trend in trends]),
+        states=[trend.state for trend in trends],
         longest=max((len(track.shown) for track in tracks), default=0),
         parts=_parts(trends),
         rules=_rules(records),
@@ -255,25 +260,13 @@ def _anchor_of(event: HistoryEvent, trends: Sequence[Trend]) -> str:
     return min((rank, one.anchor) for rank, one in ranked)[1]
 
 
-def _chips(states: Sequence[str]) -> list[tuple[str, str, int]]:
-    """Return the choices of metrics by their state: the class, the label, and how many there are."""
-    same = states.count("same")
-    found = [("all", "all", len(states)), ("open", "worse", states.count("open"))]
-    return [*found, ("moved", "changed", len(states) - same), ("same", "unchanged", same)]
-
-
 def _parts(trends: Sequence[Trend]) -> list[tuple[str, str, list[Trend]]]:
     """Return the parts of the page: what happened to the metrics, the class of their cards, and the metrics."""
-    parts: dict[tuple[bool, bool], list[Trend]] = {}
-    for trend in trends:
-        parts.setdefault((bool(trend.series.changes), _is_over(trend.series)), []).append(trend)
-    rows = (
-        ("changed", "moved", (True, False)),
-        ("did not change", "same", (False, False)),
-        ("changed and ended", "moved", (True, True)),
-        ("ended", "same", (False, True)),
-    )
-    return [(happened, name, parts.get(key, [])) for happened, name, key in rows]
+    rows = (("changed", True, False), ("did not change", False, False), ("changed and ended", True, True))
+    return [
+        (happened, "moved" if moved else "same", [one for one in trends if one.kind == (moved, over)])
+        for happened, moved, over in (*rows, ("ended", False, True))
+    ]
 
 
 def _rules(records: Records) -> list[tuple[str, str, str]]:
