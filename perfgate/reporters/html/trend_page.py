@@ -155,7 +155,7 @@ def render(
         with_place=len({(trend.series.suite, trend.series.environment) for trend in trends}) > 1,
         incomplete=_capital(incomplete) + "." if incomplete else "",
         notes=[note for place in found.environments for note in place.notes],
-        states=[trend.state for trend in trends],
+        classes=[trend.state for trend in trends],
         longest=max((len(track.shown) for track in tracks), default=0),
         parts=_parts(trends),
         rules=_rules(records),
