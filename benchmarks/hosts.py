@@ -27,7 +27,7 @@ from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.hosts import host_differences
 from perfgate.history.noise import learned_priors
 from perfgate.history.store import HistoryColumn, StoredHistory
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset

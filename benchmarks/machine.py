@@ -16,7 +16,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perfgate.core import Baseline, Key, Run, Series, read_only
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset

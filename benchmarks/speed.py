@@ -110,8 +110,8 @@ def rule_seconds(path: Path, rules: int = 1000) -> tuple[float, float]:
 
     from perfgate.core import Baseline, Report
     from perfgate.core.details import ReportDetails
-    from perfgate.judge.case import Case
     from perfgate.judge.details import within_budget
+    from perfgate.judge.evidence import Case
     from perfgate.judge.verdicts import judge, judge_with_details
     from perfgate.reporters.json_report import render
     from perfgate.rules.load import load_rules

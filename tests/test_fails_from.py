@@ -11,7 +11,7 @@ import pytest
 from perfgate import judge_change
 from perfgate.analysis.plan import SPREAD_OF_PAIRS, pairs_fail_from, plans
 from perfgate.core import Baseline, Key, Location, Run, Series, read_only
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
 

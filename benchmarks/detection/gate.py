@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Baseline, CalibratedPrior, Key, Run, Series, Verdict, read_only
 from perfgate.core.results import LOOKS
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset

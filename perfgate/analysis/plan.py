@@ -12,9 +12,8 @@ from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE, RUNS_THAT_SHOW_NOIS
 from perfgate.core.summaries import Plan
 from perfgate.core.wording import plural
 from perfgate.judge.ask import ANCHOR_WINDOW, change_terms, limit_confidence
-from perfgate.judge.case import Case
 from perfgate.judge.decide.bounds import OF_RUNS, RED_PRIOR, SHARP_PRIOR, SHARP_RED, prior_of
-from perfgate.judge.evidence import CannotJudge, Evidence
+from perfgate.judge.evidence import CannotJudge, Case, Evidence
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.presence import check_terms
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects

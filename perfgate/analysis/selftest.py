@@ -17,7 +17,7 @@ from perfgate.analysis.plan import PAIRS, seen_changes
 from perfgate.core import Key, Run, Verdict
 from perfgate.core.results import LOOKS
 from perfgate.core.summaries import Proof
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause

@@ -16,9 +16,8 @@ from msgspec import Struct
 from perfgate.core import Baseline, CalibratedPrior, Problem
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
-from perfgate.judge.case import Case
 from perfgate.judge.derived import RunView
-from perfgate.judge.evidence import CannotJudge, Evidence
+from perfgate.judge.evidence import CannotJudge, Case, Evidence
 from perfgate.judge.measure import Members, NotAvailable, is_exact
 from perfgate.judge.pairs import PRIORS, paired_ratios
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects

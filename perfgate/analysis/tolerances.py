@@ -18,8 +18,7 @@ from perfgate.core import Baseline, Better, Location, Problem, Run, Series, Verd
 from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.summaries import Plan
 from perfgate.core.units import display_unit, format_number
-from perfgate.judge.case import Case
-from perfgate.judge.evidence import direction
+from perfgate.judge.evidence import Case, direction
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
 from perfgate.judge.pairs import PRIORS, Pairs, pair_ratios
 from perfgate.judge.stalls import STALL_METRICS

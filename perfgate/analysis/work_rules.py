@@ -19,7 +19,7 @@ from perfgate.core.advice import ProposedRule
 from perfgate.core.details import AddedWork
 from perfgate.core.results import LOOKS
 from perfgate.core.runs import Values
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 
 #: The formats of profilers: their runs have a metric for each operator and kernel, too many for rules.

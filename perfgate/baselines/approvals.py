@@ -13,11 +13,11 @@ from perfgate.baselines.ledger import has_history, record_check, record_evidence
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
+from perfgate.core.history_events import LedgerEntry
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
-from perfgate.core.rule_ledger import LedgerEntry
 from perfgate.core.runs import unhealthy
 from perfgate.core.wording import plural, utf8_text
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from perfgate.baselines.places import HISTORY, LEDGER, MONTH_FILE
 from perfgate.baselines.stores import Store, WritableStore, each_file, write_file
 from perfgate.core import Problem, SourceFile, Verdict
-from perfgate.core.rule_ledger import LedgerAnswer, LedgerEntry, RuleAnswer
+from perfgate.core.history_events import LedgerAnswer, LedgerEntry, RuleAnswer
 from perfgate.core.wording import plural
 from perfgate.documents.structs import SignedFile
 from perfgate.version import __version__

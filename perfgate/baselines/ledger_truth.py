@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from perfgate.core.rule_ledger import EvidenceKind, LedgerAnswer, LedgerEntry, RuleRecord
+from perfgate.core.history_events import EvidenceKind, LedgerAnswer, LedgerEntry, RuleRecord
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.stats.distributions import rate_bounds
 

@@ -11,8 +11,7 @@ from msgspec import Struct
 from perfgate.core import Baseline, Better, Fact, Run
 from perfgate.core.causes import SearchedItem
 from perfgate.core.wording import COMMAND, listed, plural
-from perfgate.judge.case import Case
-from perfgate.judge.evidence import CannotJudge, Evidence, direction
+from perfgate.judge.evidence import CannotJudge, Case, Evidence, direction
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import Pairs, paired_ratios
 from perfgate.judge.question import MeasuredSide

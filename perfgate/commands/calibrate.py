@@ -17,7 +17,7 @@ from perfgate.baselines.stores import WritableStore, locked, open_store, write_f
 from perfgate.commands.preparing import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
 from perfgate.core.wording import plural, utf8_text
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS

@@ -47,11 +47,10 @@ from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.verdicts import MOST_UNRULED
 from perfgate.core.wording import plural
-from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import measured_twice
-from perfgate.judge.fact_changes import fact_changes
-from perfgate.judge.report import with_outcome
+from perfgate.judge.evidence import Case
+from perfgate.judge.report import fact_changes, with_outcome
 from perfgate.judge.subjects import JudgedRuns, naming
 from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.syntax.sentence import glob_matches

@@ -27,9 +27,8 @@ from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
 from perfgate.core.next_steps import Acceptance
 from perfgate.core.wording import MACHINE_STATE, is_statistic, listed
-from perfgate.judge.case import Case
-from perfgate.judge.fact_changes import fact_changes
-from perfgate.judge.report import geometric_means, with_outcome
+from perfgate.judge.evidence import Case
+from perfgate.judge.report import fact_changes, geometric_means, with_outcome
 from perfgate.judge.verdicts import judge_with_details
 from perfgate.readers.text import TraceMode
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset

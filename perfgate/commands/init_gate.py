@@ -28,7 +28,7 @@ from perfgate.core.advice import FirstGate
 from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.units import SPEEDS
 from perfgate.core.wording import COMMAND, MACHINE_STATE, MAPPING_FILE
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.pairs import Pairs
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset

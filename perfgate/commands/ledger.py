@@ -13,9 +13,8 @@ from perfgate.baselines.stores import open_store
 from perfgate.commands.history import show
 from perfgate.core import Key, Problem, Report
 from perfgate.core.causes import BisectReport
-from perfgate.core.history_events import EventChange, HistoryEvent
+from perfgate.core.history_events import EventChange, EvidenceKind, HistoryEvent, LedgerEntry, RuleRecord
 from perfgate.core.remembered_runs import CommitLine
-from perfgate.core.rule_ledger import EvidenceKind, LedgerEntry, RuleRecord
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.events import events_of
 from perfgate.history.store import branch_of, places, read

@@ -17,8 +17,8 @@ from perfgate.baselines.stores import Store
 from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, NextStep, Policy, Problem, Report, Run
 from perfgate.core.coverage import Coverage, UnreadPolicy, joined_coverage
 from perfgate.core.wording import MACHINE_FILE, plural
-from perfgate.judge.case import Case
 from perfgate.judge.doubts.machine import MACHINE_DOUBTS
+from perfgate.judge.evidence import Case
 from perfgate.judge.pairs import is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.rules.load import readable_suite

@@ -15,8 +15,8 @@ from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.noise import learned_priors, runs_since
 from perfgate.history.records import id_of_files
 from perfgate.history.store import StoredHistory, read
-from perfgate.judge.case import Case
 from perfgate.judge.doubts.machine import hosts_of
+from perfgate.judge.evidence import Case
 from perfgate.judge.measure import default_statistic
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.workspace.options import Refused

@@ -15,11 +15,10 @@ from perfgate.core.causes import CauseReport
 from perfgate.core.details import LevelDetails, MachineChannel, ReportDetails, VerdictDetails
 from perfgate.core.wording import is_machine_metric
 from perfgate.judge.breakdown import breakdown, movers
-from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
-from perfgate.judge.details import within_budget
+from perfgate.judge.details import sweep_curves, within_budget
+from perfgate.judge.evidence import Case
 from perfgate.judge.subjects import name_of
-from perfgate.judge.sweeps import sweep_curves
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector
 from perfgate.words.steps import complete_base, sources_of

@@ -13,7 +13,7 @@ from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import Store, open_store
 from perfgate.core import OUTCOMES, ChangeKind, Location, Outcome, PolicyChange, Report, Verdict
 from perfgate.core.wording import plural
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import judge
 from perfgate.rules.difference import differences

@@ -18,7 +18,7 @@ from perfgate.commands.preparing import history_of, with_pairs
 from perfgate.commands.remembered import with_remembered
 from perfgate.core import Baseline, Fact, Problem, fact_text
 from perfgate.core.summaries import RulesTable
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.report import worst_exit_code
 from perfgate.judge.subjects import JudgedRuns, naming
 from perfgate.judge.utilization import with_utilization

@@ -20,7 +20,7 @@ from perfgate.core.file_mappings import FileMapping
 from perfgate.core.summaries import MeasuredLoad, RuleNeed
 from perfgate.core.wording import COMMAND
 from perfgate.doctor.loads import FEWEST, floors_of, needed_floor
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
 from perfgate.measuring.command_cost import command_cost
 from perfgate.measuring.lockstep import SIDES, listening

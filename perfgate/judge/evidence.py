@@ -3,28 +3,64 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import cached_property
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.core import Better, CalibratedPrior, HostDifference, NextStep, RememberedRuns, Series
+from perfgate.core import (
+    Acceptance,
+    Baseline,
+    Better,
+    CalibratedPrior,
+    Fact,
+    HostDifference,
+    MissingBaseline,
+    NextStep,
+    RememberedRuns,
+    Run,
+    Series,
+)
+from perfgate.core.resource_limits import DEFAULT as DEFAULT_LIMITS
+from perfgate.core.resource_limits import Limits
 from perfgate.core.units import format_number, printed_base
 from perfgate.core.wording import series_name
 from perfgate.judge import measure
-from perfgate.judge.case import Case
 from perfgate.judge.derived import WARMUP_METRICS, RunView
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import MeasuredSide, NotJudged
 from perfgate.judge.subjects import JudgedRuns, Subject
-from perfgate.rules.ruleset import Rule
+from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import COUNTS
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 from perfgate.stats.moderated import runs_contradict
 from perfgate.words.steps import error_step
+
+
+class Case(Struct, frozen=True):
+    """The rules, the runs of both sides, and what the command line says about them."""
+
+    ruleset: Ruleset
+    new: tuple[Run, ...]
+    baseline: Baseline
+    today: date
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    #: The names of facts that only the judged files state.
+    claimed: frozenset[str] = frozenset()
+    strict: bool = False
+    missing_baseline: MissingBaseline = "error"
+    #: Globs of rule ids and metrics; empty means all.
+    only: tuple[str, ...] = ()
+    #: The commands that accept these runs.
+    accept: Acceptance = field(default_factory=Acceptance)
+    limits: Limits = DEFAULT_LIMITS
+    #: The numbers of new runs at which they are judged; None is `check`, where a change has up to three looks.
+    looks: tuple[int, ...] | None = None
+
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")

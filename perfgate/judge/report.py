@@ -1,4 +1,4 @@
-"""The exit codes of verdicts and of a whole report.
+"""A whole report: its exit code and outcome, its means, and the facts of the environment that differ.
 
 Only `with_outcome` gives a report its outcome and its exit code. `check`, `compare`, `report`, `run` and the comparison
 of two rule sources all call it.
@@ -7,11 +7,25 @@ of two rule sources all call it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from perfgate.core import QUARANTINED, MeanChange, Outcome, Problem, Quarantine, Report, Severity, Verdict
+from perfgate.core import (
+    QUARANTINED,
+    Fact,
+    MeanChange,
+    Outcome,
+    Problem,
+    Quarantine,
+    Report,
+    Severity,
+    Verdict,
+    fact_text,
+)
+from perfgate.core.details import FactChange
+from perfgate.core.runs import THROTTLE, same_fact
+from perfgate.judge.evidence import Case
 
 #: Reasons that are mistakes in a rule, not in the data: exit code 2.
 USAGE_REASONS = ("no-unit", "improving-side")
@@ -83,3 +97,41 @@ def geometric_means(verdicts: Sequence[Verdict]) -> tuple[MeanChange, ...]:
             logs.setdefault(verdict.unit or "1", []).append(math.log1p(change))
     several = sorted((unit, found) for unit, found in logs.items() if len(found) > 1)
     return tuple(MeanChange(unit, len(found), math.expm1(sum(found) / len(found))) for unit, found in several)
+
+
+#: Readings of a moment. They differ between any two runs, so a difference counts from this share on.
+_READINGS, _LEAST_SHARE = ("gpu_temperature_c", "sm_clock_mhz", "memory_clock_mhz"), 0.1
+
+
+def fact_changes(case: Case) -> tuple[FactChange, ...]:
+    """Return the facts that a new run has and no base run has, sorted by name. A fact that a side lacks is left out.
+
+    What `--env` or the machine of the command says is true of the new runs, and of both sides of pairs. Verdicts have
+    a note about throttling, so it is left out.
+    """
+    is_paired = case.baseline.pairing is not None
+    given = {name: fact for name, fact in case.facts.items() if name not in case.claimed and not is_paired}
+    base = _values(run.environment for run in case.baseline.runs)
+    new = _values({**run.environment, **given} for run in case.new)
+    return tuple(
+        FactChange(name, tuple(base[name]), tuple(new[name]), name not in given)
+        for name in sorted({*base} & {*new} - {THROTTLE})
+        if any(not any(_alike(name, one, other) for other in base[name].values()) for one in new[name].values())
+    )
+
+
+def _values(environments: Iterable[Mapping[str, Fact]]) -> dict[str, dict[str, Fact]]:
+    """Return the different values of each fact, by their texts."""
+    found: dict[str, dict[str, Fact]] = {}
+    for environment in environments:
+        for name, fact in environment.items():
+            found.setdefault(name, {})[fact_text(fact)] = fact
+    return found
+
+
+def _alike(name: str, one: Fact, other: Fact) -> bool:
+    if name not in _READINGS:
+        return same_fact(one, other)
+    if isinstance(one, str) or isinstance(other, str):  # of several GPUs
+        return True
+    return abs(one - other) < _LEAST_SHARE * max(abs(one), abs(other), 1e-9)

@@ -11,8 +11,8 @@ from perfgate.core import NextStep, Verdict
 from perfgate.core.results import ChangeResult, Result
 from perfgate.core.runs import is_large
 from perfgate.core.units import SPEEDS, format_change
-from perfgate.judge.ask_work import less_work
 from perfgate.judge.evidence import Evidence
+from perfgate.judge.exact_work import less_work
 from perfgate.judge.explanation import parts_not_stored
 from perfgate.judge.pairs import base_goes_first, number_of, order_bias
 from perfgate.judge.question import ChangeQuestion, MeasuredSide

@@ -13,6 +13,7 @@ from perfgate.core.calculations import Calculation
 from perfgate.core.results import ChangeResult, Judgement, LimitResult, Result, WorkResult
 from perfgate.core.runs import machine_notes
 from perfgate.judge.evidence import Evidence
+from perfgate.judge.exact_work import with_places
 from perfgate.judge.explanation import explained_by
 from perfgate.judge.question import (
     ChangeQuestion,
@@ -25,7 +26,6 @@ from perfgate.judge.question import (
 )
 from perfgate.judge.report import verdict_exit_code
 from perfgate.judge.sentences import change_message, change_notes, is_explained, of_values, with_doubts
-from perfgate.judge.work_places import with_places
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure

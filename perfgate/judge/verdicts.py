@@ -18,11 +18,10 @@ from perfgate.core.results import Result
 from perfgate.core.runs import throttling
 from perfgate.core.wording import TIMES_OF_RUN, WHOLE_TIME, listed, show_labels
 from perfgate.judge.ask import ask
-from perfgate.judge.ask_work import ask_work, work_evidence
-from perfgate.judge.case import Case
 from perfgate.judge.decide.outcome import decide
 from perfgate.judge.details import verdict_details
-from perfgate.judge.evidence import CannotJudge, Evidence
+from perfgate.judge.evidence import CannotJudge, Case, Evidence
+from perfgate.judge.exact_work import ask_work, work_evidence
 from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
 from perfgate.judge.presence import check_presence
 from perfgate.judge.question import NotJudged, Question, WorkQuestion

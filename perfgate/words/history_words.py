@@ -8,9 +8,8 @@ from itertools import takewhile
 from math import isnan
 
 from perfgate.core import fact_text
-from perfgate.core.history_events import EventChange, HistoryEvent
+from perfgate.core.history_events import EventChange, HistoryEvent, RuleRecord
 from perfgate.core.remembered_runs import CommitLine, HistoryRun, changed_facts
-from perfgate.core.rule_ledger import RuleRecord
 from perfgate.core.run_history import (
     ApprovedLevel,
     ChangePoint,

@@ -19,7 +19,7 @@ from perfgate.core import Baseline, CalibratedPrior, HostDifference, HostLevel, 
 from perfgate.history.hosts import contrast, without_hosts
 from perfgate.history.noise import noise_between_runs
 from perfgate.history.store import add
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 

@@ -20,9 +20,8 @@ from perfgate.baselines.ledger_truth import ledger_of
 from perfgate.baselines.stores import open_store
 from perfgate.commands.ledger import evidence_of
 from perfgate.core import Key
-from perfgate.core.history_events import EventChange, HistoryEvent
+from perfgate.core.history_events import EventChange, HistoryEvent, LedgerEntry, RuleAnswer
 from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
-from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
 from perfgate.core.run_history import ApprovedLevel
 from perfgate.rules.load import readable_rulesets
 

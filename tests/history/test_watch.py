@@ -28,8 +28,8 @@ from perfgate.cli.entry import run
 from perfgate.commands.history_events import told_events
 from perfgate.commands.history_watch import TicketDesk
 from perfgate.core import Key
+from perfgate.core.history_events import LedgerEntry, RuleAnswer
 from perfgate.core.remembered_runs import SeriesName
-from perfgate.core.rule_ledger import LedgerEntry, RuleAnswer
 from perfgate.history.tickets import TicketStep
 from perfgate.reporters import history_events as reporter
 from perfgate.workspace import github as github_module

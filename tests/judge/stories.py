@@ -15,7 +15,7 @@ from conftest import steady
 from msgspec import Struct
 
 from perfgate.core import NO_STEP, Baseline, CalibratedPrior, Key, Location, NextStep, Problem, Run, Series, read_only
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from perfgate.analysis.stored_runs import drifts
 from perfgate.core import Baseline, Key, Location, Run, Series
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset, Settings

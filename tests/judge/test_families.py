@@ -11,8 +11,8 @@ from single import compare_once
 
 from perfgate import judge_change
 from perfgate.core import Baseline, Key, Location, Run, Series, Verdict
-from perfgate.judge.case import Case
 from perfgate.judge.decide.outcome import p_beyond
+from perfgate.judge.evidence import Case
 from perfgate.judge.terms import ChangeTerms
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset

@@ -10,7 +10,7 @@ import pytest
 from conftest import steady
 
 from perfgate.core import Baseline, Key, Run, Series, Share, Verdict, read_only
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 

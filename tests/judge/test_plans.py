@@ -11,7 +11,7 @@ from stories import TODAY, case, ruleset, series
 from perfgate.analysis.plan import plans
 from perfgate.core import Baseline, CalibratedPrior, Key, Run, Series, read_only
 from perfgate.core.summaries import Plan
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 
 
 def value(metric: str, number: float) -> Series:

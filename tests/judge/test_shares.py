@@ -10,7 +10,7 @@ from conftest import steady
 from stories import TODAY, ruleset
 
 from perfgate.core import Baseline, CalibratedPrior, Key, Run, Series, Verdict, read_only
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.stats.moderated import moderated_t
 from perfgate.stats.statistics import measure_run

@@ -14,7 +14,7 @@ from perfgate.analysis.proposals import about
 from perfgate.analysis.tolerances import Fit, Trial
 from perfgate.core import Baseline, Key, Run, Series, Verdict, read_only
 from perfgate.core.advice import Advice, StepTime
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.workspace.starter_files import rule_file

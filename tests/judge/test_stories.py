@@ -13,7 +13,7 @@ from stories import CALIBRATED, FACTS, RULES, SHORT, TODAY, as_dict, case, check
 from perfgate.analysis.stored_runs import calibrate, drifts
 from perfgate.core import Baseline, NextStep, Run
 from perfgate.core.resource_limits import DEFAULT
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge, judge_with_details
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from perfgate.core import Allowance, Baseline, Key, Run, Series, Verdict, read_only
 from perfgate.core.call_trees import CallNode, CallTree
-from perfgate.judge.case import Case
 from perfgate.judge.decide.exact import compared
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 

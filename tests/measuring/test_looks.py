@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfgate.core import Baseline, Key, Run, Series, Verdict, read_only
-from perfgate.judge.case import Case
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.measuring.until_settled import is_open
 from perfgate.rules.load import load_rules

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from said import Said, say
 
-from perfgate.core.rule_ledger import RuleRecord
+from perfgate.core.history_events import RuleRecord
 from perfgate.core.runner import Figure, Qualification, RunnerChange
 from perfgate.words import beside, history_words
 

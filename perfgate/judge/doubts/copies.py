@@ -13,8 +13,8 @@ from perfgate.core import Location, Problem, Run, Series, Verdict
 from perfgate.core.outlines import NO_OUTLINES
 from perfgate.core.runs import is_large
 from perfgate.core.wording import MACHINE_FILE, is_machine_metric, listed
-from perfgate.judge.case import Case
 from perfgate.judge.doubts.amounts import values_of
+from perfgate.judge.evidence import Case
 from perfgate.stats.distributions import BoolArray, FloatArray
 
 #: Units of quantities that are often equal in two runs.

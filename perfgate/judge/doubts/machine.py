@@ -24,9 +24,8 @@ import numpy as np
 from perfgate.core import Series
 from perfgate.core.results import Doubt
 from perfgate.core.wording import CPU_METRICS
-from perfgate.judge.case import Case
 from perfgate.judge.derived import RunView
-from perfgate.judge.evidence import Evidence
+from perfgate.judge.evidence import Case, Evidence
 from perfgate.judge.question import MachineDifference, MeasuredSide
 
 #: Clocks that differ by less are equal.

@@ -19,9 +19,8 @@ from typing import Any, TypeAlias
 from jinja2 import Template
 from msgspec import Struct
 
-from perfgate.core.history_events import HistoryEvent
+from perfgate.core.history_events import HistoryEvent, RuleRecord
 from perfgate.core.remembered_runs import CommitLine
-from perfgate.core.rule_ledger import RuleRecord
 from perfgate.core.run_history import HistoryChange, HistorySeries, LoadedHistory
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
