@@ -23,15 +23,16 @@ from seeds import TOKENS
 
 #: CPU seconds that one input may take, and by how many MiB all of them together may grow the process.
 LONGEST, MOST_GROWTH = 5.0, 300
-#: Bytes of the longest input.
-LARGEST = 1 << 17
+#: Bytes of the longest input, and of the longest of most: one of sixteen is a large one, which takes most of the time.
+LARGEST, USUAL, LARGE_SHARE = 1 << 17, 1 << 13, 1 / 16
 
 
 def mutated(source: random.Random, seeds: tuple[bytes, ...]) -> bytes:
     """A seed after one to six changes."""
     data = source.choice(seeds)
+    longest = LARGEST if source.random() < LARGE_SHARE else max(USUAL, len(data))
     for _ in range(source.randint(1, 6)):
-        data = _changed(source, data, seeds)[:LARGEST]
+        data = _changed(source, data, seeds)[:longest]
     return data
 
 
