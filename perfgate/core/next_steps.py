@@ -66,11 +66,8 @@ class Acceptance(Struct, frozen=True):
     @property
     def approve(self) -> str:
         """The command that approves the runs. It has no effect on a pull request that a ref judges."""
-        return command_line(["perfgate", "baseline", "approve", *self.runs, "--reason", "...", *self._options])
-
-    @property
-    def _options(self) -> tuple[str, ...]:
-        return (*self.place, *self.reading)
+        words = ["perfgate", "baseline", "approve", *self.runs, "--reason", "...", *self.place, *self.reading]
+        return command_line(words)
 
     def reset_anchor(self) -> str:
         """Return the command that approves the runs and moves the anchor to them."""

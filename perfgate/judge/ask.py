@@ -11,7 +11,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from perfgate.core import Allowance, Quarantine
+from perfgate.core import Quarantine
 from perfgate.core.results import LOOKS, Doubt
 from perfgate.judge.derived import RunView
 from perfgate.judge.doubts.amounts import amount_doubts, disagreement, rank_doubts
@@ -198,7 +198,9 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
     if evidence.runs.has_machine or ("host" in evidence.case.facts and pairing is None):
         differences, noted = machine_differences(evidence, base, new)
         doubts += noted
-    allowance = _allowance(evidence)
+    metric = evidence.subject.key.metric
+    allowances = evidence.case.baseline.allowances
+    allowance = next((one for one in allowances if one.metric == metric or glob_matches(one.metric, metric)), None)
     return replace(
         question,
         ratios=ratios,
@@ -208,13 +210,6 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
         is_expired=allowance is not None and evidence.case.today > allowance.expires,
         remembered=None if ratios is not None else evidence.of_series(evidence.case.baseline.remembered),
     )
-
-
-def _allowance(evidence: Evidence) -> Allowance | None:
-    """The allowance of the measured commit for the metric."""
-    metric = evidence.subject.key.metric
-    allowances = evidence.case.baseline.allowances
-    return next((a for a in allowances if glob_matches(a.metric, metric) or a.metric == metric), None)
 
 
 def _start(evidence: Evidence, *, hides: bool) -> tuple[Doubt, ...]:

@@ -194,12 +194,8 @@ def _statistic_series(series: Series, statistic: str) -> Series:
 
 def _means(found: SeriesByLabels) -> SeriesByLabels:
     """The mean of each series of samples; a mean is also what a summary gives."""
-    return {labels: _mean_series(series) if series.kind == "samples" else series for labels, series in found.items()}
-
-
-def _mean_series(series: Series) -> Series:
-    mean = read_only(np.array([measure.number_of_run(series, "mean")]))
-    return Series(series.key, series.unit, "value", mean, joined=series.joined)
+    samples = {labels for labels, series in found.items() if series.kind == "samples"}
+    return {labels: _statistic_series(one, "mean") if labels in samples else one for labels, one in found.items()}
 
 
 def _constant(value: float) -> Series:

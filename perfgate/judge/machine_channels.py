@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 MOST_POINTS, MOST_RUNS = 300, 3
 #: Clocks and power that differ by this share have moved, temperatures that differ by these degrees, and lost time that
 #: differs by this share of the time.
-_CLOCK, _POWER, _DEGREES, _LOST = 0.01, 0.05, 3.0, 0.01
+_THRESHOLDS, _LOST = {"clock.sm": 0.01, "power": 0.05, "machine.gpu.temperature": 3.0}, 0.01
 #: A clock has moved within a run if the middle 90 % of its values span this share.
 _WITHIN = 0.03
 #: Lost time has also moved if it reached this share for a moment in one side only.
@@ -66,7 +66,7 @@ def machine_channels(base: Sequence[Run], new: Sequence[Run], lost_time: float =
     for candidate in _candidates(base, new):
         groups.setdefault(candidate.metric, []).append(candidate)
     largest = {name: max(group, key=_moved) for name, group in groups.items()}
-    moved = {name for name, one in largest.items() if _moved(one) >= _threshold(name, least)}
+    moved = {name for name, one in largest.items() if _moved(one) >= _THRESHOLDS.get(name, least)}
     if any(name in _CLOCKS or name.startswith(_LOSSES[0]) for name in moved):
         moved |= {name for name in _EXPLAIN if name in largest}
     return tuple(_channel(largest[name], len(groups[name])) for name in sorted(moved, key=_place))
@@ -83,18 +83,9 @@ def _candidates(base: Sequence[Run], new: Sequence[Run]) -> Iterator[_Candidate]
         for run in runs[-MOST_RUNS:]:
             for one in run.series:
                 is_drawn = one.key.metric in (*_CLOCKS, *_EXPLAIN) or one.key.metric.startswith(_LOSSES)
-                if is_drawn and _is_reading(one):
+                if is_drawn and (np.abs(one.values) < _MOST).all() and math.isfinite(_mean(one)):
                     found.setdefault(one.key, []).append((run, standing, one))
     yield from (_Candidate(tuple(series)) for series in found.values())
-
-
-def _is_reading(one: Series) -> bool:
-    return bool((np.abs(one.values) < _MOST).all()) and math.isfinite(_mean(one))
-
-
-def _threshold(metric: str, lost_time: float) -> float:
-    known = {"clock.sm": _CLOCK, "power": _POWER, "machine.gpu.temperature": _DEGREES}
-    return known.get(metric, lost_time)
 
 
 def _moved(one: _Candidate) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from statistics import median
 
-from perfgate.core import Key, NextStep, Series
+from perfgate.core import Key, Series
 from perfgate.core.conditions import condition_differences, nearest_conditions, without_conditions
 from perfgate.core.units import UNITS, format_value
 from perfgate.core.wording import listed, member_name, plural
@@ -28,6 +28,7 @@ _SIGNED = re.compile(r".*_delta|.*\.(self_)?[a-z]+_memory")
 #: The metrics of single calls in a trace.
 _CALLS = ("kernel.", "op.", "range.", "collective.")
 _SAME_LOAD = "measure under the conditions of the baseline; another model or load needs a suite of its own"
+_NOT_WRITTEN = "find out why it is no longer written, or change the rule"
 _ONE_SWEEP = "give runs of equal conditions; the files of one load sweep are one run: give their folder"
 
 
@@ -41,7 +42,8 @@ def check_presence(evidence: Evidence) -> None:
         step = "see `perfgate inspect`" if lacking is None else complete_base(evidence.case.accept, [lacking])
         raise CannotJudge("not-available", f"{subject.key}: {subject.trouble}", step)
     if subject.stored_as is not None:
-        raise refuse_unlike_base(evidence, subject.stored_as)
+        what = "the baseline was measured under other conditions"
+        raise _unlike(evidence, subject.stored_as, what, ("here", "the baseline"), _SAME_LOAD)
     stored, seen = subject.members(subject.base), subject.members(subject.new)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if not members:
@@ -50,8 +52,8 @@ def check_presence(evidence: Evidence) -> None:
                 raise unlike
             near = _nearest(subject.key.metric, (view,), subject.base_views)
             where = f"{'the baseline has' if stored else 'other runs have'} it{near}"
-            otherwise = where, _step_of_absent(subject.key.metric, view)
-            why, step = evidence.runs.why_absent(subject.key.metric) or otherwise
+            then = find_calls(came=False) if _is_call(subject.key.metric, view) else _NOT_WRITTEN
+            why, step = evidence.runs.why_absent(subject.key.metric) or (where, then)
             raise CannotJudge("metric-absent", f"{view.run.name} has no metric {subject.key}; {why}", step)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if gone := sorted((stored | seen) - members.keys()):
@@ -72,13 +74,6 @@ def check_presence(evidence: Evidence) -> None:
         message = f"{subject.key}: a value was left out: {problems[0].at}: {problems[0].message}"
         raise CannotJudge("not-a-number", message, "find out why the job wrote it")
     _check_rank_lengths(evidence)
-
-
-def _step_of_absent(metric: str, view: RunView) -> NextStep | str:
-    """The step after a metric that a run lacks, and others have."""
-    if _is_call(metric, view):
-        return find_calls(came=False)
-    return "find out why it is no longer written, or change the rule"
 
 
 def refuse_unread(view: RunView, *, is_alone: bool) -> None:
@@ -182,13 +177,13 @@ def _is_call(metric: str, view: RunView) -> bool:
     return prefix in _CALLS and any(name.startswith(prefix) for name in view.names)
 
 
-def refuse_unlike_base(evidence: Evidence, stored: Key) -> CannotJudge:
-    """The error for a metric that the baseline has under other conditions only."""
+def _unlike(evidence: Evidence, other: Key, what: str, places: tuple[str, str], step: str) -> CannotJudge:
+    """The error for a metric that others have under other conditions only; `places` name both sides."""
     key, names = evidence.subject.key, evidence.runs.conditions
-    message = f"{without_conditions(key, names)}: the baseline was measured under other conditions: "
-    differences = condition_differences(key, stored, names).items()
-    message += listed([f"{name} is {new} here and {base} in the baseline" for name, (new, base) in differences])
-    return CannotJudge("other-conditions", message, _SAME_LOAD)
+    differences = condition_differences(key, other, names).items()
+    texts = [f"{name} is {own} {places[0]} and {its} in {places[1]}" for name, (own, its) in differences]
+    message = f"{without_conditions(key, names)}: {what}: {listed(texts)}"
+    return CannotJudge("other-conditions", message, step)
 
 
 def unlike_run(evidence: Evidence, view: RunView) -> CannotJudge | None:
@@ -199,10 +194,8 @@ def unlike_run(evidence: Evidence, view: RunView) -> CannotJudge | None:
     if other is None:
         return None
     fellow = next(one.run.name for one, members in zip(subject.new_views, subject.new, strict=True) if members)
-    message = f"{without_conditions(subject.key, names)}: the new runs were measured under different conditions: "
-    differences = condition_differences(subject.key, other, names).items()
-    message += listed([f"{name} is {own} in {fellow} and {its} in {view.run.name}" for name, (own, its) in differences])
-    return CannotJudge("other-conditions", message, _ONE_SWEEP)
+    what = "the new runs were measured under different conditions"
+    return _unlike(evidence, other, what, (f"in {fellow}", view.run.name), _ONE_SWEEP)
 
 
 def refuse_short_sweep(evidence: Evidence, new: MeasuredSide, wanted: float) -> None:

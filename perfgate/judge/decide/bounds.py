@@ -193,18 +193,13 @@ def bounds_of(runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeT
     """Return the bounds at this look; `margins` are those of the tolerance and of `at_worst`."""
     rate = 1 - terms.confidence
     if terms.looks is None:
-        return _of_one_comparison(runs, terms)
+        change = change_of_sides(*runs.sides, terms.noise)
+        reach = Reach.of(change, rate)  # a single comparison has one error rate
+        return Bounds(change, reach, reach, reach, 1.0, excludes_no_change=True, noise_known=True)
     design = OF_RUNS if runs.ratios is None else _OF_PAIRS
     if terms.noise_known or terms.exact:  # the prior of exact values is known
         return _of_known_noise(runs, terms, design, rate, _plan(terms.looks, len(runs.new)))
     return _of_unknown_noise(runs, margins, terms, design, rate)
-
-
-def _of_one_comparison(runs: ComparedRuns, terms: ChangeTerms) -> Bounds:
-    """Return the interval of the t test as each bound: a single comparison has one error rate."""
-    change = change_of_sides(*runs.sides, terms.noise)
-    reach = Reach.of(change, 1 - terms.confidence)
-    return Bounds(change, reach, reach, reach, 1.0, excludes_no_change=True, noise_known=True)
 
 
 def _of_known_noise(

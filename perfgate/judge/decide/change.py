@@ -44,7 +44,10 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     """The answer of the runs, an allowance or the pooled runs, with all doubts about it; no doubt decides yet."""
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
-        judged = _of_new_runs(question, judged)
+        # Several new runs may be beyond the anchor although the latest five are not yet.
+        terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
+        alone = judge_runs(question.base.measures, question.alone, terms)
+        judged = replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
     is_settled = judged.estimate is None or judged.reason in ("exact", "equal")
     if question.ratios is not None and not is_settled and (judged.tolerance or 0.0) < LEAST_TOLERANCE_OF_PAIRS:
         judged = replace(judged, outcome="error", reason="tolerance-too-small")
@@ -55,13 +58,6 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     judged, terms = _eased(question, judged)
     judged = replace(judged, doubts=(*judged.doubts, *_doubts_of_amounts(question, judged)))
     return _pooled(question, judged, terms)
-
-
-def _of_new_runs(question: ChangeQuestion, judged: ChangeResult) -> ChangeResult:
-    """The answer against the anchor, which several new runs may exceed where the latest five do not yet."""
-    terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
-    alone = judge_runs(question.base.measures, question.alone, terms)
-    return replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
 
 
 def judge_runs(

@@ -46,7 +46,8 @@ def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
     limit = _value_limit(runs, statistic, terms)
     if not math.isfinite(limit.estimate):
         return LimitResult(outcome="error", reason="not-a-number", runs=len(runs))
-    limit = replace(limit, low=_not_below_values(limit.low, runs))
+    if limit.low < 0 and all(float(run.values.min()) >= 0 for run in runs):  # no time is negative
+        limit = replace(limit, low=0.0)
     samples = [len(run.values) for run in runs if not run.single]
     outcome = _compare(limit.low, limit.high, terms)
     result = LimitResult(
@@ -61,12 +62,6 @@ def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
         comparisons=of_limit(limit, terms, is_broken=outcome == "fail"),
     )
     return result if result.outcome != "undecided" and terms.at_worst is None else _settled(result, runs, terms)
-
-
-def _not_below_values(low: float, runs: Sequence[SteadyRun]) -> float:
-    """The lower end of an interval; 0 if it is negative although no value is, because no time is negative."""
-    is_positive = low < 0 and all(float(run.values.min()) >= 0 for run in runs)
-    return 0.0 if is_positive else low
 
 
 def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: LimitTerms) -> LimitResult:
