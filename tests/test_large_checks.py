@@ -12,7 +12,8 @@ import pytest
 from conftest import Done, steady, write_results, write_rules
 
 from perfgate.large_values import array, numpy_functions
-from perfgate.readers.recorded import large_results, results
+from perfgate.readers import recorded as results
+from perfgate.readers.recorded import large_results
 from perfgate.stats import large_runs
 
 Command = Callable[..., Done]

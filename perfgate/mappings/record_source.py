@@ -19,8 +19,8 @@ from perfgate.mappings.line_patterns import LineMatch, mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
 from perfgate.readers.builder import Place, RunBuilder
-from perfgate.readers.json_source import JsonSource
-from perfgate.readers.line_readers import AlikeReader
+from perfgate.readers.coverage import JsonSource
+from perfgate.readers.line_blocks import AlikeReader
 from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import cells_of

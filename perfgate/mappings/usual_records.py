@@ -19,7 +19,7 @@ from perfgate.core.file_mappings import FieldPath, FileMapping
 from perfgate.mappings.line_patterns import LineMatch
 from perfgate.mappings.record_source import Record
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.line_readers import AlikeReader
+from perfgate.readers.line_blocks import AlikeReader
 from perfgate.readers.runs import Runs
 from perfgate.readers.values import Column, number, shown
 

@@ -23,8 +23,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from perfgate.readers.digit_runs import DigitRuns, Floats, Ints, Numbers, PrintedNumber, runs_within
-from perfgate.readers.line_blocks import select
-from perfgate.readers.line_readers import Line
+from perfgate.readers.line_blocks import Line, select
 from perfgate.readers.text import InputFile
 
 #: Fewer lines together are read one by one.

@@ -28,8 +28,8 @@ import numpy as np
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, TimeAndPlace, read_only
 from perfgate.documents.json import Path
+from perfgate.readers.coverage import JsonSource
 from perfgate.readers.digit_runs import Ints
-from perfgate.readers.json_source import JsonSource
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import Column, Items, checked, fault_in, in_base, measured
 

@@ -8,12 +8,15 @@ A reader of binary files says by itself what it leaves out: `file.coverage.leave
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from perfgate.core.coverage import Coverage, Unread
-from perfgate.core.runs import Location, Run, Series
+from perfgate.core.runs import Key, Location, Problem, Run, Series, Severity
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.readers.unread_numbers import UnreadFields, UnreadLines, digits
 
@@ -22,18 +25,59 @@ MOST_MARKS = 20_000
 #: The most names of numbers that a reader leaves out.
 _MOST = 50_000
 _NAMES = 100
+#: Where a problem goes: the run that it is in.
+Report = Callable[[Severity, str, Location, Key | None], None]
 
 
-class Document(Protocol):
-    """A JSON document in a file."""
+class JsonSource:
+    """A JSON document in a file, and the problems at its paths until their lines are known.
 
-    loaded: JsonDocument
-    #: The paths of the values that were read; below them nothing is left.
-    read: set[Path]
+    To find the line of a path costs a walk through the text, so all lines are found in one walk, when a run is
+    finished. A document in a log may begin in the middle of a line, so its columns are wrong: then `columns` is False.
+    """
+
+    def __init__(self, loaded: JsonDocument, line: int = 1, *, columns: bool = True) -> None:
+        self.loaded = loaded
+        self.read: set[Path] = set()
+        self._line, self._columns = line, columns
+        self._waiting: list[tuple[Report, Severity, str, Path, Key | None]] = []
 
     @property
     def lines(self) -> range:
-        """The lines that it is on."""
+        """The lines of the file that the document is on."""
+        return range(self._line, self._line + self.loaded.text.count("\n") + 1)
+
+    def report(self, report: Report, severity: Severity, message: str, path: Path, key: Key | None) -> int:
+        """Keep a problem until its line is known; return how many wait."""
+        self._waiting.append((report, severity, message, path, key))
+        return len(self._waiting)
+
+    def report_waiting(self) -> None:
+        """Report every problem so far to its run, with its line. Raises OverLimit if there are too many."""
+        waiting, self._waiting = self._waiting, []
+        places = self.loaded.locate_all(path for _, _, _, path, _ in waiting)
+        for report, severity, message, path, key in waiting:
+            report(severity, message, self.moved(places[path]), key)
+
+    def moved(self, at: Location) -> Location:
+        """Return a place in the document as a place in its file."""
+        return replace(at, line=(at.line or 1) + self._line - 1, column=at.column if self._columns else None)
+
+    def problems(self, *, numbers: bool) -> Iterator[Problem]:
+        """Yield the faults of the document, at their lines; without `numbers`, not those that are not finite."""
+        for fault in self.loaded.faults:
+            if numbers or not _is_not_finite(self.loaded.data, fault.path):
+                yield replace(fault.problem, at=self.moved(fault.problem.at))
+
+
+def _is_not_finite(data: Any, path: Path) -> bool:
+    """Return whether a path leads to NaN or an infinite number."""
+    for key in path:
+        if isinstance(data, dict):
+            data = data.get(key)
+        else:
+            data = data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
+    return isinstance(data, float) and not math.isfinite(data)
 
 
 class FileCoverage:
@@ -41,10 +85,10 @@ class FileCoverage:
 
     def __init__(self) -> None:
         self.lines = UnreadLines()
-        self._documents: list[Document] = []
+        self._documents: list[JsonSource] = []
         self._left: Counter[str] = Counter()
 
-    def add_document(self, document: Document) -> None:
+    def add_document(self, document: JsonSource) -> None:
         """Let a document be examined."""
         if not any(one is document for one in self._documents[-2:]):
             self._documents.append(document)
@@ -54,7 +98,7 @@ class FileCoverage:
         if len(self._left) < _MOST or name in self._left:
             self._left[name] += count
 
-    def mark(self, document: Document | None, at: int | Path | Location | None, *values: object) -> None:
+    def mark(self, document: JsonSource | None, at: int | Path | Location | None, *values: object) -> None:
         """Note that values were read, or that a problem reports one."""
         if isinstance(at, tuple):
             if document is not None and len(document.read) < MOST_MARKS:

@@ -47,7 +47,7 @@ from perfgate.documents.json_tokens import walk
 
 #: The modules below this package that read a format. A document that several formats claim has the first of them.
 MODULES = (
-    "deepspeed.log",
+    "deepspeed",
     "lightning",
     "torch_text.op_table",
     "megatron",
@@ -102,7 +102,7 @@ MODULES = (
     "training_logs.nemo",
     "training_logs.maxtext",
     "training_logs.levanter",
-    "recorded.results",
+    "recorded",
     "recorded.recording",
 )
 _DEPTH, _LONGEST = 3, 1 << 20

@@ -11,7 +11,7 @@ from msgspec import Struct
 from perfgate.core import Fact, Key, TimeAndPlace
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import Place, RunBuilder
-from perfgate.readers.json_source import JsonSource
+from perfgate.readers.coverage import JsonSource
 from perfgate.readers.not_recognised import console
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import fault_in, in_base, mapping, measured, shown

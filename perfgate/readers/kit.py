@@ -6,6 +6,7 @@ from perfgate.core import Key, Location, Run, Series, read_only
 from perfgate.core.conditions import Labels
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import MAX_FAULTS, Place, RunBuilder
+from perfgate.readers.coverage import JsonSource
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.json_files import (
     Target,
@@ -20,7 +21,6 @@ from perfgate.readers.json_files import (
     rows,
     statistic_of,
 )
-from perfgate.readers.json_source import JsonSource
 from perfgate.readers.records import RecordRuns, csv_rows, labels_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile

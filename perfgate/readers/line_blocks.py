@@ -1,12 +1,21 @@
-r"""Blocks of bytes -> lines of text that contain a word. Escape sequences (ECMA-48 CSI and OSC) and NUL are dropped."""
+r"""Blocks of bytes -> lines of text that contain a word. Escape sequences (ECMA-48 CSI and OSC) and NUL are dropped.
+
+At the end: the interfaces of code that reads many lines of a block, or parts of a large file, by itself.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
-from perfgate.readers.line_readers import Line
+from perfgate.readers.digit_runs import Numbers
+
+#: A line: its number from 1, its text without the line end, the words that it may contain (of those asked for), and
+#: True if it had a line end. A last line without a line end may be cut inside a number: never use what touches its end.
+Line = tuple[int, str, Sequence[str], bool]
+Part = TypeVar("Part")
 
 BLOCK = 1 << 17
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
@@ -99,3 +108,79 @@ def rank_in_name(name: str) -> str | None:
     """Return the rank in the name of a file, without leading zeros; names of folders do not count."""
     found = _RANK.search(name.replace("\\", "/").rpartition("/")[2])
     return str(int(found[1])) if found else None
+
+
+class TakenLines(Protocol):
+    """A block of whole lines; a reader reads some of them by itself, many at once."""
+
+    @property
+    def rest(self) -> bytes:
+        """The other lines of the block, joined."""
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the other lines in the file."""
+
+    @property
+    def end(self) -> int:
+        """The number of the first line after the block."""
+
+    def read_until(self, number: int) -> None:
+        """Read the taken lines before this line of the file."""
+
+
+class AlikeReader(Protocol):
+    """Reads most lines of a block by itself, many at once."""
+
+    def is_worth(self, text: bytes) -> bool:
+        """Return whether it looks for such lines in a block."""
+
+    def walk(self, text: bytes, number: int, words: Sequence[str], kept: Sequence[int]) -> Iterator[Line]:
+        """Yield the other lines of a block that have one of the words, and those that are kept."""
+
+    def plain(self) -> None:
+        """Note that the reader did nothing with this line but what it said."""
+
+    def number(self, column: Numbers, text: str, at: int) -> None:
+        """Note that a number of the line was added to a series."""
+
+    def step(self, text: str, at: int, first: int | None, follow: Callable[..., Any], *arguments: str | None) -> None:
+        """Note the printed step of this line."""
+
+    def same(self, begin: int, end: int) -> None:
+        """Note that the digits in this part of the line matter by themselves."""
+
+    def place_of(self, column: Numbers) -> tuple[str, int]:
+        """Return the number of the line that was added to a series."""
+
+    def call(self, function: Callable[..., object], *numbers: tuple[str, int]) -> None:
+        """Note that a function was called with the number of the line, its text, and these numbers of it."""
+
+    def forget(self) -> None:
+        """Forget what is done with lines: a new run begins."""
+
+
+#: Takes lines of a block: its text without the last line end, and the number of its first line.
+Take = Callable[[bytes, int], TakenLines]
+
+
+class NotInParts(Exception):
+    """A file cannot be read in parts: read it as a whole."""
+
+
+class FileParts(Protocol):
+    """A local file. Other processes can read parts of it."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes in the file."""
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """The shares of the work where the others end, one after the other; the rest is for this process."""
+
+    def read(self, begin: int, size: int) -> bytes:
+        """Return at most `size` bytes of the file."""
+
+    def each(self, read: Callable[[Iterator[bytes], int], Part], ranges: Sequence[tuple[int, int]]) -> Iterator[Part]:
+        """Let another process read each range: its bytes, and where it begins. The results come in order."""

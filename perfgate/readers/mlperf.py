@@ -34,7 +34,7 @@ from msgspec.structs import replace
 
 from perfgate.core.conditions import TABLE, conditions_of
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, checked, mapping, unit_of_name
-from perfgate.readers.unread_numbers import is_unmeasured
+from perfgate.readers.unlabelled import is_unmeasured
 
 NAME = "mlperf"
 METRICS = (

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
 from perfgate.readers.builder import Place, RunBuilder
-from perfgate.readers.json_source import JsonSource
+from perfgate.readers.coverage import JsonSource
 from perfgate.readers.text import InputFile
 from perfgate.readers.unlabelled import differences, mixed, unlabelled_fields
 from perfgate.readers.values import Field, cells_of

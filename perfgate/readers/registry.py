@@ -7,7 +7,7 @@ from __future__ import annotations
 from perfgate.readers.formats import Format
 
 FORMATS: tuple[Format, ...] = (
-    Format(name='deepspeed', module='perfgate.readers.deepspeed.log', markers={'time (ms)': 'time \\(ms\\)[ \\t]*(?:\\|(?! (?:load-checkpoint|model-and-optimizer-setup|model and optimizer|forward-compute|forward-recv|forward-backward|batch-generator|interval-time): )|\\r?$)', 'SamplesPerSec=': ', (?:RunningAvg)?SamplesPerSec=', 'iter time (s):': '\\bsteps: \\d{1,18} .{0,300}?iter time \\(s\\): \\S+ samples/sec:', 'Batch (t):': 'Data \\(t\\): .*Batch \\(t\\): '}, hints={'comm op: ': 'comm op: \\w+ \\| .{0,200}?time \\(ms\\): ', 'Comm. Op  ': 'Comm\\. Op {2,}Message Size {2,}Count\\b', '- DeepSpeed Flops Profiler -': '', 'Max_MA ': '\\bMA \\S{1,20} GB +Max_MA \\S{1,20} GB +CA '}),
+    Format(name='deepspeed', module='perfgate.readers.deepspeed', markers={'time (ms)': 'time \\(ms\\)[ \\t]*(?:\\|(?! (?:load-checkpoint|model-and-optimizer-setup|model and optimizer|forward-compute|forward-recv|forward-backward|batch-generator|interval-time): )|\\r?$)', 'SamplesPerSec=': ', (?:RunningAvg)?SamplesPerSec=', 'iter time (s):': '\\bsteps: \\d{1,18} .{0,300}?iter time \\(s\\): \\S+ samples/sec:', 'Batch (t):': 'Data \\(t\\): .*Batch \\(t\\): '}, hints={'comm op: ': 'comm op: \\w+ \\| .{0,200}?time \\(ms\\): ', 'Comm. Op  ': 'Comm\\. Op {2,}Message Size {2,}Count\\b', '- DeepSpeed Flops Profiler -': '', 'Max_MA ': '\\bMA \\S{1,20} GB +Max_MA \\S{1,20} GB +CA '}),
     Format(name='lightning', module='perfgate.readers.lightning', markers={'Mean duration (s)': 'Action[ \\t]*\\|[ \\t]*Mean duration \\(s\\)', 'Profile stats for: ': ''}),
     Format(name='torch-table', module='perfgate.readers.torch_text.op_table', markers={'Self CPU': '\\bName {2,}(?:Overload Name {2,})?Self CPU'}),
     Format(name='megatron', module='perfgate.readers.megatron', markers={'elapsed time per iteration': '\\biteration\\s{1,40}\\d+/\\s{0,40}\\d+ \\|.{0,300}?elapsed time per iteration', 'across ranks (ms):': 'across ranks \\(ms\\):(?!\\s{0,20}(?:load-checkpoint|model-and-opt))', 'time (ms) |': 'time \\(ms\\) \\| (?:load-checkpoint|model-and-optimizer-setup|model and optimizer|forward-compute|forward-recv|forward-backward|batch-generator|interval-time): '}, keys='step_interval'),
@@ -62,6 +62,6 @@ FORMATS: tuple[Format, ...] = (
     Format(name='nemo', module='perfgate.readers.training_logs.nemo', markers={'Training epoch ': '\\bTraining epoch \\d{1,9}, iteration \\d{1,18}/\\d{1,18} \\| ', 'train_step_timing in s=': ''}),
     Format(name='maxtext', module='perfgate.readers.training_logs.maxtext', markers={'completed step: ': '\\bcompleted step: \\d{1,18}, seconds: '}),
     Format(name='levanter', module='perfgate.readers.training_logs.levanter', markers={'"tracker": "json_logger"': ''}, hints={'Progress on:train ': 'Progress on:train \\S{1,40} rate:'}, json=("of Levanter's JSON tracker", 'tracker="json_logger"')),
-    Format(name='perfgate', module='perfgate.readers.recorded.results', keys='schema'),
+    Format(name='perfgate', module='perfgate.readers.recorded', keys='schema'),
     Format(name='recording', module='perfgate.readers.recorded.recording', keys='schema'),
 )

@@ -22,22 +22,30 @@ from msgspec import Struct
 from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
 from perfgate.readers.coverage import FileCoverage
-from perfgate.readers.file_parts import FileParts
-from perfgate.readers.line_blocks import BLOCK, clean, is_json, last_parts, reblock, select, transcode
-from perfgate.readers.line_readers import AlikeReader, Line, Take, TakenLines
+from perfgate.readers.line_blocks import (
+    BLOCK,
+    AlikeReader,
+    FileParts,
+    Line,
+    Take,
+    TakenLines,
+    clean,
+    is_json,
+    last_parts,
+    reblock,
+    select,
+    transcode,
+)
 
 if TYPE_CHECKING:
     from perfgate.large_values.array import OpenScratch
 
 #: How the time of a step in a trace is divided: corrected, or as torch_tb_profiler does it.
 TraceMode = Literal["corrected", "tensorboard"]
-
 #: The limits that a file can exceed while it is read.
 Counted = Literal["series", "runs", "problems", "facts"]
-
 #: The first bytes of an SQLite database, as Nsight Systems exports.
 SQLITE = b"SQLite format 3\0"
-
 _GZIP = b"\x1f\x8b"
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 #: Deflate reaches 1032:1 on a line of one letter, so a high ratio is suspect only from this size on.
@@ -70,7 +78,7 @@ class InputFile:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.name = source.name
-        self.limits = limits = source.limits
+        self.limits = source.limits
         #: What is wrong with the bytes and lines so far; complete after the file has been walked.
         self.problems: list[Problem] = []
         self.coverage = FileCoverage()
@@ -78,8 +86,6 @@ class InputFile:
         self._head: deque[bytes] = deque()
         #: The last two blocks of the text that was read so far.
         self.last_blocks: tuple[bytes, bytes] = (b"", b"")
-        most = {"series": limits.series, "runs": limits.runs, "problems": limits.problems, "facts": limits.facts}
-        self._most = most
         self._counts: Counter[str] = Counter()
         #: The lines that were handed out last, and an iterator that knows how many of them were taken.
         self._handed: tuple[list[Line], Iterator[Line]] = ([], iter(()))
@@ -97,7 +103,7 @@ class InputFile:
     def count(self, limit: Counted, line: int | None = None, before: Sequence[Problem] = ()) -> None:
         """Count one more item against a limit. Raises OverLimit, at the line that is being read."""
         self._counts[limit] += 1
-        if self._counts[limit] > self._most[limit]:
+        if self._counts[limit] > getattr(self.limits, limit):
             message = self.limits.beyond(limit, f"reading stops here: this file has more {limit}")
             raise OverLimit(self.problem("error", message, line or self._line() or None), before)
 
@@ -113,11 +119,16 @@ class InputFile:
 
     def head(self, size: int = 1 << 16) -> bytes:
         """Return the first `size` bytes, or all there are, without consuming them."""
+        self._fill(size)
+        return b"".join(self._head)[:size]
+
+    def _fill(self, size: int) -> int:
+        """Read until at least `size` bytes are there, or all; return how many are there."""
         have = sum(map(len, self._head))
         while have < size and (block := next(self._stream, b"")):
             self._head.append(block)
             have += len(block)
-        return b"".join(self._head)[:size]
+        return have
 
     def is_json(self) -> bool:
         """Return whether the file begins as a JSON object or array does."""
@@ -138,24 +149,19 @@ class InputFile:
 
     def whole_bytes(self) -> bytes | None:
         """Return all the bytes, for binary formats; None if there are more than the limit `document_bytes`."""
-        data = bytearray()
-        for block in self.blocks():
-            data += block
-            if len(data) > self.limits.document_bytes:
-                return None
-        return bytes(data)
+        return self._bytes_within(self.limits.document_bytes)
 
     def within(self, most: int) -> str | None:
         """Return all the text if it has at most `most` bytes; None, and nothing is consumed, if it has more."""
-        size = sum(map(len, self._head))
-        while size <= most and (block := next(self._stream, b"")):
-            self._head.append(block)
-            size += len(block)
-        if size > most:
+        data = self._bytes_within(most)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def _bytes_within(self, most: int) -> bytes | None:
+        if self._fill(most + 1) > most:
             return None
         data = b"".join(self._head)
         self._head.clear()  # it is large enough once
-        return data.decode("utf-8", "replace")
+        return data
 
     def lines(
         self, words: Sequence[str] = ("",), around: Sequence[str] = (), take: Take | None = None
@@ -170,9 +176,7 @@ class InputFile:
         With `take`, the reader is asked for each long block which lines it takes. These are not yielded, but read in
         their turn among the others.
         """
-        number = 1
-        rest = before = b""
-        wide = 0
+        number, wide, rest, before = 1, 0, b"", b""
         marks = [word.encode() for word in around]
         for block in self.blocks():
             data = rest + block
@@ -255,10 +259,7 @@ class InputFile:
         elif first.startswith(codecs.BOM_UTF8):
             stream = reblock(chain([first.removeprefix(codecs.BOM_UTF8)], stream))
             first = next(stream, b"")
-        if first:
-            self.last_blocks = (b"", first)
-            yield first
-        for block in stream:
+        for block in chain([first] if first else [], stream):
             self.last_blocks = (self.last_blocks[1], block)
             yield block
 

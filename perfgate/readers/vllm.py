@@ -36,8 +36,8 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.core.wording import show_labels
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.coverage import JsonSource
 from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.json_source import JsonSource
 from perfgate.readers.kit import (
     InputFile,
     Labels,

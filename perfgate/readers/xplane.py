@@ -38,7 +38,7 @@ from msgspec import Struct, field
 
 from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
-from perfgate.readers.trackers.logged_values import DamagedError, fields, message_of, signed, text_of
+from perfgate.readers.trackers import DamagedError, fields, message_of, signed, text_of
 from perfgate.readers.xplane_work import Event, Steps, add_work
 
 NAME = "xplane"

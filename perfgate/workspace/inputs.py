@@ -20,7 +20,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.core.wording import COMMAND, MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
 from perfgate.readers.coverage import coverage_of_unknown
-from perfgate.readers.file_parts import FileParts, NotInParts
+from perfgate.readers.line_blocks import FileParts, NotInParts
 from perfgate.readers.not_recognised import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
 from perfgate.readers.unlabelled import with_mixed_refused

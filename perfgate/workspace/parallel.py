@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from perfgate.core import Run
 from perfgate.core.wording import plural
-from perfgate.readers.file_parts import FileParts
+from perfgate.readers.line_blocks import FileParts
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import CHUNK
 from perfgate.workspace.options import Refused

@@ -16,7 +16,8 @@ from perfgate.core import Run
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.large_values.array import LargeArray
 from perfgate.readers import Source, read, text
-from perfgate.readers.recorded import large_lists, large_results, results
+from perfgate.readers import recorded as results
+from perfgate.readers.recorded import large_lists, large_results
 from perfgate.workspace.input_files import open_scratch
 
 

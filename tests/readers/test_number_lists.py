@@ -10,7 +10,8 @@ from reading import run_of, runs_of, said, steps_of
 
 from perfgate.core.resource_limits import Limits
 from perfgate.readers import Source, read
-from perfgate.readers.recorded import number_lists, results
+from perfgate.readers import recorded as results
+from perfgate.readers.recorded import number_lists
 
 ODD = ("NaN", "-Infinity", "1e999", "-2", "-0", "-0.0", "01", "1.", ".5", "+1", "true", "null", '"1"', "[1]", "{}", "")
 ODD += ("1E5", "9007199254740993", "1" + "0" * 250, "9" * 400, "1e-400", "18446744073709551616", "2.5", "\u0661")

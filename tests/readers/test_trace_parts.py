@@ -17,7 +17,7 @@ from trace_texts import traces
 
 from perfgate.core import Run
 from perfgate.readers import Source, read
-from perfgate.readers.file_parts import NotInParts
+from perfgate.readers.line_blocks import NotInParts
 from perfgate.readers.torch_trace import chunks, parts
 from perfgate.workspace import inputs
 from perfgate.workspace.parallel import WORKERS

@@ -13,7 +13,7 @@ from reading import FIXTURES, errors, run_of, runs_of, said, steps_of, values_of
 
 from perfgate.core.resource_limits import parse_limits
 from perfgate.readers import Source, read
-from perfgate.readers.trackers.logged_values import masked_crc32c
+from perfgate.readers.trackers import masked_crc32c
 from perfgate.readers.values import unit_of_name, unit_of_text
 
 FILES = FIXTURES / "trackers"

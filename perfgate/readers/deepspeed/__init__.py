@@ -1,1 +1,300 @@
-"""DeepSpeed logs: timers, throughput, memory, collectives, FLOPS."""
+"""DeepSpeed logs: wall-clock timers, throughput, and the training lines of open_clip and EVA-CLIP.
+
+This module walks a log and gives each line to what reads it: `timers`, `lines`, which need no other line, and `blocks`.
+`usual_lines` reads most lines of a long log at once.
+
+Sources: deepspeedai/DeepSpeed `deepspeed/utils/timer.py` and `runtime/engine.py` (v0.1 to v0.18),
+mlfoundations/open_clip `training/train.py`. Units: s, 1/s and B.
+
+    [Rank 0] rank=0 time (ms) | forward: 359.87 | backward: 1026.01 | step: 161.82        until v0.10.0
+    [Rank 0] time (ms) | fwd: 359.87 | bwd: 1026.01 | step: 161.82                        since v0.10.1
+
+**Steps.** DeepSpeed prints no step number, so the steps of each rank are counted from 0. A record with `forward`,
+`backward` or `step` (no suffix) is the last of its step. The `optimizer_*` and `*_microstep` records before it, several
+of the latter under gradient accumulation, have the same number. Before the first such record, a name that comes again
+begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` record, so its number is not in those
+series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step n - 1.
+
+**Runs.** A launcher's banner after the first record, or a step counter that goes back, begins a new run. A restart that
+shows only in the counter has made steps before the counter's line: `Progress` finds them if that is possible, else the
+new run begins at that line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfgate.core import Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.deepspeed import blocks, lines
+from perfgate.readers.deepspeed.lines import Progress
+from perfgate.readers.deepspeed.timers import WORD, Timers
+from perfgate.readers.formats import Format
+from perfgate.readers.runs import Runs
+from perfgate.readers.text import InputFile
+
+if TYPE_CHECKING:
+    from perfgate.readers.deepspeed.usual_lines import UsualBlock, UsualLines
+    from perfgate.readers.training_logs.megatron_times import MegatronTimes
+
+NAME = "deepspeed"
+TITLE = "a DeepSpeed log: timers, throughput, memory, collectives, FLOPS profiler, or open_clip training lines"
+METRICS = (
+    "`forward`, `backward`, `backward_allreduce`, `step`, `*_microstep`, `optimizer_*`, any other timer as printed; "
+    '`samples_per_second`, `memory.allocated`, `memory.peak_allocated{at="..."}`, ...; `collective.OP`, `.algbw`, '
+    "`.busbw`, `.straggler`, labelled with the message size; `flops_profiler.forward_latency`, `.throughput`, ...; of "
+    "open_clip and EVA-CLIP lines `batch_time`, `data_time`, `batch_rate`; of Megatron-DeepSpeed `time.PART` and "
+    "`goodput`"
+)
+CHECKED = "DeepSpeed 0.19.8: a log that it wrote; public logs of 0.1 to 0.18"
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "time (ms)": rf"time \(ms\)[ \t]*(?:\|(?!{lines.MEGATRON_TIMERS})|\r?$)",
+        "SamplesPerSec=": r", (?:RunningAvg)?SamplesPerSec=",
+        "iter time (s):": r"\bsteps: \d{1,18} .{0,300}?iter time \(s\): \S+ samples/sec:",
+        "Batch (t):": r"Data \(t\): .*Batch \(t\): ",
+    },
+    hints={
+        "comm op: ": r"comm op: \w+ \| .{0,200}?time \(ms\): ",
+        "Comm. Op  ": r"Comm\. Op {2,}Message Size {2,}Count\b",
+        "- DeepSpeed Flops Profiler -": "",
+        "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
+    },
+)
+BESIDE = r"RunningAvgSamplesPerSec|samples[ _]per[ _]second|(?:(?:fwd\+)?bwd )?FLOPS per GPU"
+
+_BEFORE_STEPS, _THROUGHPUT = ("memory.", "collective."), ("samples_per_second",)
+
+
+class _LogRun(RunBuilder):
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file, NAME)
+        self.timers = Timers(self)
+        self.progress = Progress()
+        #: The line of the last traceback, and how many timer records were before it.
+        self.traceback: tuple[int, int] | None = None
+        #: True if blocks were read, whose series must be put together at the end.
+        self.has_blocks = False
+
+    @property
+    def has_measured(self) -> bool:
+        """Return whether steps have begun: memory and collectives are printed while an engine is still being built."""
+        return bool(self.finished) or any(not key.metric.startswith(_BEFORE_STEPS) for key in self.columns)
+
+    def run(self, part: int | None = None) -> Run:
+        """Return the finished run, with warnings about it."""
+        world_size = self.facts.get("world_size")
+        if isinstance(world_size, int) and 1 < self.timers.ranks < world_size:
+            self.say("warning", f"{self.timers.ranks} ranks printed timers, but world_size is {world_size}")
+        if self.traceback is not None and self.traceback[1] == self.timers.records:
+            self.say("warning", "the log ends in a traceback", self.traceback[0])
+        self.timers.finish()
+        if self.has_blocks:
+            blocks.summarise(self)
+        return super().run(part)
+
+
+class _Log:
+    def __init__(self, file: InputFile) -> None:
+        self.runs = Runs(lambda: _LogRun(file))
+        self.has_launcher = False
+        #: The times of the job, if Megatron-DeepSpeed tells them.
+        self.times: MegatronTimes | None = None
+        #: What reads usual lines; None before the first long block.
+        self.usual: UsualLines | None = None
+        #: What reads blocks; empty before the first block.
+        self.blocks: tuple[blocks.MemoryUsage, blocks.CommsSummary, blocks.FlopsSummary] | None = None
+
+    def usual_block(self, text: bytes, number: int) -> UsualBlock:
+        """Return a long block of lines, and which of them are usual."""
+        if self.usual is None:
+            from perfgate.readers.deepspeed.usual_lines import UsualLines  # not for a short log
+            from perfgate.readers.training_logs.megatron_times import TIMER_WORDS
+
+            self.usual = UsualLines(lambda: self.runs.run.timers, (*_LINES, *_AROUND, *TIMER_WORDS))
+        return self.usual.block(text, number)
+
+    def timers(self, number: int, line: str) -> None:
+        """`time (ms) | NAME: 1.23 | ...`; there are several on a line if two writers collided."""
+        self.runs.run.timers.read(number, line)
+        if self.times is not None:
+            self.times.timers(line)
+
+    def throughput(self, number: int, line: str) -> None:
+        """`epoch=0/micro_step=10/global_step=10, ..., CurrSamplesPerSec=..., MemAllocated=3.96GB, ...`.
+
+        The running average is not a sample: it depends on all the values before it. GB is 1024**3 bytes.
+        """
+        if lines.CHAT_WORD in line:
+            lines.add_chat(self.runs.run, line, number)
+            self.runs.run.traceback = None
+        ends = [found.start() for found in lines.SAMPLES.finditer(line)]
+        starts = [found for end in ends if (found := lines.COUNTED.search(line, line.rfind(" ", 0, end) + 1, end))]
+        for start, after in zip(starts, [*starts, None][1:], strict=True):
+            count = int(start[1])
+            self._count("throughput", count, number, fraction=0.5)  # several ranks or engines, without a name
+            settings = dict(lines.SETTING.findall(line, start.end(), after.start() if after else len(line)))
+            if "SamplesPerSec" in settings:
+                settings.setdefault("CurrSamplesPerSec", settings["SamplesPerSec"])
+            run = self.runs.run
+            for name, key, unit, per in lines.SETTINGS:
+                if name in settings:
+                    run.add(run.column(key, unit, per), settings[name].removesuffix("GB"), number, count - 1)
+                    run.traceback = None
+
+    def trainer(self, number: int, line: str) -> None:
+        """`Global Steps: 101 ... Data (t): 0.001 Batch (t): 1.856, 1057.47/s` of open_clip and EVA-CLIP."""
+        if not (found := lines.TRAINER.search(line)):
+            return
+        if counted := lines.TRAINER_STEP.search(line):
+            self._count("trainer", int(counted[1]), number)
+        lines.add_trainer(self.runs.run, found, int(counted[1]) - 1 if counted else None, number)
+        self.runs.run.traceback = None
+
+    def iterations(self, number: int, line: str) -> None:
+        """Iteration lines of Megatron-DeepSpeed; the throughput lines have `samples_per_second`, too."""
+        for found, begin, end in lines.iterations(line):
+            self._count("iteration", count := int(found[1]), number)
+            lines.add_iteration(self.runs.run, line, (begin, end), max(count - 1, 0), number, leave=_THROUGHPUT)
+            self.runs.run.traceback = None
+        if self.times is not None:
+            self.times.line(self.runs.run, line)
+
+    def date(self, number: int, line: str) -> None:
+        """`[before the start of training step] datetime: ...` and such lines of Megatron-DeepSpeed."""
+        if self.times is None:
+            from perfgate.readers.training_logs.megatron_times import MegatronTimes
+
+            self.times = MegatronTimes()
+        self.times.line(self.runs.run, line)
+
+    def happened(self, number: int, line: str) -> None:
+        """` successfully saved checkpoint at iteration 100 to ...` and such lines of Megatron-DeepSpeed."""
+        if self.times is not None:
+            self.times.happened(line)
+
+    def pipeline(self, number: int, line: str) -> None:
+        """`steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0`."""
+        for found in lines.PIPELINE.finditer(line):
+            self._count("pipeline", int(found[1]), number)
+            lines.add_pipeline(self.runs.run, found, number)
+            self.runs.run.traceback = None
+
+    def call(self, number: int, line: str) -> None:
+        """`comm op: all_reduce | time (ms): 9.46 | msg size: 678.86 MB | ...` of a verbose comms logger."""
+        for found in blocks.CALL.finditer(line):
+            blocks.add_call(self.runs.run, found, number)
+            self.runs.run.traceback = None
+
+    def near_block(self, number: int, line: str) -> None:
+        """Any line near memory, the table of collectives, or the FLOPS profiler."""
+        if self.blocks is None:
+            self.blocks = (blocks.MemoryUsage(), blocks.CommsSummary(), blocks.FlopsSummary())
+        for block in self.blocks:
+            block.line(self.runs.run, number, line)
+        self.runs.run.has_blocks = True
+
+    def _count(self, counter: str, value: int, number: int, fraction: float = 1.0) -> None:
+        """Take a step counter; one that goes back begins a run, which gets the last steps that belong to it."""
+        before = self.runs.run
+        ended = before.timers.ended_steps
+        self.runs.count(counter, value, number, fraction)
+        if ended is None:
+            return
+        if self.runs.run is before:
+            before.progress.note(counter, value, ended)
+            return
+        steps = before.progress.steps_of_restart(counter, value, ended)
+        if steps is not None and ended - steps > 0:
+            if self.usual:
+                self.usual.read_values()
+            before.timers.hand_over(self.runs.run.timers, ended - steps)
+            self.runs.run.progress.note(counter, value, steps)
+            moved = f"the step counter shows that the last {steps} steps before this line belong to the run after it"
+            self.runs.run.say("warning", moved, number)
+
+    def counter(self, number: int, line: str) -> None:
+        """`[Rank 0] step=10, skipped=6, lr=[..]`."""
+        for rank, count in lines.SKIPPED.findall(line):
+            self._count(f"rank {rank}", int(count), number)
+        if self.times is not None:
+            self.times.moment(line)
+
+    def launcher(self, number: int, line: str) -> None:
+        """A line that a launcher prints once, before anything is measured."""
+        if "[runner.py:" in line and "cmd =" not in line:
+            return
+        self.has_launcher = True
+        self.runs.banner(number)
+
+    def version(self, number: int, line: str) -> None:
+        """`DeepSpeed info: version=0.9.2, ...`, once for each engine: a start if no launcher prints anything."""
+        if not self.has_launcher:
+            self.runs.banner(number)
+        self.fact(number, line)
+
+    def fact(self, number: int, line: str) -> None:
+        """Read the facts of the environment, from these lines alone."""
+        for name, pattern in lines.FACTS:
+            if found := pattern.search(line):
+                self.runs.run.fact(name, int(found[1]) if name == "world_size" else found[1], number)
+
+    def traceback(self, number: int, line: str) -> None:
+        """Keep the place of a traceback; the next record forgets it."""
+        run = self.runs.run
+        run.traceback = (number, run.timers.records)
+
+    def whole_records(self, number: int, line: str) -> str:
+        """Return a last line without a line end up to its last record, which may be cut inside a number."""
+        start = lines.last_start(line)
+        is_open = self.blocks is not None and (self.blocks[1].is_open or self.blocks[2].is_open)
+        if start is None and not (line.strip() and is_open):
+            return ""
+        self.runs.run.say("warning", "the last record is cut off; left out", number)
+        return line[: start or 0]
+
+
+#: Which method reads which lines: those with the word.
+_LINES = {
+    "": _Log.near_block,
+    WORD: _Log.timers,
+    "SamplesPerSec=": _Log.throughput,
+    "Batch (t):": _Log.trainer,
+    lines.ITERATION_WORD: _Log.iterations,
+    lines.PIPELINE_WORD: _Log.pipeline,
+    blocks.CALL_WORD: _Log.call,
+    ", skipped=": _Log.counter,
+    "Traceback (most recent call last):": _Log.traceback,
+    "datetime: ": _Log.date,
+    "time to initialize megatron (seconds): ": _Log.date,
+    "successfully saved checkpoint": _Log.happened,
+    "validation loss at ": _Log.happened,
+    "Initializing TorchBackend in DeepSpeed": _Log.launcher,
+    "Setting OMP_NUM_THREADS environment variable for each process": _Log.launcher,
+    "[runner.py:": _Log.launcher,
+    "DeepSpeed info: version=": _Log.version,
+    "world_size": _Log.fact,
+    "Process (global:": _Log.fact,
+    "store-based barrier": _Log.fact,
+    "torch version": _Log.fact,
+}
+#: Words near which every line is read.
+_AROUND = (blocks.MEMORY_WORD, blocks.TABLE_WORD, blocks.FLOPS_WORD)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log: one, unless a restart was appended; every run has at least one series or an error."""
+    log = _Log(file)
+    for number, line, words, ended in file.lines(tuple(filter(None, _LINES)), _AROUND, log.usual_block):
+        text = line if ended else log.whole_records(number, line)
+        for word in words:
+            if word in text:
+                _LINES[word](log, number, text)
+    if log.usual:
+        log.usual.read_values()
+        log.usual = None  # with its tables
+    if log.times is not None:
+        log.times.finish()
+    return log.runs.finish()

@@ -15,7 +15,7 @@ import msgspec
 from perfgate.core.units import Unit
 from perfgate.core.wording import WHOLE_TIME
 from perfgate.readers.kit import Format, InputFile, Key, Run, in_base, load_json
-from perfgate.readers.recorded import results
+from perfgate.readers.recorded import INCOMPLETE, RecordedRun, SeriesForm, is_possible, per_base, unit_of
 from perfgate.readers.recorded.run_times import add_run_times
 
 NAME = "recording"
@@ -45,7 +45,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return (run.run(),)
 
 
-class _Recording(results.RecordedRun):
+class _Recording(RecordedRun):
     begun = False
     closed = False
 
@@ -64,7 +64,7 @@ class _Recording(results.RecordedRun):
         elif isinstance(content.get("environment"), dict):
             self._facts(content["environment"], number)
         elif isinstance(content.get("incomplete"), str):
-            self.say("warning", results.INCOMPLETE, number, f": {content['incomplete']}")
+            self.say("warning", INCOMPLETE, number, f": {content['incomplete']}")
         elif isinstance(content.get("call_tree"), str):
             self.call_tree = content["call_tree"]
         elif content.get("closed") is True:
@@ -91,19 +91,19 @@ class _Recording(results.RecordedRun):
 
     def _piece(self, content: Mapping[str, Any], number: int) -> None:
         try:
-            piece = msgspec.convert(content, results.SeriesForm)
+            piece = msgspec.convert(content, SeriesForm)
         except msgspec.ValidationError as error:
             self.say("error", "a series cannot be read", number, f": {error}".replace("`", "'"))
             return
-        if (unit := results.unit_of(piece.unit)) is None:
+        if (unit := unit_of(piece.unit)) is None:
             self.say("error", "a series has an unknown unit", number, f": {piece.unit!r}")
         else:
             self._numbers(Key.of(piece.metric, **piece.labels), unit, piece, number)
 
-    def _numbers(self, key: Key, unit: Unit, piece: results.SeriesForm, number: int) -> None:
-        per = results.per_base(unit)
+    def _numbers(self, key: Key, unit: Unit, piece: SeriesForm, number: int) -> None:
+        per = per_base(unit)
         if isinstance(piece.value, float):
-            if results.is_possible(self, key, piece.value, unit, number):
+            if is_possible(self, key, piece.value, unit, number):
                 self.one_value(key, unit.base, in_base(piece.value, per))
             return
         values = piece.values or []
@@ -114,6 +114,6 @@ class _Recording(results.RecordedRun):
         self.file.coverage.lines.tell(number)
         column = self.column(key, unit.base, per)
         for value, step in zip(values, steps, strict=True):
-            if results.is_possible(self, key, value, unit, number):
+            if is_possible(self, key, value, unit, number):
                 column.values.append(value)
                 column.steps.append(step)

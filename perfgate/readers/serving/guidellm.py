@@ -22,7 +22,7 @@ from typing import Any
 
 from perfgate.core.wording import show_labels
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.json_source import JsonSource
+from perfgate.readers.coverage import JsonSource
 from perfgate.readers.kit import Format, InputFile, Key, Labels, Path, RecordRuns, Run, Target, labels_of, load_json
 from perfgate.readers.values import items, mapping, unit_of_name
 

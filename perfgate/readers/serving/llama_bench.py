@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.coverage import JsonSource
 from perfgate.readers.json_files import Target, commit_of, fact, records
-from perfgate.readers.json_source import JsonSource
 from perfgate.readers.kit import Format, InputFile, Key, Path, RecordRuns, Run, csv_rows, labels_of, number
 
 NAME = "llama-bench"

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from perfgate.readers.file_parts import FileParts, NotInParts
+from perfgate.readers.line_blocks import FileParts, NotInParts
 from perfgate.readers.torch_trace.chunks import BOUNDARY, REACH, Buffer, Chunks
 from perfgate.readers.torch_trace.event_fields import OTHERS, Names
 from perfgate.readers.torch_trace.event_tables import EventTables, Pieces

@@ -6,7 +6,7 @@
     0,,99,,,2.25
 
 Source: Lightning-AI/pytorch-lightning 2.6 `src/lightning/fabric/loggers/csv_logs.py`. Each column is a
-metric with its steps. The end of the name gives the unit (see `logged_values`), otherwise 1. A cell is empty if
+metric with its steps. The end of the name gives the unit (see `trackers.Scalars`), otherwise 1. A cell is empty if
 the metric was not logged at that step. The file is recognised by its columns `epoch` and `step`.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from perfgate.readers.kit import Format, InputFile, Run, RunBuilder, csv_rows
-from perfgate.readers.trackers.logged_values import Scalars
+from perfgate.readers.trackers import Scalars
 
 NAME = "lightning-csv"
 METRICS = "each column, with its steps"

@@ -5,7 +5,7 @@
 
 Source: mlflow/mlflow 3.17 `mlflow/store/tracking/file_store.py`. The name of a metric is only in
 the name of its file, so it is taken from there; a folder in `metrics` begins the name: `system/cpu_percentage`. The
-end of the name gives the unit (see `logged_values`), otherwise 1.
+end of the name gives the unit (see `trackers.Scalars`), otherwise 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from perfgate.readers.kit import Format, InputFile, Run, RunBuilder
-from perfgate.readers.trackers.logged_values import Scalars
+from perfgate.readers.trackers import Scalars
 
 NAME = "mlflow"
 METRICS = "the name of the file, with its steps"

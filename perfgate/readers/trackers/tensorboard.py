@@ -9,12 +9,12 @@ All numbers are little-endian. An `Event` is a protocol buffer:
 
 Source: tensorflow/tensorboard 2.21 `tensorboard/compat/proto/event.proto`, `summary.proto`, `tensor.proto`,
 `tensorboard/compat/tensorflow_stub/pywrap_tensorflow.py`. These few fields need no package: they are read by
-`logged_values`.
+`trackers.fields`.
 
 Each scalar is a sample of the metric with its tag as name, at its step. The end of the tag gives the unit (see
-`logged_values`), otherwise 1. Histograms, images, texts and graphs are not metrics. A record whose checksum is wrong is
-an error, and nothing behind a damaged length can be read. A last record that is cut off is a warning, because a program
-that was killed leaves one.
+`trackers.Scalars`), otherwise 1. Histograms, images, texts and graphs are not metrics. A record with a wrong checksum
+is an error, and nothing behind a damaged length can be read. A last record that is cut off is a warning, because a
+program that was killed leaves one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import struct
 from collections.abc import Mapping
 
 from perfgate.readers.kit import Format, InputFile, Run, RunBuilder
-from perfgate.readers.trackers.logged_values import (
+from perfgate.readers.trackers import (
     ByteStream,
     DamagedError,
     Scalars,

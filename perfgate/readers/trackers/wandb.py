@@ -11,8 +11,8 @@ with a CRC32 (4 bytes), its length (2) and its kind (whole, first, middle, last)
 Source: wandb 0.31 `wandb/proto/v6/wandb_internal_pb2.py`; google/leveldb `doc/log_format.md`, with CRC32 of zlib.
 
 Each number of the history is a sample of the metric with its key, nested keys joined by `.`; the end of the key gives
-the unit (see `logged_values`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read. A key that
-only the summary has is one value. Words, images and tables are not metrics. Metrics of the system have `machine.`
+the unit (see `trackers.Scalars`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read. A key
+that only the summary has is one value. Words, images and tables are not metrics. Metrics of the system have `machine.`
 before their key, and no unit.
 """
 
@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Iterator
 
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, unit_of_name
-from perfgate.readers.trackers.logged_values import (
+from perfgate.readers.trackers import (
     ByteStream,
     DamagedError,
     Scalars,

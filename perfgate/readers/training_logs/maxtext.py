@@ -27,7 +27,7 @@ import re
 from perfgate.core import Run
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.training_logs.step_lines import PrintedField, StepLog, fields_in
+from perfgate.readers.training_logs import PrintedField, StepLog, fields_in
 from perfgate.readers.values import Field
 
 NAME = "maxtext"

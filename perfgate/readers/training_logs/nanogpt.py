@@ -37,7 +37,7 @@ from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
-from perfgate.readers.training_logs.step_lines import StepLog
+from perfgate.readers.training_logs import StepLog
 from perfgate.readers.values import Field, checked
 
 NAME = "nanogpt"

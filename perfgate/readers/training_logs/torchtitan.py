@@ -53,7 +53,7 @@ from perfgate.core.goodput import CHECKPOINT, EVALUATION, LOST, START, STEP
 from perfgate.readers.formats import Format
 from perfgate.readers.text import InputFile
 from perfgate.readers.time_split import JobClock, moment_of
-from perfgate.readers.training_logs.step_lines import PrintedField, StepLog, fields_in, rank_of
+from perfgate.readers.training_logs import PrintedField, StepLog, fields_in, rank_of
 from perfgate.readers.values import Field
 
 NAME = "torchtitan"
