@@ -25,8 +25,7 @@ from perfgate.mappings.units import IN_VALUE, split_value
 from perfgate.mappings.usual_records import Fingerprints, UsualRecords
 from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.records import RecordRuns
-from perfgate.readers.runs import Runs
+from perfgate.readers.runs import RecordRuns, Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import Known, number, shown
 

@@ -8,9 +8,12 @@ from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import MAX_FAULTS, Place, RunBuilder
 from perfgate.readers.coverage import JsonSource
 from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.json_files import (
+from perfgate.readers.records import (
+    FieldPatterns,
     Target,
+    add_fields,
     commit_of,
+    csv_rows,
     documents,
     fact,
     keep_time_and_place,
@@ -21,8 +24,7 @@ from perfgate.readers.json_files import (
     rows,
     statistic_of,
 )
-from perfgate.readers.records import RecordRuns, csv_rows, labels_of
-from perfgate.readers.runs import Runs
+from perfgate.readers.runs import RecordRuns, Runs, labels_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import (
     Field,

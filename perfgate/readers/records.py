@@ -1,19 +1,206 @@
-"""Records of results: rows of CSV, the metrics of known fields, their conditions, and the runs that they make."""
+"""Records of results: JSON documents, rows of CSV, and tables of known fields. Series come out in base units."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec import Struct
 
-from perfgate.core import Key, Run
-from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core import Fact, Key, TimeAndPlace
+from perfgate.core.conditions import Labels
+from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import Place, RunBuilder
 from perfgate.readers.coverage import JsonSource
+from perfgate.readers.not_recognised import console
 from perfgate.readers.text import InputFile
-from perfgate.readers.unlabelled import differences, mixed, unlabelled_fields
-from perfgate.readers.values import Field, cells_of
+from perfgate.readers.values import Field, cells_of, fault_in, in_base, items, mapping, measured, shown
+
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_LONGEST_FACT = 200
+#: Statistics as tools name them, as perfgate names them.
+_STATISTICS = {
+    **dict.fromkeys(("avg", "average", "mean"), "mean"),
+    **dict.fromkeys(("std", "std_dev", "stddev"), "stddev"),
+    **dict.fromkeys(("min", "minimum"), "min"),
+    **dict.fromkeys(("max", "maximum"), "max"),
+    **dict.fromkeys(("median", "p50", "p50.00"), "median"),
+    **dict.fromkeys(("total_sum", "total"), "total"),
+    "count": "count",
+    "p001": "p0.1",
+    "p01": "p1",
+    "p05": "p5",
+    "p999": "p99.9",
+}
+_PERCENTILE = re.compile(r"p(\d{1,2})(\.\d{1,3})?")
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def _load(file: InputFile, format_name: str) -> tuple[JsonDocument, RunBuilder]:
+    text, loaded = file.whole(), JsonDocument(file.name, "", None)
+    if text is not None:
+        loaded = load_json(text, file.name, file.limits, finite=False)  # such numbers are refused with their series
+    file.count("runs")
+    run = RunBuilder(file, format_name, JsonSource(loaded))
+    run.report_problems()
+    return loaded, run
+
+
+def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuilder]:
+    """Return the JSON object in a file (empty if there is none), and a run with the problems of the JSON."""
+    loaded, run = _load(file, format_name)
+    if loaded.data is None and (printed := console(loaded.text)):
+        run.say("error", printed)
+    return mapping(loaded.data), run
+
+
+def documents(file: InputFile) -> Iterator[JsonSource]:
+    """Yield the JSON documents of a file: one, or one on each line; then report the problems of each."""
+    text = file.whole()
+    whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
+    lines: list[tuple[int, str]] = []
+    if text and any("Extra data" in problem.message for problem in whole.problems):
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    sources = iter([JsonSource(whole)])
+    if lines and lines[0][1].rstrip().endswith(("}", "]")):
+        sources = (JsonSource(load_json(line, file.name, file.limits, finite=False), number) for number, line in lines)
+    for source in sources:
+        yield source
+        source.report_waiting()
+
+
+def records(file: InputFile) -> Iterator[tuple[JsonSource, Path, dict[str, Any]]]:
+    """Yield the objects of a file with their documents and paths: one, a list, or one on each line.
+
+    An object without fields replaces a document that has no object.
+    """
+    for source in documents(file):
+        data = source.loaded.data
+        listed = [((at,), one) for at, one in enumerate(data)] if isinstance(data, list) else [((), data)]
+        objects = [(path, one) for path, one in listed if isinstance(one, dict)]
+        for path, one in objects or [((), {})]:
+            yield source, path, one
+            source.report_waiting()
+
+
+def load_rows(file: InputFile, format_name: str) -> tuple[RunBuilder, list[tuple[Path, dict[str, Any]]]]:
+    """Return a run, and the objects of the JSON array in a file with their paths; anything else in it is an error."""
+    loaded, run = _load(file, format_name)
+    return run, [*_objects(run, items(loaded.data), ())]
+
+
+def rows(run: RunBuilder, data: Mapping[str, Any], *path: str | int) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the objects in a list of the document and their paths; anything else in it is an error."""
+    listed = data.get(str(path[-1]))
+    if isinstance(listed, list):
+        yield from _objects(run, listed, path)
+    elif run.json and run.json.loaded.data is not None:
+        run.say("error", f"{path[-1]!r} is not a list", path)
+
+
+def _objects(run: RunBuilder, listed: Sequence[object], path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for index, row in enumerate(listed):
+        if isinstance(row, dict):
+            yield (*path, index), row
+        else:
+            run.say("error", f"{shown(row)} is not an object; left out", (*path, index))
+
+
+def name_of(run: RunBuilder, row: Mapping[str, Any], path: Path, *fields: str) -> str | None:
+    """Return the first of these fields that is a name; None, and an error, if there is none."""
+    found = next((row[field] for field in fields if isinstance(row.get(field), str) and row[field]), None)
+    if found is None:
+        run.say("error", f"a benchmark has no {fields[0]!r}; left out", path)
+    return found
+
+
+def fact(run: RunBuilder, name: str, value: object) -> None:
+    """Keep an environment fact, if the document has it."""
+    if isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_FACT:
+        run.facts[name] = value.strip()
+
+
+def keep_time_and_place(run: RunBuilder, data: Mapping[str, Any], field: str, place: Mapping[str, Fact]) -> None:
+    """Keep the time of the measurement, from a field of the document, and the facts that distinguish machines."""
+    if run.json and run.json.loaded.data is not None:
+        run.measured = TimeAndPlace(data.get(field), field, place)
+
+
+def commit_of(value: object) -> str | None:
+    """Return a commit; None for words that tools write if there is no commit."""
+    return value if isinstance(value, str) and _COMMIT.fullmatch(value) else None
+
+
+def statistic_of(name: str) -> str | None:
+    """Return the statistic of a printed name; None if it is none."""
+    name = name.strip().lower()
+    found = _PERCENTILE.fullmatch(name)
+    return _STATISTICS.get(name) or (f"p{int(found[1])}{(found[2] or '').rstrip('0').rstrip('.')}" if found else None)
+
+
+class Target(Struct, frozen=True):
+    """The series that numbers of a JSON document belong to; numbers in quotes are not numbers."""
+
+    run: RunBuilder
+    key: Key
+    unit: str = "s"
+    #: How many units of the document are one base unit: 1e9 for ns.
+    per: float = 1.0
+
+    def part(self, name: str, unit: str = "s", per: float = 1.0) -> Target:
+        """Return another series of the same benchmark: `NAME.cpu_time`."""
+        return Target(self.run, Key(f"{self.key.metric}.{name}", self.key.labels), unit, per)
+
+    def refuse(self, why: str, path: Place) -> None:
+        """Report why numbers of this series are left out or cannot be trusted."""
+        self.run.refuse(self.key, why, path)
+
+    def samples(self, values: Sequence[object], path: Path) -> None:
+        """Add the samples of the list at a path in order; a single one is a value."""
+        self.samples_at(values, lambda index: (*path, index))
+
+    def samples_at(self, values: Sequence[object], path_of: Callable[[int], Path]) -> None:
+        """Add samples in order, each with a path of its own; a single one is a value."""
+        if len(values) == 1:
+            self.value(values[0], path_of(0))
+        else:
+            self.run.samples(self.key, self.unit, values, path_of, per=self.per)
+
+    def value(self, value: object, path: Place) -> None:
+        """Add one number. Its spread is unknown, so it has no other statistics."""
+        for number in self._checked(value, path):
+            self.run.one_value(self.key, self.unit, in_base(number, self.per))
+
+    def aggregate(self, statistics: Mapping[str, tuple[object, Place]]) -> None:
+        """Add statistics, each with its path, of values that the document does not contain; None is not available."""
+        kept = {
+            name: number if name == "count" else in_base(number, self.per)
+            for name, (value, path) in statistics.items()
+            if value is not None
+            for number in self._checked(value, path)
+        }
+        self.run.aggregate(self.key, self.unit, kept)
+
+    def statistics(self, printed: Mapping[str, object], path: Path) -> None:
+        """Add a JSON object of statistics as one aggregate; other fields of the object are passed over."""
+        found: dict[str, tuple[object, Place]] = {}
+        for name, value in printed.items():
+            if (statistic := statistic_of(name)) and not isinstance(value, dict | list):
+                found.setdefault(statistic, (value, (*path, name)))
+        self.aggregate(found)
+
+    def _checked(self, value: object, path: Place) -> list[float]:
+        """Return the number in a list; an empty list, and a problem, if it is not a measurement."""
+        numbers, good = measured([value], self.unit)
+        self.run.file.coverage.mark(self.run.json, path, value)
+        if not good[0]:
+            self.refuse(fault_in(value, self.unit), path)
+        return [float(number) for number in numbers[good]]
+
+
+# --- CSV and fields ---------------------------------------------------------------------------------------------------
 
 
 def csv_rows(
@@ -46,83 +233,30 @@ def csv_rows(
         run.say("error", "this table has a header and no row", begun)
 
 
+class FieldPatterns:
+    """A table of known fields: a pattern of their names, the base unit, and how many printed units are one base unit.
+
+    The first row that matches counts. The metric is the group of its pattern, or the whole name without a group.
+    """
+
+    def __init__(self, *rows: tuple[str, str, float]) -> None:
+        self._rows = [(re.compile(pattern), unit, per) for pattern, unit, per in rows]
+
+    def get(self, name: str) -> Field | None:
+        """Return the field of a printed name; None if it is not known."""
+        for pattern, unit, per in self._rows:
+            if found := pattern.fullmatch(name):
+                return Field(found[found.lastindex or 0], unit, per)
+        return None
+
+
 def add_fields(
-    run: RunBuilder, known: Mapping[str, Field], fields: Iterable[tuple[str, object, Place]], labels: Labels = ()
+    run: RunBuilder,
+    known: Mapping[str, Field] | FieldPatterns,
+    fields: Iterable[tuple[str, object, Place]],
+    labels: Labels = (),
 ) -> None:
     """Add those fields that are known, each with its value and its place, as one value; None was not measured."""
     for name, value, at in fields:
         if value is not None and (field := known.get(name)):
             run.value(Key(field.metric, labels), field.unit, value, at, per=field.per)
-
-
-def labels_of(file: InputFile, format_name: str, record: Mapping[str, Any]) -> Labels:
-    """Return the conditions in a record, which are labels of its metrics."""
-    more = file.source.conditions
-    record = {"heading": file.heading(), **record} if "heading" in more else record
-    return tuple(sorted(conditions_of(record, format_name, more).items()))
-
-
-class RecordRuns:
-    """The runs of a file while its records are read.
-
-    A record is known by what must be equal in a repetition: its conditions. The n-th record with equal conditions
-    belongs to the n-th run. So a sweep over seven loads is one run with seven series of each metric, and a sweep that
-    was made twice is two runs.
-    """
-
-    def __init__(self, file: InputFile, format_name: str) -> None:
-        self._file, self._format = file, format_name
-        self._runs: list[tuple[RunBuilder, set[Hashable]]] = []
-        #: The fields of the first record with each conditions.
-        self._first: dict[Hashable, dict[str, str]] = {}
-
-    def run_of(
-        self, record: Hashable, json: JsonSource | None = None, fields: Mapping[str, Any] | None = None
-    ) -> RunBuilder:
-        """Return the run that this record belongs to. A record that cannot be read (None) gets its own run.
-
-        A record with equal conditions and unequal `fields` that may be conditions is an error, and so is one below
-        another heading.
-        """
-        run = self._run_of(record, json)
-        known = self._file.source.conditions
-        heading = "" if json else self._file.heading()
-        own = {name: value for name, value in unlabelled_fields(fields or {}) if name not in known}
-        own |= {"heading": heading} if heading and "heading" not in known else {}
-        if not own:
-            return run
-        first = self._first.setdefault(record, own)
-        if names := differences(first, own):
-            problem = mixed(names[0], first[names[0]], own[names[0]], "a record before", self._file.name)
-            if problem.message not in {one.message for one in run.problems}:
-                run.report(problem.severity, problem.message, None)
-        about = f" with {record}" if len(self._first) > 1 else ""  # fields of a sweep are compared load by load
-        run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
-        return run
-
-    def _run_of(self, record: Hashable, json: JsonSource | None) -> RunBuilder:
-        for run, known in self._runs if record is not None else ():
-            if record not in known:
-                known.add(record)
-                run.json = json
-                return run
-        self._file.count("runs", before=self._runs[0][0].problems if self._runs else ())
-        run = RunBuilder(self._file, self._format, json)
-        self._runs.append((run, {record}))
-        return run
-
-    @property
-    def first(self) -> RunBuilder:
-        """The first run, which has the problems of no record, too."""
-        if not self._runs:
-            self._runs.append((RunBuilder(self._file, self._format), set()))
-        return self._runs[0][0]
-
-    def finish(self) -> tuple[Run, ...]:
-        """Return the finished runs; one that lacks records of another is judged only in those that it has."""
-        every = {record for _, known in self._runs for record in known if record is not None}
-        several = len(self._runs) > 1
-        return tuple(
-            replace(run.run(part if several else None), partial=several and not every <= known)
-            for part, (run, known) in enumerate(self._runs, 1)
-        )

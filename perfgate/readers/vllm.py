@@ -6,20 +6,9 @@
 Source: vllm-project/vllm `vllm/benchmarks/serve.py`, `latency.py`, `throughput.py` and `lib/utils.py` (2024 to 2026);
 SGLang's `bench_serving.py` writes the same names (since 2024-11). The percentiles depend on `--metric-percentiles`.
 
-| metric | unit | printed as |
-|---|---|---|
-| `mean_ttft`, `median_tpot`, `std_itl`, `p99_e2el`, ... | s | the same with `_ms`, in ms |
-| the same | s | the same without `_ms`, in s: InferenceX writes them so |
-| `median_intvty`, `tput_per_gpu`, ... | 1/s | the same, of InferenceX |
-| `duration`, `avg_latency`, `elapsed_time` | s | the same, in s |
-| `request_throughput`, `output_throughput`, `total_token_throughput`, `request_goodput`, ... | 1/s | the same |
-| `steady_state.mean_ttft`, ... | | the same in `steady_state`: the part at full concurrency |
-| `completed`, `failed`, `concurrency`, `rtfx`, `accept_length`, `spec_decode_acceptance_length`, ... | 1 | the same |
-| `spec_decode_acceptance_rate`, a share | 1 | the same, in % |
-| samples: `ttft`, `itl`, `latency` | s | the lists `ttfts`, `itls` (one after another) and `latencies`, in s |
-
-A request that failed has an error and a time to first token of 0: it is left out of `ttft` and `itl`, and counted in a
-warning.
+The numbers of `_FIELDS` are one value each, with `steady_state.` before those of the part at full concurrency. `ttft`,
+`itl` and `latency` (s) are samples: the lists `ttfts`, `itls` (one after another) and `latencies`. A request that
+failed has an error and a time to first token of 0: it is left out of `ttft` and `itl`, and counted in a warning.
 
 The conditions of a benchmark (`core.conditions`: `model`, `request_rate`, `concurrency`, ...) are labels of its
 metrics. A file may have several benchmarks, one on each line (`--append-result`) or in a list: those of unequal
@@ -33,23 +22,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
 from perfgate.core.wording import show_labels
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.coverage import JsonSource
-from perfgate.readers.formats import Format, JsonOutline
-from perfgate.readers.kit import (
-    InputFile,
-    Labels,
-    Path,
-    RecordRuns,
-    documents,
-    items,
-    labels_of,
-    mapping,
-    number_of,
-    shown,
-)
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Labels, Path, Run, RunBuilder
+from perfgate.readers.records import FieldPatterns, documents
+from perfgate.readers.runs import RecordRuns, labels_of
+from perfgate.readers.values import items, mapping, number_of, shown
 
 NAME = "vllm"
 METRICS = (
@@ -84,15 +61,16 @@ FORMAT = Format(
 BESIDE = (
     r"window|total_\w*tokens\w*|total_(?:in|out)put\w*|start_times|spec_decode_\w+_tokens|spec_decode_per_position\w+"
 )
-_IN_MS = re.compile(r"([\w.]+)_ms")
-_IN_S = re.compile(r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)")
-_RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)")
-_SECONDS = ("duration", "avg_latency", "elapsed_time")
-_COUNTS = (
-    *("completed", "failed", "max_concurrent_requests", "concurrency", "rtfx"),
-    *("accept_length", "spec_decode_acceptance_length", "spec_decode_num_drafts"),
+#: Times without `_ms` are in s: InferenceX writes them so.
+_IN_S = r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)"
+_FIELDS = FieldPatterns(
+    (r"completed|failed|max_concurrent_requests|concurrency|rtfx|accept_length", "1", 1),
+    (r"spec_decode_acceptance_length|spec_decode_num_drafts", "1", 1),
+    (r"spec_decode_acceptance_rate", "1", 100),
+    (r"([\w.]+)_ms", "s", 1000),
+    (rf"duration|avg_latency|elapsed_time|{_IN_S}", "s", 1),
+    (r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)", "1/s", 1),
 )
-_PERCENT = "spec_decode_acceptance_rate"
 #: Lists of seconds, and the metric of their members.
 _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
 
@@ -101,19 +79,21 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a results file: benchmarks of unequal conditions are one run, equal ones are several."""
     runs = RecordRuns(file, NAME)
     for source in documents(file):
-        _add_document(file, runs, source)
+        _document(file, runs, source)
     return runs.finish()
 
 
-def _add_document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
+def _document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
     data = source.loaded.data
     several: list[tuple[dict[str, Any], Path]] = [(data, ())] if isinstance(data, dict) else []
     several += [(member, (index,)) for index, member in enumerate(items(data)) if isinstance(member, dict)]
     if not several:
         runs.run_of(None, source).report_problems(numbers=False)
     for number, (member, path) in enumerate(several):
-        is_pytorch = isinstance(member.get("metric"), dict)
-        fields = _pytorch_fields(member) if is_pytorch else {**member, **_lengths(member)}
+        fields, is_pytorch = {**member, **_lengths(member)}, isinstance(member.get("metric"), dict)
+        if is_pytorch:  # the conditions are the arguments of the benchmark, and its model
+            arguments = mapping(mapping(mapping(member.get("benchmark")).get("extra_info")).get("args"))
+            fields = {**arguments, "model_id": mapping(member.get("model")).get("name")}
         labels = labels_of(file, NAME, fields)
         name = mapping(member.get("metric")).get("name")
         record = (labels, name) if is_pytorch and isinstance(name, str) else labels
@@ -140,12 +120,6 @@ def _lengths(result: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _pytorch_fields(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the conditions of a record for PyTorch's dashboard: the arguments of the benchmark, and its model."""
-    arguments = mapping(mapping(mapping(record.get("benchmark")).get("extra_info")).get("args"))
-    return {**arguments, "model_id": mapping(record.get("model")).get("name")}
-
-
 def _add_pytorch(run: RunBuilder, record: Mapping[str, Any], labels: Labels, path: Path) -> None:
     """`{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}`."""
     metric = mapping(record.get("metric"))
@@ -163,7 +137,7 @@ def _add_pytorch(run: RunBuilder, record: Mapping[str, Any], labels: Labels, pat
 def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path) -> None:
     duration = number_of(result.get("duration"))
     for name, value in result.items():
-        if _IN_S.fullmatch(name) and number_of(value) > duration:
+        if number_of(value) > duration and re.fullmatch(_IN_S, name):
             why = f"{value} has no unit, and is longer than the benchmark, which took {duration:g} s; left out"
             run.refuse(Key(name, labels), why, (*path, name))
         else:
@@ -203,10 +177,5 @@ def _steady(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Pa
 
 def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path, before: str = "") -> None:
     """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
-    in_ms = _IN_MS.fullmatch(name)
-    in_s = name in _SECONDS or _IN_S.fullmatch(name)
-    unit = "s" if in_ms or in_s else "1/s" if _RATE.fullmatch(name) else None
-    unit = "1" if name in (*_COUNTS, _PERCENT) else unit
-    if unit and value is not None and not isinstance(value, list | dict):
-        per = 1000 if in_ms else 100 if name == _PERCENT else 1
-        run.value(Key(before + (in_ms[1] if in_ms else name), labels), unit, value, path, per=per)
+    if value is not None and not isinstance(value, list | dict) and (field := _FIELDS.get(name)):
+        run.value(Key(before + field.metric, labels), field.unit, value, path, per=field.per)

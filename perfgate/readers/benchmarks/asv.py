@@ -19,9 +19,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Fact
-from perfgate.readers.json_files import Target, commit_of, fact, keep_time_and_place, load
 from perfgate.readers.kit import MAX_FAULTS, Format, InputFile, Key, Path, Run, RunBuilder, items, mapping, shown
+from perfgate.readers.records import Target, commit_of, fact, keep_time_and_place, load
 
 NAME = "asv"
 METRICS = "the benchmark with its parameters: `bench.time_a(8, 'x')`"
@@ -45,8 +44,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run.commit = commit_of(data.get("commit_hash"))
     # asv never compares across machines and environments; `date`, of the commit, is in ms
     names = {"machine": mapping(data.get("params")).get("machine"), "asv_environment": data.get("env_name")}
-    facts: dict[str, Fact] = {name: value for name, value in names.items() if isinstance(value, str) and value}
-    keep_time_and_place(run, data, "date", facts)
+    place = {name: value for name, value in names.items() if isinstance(value, str) and value}
+    keep_time_and_place(run, data, "date", place)
     columns = items(data.get("result_columns"))
     for name, row in mapping(data.get("results")).items():
         _add(run, name, *_cells(run, row, columns, ("results", name)))

@@ -50,8 +50,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
             run.say("error", f"{name!r} has no measures"[:300], (name,))
             continue
         for measure, metric in measures.items():
-            unit, per = _UNITS.get(measure) or unit_of_name(measure)
-            to = Target(run, Key(f"{name}.{measure}"), unit, per)
+            to = Target(run, Key(f"{name}.{measure}"), *(_UNITS.get(measure) or unit_of_name(measure)))
             if isinstance(metric, dict) and "value" in metric:
                 to.value(metric["value"], (name, measure, "value"))
             else:

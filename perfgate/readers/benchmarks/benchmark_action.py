@@ -25,10 +25,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run, found = load_rows(file, NAME)
     for path, row in found:
         if (name := name_of(run, row, path, "name")) is not None:
-            unit, per = unit_of_text(str(row.get("unit", ""))) or ("1", 1.0)
             value = row.get("value")
             parsed = number(value) if isinstance(value, str) else None  # the action takes numbers in quotes
-            Target(run, run.unique(Key(name), path), unit, per).value(
-                value if parsed is None else parsed, (*path, "value")
-            )
+            unit = unit_of_text(str(row.get("unit", ""))) or ("1", 1.0)
+            to = Target(run, run.unique(Key(name), path), *unit)
+            to.value(value if parsed is None else parsed, (*path, "value"))
     return (run.run(),)

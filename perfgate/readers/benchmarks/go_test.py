@@ -7,15 +7,8 @@
 
 Source: golang/go `src/testing/benchmark.go` (Go 1.25), and golang.org/design/14313-benchmark-format. The metric is the
 name without `Benchmark`, labelled with `procs` (GOMAXPROCS, the number at its end), and `pkg` if there are several:
-
-| metric | unit | printed as |
-|---|---|---|
-| `NAME` | s | `ns/op` |
-| `NAME.throughput` | B/s | `MB/s` |
-| `NAME.allocated`, `NAME.allocations` | B, 1 | `B/op`, `allocs/op` |
-| `NAME.UNIT` | by the unit | what a benchmark reports itself: `p99-ms` |
-
-A benchmark that ran several times (`-count`) has samples. A benchmark that failed is an error.
+`_UNITS` has the units. What a benchmark reports itself (`p99-ms`) is `NAME.UNIT`. A benchmark that ran several times
+(`-count`) has samples. A benchmark that failed is an error.
 """
 
 from __future__ import annotations

@@ -62,7 +62,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for (name, _), benchmark in _benchmarks(data, run).items():
         to = Target(run, run.unique(Key(name), benchmark.path))
         measured = benchmark.repetitions or [*benchmark.aggregates.values()]
-        _count(run, name, benchmark)
+        written = (*benchmark.repetitions, *benchmark.failed)
+        expected = max((count for _, row in written if isinstance(count := row.get("repetitions"), int)), default=0)
+        if 0 < len(written) < expected:
+            run.say("warning", f"{name} has {len(written)} of {expected} repetitions", benchmark.path)
         for metric, source in _metrics(to, measured).items():
             if benchmark.repetitions:
                 present = {(*path, source): row[source] for path, row in measured if source in row}
@@ -72,14 +75,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
             for path, row in benchmark.failed:
                 metric.refuse(f"failed: {shown(row.get('error_message'))}", path)
     return (run.run(),)
-
-
-def _count(run: RunBuilder, name: str, benchmark: _Benchmark) -> None:
-    """Report a benchmark with fewer rows than it has repetitions."""
-    rows = (*benchmark.repetitions, *benchmark.failed)
-    expected = max((count for _, row in rows if isinstance(count := row.get("repetitions"), int)), default=0)
-    if 0 < len(rows) < expected:
-        run.say("warning", f"{name} has {len(rows)} of {expected} repetitions", benchmark.path)
 
 
 def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int], _Benchmark]:

@@ -37,7 +37,14 @@ def read(file: InputFile) -> tuple[Run, ...]:
             labels = tuple(sorted((name, str(value)) for name, value in parameters.items()))
             to = Target(run, run.unique(Key(command, labels), path))
             _add(to, row, path)
-            _failures(to, items(row.get("exit_codes")), path)
+            codes = items(row.get("exit_codes"))
+            if failed := [index for index, code in enumerate(codes) if code != 0]:
+                code = codes[failed[0]]
+                how = "was ended by a signal" if code is None else f"exited with {code}"
+                why = f"{len(failed)} of {len(codes)} runs of the command failed; the first {how}"
+                for key in (to.key, *(to.part(name).key for name in ("user", "system", "memory_usage"))):
+                    if key in run.finished:
+                        run.refuse(key, why, (*path, "exit_codes", failed[0]))
     return (run.run(),)
 
 
@@ -54,14 +61,3 @@ def _add(to: Target, row: Mapping[str, Any], path: Path) -> None:
         to.part(name).aggregate({"mean": (row.get(name), (*path, name))})
     if isinstance(memory, list) and memory:
         to.part("memory_usage", "B").samples(memory, (*path, "memory_usage_byte"))
-
-
-def _failures(to: Target, codes: list[Any], path: Path) -> None:
-    failed = [index for index, code in enumerate(codes) if code != 0]
-    if failed:
-        code = codes[failed[0]]
-        how = "was ended by a signal" if code is None else f"exited with {code}"
-        why = f"{len(failed)} of {len(codes)} runs of the command failed; the first {how}"
-        for key in (to.key, *(to.part(name).key for name in ("user", "system", "memory_usage"))):
-            if key in to.run.finished:
-                to.run.refuse(key, why, (*path, "exit_codes", failed[0]))

@@ -21,8 +21,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from perfgate.core import Key, Run
-from perfgate.readers.kit import Format, InputFile, Path, RunBuilder, Target, fact, load, mapping, name_of, rows, shown
+from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, mapping, shown
+from perfgate.readers.records import Target, fact, load, name_of, rows
 
 NAME = "pyperf"
 METRICS = "the benchmark's name"

@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.readers.json_files import Target, commit_of, fact, keep_time_and_place, load, name_of, rows
 from perfgate.readers.kit import Format, InputFile, Key, Path, Run, mapping
+from perfgate.readers.records import Target, commit_of, fact, keep_time_and_place, load, name_of, rows
 
 NAME = "pytest-benchmark"
 METRICS = "the benchmark's full name"

@@ -17,9 +17,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Path, RecordRuns, Target, documents, items
-from perfgate.readers.values import mapping, shown, unit_of_name, unit_of_text
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, RecordRuns, Run
+from perfgate.readers.records import Target, documents
+from perfgate.readers.values import items, mapping, shown, unit_of_name, unit_of_text
 
 NAME = "pytorch-hud"
 METRICS = "the metric's name, labelled with `benchmark`, `model`, `backend`, `mode`, `dtype`, `device`, `arch`"
@@ -47,12 +47,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
     runs = RecordRuns(file, NAME)
     for source in documents(file):
         data = source.loaded.data
-        several: list[tuple[Path, Any]] = [((), data)]
-        if isinstance(data, list) and data:
-            several = [((index,), record) for index, record in enumerate(data)]
-        for path, record in several:
+        several: list[tuple[Path, Any]] = [((index,), record) for index, record in enumerate(items(data))]
+        for path, record in several or [((), data)]:
             _record(runs, source, path, mapping(record))
-        source.report_waiting()
     return runs.finish()
 
 

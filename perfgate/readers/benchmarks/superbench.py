@@ -9,16 +9,8 @@ Source: microsoft/superbenchmark 0.12 `superbench/runner/runner.py`, `benchmarks
 The summary of one node, `results-summary.json`, has no node: give it to compare different nodes. A benchmark that ran
 several times has the number of the run in its name.
 
-| names | unit |
-|---|---|
-| `kernel-launch`, model benchmarks, inference: `*_time`, `*steptime*`; `nccl-bw`, `rccl-bw`, functions: `*_time` | s |
-| `*_bw`, `*_busbw`, `*_algbw` (GB/s; MB/s of `cpu-*`) | B/s |
-| `*_throughput*` of models | 1/s |
-| `gemm-flops/*` (GFLOPS), `cublaslt-gemm/*_flops`, `hipblaslt-gemm/*_flops`, `*_tflops` (TFLOPS) | FLOP/s |
-| all others | 1 |
-
-Each number is a single value: an average of the tool, if it made several. Steps of `raw_data` are samples instead.
-A return code other than 0 is an error of its benchmark.
+`_UNITS` has the units. Each number is a single value: an average of the tool, if it made several. Steps of `raw_data`
+are samples instead. A return code other than 0 is an error of its benchmark.
 """
 
 from __future__ import annotations
@@ -27,8 +19,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Path, RunBuilder, load_json, mapping
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, load_json
+from perfgate.readers.records import FieldPatterns
+from perfgate.readers.values import mapping
 
 NAME = "superbench"
 METRICS = "the names as printed: `nccl-bw/allreduce_8589934592_busbw`, ..., with the labels `rank` and `node`"
@@ -53,38 +46,35 @@ FORMAT = Format(NAME, __name__, keys="reduce_op|.*/return_code.*|node", outline=
 BESIDE = r".*return_code.*"
 _RANK = re.compile(r"(.{1,400}):(\d{1,6})")
 _CODE = re.compile(r"(.{1,400})/return_code")
-#: Which names have which unit, and how many printed units are one base unit; the first that matches counts.
-_UNITS = (
-    (re.compile(r"(?:nccl|rccl)-bw\b.*_time|(?:cublas|cudnn)-function/.*_time|ib-traffic.*_lat_.*"), "s", 1e6),
-    (re.compile(r"cpu-memory-bw-latency.*_lat"), "s", 1e9),
-    (re.compile(r"(?:cpu-hpl|cpu-stream|gpu-burn)\b.*time\w*"), "s", 1.0),
-    (re.compile(r"(?:cpu-stream.*_throughput|cpu-memory-bw-latency.*_bw)"), "B/s", 1e-6),
-    (re.compile(r"cpu-hpl\b.*throughput|gemm-flops\b.*"), "FLOP/s", 1e-9),
-    (re.compile(r"(?:cublaslt|hipblaslt)-gemm\b.*_flops|.*_tflops"), "FLOP/s", 1e-12),
-    (re.compile(r"gpcnet.*"), "1", 1.0),
-    (re.compile(r".*_mem_allocated"), "B", 1e-9),
-    (re.compile(r".*_(?:bw|busbw|algbw)|ib-(?:loopback|traffic)\b.*_bw_.*"), "B/s", 1e-9),
-    (re.compile(r".*(?:_|/)throughput(?:_\w+)?"), "1/s", 1.0),
+_UNITS = FieldPatterns(
+    (r"(?:nccl|rccl)-bw\b.*_time|(?:cublas|cudnn)-function/.*_time|ib-traffic.*_lat_.*", "s", 1e6),
+    (r"cpu-memory-bw-latency.*_lat", "s", 1e9),
+    (r"(?:cpu-hpl|cpu-stream|gpu-burn)\b.*time\w*", "s", 1.0),
+    (r"(?:cpu-stream.*_throughput|cpu-memory-bw-latency.*_bw)", "B/s", 1e-6),
+    (r"cpu-hpl\b.*throughput|gemm-flops\b.*", "FLOP/s", 1e-9),
+    (r"(?:cublaslt|hipblaslt)-gemm\b.*_flops|.*_tflops", "FLOP/s", 1e-12),
+    (r"gpcnet.*", "1", 1.0),
+    (r".*_mem_allocated", "B", 1e-9),
+    (r".*_(?:bw|busbw|algbw)|ib-(?:loopback|traffic)\b.*_bw_.*", "B/s", 1e-9),
+    (r".*(?:_|/)throughput(?:_\w+)?", "1/s", 1.0),
     (
-        re.compile(
-            r"(?:kernel-launch|sharding-matmul|pytorch-matmul|matmul|tensorrt-inference|ort-inference|tcp-connectivity)"
-            r"\b.*time(?:_\w+)?|.*(?:step_time|steptime)(?:_\w+)?"
-        ),
+        r"(?:kernel-launch|sharding-matmul|pytorch-matmul|matmul|tensorrt-inference|ort-inference|tcp-connectivity)"
+        r"\b.*time(?:_\w+)?|.*(?:step_time|steptime)(?:_\w+)?",
         "s",
         1e3,
     ),
 )
 
 
-def unit_of(name: str) -> tuple[str, float]:
+def _unit_of(name: str) -> tuple[str, float]:
     """Return the base unit of a metric, and how many printed units are one base unit."""
-    return next(((unit, per) for pattern, unit, per in _UNITS if pattern.fullmatch(name)), ("1", 1.0))
+    return (field.unit, field.per) if (field := _UNITS.get(name)) else ("1", 1.0)
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file: the results of all its nodes or benchmarks."""
     run = RunBuilder(file, NAME)
-    documents: list[tuple[Any, int, JsonSource]] = []
+    sources: list[JsonSource] = []
     for line, text in _documents(file):
         loaded = load_json(text, file.name, file.limits, finite=False)
         source = JsonSource(loaded, line)
@@ -93,13 +83,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
         for problem in loaded.problems:
             run.say(problem.severity, problem.message, source.moved(problem.at))
         if not loaded.problems:
-            documents.append((loaded.data, line, source))
-    for data, _, source in documents:
+            sources.append(source)
+    for source in sources:
         run.json = source
-        if isinstance(data, list):
-            _rank(run, data)
+        if isinstance(source.loaded.data, list):
+            _rank(run, source.loaded.data)
         else:
-            _summary(run, mapping(data))
+            _summary(run, mapping(source.loaded.data))
         source.report_waiting()
     return (run.run(),)
 
@@ -130,7 +120,7 @@ def _add(run: RunBuilder, key: Key, value: object, place: Path) -> None:
         if value != 0:
             run.say("error", f"{Key(code[1], key.labels)} failed with the return code {str(value)[:20]}", place)
     elif value is not None:
-        unit, per = unit_of(key.metric)
+        unit, per = _unit_of(key.metric)
         run.value(run.unique(key, place), unit, value, place, per=per)
 
 
@@ -149,7 +139,7 @@ def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
                 key = Key(f"{name}/{number}/{metric}" if len(each) > 1 else f"{name}/{metric}")
                 steps = _steps(raw.get(metric), number)
                 if steps:
-                    unit, per = unit_of(key.metric)
+                    unit, per = _unit_of(key.metric)
                     at = (index, "raw_data", metric, number)
                     run.samples(run.unique(key, at), unit, steps, lambda step, at=at: (*at, step), per=per)  # type: ignore[misc]
                 else:

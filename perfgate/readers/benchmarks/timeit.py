@@ -19,10 +19,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from perfgate.core import Key, Run
 from perfgate.documents.json_tokens import cut_back
 from perfgate.readers.embedded import BROKEN, Embedded, embedded
-from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Path, RunBuilder, load_json, mapping
+from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, load_json
+from perfgate.readers.values import mapping
 
 NAME = "timeit"
 METRICS = "the `computation`, labelled with its configuration's name"

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfgate.readers.json_files import Target, commit_of, fact, load
-from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, csv_rows, mapping, number, unit_of_name
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, mapping, number, unit_of_name
+from perfgate.readers.records import Target, commit_of, csv_rows, fact, load
 
 NAME = "torchbench"
 METRICS = "`MODEL.abs_latency`, `.speedup`, `.compilation_latency`, `.dynamo_peak_mem`, ...; names of a userbenchmark"
@@ -56,9 +56,8 @@ def _row(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
     key = run.unique(Key.of(row["name"], **{name: value for name, value in labels.items() if value}), line)
     if row.get("accuracy", "") not in _PASSES:
         run.refuse(key, f"the accuracy is {row['accuracy'][:80]!r}", line)
-    numbers = {
-        name: text for name, text in row.items() if name not in (*_NEEDED, "accuracy") and number(text) is not None
-    }
+    others = (*_NEEDED, "accuracy")
+    numbers = {name: text for name, text in row.items() if name not in others and number(text) is not None}
     if not numbers and "accuracy" not in row:
         run.refuse(key, "this row has no number: the model failed", line)
     for name, text in numbers.items():

@@ -47,7 +47,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
         (_, x), *cells = row.items()
         if x not in _SKIPPED:
             for name, text in cells:
-                _cell(run, name, _TRUTH.get(text, text), x, line)
+                backend, _, metric = name.rpartition("-")
+                key = Key.of(f"{backend}.{metric}" if backend else metric, x=x)
+                if number(value := _TRUTH.get(text, text)) is not None:
+                    unit, per = _UNITS.get(metric) or unit_of_name(metric)
+                    run.value(key, unit, value, line, per=per)
+                elif text and metric in (*_UNITS, "speedup", "accuracy"):
+                    run.refuse(key, f"the backend failed: {text[:200]!r}", line)
         is_whole = is_whole or x == "average"
     if not is_whole:
         run.say("warning", "the table has no row `average` at its end: rows may be missing")
@@ -57,13 +63,3 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def is_header(cells: list[str]) -> bool:
     """Return whether a row is a header: a name, and columns `BACKEND-METRIC`."""
     return len(cells) > 1 and any(cell.rpartition("-")[2] in _UNITS for cell in cells[1:] if "-" in cell)
-
-
-def _cell(run: RunBuilder, name: str, text: str, x: str, line: int) -> None:
-    backend, _, metric = name.rpartition("-")
-    key = Key.of(f"{backend}.{metric}" if backend else metric, x=x)
-    unit, per = _UNITS.get(metric) or unit_of_name(metric)
-    if number(text) is not None:
-        run.value(key, unit, text, line, per=per)
-    elif text and metric in (*_UNITS, "speedup", "accuracy"):
-        run.refuse(key, f"the backend failed: {text[:200]!r}", line)

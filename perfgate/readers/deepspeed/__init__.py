@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from perfgate.readers.training_logs.megatron_times import MegatronTimes
 
 NAME = "deepspeed"
-TITLE = "a DeepSpeed log: timers, throughput, memory, collectives, FLOPS profiler, or open_clip training lines"
 METRICS = (
     "`forward`, `backward`, `backward_allreduce`, `step`, `*_microstep`, `optimizer_*`, any other timer as printed; "
     '`samples_per_second`, `memory.allocated`, `memory.peak_allocated{at="..."}`, ...; `collective.OP`, `.algbw`, '

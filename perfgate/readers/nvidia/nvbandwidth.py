@@ -29,8 +29,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from perfgate.readers.json_files import Target, load, name_of, rows
 from perfgate.readers.kit import Format, InputFile, Key, Path, Place, Run, RunBuilder, items, mapping, number, shown
+from perfgate.readers.records import Target, load, name_of, rows
 
 NAME = "nvbandwidth"
 METRICS = "the test case, labelled with `row` and `column`, and `TEST.sum`"

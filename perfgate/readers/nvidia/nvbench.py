@@ -22,8 +22,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.readers.json_files import Target, load, name_of, rows
 from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, items, mapping, number, shown
+from perfgate.readers.records import Target, load, name_of, rows
 
 NAME = "nvbench"
 METRICS = (

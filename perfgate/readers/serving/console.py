@@ -56,7 +56,7 @@ _ARGUMENT = re.compile(r"(\w{1,60})=(?:'([^']{0,300})'|([^\s,'()\[\]]{1,100}))")
 #: A command, which may go on after a backslash, and its options.
 _COMMAND = re.compile(r"\b(?:bench(?:mark)?_serving|(bench(?:mark)?_throughput|bench throughput)|bench serve)\b")
 _OPTION = re.compile(r"--([a-z][\w-]{0,60})(?:[ =]+['\"]?([^\s'\"\\-][^\s'\"\\]{0,300}))?")
-#: The rates of `vllm bench throughput`.
+#: The rates of `vllm bench throughput`, without a server.
 _OFFLINE = re.compile(
     r"\bThroughput: (?P<requests>[\d.]{1,20}) requests/s, (?P<tokens>[\d.]{1,20}) total tokens/s"
     r"(?:, (?P<output_tokens>[\d.]{1,20}) output tokens/s)?"
@@ -110,7 +110,11 @@ class _Log:
         elif self.begun is None:
             self._before(line)
             if " requests/s, " in line and (found := _OFFLINE.search(line)):
-                self._offline(number, found)
+                labels = self._labels()
+                run = self.runs.run_of(("offline", labels), fields=self._fields())
+                for name, text in found.groupdict().items():
+                    if text is not None:
+                        run.value(Key(f"{name}_per_second", labels), "1/s", text, number)
         elif _END.fullmatch(line):
             self.close(ended=True)
         elif row := _ROW.fullmatch(line.rstrip()):
@@ -127,14 +131,6 @@ class _Log:
         elif found := _BEFORE.search(line):
             self.arguments[_CONDITIONS[found[1]]] = _plain(found[2])
 
-    def _offline(self, number: int, found: re.Match[str]) -> None:
-        """Add the rates of a run without a server."""
-        labels = self._labels()
-        run = self.runs.run_of(("offline", labels), fields=self._fields())
-        for name, text in found.groupdict().items():
-            if text is not None:
-                run.value(Key(f"{name}_per_second", labels), "1/s", text, number)
-
     def close(self, *, ended: bool) -> None:
         """Add the open block to the run that it belongs to."""
         if self.begun is None:
@@ -146,7 +142,12 @@ class _Log:
         elif not ended:
             run.say("warning", "a block of results has no end: rows may be missing", self.begun)
         for name, (text, line) in self.rows.items():
-            self._row(run, name, text, labels, line)
+            if found := _TIME.fullmatch(name):
+                if time := _TIMES.get(found[2].lower()):
+                    run.value(Key(f"{found[1].lower()}_{time}", labels), "s", text, line, per=1000)
+            elif known := _ROWS.get(name):
+                metric = _SGLANG.get(known.metric, known.metric) if "Backend" in self.rows else known.metric
+                run.value(Key(metric, labels), known.unit, text, line)
         if self.rows.get("Successful requests", ("",))[0] == "0":
             load = f" with {show_labels(labels)}" if labels else ""
             run.say("error", "no request was completed", self.begun, load)
@@ -170,16 +171,6 @@ class _Log:
         if "request_rate" in record:
             record["request_rate"] = _plain(str(record["request_rate"]))
         return labels_of(self.file, "vllm", record)
-
-    def _row(self, run: RunBuilder, name: str, text: str, labels: Labels, line: int) -> None:
-        if found := _TIME.fullmatch(name):
-            time = _TIMES.get(found[2].lower())
-            if time:
-                run.value(Key(f"{found[1].lower()}_{time}", labels), "s", text, line, per=1000)
-        elif name in _ROWS:
-            metric, unit, _ = _ROWS[name]
-            metric = _SGLANG.get(metric, metric) if "Backend" in self.rows else metric
-            run.value(Key(metric, labels), unit, text, line)
 
 
 def _plain(text: str) -> str:

@@ -18,12 +18,12 @@ labels: `model`, `concurrency`, `request_rate`, `input_len` and `output_len`. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.kit import Format, InputFile, JsonOutline, Key, Labels, Run, Target, labels_of, load, statistic_of
+from perfgate.readers.kit import Format, InputFile, JsonOutline, Key, Labels, Path, Run, RunBuilder, load_json
+from perfgate.readers.records import Target, load, statistic_of
+from perfgate.readers.runs import labels_of
 from perfgate.readers.values import items, mapping, unit_of_text
 
 NAME = "genai-perf"
@@ -108,17 +108,14 @@ def _endpoints(run: RunBuilder, endpoints: Mapping[str, Any], labels: Labels) ->
                 _metric(run, key, mapping(numbers), mapping(numbers).get("unit"), place)
 
 
-def _last(value: object) -> Mapping[str, Any]:
-    return mapping(items(value)[-1]) if items(value) else {}
-
-
 def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
     """Return the conditions in a configuration of aiperf or genai-perf."""
     endpoint, stimulus = mapping(config.get("endpoint")), mapping(mapping(config.get("perf_analyzer")).get("stimulus"))
     # aiperf 0.13 has models, phases and datasets
     named = [mapping(item).get("name") for item in items(mapping(config.get("models")).get("items"))] or None
     models = endpoint.get("model_names") or config.get("model_names") or named
-    phase, prompts = _last(config.get("phases")), mapping(_last(config.get("datasets")).get("prompts"))
+    phase, dataset = (mapping([{}, *items(config.get(name))][-1]) for name in ("phases", "datasets"))
+    prompts = mapping(dataset.get("prompts"))
     inputs = mapping(config.get("input"))
     tokens = mapping(mapping(inputs.get("prompt")).get("input_tokens")) or mapping(inputs.get("synthetic_tokens"))
     outputs = mapping(mapping(inputs.get("prompt")).get("output_tokens")) or mapping(inputs.get("output_tokens"))
@@ -133,31 +130,23 @@ def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
     return labels_of(file, NAME, record)
 
 
-def _lines(file: InputFile, run: RunBuilder) -> Iterator[tuple[int, JsonDocument]]:
-    for number, line, _, ended in file.lines():
-        if not line.strip():
-            continue
-        loaded = load_json(line, file.name, finite=False)
-        if not loaded.problems and isinstance(loaded.data, dict):
-            yield number, loaded
-        elif ended:
-            run.say("error", "a record cannot be read", number, f": {line.strip()[:80]!r}")
-        else:
-            run.say("warning", "the last record is cut off; left out", number)
-
-
 def _records(file: InputFile) -> Run:
     run, failed, first = RunBuilder(file, NAME), 0, 0
-    for number, loaded in _lines(file, run):
-        if loaded.data.get("error") or mapping(loaded.data.get("metadata")).get("was_cancelled") is True:
-            failed, first = failed + 1, first or number
-            continue
-        for name, metric in mapping(loaded.data.get("metrics")).items():
-            if name not in _NOT_METRICS and isinstance(metric, dict) and "value" in metric:
-                unit, per = _unit(metric.get("unit"))
-                values = metric["value"] if isinstance(metric["value"], list) else [metric["value"]]
-                for value in values:
-                    run.sample(Key(name), unit, value, number, per=per)
+    for number, line, _, ended in file.lines():
+        loaded = load_json(line, file.name, finite=False) if line.strip() else None
+        if loaded and not loaded.problems and isinstance(loaded.data, dict):
+            if loaded.data.get("error") or mapping(loaded.data.get("metadata")).get("was_cancelled") is True:
+                failed, first = failed + 1, first or number
+                continue
+            for name, metric in mapping(loaded.data.get("metrics")).items():
+                if name not in _NOT_METRICS and isinstance(metric, dict) and "value" in metric:
+                    unit, per = _unit(metric.get("unit"))
+                    for value in metric["value"] if isinstance(metric["value"], list) else [metric["value"]]:
+                        run.sample(Key(name), unit, value, number, per=per)
+        elif loaded and ended:
+            run.say("error", "a record cannot be read", number, f": {line.strip()[:80]!r}")
+        elif loaded:
+            run.say("warning", "the last record is cut off; left out", number)
     if failed:
         run.say("warning", f"{failed} requests failed; left out", first)
     return run.run()

@@ -21,9 +21,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core.wording import show_labels
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.coverage import JsonSource
-from perfgate.readers.kit import Format, InputFile, Key, Labels, Path, RecordRuns, Run, Target, labels_of, load_json
+from perfgate.readers.kit import Format, InputFile, JsonSource, Key, Labels, Path, Run, RunBuilder, Target, load_json
+from perfgate.readers.runs import RecordRuns, labels_of
 from perfgate.readers.values import items, mapping, unit_of_name
 
 NAME = "guidellm"
@@ -36,7 +35,6 @@ CHECKED = "guidellm 0.7.3's sources: generated files; public reports of 0.3 (202
 FORMAT = Format(NAME, __name__, json=("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_"))
 #: Each request, from which the statistics follow; what the load generator did; requests that were not successful.
 BESIDE = r"requests|run_stats|scheduler_\w+|worker|\w+_duration|errored|incomplete|total|total_sum|variance"
-_SECONDS = ("request_latency",)
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -44,27 +42,18 @@ def read(file: InputFile) -> tuple[Run, ...]:
     text = file.whole()
     loaded = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
     source, runs = JsonSource(loaded), RecordRuns(file, NAME)
-    benchmarks = mapping(loaded.data).get("benchmarks")
-    for index, benchmark in enumerate(items(benchmarks)):
-        record = mapping(benchmark)
-        labels = _conditions(file, mapping(loaded.data), record)
-        _benchmark(runs.run_of(labels, source, record), record, labels, ("benchmarks", index))
+    report = mapping(loaded.data)
+    benchmarks = report.get("benchmarks")
+    for index, benchmark in enumerate(map(mapping, items(benchmarks))):
+        # The conditions of a benchmark are its own, or those of the whole report.
+        config, whole = (mapping(one.get("config")) or mapping(one.get("args")) for one in (benchmark, report))
+        backend = mapping(config.get("backend")) or mapping(benchmark.get("worker"))
+        model = backend.get("model") or backend.get("backend_model") or whole.get("model")
+        labels = labels_of(file, NAME, {"strategy": mapping(config.get("strategy")), "model": model})
+        _benchmark(runs.run_of(labels, source, benchmark), benchmark, labels, ("benchmarks", index))
     if loaded.problems or not benchmarks:
-        run = runs.run_of(None, source)
-        run.report_problems()
+        runs.run_of(None, source).report_problems()
     return runs.finish()
-
-
-def _conditions(file: InputFile, report: Mapping[str, Any], benchmark: Mapping[str, Any]) -> Labels:
-    """Return the conditions of a benchmark: its own, or those of the whole report."""
-    config = mapping(benchmark.get("config")) or mapping(benchmark.get("args"))
-    whole = mapping(report.get("config")) or mapping(report.get("args"))
-    backend = mapping(config.get("backend")) or mapping(benchmark.get("worker"))
-    record = {
-        "strategy": mapping(config.get("strategy")),
-        "model": backend.get("model") or backend.get("backend_model") or whole.get("model"),
-    }
-    return labels_of(file, NAME, record)
 
 
 def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, place: Path) -> None:
@@ -72,19 +61,19 @@ def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, pl
     for name, metric in metrics.items():
         successful = mapping(metric).get("successful")
         if isinstance(successful, dict) and "mean" in successful:
-            unit, per = ("s", 1.0) if name in _SECONDS else unit_of_name(name)
-            to = Target(run, Key(name.removesuffix("_ms"), labels), unit, per)
-            statistics = {**successful, **mapping(successful.get("percentiles"))}
-            run.file.coverage.mark(run.json, (*place, "metrics", name, "successful", "percentiles"), None)
+            unit, per = ("s", 1.0) if name == "request_latency" else unit_of_name(name)
+            at = (*place, "metrics", name, "successful")
+            run.file.coverage.mark(run.json, (*at, "percentiles"), None)
             if successful.get("count") != 0:
-                to.statistics(statistics, (*place, "metrics", name, "successful"))
+                statistics = {**successful, **mapping(successful.get("percentiles"))}
+                Target(run, Key(name.removesuffix("_ms"), labels), unit, per).statistics(statistics, at)
     if "duration" in benchmark:
         Target(run, Key("duration", labels), "s").value(benchmark["duration"], (*place, "duration"))
     place = (*place, "metrics") if "request_totals" in metrics else place
     totals = mapping(metrics.get("request_totals") or benchmark.get("request_totals"))
     for status in ("successful", "errored", "incomplete"):
         if status in totals:
-            to = Target(run, Key(f"requests.{status}", labels), "1")
-            to.value(totals[status], (*place, "request_totals", status))
+            at = (*place, "request_totals", status)
+            Target(run, Key(f"requests.{status}", labels), "1").value(totals[status], at)
     if totals.get("successful") == 0:
         run.say("error", "no request was successful", place, f" with {show_labels(labels)}")

@@ -5,24 +5,14 @@
      "p99_tpot": 0.02, "p99_intvty": 50.0, "avg_power_w": 612.5, "joules_per_output_token": 0.6}
 
 Source: SemiAnalysisAI/InferenceX `utils/process_result.py`, `utils/aggregate_power.py` (2026-08). Times are s.
-
-| metric | unit |
-|---|---|
-| `mean_ttft`, `median_tpot`, `p99_itl`, `std_e2el`, ... | s |
-| `mean_intvty`, `p99_intvty`, ...: the interactivity, 1 / `tpot` | 1/s |
-| `tput_per_gpu`, `output_tput_per_gpu`, `input_tput_per_gpu`: tokens | 1/s |
-| `avg_power_w`, `avg_total_gpu_power_w`, ... | W |
-| `total_gpu_energy_j`, `joules_per_output_token`, ... | J |
-
-Each is one value, labelled with the conditions. Results of unequal conditions are one run, a sweep, and those of equal
-conditions are several runs.
+`intvty` is the interactivity, 1 / `tpot`; throughput counts tokens. Each number is one value, labelled with the
+conditions. Results of unequal conditions are one run, a sweep, and those of equal conditions are several runs.
 """
 
 from __future__ import annotations
 
-import re
-
-from perfgate.readers.kit import Format, InputFile, Key, RecordRuns, Run, Target, fact, labels_of, records
+from perfgate.readers.kit import Format, InputFile, Key, RecordRuns, Run, labels_of
+from perfgate.readers.records import FieldPatterns, Target, fact, records
 
 NAME = "inferencex"
 METRICS = "`tput_per_gpu`, `mean_ttft`, `p99_tpot`, `median_intvty`, `avg_power_w`, ..., labelled with the conditions"
@@ -32,11 +22,11 @@ FORMAT = Format(
 )
 #: Whether the power was measured.
 BESIDE = "power_valid"
-_UNITS = (
-    (re.compile(r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)"), "s"),
-    (re.compile(r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty"), "1/s"),
-    (re.compile(r"\w+_power_w"), "W"),
-    (re.compile(r"\w+_energy_j|(?:\w+_)?joules_per_\w+"), "J"),
+_FIELDS = FieldPatterns(
+    (r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)", "s", 1),
+    (r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty", "1/s", 1),
+    (r"\w+_power_w", "W", 1),
+    (r"\w+_energy_j|(?:\w+_)?joules_per_\w+", "J", 1),
 )
 
 
@@ -49,8 +39,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
         run.report_problems()
         fact(run, "image", record.get("image"))
         for name, value in record.items():
-            unit = next((unit for pattern, unit in _UNITS if pattern.fullmatch(name)), None)
-            if unit and value is not None:
-                Target(run, Key(name, labels), unit).value(value, (*path, name))
-        source.report_waiting()
+            if value is not None and (field := _FIELDS.get(name)):
+                Target(run, Key(name, labels), field.unit).value(value, (*path, name))
     return runs.finish()

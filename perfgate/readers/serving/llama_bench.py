@@ -22,10 +22,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.coverage import JsonSource
-from perfgate.readers.json_files import Target, commit_of, fact, records
-from perfgate.readers.kit import Format, InputFile, Key, Path, RecordRuns, Run, csv_rows, labels_of, number
+from perfgate.readers.kit import Format, InputFile, JsonSource, Key, Path, RecordRuns, Run, RunBuilder, labels_of
+from perfgate.readers.records import Target, commit_of, csv_rows, fact, records
+from perfgate.readers.values import number
 
 NAME = "llama-bench"
 METRICS = "`tokens_per_second` and `time` of each test, labelled with `test`, `model`, `backend`, ..."
@@ -74,7 +73,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _record(runs, record, path, source)
     elif file.head().lstrip().startswith(b"build_commit,"):
         for line, row in csv_rows(runs.first, ",", lambda cells: "build_commit" in cells):
-            _record(runs, {name: _plain(text) for name, text in row.items()}, line)
+            _record(runs, {name: _number(text, text) for name, text in row.items()}, line)
     else:
         _markdown(runs)
     return runs.finish() or (RunBuilder(file, NAME).run(),)
@@ -100,11 +99,6 @@ def _markdown(runs: RecordRuns) -> None:
         runs.first.say("warning", "the last table has no `build:` below it: rows may be missing", begun)
 
 
-def _plain(text: str) -> object:
-    parsed = number(text)
-    return text if parsed is None else int(text) if text.isdecimal() and len(text) < _DIGITS else parsed
-
-
 def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source: JsonSource | None = None) -> None:
     """Add one test."""
     labels = labels_of(runs.first.file, NAME, _conditions(record))
@@ -120,15 +114,16 @@ def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source:
             to.samples(samples, (*place, f"samples_{name}"))
         elif f"avg_{name}" in record:
             mean, stddev = record[f"avg_{name}"], record.get(f"stddev_{name}")
-            values = {"mean": _number(mean), "stddev": _number(stddev)}
             at = place if isinstance(place, int) else (*place, f"avg_{name}")
-            to.aggregate({statistic: (value, at) for statistic, value in values.items()})
-    if source:
-        source.report_waiting()
+            to.aggregate({"mean": (_number(mean), at), "stddev": (_number(stddev), at)})
 
 
-def _number(value: object) -> object:
-    return number(value) if isinstance(value, str) else value
+def _number(value: object, other: str | None = None) -> object:
+    """Return a printed number as a number, and any other text as `other`."""
+    if not isinstance(value, str):
+        return value
+    parsed = number(value)
+    return other if parsed is None else int(value) if value.isdecimal() and len(value) < _DIGITS else parsed
 
 
 def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:

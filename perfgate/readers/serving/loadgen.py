@@ -11,18 +11,11 @@
 
     :::MLLOG {"key": "result_mean_latency_ns", "value": 43579602295, "time_ms": 920503.4, ...}
 
-Source: mlcommons/inference 6.0 `loadgen/results.cc`, `loadgen/logging.h`, `loadgen/version.cc`.
-
-| metric | unit | from |
-|---|---|---|
-| `latency`, `query_latency`: mean, min, max and percentiles | s | `... latency (ns)`, `result_..._latency_ns` |
-| `first_token_latency`, `time_per_output_token`: the same | s | `... First Token latency (ns)`, ... |
-| `samples_per_second`, `completed_samples_per_second`, `scheduled_samples_per_second` | 1/s | the same |
-| `tokens_per_second`, `completed_tokens_per_second`, `qps_with_loadgen_overhead` | 1/s | the same |
-
-Latencies are aggregates, all others one value. `scenario` and `target_qps` are labels, and conditions; so is `sut` if
-it differs in a log. A result that is INVALID is an error, which gives the reason if the log has one; so is a log
-without a result. A run for accuracy has no performance.
+Source: mlcommons/inference 6.0 `loadgen/results.cc`, `loadgen/logging.h`, `loadgen/version.cc`. `latency`,
+`query_latency`, `first_token_latency` and `time_per_output_token` (s, printed in ns) are aggregates: mean, min, max and
+percentiles. The rates of `_RATES` (1/s) are one value each. `scenario` and `target_qps` are labels, and conditions; so
+is `sut` if it differs in a log. A result that is INVALID is an error, which gives the reason if the log has one; so is
+a log without a result. A run for accuracy has no performance.
 """
 
 from __future__ import annotations
@@ -74,6 +67,9 @@ _RATES = {
     "qps_with_loadgen_overhead": "QPS w/ loadgen overhead",
 }
 _IN_SUMMARY = {printed: name for name, printed in _RATES.items()}
+#: The settings of a test, by their names in the summary and in the detailed log.
+_SETTINGS = {"Scenario": "scenario", "SUT name": "sut", "target_qps": "target_qps", "Mode": "mode"}
+_SETTINGS_IN_DETAIL = {"effective_scenario": "scenario", "sut_name": "sut", "effective_test_mode": "mode"}
 _DECODER = json.JSONDecoder()
 
 
@@ -102,11 +98,9 @@ class _LogRun(RunBuilder):
 
     @property
     def has_measured(self) -> bool:
-        """Return whether this run has a result."""
         return bool(self.result.begun)
 
     def run(self, part: int | None = None) -> Run:
-        """Return the finished run."""
         result = self.result
         load = {"scenario": result.scenario, "target_qps": result.target_qps}
         self.unlabelled |= {"sut": result.sut} if result.sut else {}
@@ -153,14 +147,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _summary(result: _Result, name: str, text: str, line: int) -> None:
     """Read one row of the summary."""
-    if name == "Scenario":
-        result.scenario = text
-    elif name == "SUT name":
-        result.sut = text
-    elif name == "target_qps":
-        result.target_qps = text
-    elif name == "Mode":
-        result.mode = text
+    if name in _SETTINGS:
+        setattr(result, _SETTINGS[name], text)
     elif name == "Result is":
         result.valid, result.line = text == "VALID", line
     elif name in _IN_SUMMARY:
@@ -190,14 +178,10 @@ def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
         runs.banner(line)
         runs.run.result.begun = line
     result = runs.run.result
-    if key == "effective_scenario":
-        result.scenario = str(value)
-    elif key == "sut_name":
-        result.sut = str(value)
+    if key in _SETTINGS_IN_DETAIL:
+        setattr(result, _SETTINGS_IN_DETAIL[key], str(value))
     elif key == f"effective_{result.scenario.lower()}_target_qps" or key == "effective_target_qps":
         result.target_qps = f"{value:g}" if isinstance(value, int | float) else str(value)
-    elif key == "effective_test_mode":
-        result.mode = str(value)
     elif key == "result_validity":
         result.valid, result.line = value == "VALID", line
     elif key == "result_invalid_reason":

@@ -21,20 +21,8 @@ from __future__ import annotations
 
 import re
 
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.kit import (
-    Format,
-    InputFile,
-    Key,
-    Labels,
-    RecordRuns,
-    Run,
-    Target,
-    csv_rows,
-    labels_of,
-    number,
-    statistic_of,
-)
+from perfgate.readers.kit import Format, InputFile, Key, Labels, RecordRuns, Run, RunBuilder, labels_of, number
+from perfgate.readers.records import Target, csv_rows, statistic_of
 
 NAME = "perf-analyzer"
 METRICS = "`throughput`, `latency`, `server.queue`, `server.compute_infer`, ..., labelled with the load"
@@ -61,6 +49,8 @@ _COLUMNS = {
     "Server Cache Miss": "server.cache_miss",
     "Client Recv": "client_receive",
 }
+#: Statistics, each with its line.
+Latency = dict[str, tuple[object, int]]
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -71,7 +61,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         for line, record in csv_rows(run, ",", lambda cells: "Inferences/Second" in cells):
             _record(runs, record, line)
         return runs.finish()
-    latency: dict[str, tuple[object, int]] = {}
+    latency: Latency = {}
     for line, text, _, ended in file.lines():
         if not ended:
             continue
@@ -85,9 +75,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return runs.finish()
 
 
-def _row(
-    run: RunBuilder, labels: Labels, latency: dict[str, tuple[object, int]], row: re.Match[str], line: int
-) -> None:
+def _row(run: RunBuilder, labels: Labels, latency: Latency, row: re.Match[str], line: int) -> None:
     name, value, rest = row[1], row[2], row[3]
     if name.endswith("hroughput"):
         _value(run, Key(name.lower().replace(" ", "_"), labels), "1/s", value, line)
@@ -111,7 +99,7 @@ def _value(run: RunBuilder, key: Key, unit: str, text: str, line: int, *, per: f
         run.value(key, unit, text, line, per=per)
 
 
-def _latency(run: RunBuilder, labels: Labels, latency: dict[str, tuple[object, int]]) -> None:
+def _latency(run: RunBuilder, labels: Labels, latency: Latency) -> None:
     Target(run, Key("latency", labels), per=1e6).aggregate(latency)
     latency.clear()
 
@@ -120,7 +108,7 @@ def _record(runs: RecordRuns, row: dict[str, str], line: int) -> None:
     """Add one row of the CSV."""
     labels = labels_of(runs.first.file, NAME, {name.lower().replace(" ", "_"): text for name, text in row.items()})
     run = runs.run_of(labels)
-    latency: dict[str, tuple[object, int]] = {}
+    latency: Latency = {}
     for name, text in row.items():
         if name == "Inferences/Second":
             run.value(Key("throughput", labels), "1/s", text, line)

@@ -12,8 +12,7 @@ unequal conditions are one run, a load sweep, and those of equal conditions are 
 
 from __future__ import annotations
 
-from perfgate.readers.kit import Field, Format, InputFile, RecordRuns, Run, documents, labels_of, mapping
-from perfgate.readers.records import add_fields
+from perfgate.readers.kit import Field, Format, InputFile, RecordRuns, Run, add_fields, documents, labels_of, mapping
 
 NAME = "sglang"
 METRICS = "`median_ttft`, `median_itl`, `mean_e2e_latency`, `output_throughput`, ..., labelled with the conditions"
@@ -45,5 +44,4 @@ def read(file: InputFile) -> tuple[Run, ...]:
         add_fields(run, _FIELDS, ((name, value, (name,)) for name, value in record.items()), labels)
         if record.get("completed") == 0:
             run.say("error", "no request was completed", ("completed",))
-        source.report_waiting()
     return runs.finish()

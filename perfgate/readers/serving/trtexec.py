@@ -29,8 +29,8 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Key, Run
-from perfgate.readers.kit import Format, InputFile, Labels, RunBuilder, Runs, checked, labels_of, load_rows, number_of
+from perfgate.readers.kit import Format, InputFile, Key, Labels, Run, RunBuilder, Runs, checked, labels_of, number_of
+from perfgate.readers.records import load_rows
 
 NAME = "trtexec"
 METRICS = (

@@ -12,28 +12,19 @@
      "request_latency_percentiles_ms": {"p99": 2000.5, "average": 1250.1}}, "streaming_metrics": {"avg_ttft_ms": 120.5}}
 
 Source: NVIDIA/TensorRT-LLM `tensorrt_llm/bench/dataclasses/reporting.py` (1.x).
-
-| metric | unit | from |
-|---|---|---|
-| `request_throughput`, `output_throughput`, `total_token_throughput` | 1/s | `performance`: requests, tokens |
-| `output_throughput_per_user`, `output_throughput_per_gpu`, `output_speed_per_user` | 1/s | tokens |
-| `total_latency` | s | the whole benchmark |
-| `request_latency`, `ttft`, `tpot`: `mean`, `p99`, `min`, ... | s | the percentiles, an aggregate |
-| `generation_throughput_per_user`: the same | 1/s | `[GTPS]` |
-
-The numbers are one value each, with four decimals if printed. The conditions are labels: `model`, `backend`, `dtype`,
-`quantization`, `tensor_parallel`, `pipeline_parallel`, `batch_size` (the largest), `input_len` (the average).
+The percentiles (`_GROUPS`) are aggregates. The other numbers are one value each, with four decimals if printed;
+throughput is that of tokens, apart from `request_throughput`, and `total_latency` is that of the whole benchmark. The
+conditions are labels: `model`, `backend`, `dtype`, `quantization`, `tensor_parallel`, `pipeline_parallel`,
+`batch_size` (the largest), `input_len` (the average).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.readers.json_files import Target, fact, load, statistic_of
-from perfgate.readers.kit import Field, Format, InputFile, Labels, RunBuilder, Runs, checked, labels_of, mapping
+from perfgate.readers.kit import Format, InputFile, Key, Labels, Run, RunBuilder, Runs, labels_of
+from perfgate.readers.records import Target, fact, load, statistic_of
+from perfgate.readers.values import Field, checked, mapping
 
 NAME = "trtllm-bench"
 METRICS = (
@@ -63,6 +54,12 @@ _PRINTED = {
 BESIDE = (
     r"machine|world_info|avg_\w+|Max Runtime Tokens|KV Memory Percentage|Issue Rate.*|Average (?:In|Out)put Length.*"
 )
+_GROUPS = {
+    "Latency": Field("request_latency", "s", 1e3),
+    "TTFT": Field("ttft", "s", 1e3),
+    "TPOT": Field("tpot", "s", 1e3),
+    "GTPS": Field("generation_throughput_per_user", "1/s"),
+}
 _JSON = {
     ("performance", "request_throughput_req_s"): Field("request_throughput", "1/s"),
     ("performance", "system_output_throughput_tok_s"): Field("output_throughput", "1/s"),
@@ -71,18 +68,10 @@ _JSON = {
     ("performance", "output_throughput_per_user_tok_s"): Field("output_throughput_per_user", "1/s"),
     ("performance", "output_throughput_per_gpu_tok_s"): Field("output_throughput_per_gpu", "1/s"),
     ("streaming_metrics", "token_output_speed_tok_s"): Field("output_speed_per_user", "1/s"),
-}
-_PERCENTILES = {
-    ("performance", "request_latency_percentiles_ms"): Field("request_latency", "s", 1e3),
-    ("streaming_metrics", "ttft_percentiles"): Field("ttft", "s", 1e3),
-    ("streaming_metrics", "tpot_percentiles"): Field("tpot", "s", 1e3),
-    ("streaming_metrics", "gen_tps_percentiles"): Field("generation_throughput_per_user", "1/s"),
-}
-_GROUPS = {
-    "Latency": Field("request_latency", "s", 1e3),
-    "TTFT": Field("ttft", "s", 1e3),
-    "TPOT": Field("tpot", "s", 1e3),
-    "GTPS": Field("generation_throughput_per_user", "1/s"),
+    ("performance", "request_latency_percentiles_ms"): _GROUPS["Latency"],
+    ("streaming_metrics", "ttft_percentiles"): _GROUPS["TTFT"],
+    ("streaming_metrics", "tpot_percentiles"): _GROUPS["TPOT"],
+    ("streaming_metrics", "gen_tps_percentiles"): _GROUPS["GTPS"],
 }
 #: Printed conditions and their paths in the JSON.
 _CONDITIONS = {
@@ -169,24 +158,15 @@ def _statistic(run: _ReportRun, found: re.Match[str], line: int) -> None:
 def _report(file: InputFile) -> Run:
     data, run = load(file, NAME)
     fact(run, "gpu", mapping(data.get("machine")).get("name"))
-    record: Mapping[str, Any] = {
-        **data,
-        "request_info": {
-            **mapping(data.get("request_info")),
-            "avg_input_length": _length(mapping(data.get("request_info")).get("avg_input_length")),
-        },
-    }
-    labels = labels_of(file, NAME, record)
-    for (section, name), (metric, unit, per) in _JSON.items():
-        if name in mapping(data.get(section)):
-            Target(run, Key(metric, labels), unit, per).value(data[section][name], (section, name))
-    for (section, name), (metric, unit, per) in _PERCENTILES.items():
-        printed = mapping(mapping(data.get(section)).get(name))
-        if printed:
-            Target(run, Key(metric, labels), unit, per).statistics(printed, (section, name))
+    info = {**mapping(data.get("request_info"))}
+    length = info.get("avg_input_length")
+    if isinstance(length, int | float) and not isinstance(length, bool):
+        info["avg_input_length"] = f"{length:.4f}"  # as it is printed, so that both forms have the same condition
+    labels = labels_of(file, NAME, {**data, "request_info": info})
+    for (section, name), field in _JSON.items():
+        value, to = mapping(data.get(section)).get(name), Target(run, Key(field.metric, labels), field.unit, field.per)
+        if field not in _GROUPS.values() and name in mapping(data.get(section)):
+            to.value(value, (section, name))
+        elif isinstance(value, dict):
+            to.statistics(value, (section, name))
     return run.run()
-
-
-def _length(value: object) -> object:
-    """Return an average length as it is printed, so that both forms have the same condition."""
-    return f"{value:.4f}" if isinstance(value, int | float) and not isinstance(value, bool) else value

@@ -13,13 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from perfgate.core import Key
 from perfgate.readers.alike_lines import AlikeLines
-from perfgate.readers.builder import RunBuilder
 from perfgate.readers.digit_runs import Floats
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import Column, Field, checked
+from perfgate.readers.kit import Field, InputFile, Key, RunBuilder, Runs, checked
+from perfgate.readers.values import Column
 
 _RANK = re.compile(r"\s*(?:\[(?:rank|default)(\d{1,6})\]:|\[\d{1,6},(\d{1,6})\]<std(?:out|err)>:|(\d{1,6}): )")
 _AGAIN = (

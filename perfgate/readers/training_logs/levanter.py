@@ -29,15 +29,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import InputFile
-from perfgate.readers.values import Field, checked, mapping
+from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder, Runs, checked, mapping
 
 NAME = "levanter"
-TITLE = "a log of Levanter: records of its JSON tracker, or its progress lines"
 METRICS = (
     "`iteration_time`, `tokens_per_second`, `throughput`, `mfu`, `hook_time`, `loading_time`, `loss`, `eval.loss`, "
     "...; of progress lines `progress.iterations_per_second`"

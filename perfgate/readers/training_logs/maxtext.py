@@ -24,14 +24,10 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Run
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Field, Format, InputFile, Run
 from perfgate.readers.training_logs import PrintedField, StepLog, fields_in
-from perfgate.readers.values import Field
 
 NAME = "maxtext"
-TITLE = "a log of MaxText (`completed step: .., seconds: .., TFLOP/s/device: ..`)"
 METRICS = (
     "`iteration_time`, `throughput_per_gpu`, `tokens_per_second_per_gpu`, `loss`, `perplexity`, `eval.iteration_time`, "
     "`eval.loss`, ..."

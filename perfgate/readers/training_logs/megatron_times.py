@@ -26,12 +26,10 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Key
 from perfgate.core.goodput import CHECKPOINT, EVALUATION, LOST, START, STEP
-from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed.lines import ITERATION
+from perfgate.readers.kit import Key, RunBuilder, checked
 from perfgate.readers.time_split import JobClock, moment_of
-from perfgate.readers.values import checked
 
 #: A line with a moment or with the time of the initialisation has one of these.
 DATE_WORD, INITIALIZE_WORD = "datetime: ", "time to initialize megatron (seconds): "

@@ -33,15 +33,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder, checked
 from perfgate.readers.training_logs import StepLog
-from perfgate.readers.values import Field, checked
 
 NAME = "nanogpt"
-TITLE = "a log of nanoGPT (`iter N: loss .., time ..ms, mfu ..%`) or modded-nanogpt (`step:.. step_avg:..ms`)"
 METRICS = "`iteration_time`, `mfu`, `loss`, `grad_norm`, `train_loss`, `val_loss`; `train_time`, `step_avg`"
 CHECKED = "nanoGPT's `train.py` of 2025-11: generated logs, and lines of public logs; logs of modded-nanogpt's records"
 FORMAT = Format(

@@ -25,14 +25,10 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Run
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Field, Format, InputFile, Run
 from perfgate.readers.training_logs import StepLog, fields_in
-from perfgate.readers.values import Field
 
 NAME = "nemo"
-TITLE = "a log of NeMo (`Training epoch .., iteration ../.. | .. | train_step_timing in s: ..`)"
 METRICS = (
     "`iteration_time`, `throughput_per_gpu`, `tokens_per_second_per_gpu`, `memory.peak_allocated`, "
     "`reduced_train_loss`, `val_loss`, ..."

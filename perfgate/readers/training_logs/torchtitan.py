@@ -48,16 +48,12 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from perfgate.core import Run
 from perfgate.core.goodput import CHECKPOINT, EVALUATION, LOST, START, STEP
-from perfgate.readers.formats import Format
-from perfgate.readers.text import InputFile
+from perfgate.readers.kit import Field, Format, InputFile, Run
 from perfgate.readers.time_split import JobClock, moment_of
 from perfgate.readers.training_logs import PrintedField, StepLog, fields_in, rank_of
-from perfgate.readers.values import Field
 
 NAME = "torchtitan"
-TITLE = "a log of torchtitan (`step: .. loss: .. memory: .. tps: .. mfu: ..`)"
 METRICS = (
     "`tokens_per_second_per_gpu`, `throughput_per_gpu`, `mfu`, `memory.peak_reserved`, `loss`, `grad_norm`, "
     "`validation.NAME`; label rank if the launcher prints it; `time.PART` and `goodput` of a log with dates"
