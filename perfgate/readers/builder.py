@@ -104,17 +104,31 @@ class RunBuilder:
         if step is not None:
             column.steps.append(step)
 
-    def sample(self, key: Key, unit: str, value: object, at: Place, *, per: float = 1, step: int | None = None) -> None:
-        """Add a value to the series of this key, or a problem; in units "1" and "B" it may be negative."""
+    def sample(
+        self,
+        key: Key,
+        unit: str,
+        value: object,
+        at: Place,
+        *,
+        per: float = 1,
+        step: int | None = None,
+        printed_as: str | None = None,
+    ) -> Column | None:
+        """Add a value to the series of this key, and return the series; None, and a problem, if it cannot be true.
+
+        In units "1" and "B" a value may be negative.
+        """
         parsed, fault = checked(value, unit)
         if fault:
             self.refuse(key, fault, at)
-            return
-        column = self.column(key, unit, per)
+            return None
+        column = self.column(key, unit, per, printed_as)
         self.file.coverage.mark(self.json, at, parsed)
         column.values.append(parsed)
         if step is not None:
             column.steps.append(step)
+        return column
 
     # --- series that are complete -----------------------------------------------------------------------------------
 

@@ -19,33 +19,30 @@ Every number of a row is a metric by its printed name, apart from `epoch`, `step
 belongs to step n - 1; printed rows have no steps. A metric that is once in the summary of a whole run (`train_*`,
 `predict_*`, `test_*`, `total_flos`) is one value, and so is everything in `all_results.json`. On the console every
 process may print the same summary without its rank: those values are kept as samples, with a warning. Beside a `loss`,
-`train_*` are the times and rates so far: `running.train_runtime`. The table of
-`log_metrics` is rounded, so only metrics that no row has are read from it: numbers have 4 decimals, times hundredths of
-a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down.
-
-    {'eval_loss': 0.45, 'eval_runtime': 0.3146, ..., 'epoch': 0.5}
-    {'train_runtime': 1.2756, 'train_samples_per_second': 6.272, ..., 'epoch': 1.0}
-    {'eval_loss': 0.51, 'eval_runtime': 0.3161, ..., 'epoch': 1.0}
+`train_*` are the times and rates so far: `running.train_runtime`. The table of `log_metrics` is rounded, so only
+metrics that no row has are read from it: numbers have 4 decimals, times hundredths of a second, MB are 1024**2 bytes
+and GF 1024**3 operations, both rounded down.
 
 `time.total` is `train_runtime`, the whole of `Trainer.train`. `time.evaluation` is the sum of `eval_*runtime` in the
 rows before it: an evaluation after the training has a later row. The Trainer prints no time of steps, data or
 checkpoints, so the rest is `time.other`, and goodput is unknown. perfgate's callback records these times. Without an
 evaluation, and with several rows of `train_runtime` (of several processes or trainings), nothing is said. After a
-resume, `trainer_state.json` also has the evaluations before it. Source: `trainer.py` and `trainer_utils.py`, v5.23.
+resume, `trainer_state.json` also has the evaluations before it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from perfgate.core.goodput import EVALUATION, metrics, with_rest
 from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.digit_runs import Floats
-from perfgate.readers.hf_trainer_times import TrainerTimes
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Run, RunBuilder, Runs, load_json
+from perfgate.readers.time_split import add_times
 from perfgate.readers.values import checked, items, mapping, number
 
 NAME = "hf-trainer"
@@ -63,7 +60,7 @@ def _outline(outline: JsonOutline) -> str | None:
     if outline.is_list("log_history") and outline.has("global_step"):
         return "a JSON document with 'log_history'"
     names = [path[0] for path in outline.tokens if len(path) == 1]
-    flat = any(name.endswith("_runtime") for name in names) and any(name.endswith("_per_second") for name in names)
+    flat = all(any(name.endswith(end) for name in names) for end in ("_runtime", "_per_second"))
     return "a JSON document with '*_runtime' and '*_per_second'" if flat else None
 
 
@@ -77,6 +74,9 @@ FORMAT = Format(
     keys="log_history|.*_runtime",
     outline=_outline,
 )
+_WHOLE, _EVALUATION_ROW = "train_runtime", re.compile(r"eval_(?:\w+_)?runtime")
+#: Times are printed with 4 digits.
+_ROUNDING = 1e-3
 _NO_METRICS = ("epoch", "step", "learning_rate")
 _SUMMARY = re.compile(r"(?:train|predict|test)_|total_flos$")
 _LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process"
@@ -105,24 +105,39 @@ def unit_of(name: str) -> str:
     return "B" if "_mem_" in name else "1"
 
 
+def _times_in(row: Mapping[str, object]) -> Iterator[tuple[bool, float]]:
+    """Yield the times in a row, each with whether it is that of a whole training; nothing behind a wrong one."""
+    for name, value in row.items():
+        if name == _WHOLE or _EVALUATION_ROW.fullmatch(name):
+            seconds, fault = checked(value, "s")
+            if fault:
+                return
+            yield name == _WHOLE, seconds
+
+
+def _add_times(run: RunBuilder, times: Sequence[tuple[bool, float]]) -> None:
+    """Add the parts of the training, if the rows are those of one training that evaluated."""
+    trainings = [at for at, (is_whole, _) in enumerate(times) if is_whole]
+    if len(trainings) == 1 and (evaluation := sum(seconds for _, seconds in times[: trainings[0]])):
+        whole = times[trainings[0]][1]
+        add_times(run, metrics(with_rest({EVALUATION: evaluation}, whole, _ROUNDING * whole) or {}))
+
+
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the run of a JSON file, or the runs of a log."""
     if not file.is_json():
         return _Console(file).read()
-    text = file.whole()
-    loaded = load_json("{}" if text is None else text, file.name, file.limits)
+    loaded = load_json(file.whole() or "{}", file.name, file.limits)
     run = RunBuilder(file, NAME, JsonSource(loaded))
     data = mapping(loaded.data)
     history = data.get("log_history")
     rows = [(index, row) for index, row in enumerate(items(history)) if isinstance(row, dict)]
     stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
-    times = TrainerTimes()
     for index, row in rows:
-        times.row(row)
         step = max(row["step"] - 1, 0) if stepped else None
         for name, value in _metrics(row):
             run.sample(_key(name, row), unit_of(name), value, ("log_history", index, name), step=step)
-    times.add(run)
+    _add_times(run, [one for _, row in rows for one in _times_in(row)])
     run.single_values(_SUMMARY)
     for name, value in _metrics({} if isinstance(history, list) else data):
         run.value(Key(name), unit_of(name), value, (name,))
@@ -133,16 +148,17 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _metrics(row: Mapping[str, Any]) -> Iterator[tuple[str, int | float | str]]:
     """Yield the numbers of a row, perhaps in quotes; words and truth values are not metrics."""
     for name, value in row.items():
-        is_number = number(value) is not None if isinstance(value, str) else type(value) in (int, float)
-        if name not in _NO_METRICS and is_number:
+        if _is_metric(name, value):
             yield name, value
 
 
-def _key(name: str, row: Collection[str]) -> Key:
-    """Return the key of a number: beside a loss, times and rates of the training are those so far, and not its totals.
+def _is_metric(name: str, value: object) -> bool:
+    is_number = number(value) is not None if isinstance(value, str) else type(value) in (int, float)
+    return name not in _NO_METRICS and is_number
 
-    transformers 5 prints them so with `include_num_input_tokens_seen`.
-    """
+
+def _key(name: str, row: Collection[str]) -> Key:
+    # transformers 5 prints the times and rates so far with `include_num_input_tokens_seen`, beside a loss
     return Key(f"running.{name}" if name.startswith("train_") and "loss" in row else name)
 
 
@@ -164,17 +180,16 @@ class _ConsoleRun(RunBuilder):
         super().__init__(file, NAME)
         #: For each metric of the summary that is printed twice, the line of the second.
         self.again: dict[Key, int] = {}
-        self.times = TrainerTimes()
+        self.times: list[tuple[bool, float]] = []
         #: Metrics that are only in tables so far.
         self.rounded: set[Key] = set()
 
     def run(self, part: int | None = None) -> Run:
         for key, line in [*self.again.items()][:1]:
-            count = len(self.columns[key].values)
-            message = f"the summary ({key}, ...) was printed {count} times, once by each process; all are kept"
-            self.say("warning", message, line)
+            times = f"{len(self.columns[key].values)} times, once by each process; all are kept"
+            self.say("warning", f"the summary ({key}, ...) was printed {times}", line)
         self.single_values(_SUMMARY)
-        self.times.add(self)
+        _add_times(self, self.times)
         return super().run(part)
 
 
@@ -184,8 +199,7 @@ class _Console:
         self.alike = AlikeLines(file)
         self.runs = Runs(lambda: _ConsoleRun(file))
         #: A row that began on an earlier line, and that line.
-        self.begun = ""
-        self.line = 0
+        self.begun, self.line = "", 0
         #: True if rows of a table may follow.
         self.in_table = False
 
@@ -211,18 +225,16 @@ class _Console:
             self.runs.run.table("metrics of the trainer", line_number)
             return True
         row = _table_row(line) if self.in_table else None
-        if row is None:
-            self.in_table = False
-            return False
-        name, text = row
-        key, run = Key(name), self.runs.run
-        run.table_row()
-        if not ended:
-            run.say("warning", "the last row is cut off; left out", line_number)
-        elif name not in _NO_METRICS and number(text) is not None and (key not in run.columns or key in run.rounded):
-            run.rounded.add(key)
-            self._value(key, text, line_number)
-        return True
+        self.in_table = row is not None
+        if row:
+            key, text, run = Key(row[0]), row[1], self.runs.run
+            run.table_row()
+            if not ended:
+                run.say("warning", "the last row is cut off; left out", line_number)
+            elif _is_metric(*row) and (key not in run.columns or key in run.rounded):
+                run.rounded.add(key)
+                self._value(key, text, line_number)
+        return self.in_table
 
     def _go_on(self, line: str) -> str:
         """Return the row that has begun with this line added; it ends at another row, or if it is too long."""
@@ -247,23 +259,23 @@ class _Console:
             start = line.rfind("{'", at, end)  # behind a row that was broken off, the next one is read
             self._lost(line[at:start])
             if _ROW.search(line, start, end + 1):
-                pairs = _PAIR.finditer(line, start, end + 1)
-                self._row(line_number, {found[1]: (found[found.lastindex or 2], found) for found in pairs})
+                pairs = [(found, found.lastindex or 2) for found in _PAIR.finditer(line, start, end + 1)]
+                self._row(line_number, {found[1]: (found[group], found.start(group)) for found, group in pairs})
             at = line.find("{'", end)
 
-    def _row(self, line: int, row: Mapping[str, tuple[str, re.Match[str]]]) -> None:
-        """Read one printed row; an epoch that goes back belongs to a new run."""
-        text, found = row.get("epoch", ("", None))
+    def _row(self, line: int, row: Mapping[str, tuple[str, int]]) -> None:
+        """Read one printed row: the texts and their places. An epoch that goes back belongs to a new run."""
+        text, at = row.get("epoch", ("", -1))
         epoch, fault = checked(text, "1")
-        if not fault and found and 0 <= epoch < _MOST_EPOCHS:
+        if not fault and 0 <= epoch < _MOST_EPOCHS:
             self.runs.count("epoch", round(epoch * _EPOCH_PARTS), line)
-            self.alike.step(text, found.start(found.lastindex or 0), None, self._follow)
+            self.alike.step(text, at, None, self._follow)
             self.alike.plain()
         run = self.runs.run
-        run.times.row({name: text for name, (text, _) in row.items()})
+        run.times += _times_in({name: text for name, (text, _) in row.items()})
         run.file.is_odd |= any(name.endswith("_runtime") or _SUMMARY.match(name) for name in row if "loss" not in row)
-        for name, (text, found) in row.items():
-            if name in _NO_METRICS or number(text) is None:
+        for name, (text, at) in row.items():
+            if not _is_metric(name, text):
                 continue
             key = _key(name, row)
             if key in run.rounded:  # a table came first
@@ -271,7 +283,7 @@ class _Console:
                 del run.columns[key]
             self._value(key, text, line)
             if key in run.columns:
-                self.alike.number(run.columns[key], text, found.start(found.lastindex or 0))
+                self.alike.number(run.columns[key], text, at)
 
     def _follow(self, epochs: Floats) -> Callable[[], None] | None:
         return self.runs.follow("epoch", np.round(epochs * _EPOCH_PARTS)) if epochs.max() < _MOST_EPOCHS else None

@@ -148,7 +148,7 @@ class _Log:
                 self.usage.line(self.runs.run, number, line)
             elif any(word in line for word in _RECORD_WORDS) or (self.block.kind and ": " in line):
                 self.runs.run.say("warning", "the last record is cut off; left out", number)
-        self.times.finish()
+        self.times.clock.finish()
         return self.runs.finish()
 
     def _line(self, number: int, line: str) -> None:

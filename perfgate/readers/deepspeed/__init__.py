@@ -295,5 +295,5 @@ def read(file: InputFile) -> tuple[Run, ...]:
         log.usual.read_values()
         log.usual = None  # with its tables
     if log.times is not None:
-        log.times.finish()
+        log.times.clock.finish()
     return log.runs.finish()

@@ -37,7 +37,6 @@ from msgspec import Struct, field
 from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed.timers import RECORD
-from perfgate.readers.values import checked
 
 #: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
 MEGATRON_TIMERS = (
@@ -145,15 +144,8 @@ def add_iteration(
         seen.add(metric)
         # forks print `13372.8/13364.7`: this iteration, and the mean so far
         printed = found[2].partition("/")[0]
-        value, fault = checked(printed, unit)
-        if fault:
-            run.refuse(Key(metric), fault, line)
-            continue
-        run.file.coverage.mark(None, line, value)
-        column = run.column(Key(metric), unit, per, found[1])
-        column.values.append(value)
-        column.steps.append(step)
-        if run.file.alike:
+        column = run.sample(Key(metric), unit, printed, line, per=per, step=step, printed_as=found[1])
+        if column and run.file.alike:
             run.file.alike.number(column, printed, begin + found.start(2))
 
 

@@ -101,13 +101,9 @@ def number_of_bytes(value: int | bytes) -> float:
     return float(struct.unpack("<f" if len(data) == 4 else "<d", data)[0])
 
 
-def _entry(index: int) -> int:
-    for _ in range(8):
-        index = index >> 1 ^ (_POLYNOMIAL if index & 1 else 0)
-    return index
-
-
-_TABLE = [_entry(index) for index in range(256)]
+_TABLE = [*range(256)]
+for _ in range(8):
+    _TABLE = [entry >> 1 ^ (_POLYNOMIAL if entry & 1 else 0) for entry in _TABLE]
 
 
 def masked_crc32c(data: bytes) -> int:
@@ -134,17 +130,13 @@ class Scalars:
         place = where if isinstance(where, int) else None
         detail = f" ({where})" if isinstance(where, str) else ""
         unit, per = unit_of_name(name)
-        key = Key(name)
-        parsed, fault = checked(value, unit)
+        fault = checked(value, unit)[1]
         if not abs(step) < 1 << 63:  # also NaN
             fault = "the step is not a number that a program counts to; left out"
         elif step < self._last.get(name, step):
             fault = f"the step goes back from {self._last[name]} to {step}: a file with several runs is not read"
         if fault:
-            self.run.refuse(key, f"{fault}{detail}", place)
-            return
-        self._last[name] = step = int(step)
-        self.run.file.coverage.mark(None, place, parsed)
-        column = self.run.column(key, unit, per)
-        column.values.append(parsed)
-        column.steps.append(max(step, 0))
+            self.run.refuse(Key(name), f"{fault}{detail}", place)
+        else:
+            self._last[name] = int(step)
+            self.run.sample(Key(name), unit, value, place, per=per, step=max(int(step), 0))

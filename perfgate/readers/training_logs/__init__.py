@@ -23,9 +23,6 @@ _AGAIN = (
     "a step is printed again, perhaps by another process without its rank: it has the mean of its lines, and of memory"
     " the largest"
 )
-_CUT = "the last record is cut off; left out"
-
-
 #: A field of a line: its name, its text, and where the text begins in the line.
 PrintedField = tuple[str, str, int]
 
@@ -42,12 +39,7 @@ def fields_in(pattern: re.Pattern[str], text: str, span: tuple[int, int]) -> lis
 
 
 class StepLog:
-    """The runs of a log whose lines have a step.
-
-    Parameters:
-        file: the log.
-        name: the name of the format.
-    """
+    """The runs of a log of the format with this name, whose lines have a step."""
 
     def __init__(self, file: InputFile, name: str) -> None:
         self.file = file
@@ -74,11 +66,11 @@ class StepLog:
 
     def lines(self, *words: str) -> Iterator[tuple[int, str]]:
         """Yield the lines with one of these words; the first words begin records, which are not read if cut off."""
-        for number_, line, _, ended in self.file.lines(words):
+        for number, line, _, ended in self.file.lines(words):
             if ended:
-                yield number_, line
+                yield number, line
             elif words[0] in line:
-                self.run.say("warning", _CUT, number_)
+                self.run.say("warning", "the last record is cut off; left out", number)
 
     def begin(self, kind: str, line: int, text: str, step: str, at: int, first: int) -> bool:
         """Begin a record, and return whether it is the first of its step.
@@ -90,6 +82,8 @@ class StepLog:
             first: the printed number of the first step, 0 or 1.
         """
         rank, printed = rank_of(text), int(step)
+        self._labels = {"rank": rank} if rank is not None else {}
+        self._step, self._line = max(printed - first, 0), line
         last, before = self._last.get((kind, rank), (-1, -1))
         if printed == last or (printed == before and self._printed_again):  # a process may be one step behind
             if not self._printed_again:
@@ -97,16 +91,13 @@ class StepLog:
             self._printed_again = True
             own = (kind, rank, printed)
             self._lines = self._lines_of[own] = self._lines_of.get(own, 1) + 1
-            self._labels = {"rank": rank} if rank is not None else {}
-            self._step, self._line = max(printed - first, 0), line
             return False
         self.runs.count(f"{kind} {rank}", printed, line)
         if self._run is not self.run:
             self._run, self._last, self._printed_again, last = self.run, {}, False, -1
             self._lines_of = {}
         self._last[kind, rank] = (printed, last)
-        self._labels = {"rank": rank} if rank is not None else {}
-        self._step, self._line, self._lines = max(printed - first, 0), line, 1
+        self._lines = 1
         if prefix := _RANK.match(text):
             self.alike.same(*prefix.span())
         self.alike.step(step, at, first, self._follow, kind, rank)
@@ -140,21 +131,18 @@ class StepLog:
             printed_as: the printed name.
         """
         key = Key.of(metric, **self._labels)
-        value, fault = checked(text, unit)
-        if fault:
-            self.run.refuse(key, fault, self._line)
-            return
-        column = self.run.column(key, unit, per, printed_as)
-        if self._lines > 1 and column.values:
-            self._join(column, value)
-            return
-        column.values.append(value)
-        self.run.file.coverage.mark(None, self._line, value)
-        column.steps.append(self._step)
-        self.alike.number(column, text, at)
+        known = self.run.columns.get(key)
+        if self._lines > 1 and known and known.values:
+            self._join(known, text)
+        elif column := self.run.sample(key, unit, text, self._line, per=per, step=self._step, printed_as=printed_as):
+            self.alike.number(column, text, at)
 
-    def _join(self, column: Column, value: float) -> None:
+    def _join(self, column: Column, text: str) -> None:
         """Take the value of another line of a step, which is the last one or the one before."""
+        value, fault = checked(text, column.unit)
+        if fault:
+            self.run.refuse(column.key, fault, self._line)
+            return
         self.run.file.coverage.mark(None, self._line, value)
         steps = column.last_steps()
         if self._step in steps:
@@ -172,6 +160,5 @@ class StepLog:
         """
         left = dict(known)
         for name, text, at in fields:
-            if name in left:
-                metric, unit, per = left.pop(name)
-                self.add(prefix + metric, unit, text, at, per=per, printed_as=name)
+            if field := left.pop(name, None):
+                self.add(prefix + field.metric, field.unit, text, at, per=field.per, printed_as=name)

@@ -8,17 +8,7 @@
 Source: stanford-crfm/levanter 1.2 `tracker/json_logger.py`, `callbacks/_metrics.py`, `trainer.py`; tqdm-loggable 0.4
 `tqdm_logging.py`. A step is logged in several records, each with some of its metrics.
 
-| metric | unit | printed as |
-|---|---|---|
-| `iteration_time` | s | `throughput/duration` |
-| `tokens_per_second`, `samples_per_second` | 1/s | `throughput/tokens_per_second`, `throughput/examples_per_second` |
-| `throughput` | FLOP/s | `throughput/gflops_per_second`, of all devices |
-| `mfu`, a share | 1 | `throughput/mfu`, in % |
-| `hook_time`, `loading_time` | s | `throughput/hook_time`, `throughput/loading_time` |
-| `loss`, `eval.loss`, `eval.bpb`, ... | 1 | `train/loss`, `eval/loss` and other losses |
-| `eval.loading_time`, `eval.total_time` | s | the same with `/` |
-| `progress.iterations_per_second` | 1/s | `rate` of `train`: tqdm's running average |
-
+`throughput` is that of all devices. `progress.iterations_per_second` is `rate` of `train`: tqdm's running average.
 Totals and hyperparameters are not read.
 """
 
@@ -26,8 +16,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder, Runs, checked, mapping
 
@@ -92,22 +80,19 @@ def _record(runs: Runs[RunBuilder], text: str, line: int, ended: bool) -> None:
         else:
             runs.run.say("warning", "the last record is cut off; left out", line)
         return
-    metrics, step = mapping(mapping(record).get("metrics")), mapping(record).get("step")
+    fields = mapping(record)
+    metrics, step = mapping(fields.get("metrics")), fields.get("step")
     if kind := metrics.get("throughput/device_kind"):
         runs.run.fact("gpu", str(kind)[:200], line)
-    if type(step) is int and 0 <= step < 1 << 53 and mapping(record).get("event") == "log":
+    if type(step) is int and 0 <= step < 1 << 53 and fields.get("event") == "log":
         if any(name in _KNOWN for name in metrics):
             runs.count("step", step, line)
-        _metrics(runs.run, metrics, step, line)
-
-
-def _metrics(run: RunBuilder, metrics: Mapping[str, Any], step: int, line: int) -> None:
-    for name, value in metrics.items():
-        if name in _KNOWN:
-            metric, unit, per = _KNOWN[name]
-            run.sample(Key(metric), unit, value, line, per=per, step=step)
-        elif _OTHER.fullmatch(name):
-            run.sample(Key(name.replace("/", ".")), "s" if name.endswith("_time") else "1", value, line, step=step)
+        for name, value in metrics.items():
+            if known := _KNOWN.get(name):
+                runs.run.sample(Key(known.metric), known.unit, value, line, per=known.per, step=step)
+            elif _OTHER.fullmatch(name):
+                unit = "s" if name.endswith("_time") else "1"
+                runs.run.sample(Key(name.replace("/", ".")), unit, value, line, step=step)
 
 
 def _progress(run: RunBuilder, text: str, unit: str, line: int) -> None:

@@ -8,16 +8,8 @@
 Source: AI-Hypercomputer/maxtext `src/maxtext/common/metric_logger.py` (0.2.4), and its lines of 2023 and 2024
 (`TFLOP/s` for `TFLOP/s/device`, no tokens).
 
-| metric | unit | printed as |
-|---|---|---|
-| `iteration_time` | s | `seconds` |
-| `throughput_per_gpu` | FLOP/s | `TFLOP/s/device` |
-| `tokens_per_second_per_gpu` | 1/s | `Tokens/s/device` |
-| `loss`, `lm_loss`, `perplexity`, `mtp_loss` and other losses | 1 | the same |
-| `eval.iteration_time` | s | `seconds` of an eval step |
-| `eval.loss`, `eval.perplexity`, ... | 1 | of an evaluation; running averages of eval steps are left out |
-
-Step n is step n. A step at which the profiler starts or stops has no time in the log.
+The metrics of evaluations begin with `eval.`; the running averages of eval steps are left out. Step n is step n. A step
+at which the profiler starts or stops has no time in the log.
 """
 
 from __future__ import annotations

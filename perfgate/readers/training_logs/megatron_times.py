@@ -58,20 +58,20 @@ class MegatronTimes:
     """The times of all runs of one log while it is read."""
 
     def __init__(self) -> None:
-        self._clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=2.0)
+        self.clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=2.0)
 
     def line(self, run: RunBuilder, text: str) -> None:
         """Take a line that may have a moment; the values of its own record are already in the run."""
         if found := _INITIALIZE.search(text):
-            self._clock.begin(before=float(found[1]))
+            self.clock.begin(before=float(found[1]))
             return
         moment = _MOMENT.search(text)
         at = moment_of(moment[0]) if moment else None
         if moment and moment[1] in _STARTING:
-            self._clock.begin()
-        self._clock.moment(at)
+            self.clock.begin()
+        self.clock.moment(at)
         if moment and moment[1] == _TRAINING_STARTS and at is not None:
-            self._clock.training()
+            self.clock.training()
         for found in ITERATION.finditer(text):
             self._iterations(run, found, dated=moment is not None)
 
@@ -85,7 +85,7 @@ class MegatronTimes:
             return False
         value, fault = checked(text, "s")
         if not fault:
-            self._clock.spent(part, value / 1000, dated=False)
+            self.clock.spent(part, value / 1000, dated=False)
         return True
 
     def timers(self, text: str) -> None:
@@ -97,28 +97,24 @@ class MegatronTimes:
         """Take a line that may say that a checkpoint was saved or that the model was evaluated."""
         for word, part in HAPPENED_WORDS.items():
             if word in text:
-                self._clock.happened(part)
+                self.clock.happened(part)
 
     def moment(self, text: str) -> None:
         """Take the date of a line of DeepSpeed: `[2021-06-10 20:53:12,001] [INFO] ...`."""
         if found := _LOGGED.search(text):
-            self._clock.moment(moment_of(found[0]))
+            self.clock.moment(moment_of(found[0]))
 
     def _iterations(self, run: RunBuilder, found: re.Match[str], *, dated: bool) -> None:
         column, last = run.columns.get(_ITERATION_TIME), int(found[1])
         if column is None or not column.steps or column.steps[-1] != max(last - 1, 0):
             return
-        self._clock.steps(run, last, column.values[-1] / column.per, dated=dated)
+        self.clock.steps(run, last, column.values[-1] / column.per, dated=dated)
         if run.file.alike:
             per = column.per
 
             def again(_: int, text: str, last: float, each: float) -> None:
                 if dated and (moment := _MOMENT.search(text)):
-                    self._clock.moment(moment_of(moment[0]))
-                self._clock.steps(run, int(last), each / per, dated=dated)
+                    self.clock.moment(moment_of(moment[0]))
+                self.clock.steps(run, int(last), each / per, dated=dated)
 
             run.file.alike.call(again, (found[1], found.start(1)), run.file.alike.place_of(column))
-
-    def finish(self) -> None:
-        """Add the metrics of each job to its runs."""
-        self._clock.finish()

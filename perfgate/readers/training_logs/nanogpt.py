@@ -12,12 +12,8 @@ Source: karpathy/nanoGPT `train.py` (2022 to 2025); KellerJordan/modded-nanogpt 
 (2024-10 to 2026-07). The time of nanoGPT is that of one iteration, the last one before the line.
 Forks add fields with a name, such as `grad_norm 2.0590`; those with an unknown name are not read.
 
-| metric | unit | printed as |
-|---|---|---|
-| `iteration_time` | s | `time`, in ms |
-| `mfu`, a share | 1 | `mfu`, in %: a running average; -100.00 % if there is none yet, which is left out |
-| `loss`, `grad_norm` | 1 | the same |
-| `train_loss`, `val_loss` | 1 | `train loss`, `val loss` of an evaluation |
+`mfu` is a running average, and -100.00 % if there is none yet, which is left out. `train_loss` and `val_loss` are those
+of an evaluation.
 
 Iteration n is step n. modded-nanogpt prints running totals and means, so the times come from these:
 
@@ -31,7 +27,6 @@ Iteration n is step n. modded-nanogpt prints running totals and means, so the ti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder, checked
 from perfgate.readers.training_logs import StepLog
@@ -74,8 +69,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory ", *_PROGRAM_ENDS):
         if found := _ITERATION.search(line):
             log.begin("iter", number, line, found[1], found.start(1), 0)
-            for metric, unit, per, text, at in _fields(line, found.start(2)):
-                log.add(metric, unit, text, at, per=per)
+            left = dict(_KNOWN)
+            for field in _FIELD.finditer(line, found.start(2)):
+                known = left.pop((field[1], field[3]), None)
+                if known and not (field[1] == "mfu" and field[2].startswith("-")):
+                    log.add(known.metric, known.unit, field[2], field.start(2), per=known.per)
         elif found := _EVALUATION.search(line):
             log.begin("step", number, line, found[1], found.start(1), 0)
             log.add("train_loss", "1", found[2], found.start(2))
@@ -118,12 +116,3 @@ def _step(
     elif kind == "val" and found[1] == found[2]:
         log.run.value(Key("train_time"), "s", time, number, per=per)
         log.run.value(Key("step_avg"), "s", found[7], number, per=1e3)
-
-
-def _fields(line: str, begin: int) -> Iterator[tuple[str, str, float, str, int]]:
-    """Yield the known fields of an iteration, each once: metric, unit, printed units in it, text, place in the line."""
-    left = dict(_KNOWN)
-    for found in _FIELD.finditer(line, begin):
-        known = left.pop((found[1], found[3]), None)
-        if known and not (found[1] == "mfu" and found[2].startswith("-")):
-            yield *known, found[2], found.start(2)

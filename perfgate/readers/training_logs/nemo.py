@@ -10,14 +10,6 @@ Source: NVIDIA/NeMo 2.5 `nemo/lightning/pytorch/callbacks/progress_printer.py`, 
 `memory_profiler` values of `max_memory_*`, and `nemo/utils/exp_manager.py` (`TimingCallback`). Values are printed with
 4 digits; with `log_interval` over 1 they are means over the iterations since the last line.
 
-| metric | unit | printed as |
-|---|---|---|
-| `iteration_time` | s | `train_step_timing in s` |
-| `throughput_per_gpu` | FLOP/s | `TFLOPS_per_GPU` |
-| `tokens_per_second_per_gpu` | 1/s | `tokens_per_sec_per_gpu` |
-| `memory.peak_reserved`, `memory.peak_allocated`, `memory.allocated` | B | `max_memory_reserved`, ... |
-| `reduced_train_loss`, `val_loss`, `grad_norm` and other losses | 1 | the same |
-
 A line has the step `iteration`; a bar has `global_step`, and counts once for each of them.
 """
 
@@ -68,16 +60,12 @@ def read(file: InputFile) -> tuple[Run, ...]:
             fields, step, at = fields_in(_FIELD, line, found.span(2)), found[1], found.start(1)
         elif found := _BAR.search(line):
             fields = [(name.strip(), text, at) for name, text, at in fields_in(_BAR_FIELD, line, found.span(1))]
-            step, at = _whole(next((text for name, text, _ in reversed(fields) if name == "global_step"), "")), -1
+            printed = next((text for name, text, _ in reversed(fields) if name == "global_step"), "")
+            whole = re.fullmatch(r"(\d{1,18})(?:\.0*)?", printed)  # maybe `3.000`
+            step, at = whole[1] if whole else "0", -1
         else:
             continue
         log.begin("", number, line, step, at, 0)
         losses = {name: Field(name, "1") for name, _, _ in fields if _LOSS.fullmatch(name)}
         log.add_known(fields, losses | _KNOWN)
     return log.runs.finish()
-
-
-def _whole(text: str) -> str:
-    """Return a whole number that may be printed as `3.000`; 0 for another text."""
-    found = re.fullmatch(r"(\d{1,18})(?:\.0*)?", text)
-    return found[1] if found else "0"

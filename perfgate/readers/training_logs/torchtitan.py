@@ -8,15 +8,7 @@
 Source: pytorch/torchtitan `torchtitan/components/metrics.py` (2026-08), and its lines of 2024 (`wps` for `tps`, no
 `tflops`). Throughput is a mean over the steps since the last line, memory the maximum since then.
 
-| metric | unit | printed as |
-|---|---|---|
-| `tokens_per_second_per_gpu` | 1/s | `tps`, `wps` |
-| `throughput_per_gpu` | FLOP/s | `tflops` |
-| `mfu`, a share | 1 | `mfu`, in %; `N/A` with quantization, which is left out |
-| `memory.peak_reserved` | B | `memory`, in GiB |
-| `loss`, `grad_norm` | 1 | the same |
-| `validation.loss`, `validation.tokens_per_second_per_gpu`, `validation.memory.peak_reserved` | | of `validate step` |
-| `time.PART`, `goodput` | s, 1 | see below |
+`mfu` is `N/A` with quantization, which is left out. The metrics of `validate step` begin with `validation.`.
 
 Step n is step n - 1 of the run.
 
@@ -100,7 +92,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 times.step(log, line, found)
         elif device := _DEVICE.search(line):
             log.run.fact("gpu", device[1], number)
-    times.finish()
+    times.clock.finish()
     return log.runs.finish()
 
 
@@ -114,7 +106,7 @@ class _Times:
     """The times of all runs of one log while it is read."""
 
     def __init__(self) -> None:
-        self._clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=0.1)
+        self.clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=0.1)
         self._rank: str | None = None
         self._has_begun = False
 
@@ -123,18 +115,18 @@ class _Times:
         if _DATED_WORD not in text or not self._counts(text):
             return
         if _BEGINS.search(text):
-            self._clock.begin()
-        self._clock.moment(moment_of(text))
+            self.clock.begin()
+        self.clock.moment(moment_of(text))
         if found := _TRAINING.search(text):
-            self._clock.training(done=int(found[1]) - 1)
+            self.clock.training(done=int(found[1]) - 1)
         elif found := _CHECKPOINT.search(text):
-            self._clock.spent(CHECKPOINT, float(found[1] or found[2]), dated=True)
+            self.clock.spent(CHECKPOINT, float(found[1] or found[2]), dated=True)
 
     def step(self, log: StepLog, text: str, found: re.Match[str]) -> None:
         """Take the line of a step or of a validation that was read, and those like it."""
         if _DATED_WORD not in text or not self._counts(text):
             return
-        clock, run = self._clock, log.run
+        clock, run = self.clock, log.run
 
         def again(_: int, text: str, printed: float) -> None:
             clock.moment(moment_of(text))
@@ -151,7 +143,3 @@ class _Times:
         if not self._has_begun:
             self._rank, self._has_begun = rank, True
         return rank == self._rank
-
-    def finish(self) -> None:
-        """Add the metrics of each job to its runs."""
-        self._clock.finish()
