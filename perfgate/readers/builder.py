@@ -1,15 +1,4 @@
-r"""Values as they are read -> one Run: what every reader does in the same way.
-
-    def read(file: InputFile) -> tuple[Run, ...]:
-        run = RunBuilder(file, "mytool")
-        step_time = run.column(Key("step_time"), "s", per=1000)                 # a series; the file has ms
-        for number, line, _, ended in file.lines(("mytool step ",)):
-            if found := re.search(r"mytool step (\d+): (\S+) ms", line):
-                run.add(step_time, found[2], number, step=int(found[1]))        # one more sample, or a problem
-            elif not ended:
-                run.say("warning", "the last record is cut off; left out", number)
-        run.facts["world_size"] = 8
-        return (run.run(),)
+"""Values as they are read -> one Run: what every reader does in the same way. CONTRIBUTING.md has an example.
 
 A value is a printed text or comes from JSON. Values that cannot be true (not a number, not finite, negative) are left
 out, and a problem that names their series says so: then no rule on that series can pass. A place is a line number, a
@@ -37,7 +26,6 @@ MAX_FAULTS = 20
 
 #: A line of the file from 1, a path in the JSON document of the run, a place, or the whole file.
 Place = int | Path | Location | None
-
 _EMPTY = read_only(np.empty(0))
 
 
@@ -153,27 +141,22 @@ class RunBuilder:
 
         Parameters:
             key, unit: the series and its base unit; only values in s must not be negative.
-            values: the items of the list.
-            at: returns the place of the item with this index.
+            values, at: the items of the list, and the function that returns the place of the item with an index.
             per: how many units of the list are one base unit.
             steps: the step of each value; empty if the format has no steps.
         """
         numbers, good = measured(values, unit)
-        self._mark_list(values, at)
+        first, last = (at(0), at(len(values) - 1)) if len(values) else (None, None)
+        if isinstance(first, tuple) and isinstance(last, tuple) and first[:-1] == last[:-1] != ():
+            self.file.coverage.mark(self.json, first[:-1], None)  # all of the list
+        else:
+            for index, value in enumerate(values):
+                self.file.coverage.mark(self.json, at(index), value)
         bad: list[int] = np.flatnonzero(~good).tolist()
         self.refuse_items(key, [(fault_in(values[index], unit), at(index)) for index in bad[:MAX_FAULTS]], len(bad))
         if good.any():
             numbered = read_only(np.array(steps, np.int64)[good]) if len(steps) else None
             self.finish(Series(key, unit, "samples", read_only(in_base(numbers[good], per)), numbered))
-
-    def _mark_list(self, values: Items, at: Callable[[int], Place]) -> None:
-        """Note that the items of a list were read."""
-        first, last = (at(0), at(len(values) - 1)) if len(values) else (None, None)
-        if isinstance(first, tuple) and isinstance(last, tuple) and first[:-1] == last[:-1] != ():
-            self.file.coverage.mark(self.json, first[:-1], None)  # all of the list
-            return
-        for index, value in enumerate(values):
-            self.file.coverage.mark(self.json, at(index), value)
 
     def refuse_items(self, key: Key, first: Sequence[tuple[str, Place]], count: int) -> None:
         """Report the first items of a list that are left out, with their places; `count` is the number of all."""
@@ -192,14 +175,14 @@ class RunBuilder:
 
     def one_value(self, key: Key, unit: str, value: float, printed_as: str | None = None) -> None:
         """Add a series that is one number, in base units."""
-        printed_as = printed_as if printed_as != key.metric else None
-        self.finish(Series(key, unit, "value", read_only(np.array([value])), printed_as=printed_as))
+        other = printed_as if printed_as != key.metric else None
+        self.finish(Series(key, unit, "value", read_only(np.array([value])), printed_as=other))
 
     def aggregate(self, key: Key, unit: str, statistics: Mapping[str, float], printed_as: str | None = None) -> None:
         """Add statistics, in base units, of values that the file does not contain; nothing if there are none."""
         if statistics:
-            printed_as = printed_as if printed_as != key.metric else None
-            self.finish(Series(key, unit, "aggregate", _EMPTY, aggregate=statistics, printed_as=printed_as))
+            other = printed_as if printed_as != key.metric else None
+            self.finish(Series(key, unit, "aggregate", _EMPTY, aggregate=statistics, printed_as=other))
 
     def single_values(self, names: re.Pattern[str]) -> None:
         """Make series with one sample single values, from which no warm-up is dropped, if their names begin so."""
@@ -225,7 +208,7 @@ class RunBuilder:
             self._times_printed[key] = count - 1
         return found
 
-    # --- tables -----------------------------------------------------------------------------------------------------
+    # --- tables and problems ----------------------------------------------------------------------------------------
 
     def table(self, what: str, line: int) -> None:
         """Note that a table begins; it is a warning if the next table or the end comes before `table_row`."""
