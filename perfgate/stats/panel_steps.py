@@ -107,9 +107,9 @@ def _noise(differences: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Return the noise (m,) of neighbours' differences, its degrees of freedom, and the design effect of the panel."""
     ordered = np.sort(np.abs(differences), axis=0)  # NaN is last
     count = np.isfinite(ordered).sum(axis=0)
-    if not len(ordered) or not count.any():
+    if not count.any():
         return np.full(len(count), np.nan), np.zeros(len(count)), 1.0
-    columns, last = np.arange(len(count)), np.maximum(count - 1, 0)
+    columns, last = np.arange(len(count)), count - 1
     usual = np.maximum(1.4826 * ordered[last // 2, columns], ordered[9 * last // 10, columns] / 1.645)
     squares = np.nansum(np.square(np.minimum(ordered, _CLIP * usual)), axis=0) / (2 * count)
     noise = np.maximum(np.sqrt(squares), _LEAST_NOISE)
@@ -124,7 +124,6 @@ def _evidence(panel: _Panel, ends: IntArray, floor: int) -> FloatArray:
     places = ends[:, None] - _SPANS
     start = np.maximum(places - _BEFORE, floor)
     few = places - start < FEWEST_RUNS
-    start, places = np.minimum(start, ends[:, None]), np.maximum(places, 0)
     old, new = (
         (panel.sums[last] - panel.sums[first], panel.counts[last] - panel.counts[first])
         for first, last in ((start, places), (places, ends[:, None]))
@@ -163,7 +162,7 @@ def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | Non
     start, block = max(floor, place - _BEFORE), end // _EACH
     y, known = panel.y[start:end], np.isfinite(panel.y[start:end])
     reach = _CLIP * np.nan_to_num(panel.noise[block])
-    levels = [np.nanmedian(part, axis=0) for part in (y[: place - start], y[place - start :])]
+    levels = [_medians(part) for part in (y[: place - start], y[place - start :])]
     clipped = np.nan_to_num(np.clip(y, np.fmin(*levels) - reach, np.fmax(*levels) + reach))
     sums, counts = np.cumsum(clipped, axis=0), np.cumsum(known, axis=0)
     at = np.arange(1, end - start)
@@ -180,3 +179,10 @@ def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | Non
     if rows[best] > end - FEWEST_RUNS:
         return None  # too early: the step is newer
     return PanelStep(end - 1, rows[best], rows[likely[0]], rows[likely[-1]], z[best])
+
+
+def _medians(rows: FloatArray) -> FloatArray:
+    """Return the median of each series, NaN of none. `numpy.nanmedian` gives the same, but warns of NaN."""
+    ordered, count = np.sort(rows, axis=0), np.isfinite(rows).sum(axis=0)  # NaN is last
+    series = np.arange(len(count))
+    return np.asarray(ordered[(count - 1) // 2, series] + ordered[count // 2, series]) / 2

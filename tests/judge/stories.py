@@ -15,7 +15,9 @@ from conftest import steady
 from msgspec import Struct
 
 from perfgate.core import NO_STEP, Baseline, CalibratedPrior, Key, Location, NextStep, Problem, Run, Series, read_only
-from perfgate.judge.evidence import Case
+from perfgate.judge.ask import ask
+from perfgate.judge.evidence import Case, Evidence
+from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
@@ -274,3 +276,11 @@ SHORT = """\
 CALIBRATED = tuple(
     CalibratedPrior(Key(metric), "median", "worst", 0.004, 6.0, 5) for metric in ("forward", "step.time", "slow")
 )
+
+
+def question_of(asked: Case) -> Any:
+    """The question of a case with one rule, one clause and one metric."""
+    rule, ruleset = asked.ruleset.rules[0], asked.ruleset
+    runs = JudgedRuns.of(asked.new, asked.baseline, ruleset.metrics, ruleset.conditions)
+    (subject,) = find_subjects(rule.sentence, runs)
+    return ask(Evidence.of(rule, rule.clauses[0], subject, asked, runs))

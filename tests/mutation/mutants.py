@@ -41,7 +41,7 @@ WORDS = {"pass": "fail", "fail": "pass", "lower": "higher", "higher": "lower", "
 #: What decides is one word, or one of the two comparators that are two.
 DECIDES = re.compile(r"[\w./-]+|at most|at least", re.ASCII)
 #: Calls that make the words of a message, and keywords that guard or show a value but do not change it.
-SPOKEN, SHOWN = {"counted", "listed"}, {"repr", "compare", "strict", "help", "metavar"}
+SPOKEN, SHOWN = {"counted", "listed"}, {"repr", "compare", "strict", "help", "metavar", "frozen", "dict", "kw_only"}
 #: A mutant is told by the smallest piece around it of such a length, or by its statement.
 TELLING = range(30, 200)
 

@@ -50,6 +50,8 @@ LEFT_OUT_FILES = (
 )
 #: How much longer than measured a test may take before it counts as failed, and seconds on top; bytes it may use.
 PATIENCE, GRACE, MEMORY = 20, 10, 8 << 30
+#: What was killed is written after this many mutants.
+EACH = 50
 
 #: The tests that killed mutants, below the root: by module with its digest, by mutant.
 KILLED = Path("build") / "killed.json"
@@ -79,7 +81,7 @@ class Trial:
         for name in self.core.paths:
             import_module(name)
         tests, live, kills = self._tests(session), live_functions(str(ROOT / "perfgate")), Counter[tuple[str, str]]()
-        end = time.monotonic() + self.time
+        end, begun = time.monotonic() + self.time, time.process_time()
         gc.freeze()  # so that forks share what is there
         for number, mutant in enumerate(self.todo, 1):
             if time.monotonic() > end:
@@ -92,10 +94,13 @@ class Trial:
                 kills.update(((mutant.module, killer), (f"{mutant.module}.{mutant.function}", killer)))
                 self.killed[mutant.module] += 1
                 self.kept[mutant.module][str(mutant)] = killer
-                keep_kills(self.core, self.kept)
             else:
                 self.survivors.append(mutant)
                 print(f"{number}: survived {len(chosen)} tests: {mutant}", file=sys.__stderr__, flush=True)
+            if number % EACH == 0:
+                keep_kills(self.core, self.kept)
+                print(f"{number}: {time.process_time() - begun:.0f} s here", file=sys.__stderr__, flush=True)
+        keep_kills(self.core, self.kept)
         return True
 
     def _tests(self, session: pytest.Session) -> Selection:
@@ -194,14 +199,15 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the mutants, and try none")
     options = parser.parse_args()
     core, known = Core(), equivalents()
-    everything = [mutant for mutant in core.mutants() if any(text in str(mutant) for text in options.only or [""])]
+    there = {str(mutant): mutant for mutant in core.mutants()}
+    everything = [mutant for name, mutant in there.items() if any(text in name for text in options.only or [""])]
     if options.again:
         named = {line.partition(" tests: ")[2] or line for line in options.again.read_text().splitlines()}
         everything = [mutant for mutant in everything if str(mutant) in named]
     if options.list:
         print(*everything, sep="\n")
         return 0
-    gone = known.keys() - {str(mutant) for mutant in core.mutants()}
+    gone = known.keys() - there.keys()
     todo = [mutant for mutant in everything if str(mutant) not in known]
     random.Random(options.seed).shuffle(todo)
     trial = Trial(core, todo, options.seconds, options.most)

@@ -8,7 +8,7 @@ is decided. A base that was stored with fewer details than the new runs have giv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from perfgate.core import Better, Series
 from perfgate.core.results import Doubt
+from perfgate.core.runs import Steps
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.measure import Members, Method
@@ -129,27 +130,35 @@ def values_of(series: Series) -> int | None:
     return None if count is None or not math.isfinite(count) else int(count)
 
 
-def _stride(several: Sequence[Series]) -> int:
-    """The usual distance between two steps: the most common one, the smallest of several."""
-    for series in several:
-        if series.steps is not None and len(series.steps) >= _FEWEST_STEPS and series.thinned_from is None:
-            gaps, counts = np.unique(np.diff(np.unique(series.steps)), return_counts=True)
-            return int(gaps[counts.argmax()]) if len(gaps) else 1
-    return 1
+def _distinct_steps(series: Series) -> Steps | None:
+    """Return the steps that have a value, ascending; None if they tell nothing of lost lines."""
+    if series.steps is None or len(series.steps) < _FEWEST_STEPS or series.thinned_from is not None:
+        return None
+    found = np.unique(series.steps)
+    return found if len(found) > 1 else None  # a tool that does not count has one step
+
+
+def _stride(several: Iterable[Series]) -> int:
+    """Return the most common distance between two steps of the first series that has some; the smallest of several."""
+    steps = next(found for series in several if (found := _distinct_steps(series)) is not None)
+    gaps, counts = np.unique(np.diff(steps), return_counts=True)
+    return int(gaps[counts.argmax()])
 
 
 def _steps_share(series: Series, usual: Sequence[Series]) -> float:
-    """The share of the steps from the first to the last that have a value; 1 if it is unknown.
+    """Return the share of the steps from the first to the last that have a value; 1 if it is unknown.
 
-    `usual` are the series whose distance between steps is the expected one.
+    `usual` are the series whose distance between steps is the expected one; without steps there, its own is.
     """
     steps = series.steps
-    if steps is None or len(steps) < _FEWEST_STEPS or series.thinned_from is not None or series.joined < 1:
+    if steps is None or not len(steps) or series.joined < 1:
         return 1.0
     if int(steps[-1]) - int(steps[0]) == len(steps) - 1:  # usual, and known at once
         return 1.0
-    found = np.unique(steps)
-    return min(1.0, (len(found) - 1) * _stride(usual) / max(int(found[-1]) - int(found[0]), 1))
+    found = _distinct_steps(series)
+    if found is None:
+        return 1.0
+    return min(1.0, (len(found) - 1) * _stride((*usual, series)) / (int(found[-1]) - int(found[0])))
 
 
 def _has_schedule(series: Series) -> bool:

@@ -83,7 +83,7 @@ def _equal_share(one: Series, other: Series) -> tuple[float, bool]:
     is_single = differs[1:] & differs[:-1]
     is_same = _equal_but_for_a_factor(ordered, twin)
     share = float(max(_equal_but_for_a_factor(one.values, other.values).mean(), (is_same & is_single).mean()))
-    return (1.0, True) if share < _COPIED and is_same.all() else (share, False)
+    return (1.0, True) if share <= _COPIED and is_same.all() else (share, False)
 
 
 def _bits_of_counts(values: FloatArray) -> float:
