@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 
@@ -23,26 +23,10 @@ from perfgate.commands.preparing import (
     read_new,
     reading_problems,
     refusal_of_pairs,
-    unread_problems,
     with_pairs,
     with_unread_machine,
 )
-from perfgate.core import (
-    NO_STEP,
-    Acceptance,
-    Baseline,
-    Fact,
-    Key,
-    Location,
-    MissingBaseline,
-    NextStep,
-    Policy,
-    Problem,
-    Report,
-    Run,
-    UnruledChange,
-    Verdict,
-)
+from perfgate.core import Fact, Key, Location, MissingBaseline, Policy, Problem, Report, Run, UnruledChange, Verdict
 from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.verdicts import MOST_UNRULED
@@ -121,19 +105,20 @@ def check(request: CheckRequest) -> Report:
 
 def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     """Judge new runs by the rules. Raises Refused for usage errors."""
-    request, ruleset, source, head = prepared.request, prepared.ruleset, prepared.source, prepared.head
+    request, ruleset, source = prepared.request, prepared.ruleset, prepared.source
     facts, clashes = merge_facts(runs, prepared.facts(), ruleset.identity)
-    runs = _with_utilization(prepared, runs, facts)
-    accept = acceptance(request.options) if source.ref is None else _acceptance(prepared, source.ref)
-    loaded = prepared.baselines.load(facts, accept, head)
-    case, unpaired = _case(prepared, runs, facts, loaded.baseline, accept)
+    if ruleset.model is not None:
+        from perfgate.judge.utilization import with_utilization
+
+        runs = with_utilization(runs, ruleset.model, facts)
+    case, loaded, unpaired = _case(prepared, runs, facts)
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
-    is_named = naming(ruleset)
+    is_named, (coverage, unread) = naming(ruleset), coverage_of(runs, ruleset.unread)
     read = reading_problems(with_unread_machine(case, runs), is_named)
     problems = [*prepared.problems, *read, *clashes, *loaded.problems, *unpaired]
-    problems += [*unread_problems(runs, ruleset.unread), *measured_twice(case, verdicts, loaded.baseline.runs)]
+    problems += [*unread, *measured_twice(case, verdicts, loaded.baseline.runs)]
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
-    causes, unruled, unexplained = _explained(case, verdicts, _unruled(case, is_named), wanted=request.causes)
+    causes, unruled, unexplained = _explained(case, verdicts, is_named, wanted=request.causes)
     baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
     policy = Policy(source.ref, prepared.rules_sha256, baselines_sha256, commit=source.sha)
     if source.ref is not None:
@@ -149,43 +134,40 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
         policy=policy,
         suite=ruleset.suite,
         baseline=case.baseline.place,
-        accept=_to_accept(case, verdicts),
         details=details,
         unruled=unruled[:MOST_UNRULED],
         unruled_count=len(unruled),
         unknown_facts=case.baseline.unknown_facts if case.baseline.runs else (),
         fact_changes=fact_changes(case),
         causes=causes,
-        coverage=coverage_of(runs, ruleset.unread),
+        coverage=coverage,
     )
+    # Pairs have a base of their own, which no command changes.
+    if case.baseline.pairing is None and any(verdict.next_step.command for verdict in verdicts):
+        from perfgate.words.steps import to_accept
+
+        found = replace(found, accept=to_accept(case.accept, verdicts))
     return with_outcome(found)
 
 
-def _with_utilization(prepared: Prepared, runs: tuple[Run, ...], facts: Mapping[str, Fact]) -> tuple[Run, ...]:
-    if prepared.ruleset.model is None:
-        return runs
-    from perfgate.judge.utilization import with_utilization
-
-    return with_utilization(runs, prepared.ruleset.model, facts)
-
-
-def _acceptance(prepared: Prepared, ref: str) -> Acceptance:
-    """Return how these runs can be accepted under a ref: only a whole commit can be allowed, for 30 days."""
-    head = prepared.head()
-    whole = head if head and FULL_SHA.fullmatch(head) else None
-    expires = surroundings.today() + timedelta(days=30)
-    return replace(acceptance(prepared.request.options), ref=ref, head=whole, expires=expires)
-
-
 def _case(
-    prepared: Prepared, runs: tuple[Run, ...], facts: Mapping[str, Fact], stored: Baseline, accept: Acceptance
-) -> tuple[Case, list[Problem]]:
-    """Return everything that is judged, and the problems of pairs. Raises Refused for more runs than planned looks."""
-    request, ruleset = prepared.request, prepared.ruleset
-    new, baseline, unpaired = runs, stored, list[Problem]()
+    prepared: Prepared, runs: tuple[Run, ...], facts: dict[str, Fact]
+) -> tuple[Case, LoadedBaseline, list[Problem]]:
+    """Return everything that is judged, the baseline, and the problems of pairs.
+
+    Raises Refused for more runs than planned looks.
+    """
+    request, ruleset, ref = prepared.request, prepared.ruleset, prepared.source.ref
+    today, accept = surroundings.today(), acceptance(request.options)
+    if ref is not None:  # only a whole commit can be allowed, for 30 days
+        head = prepared.head()
+        whole = head if head and FULL_SHA.fullmatch(head) else None
+        accept = replace(accept, ref=ref, head=whole, expires=today + timedelta(days=30))
+    loaded = prepared.baselines.load(facts, accept, prepared.head)
+    new, baseline, unpaired = runs, loaded.baseline, list[Problem]()
     if any(series.key.label("pairing") for run in runs for series in run.series):
-        refusal = None if request.own_pairs else refusal_of_pairs(ruleset, prepared.source.ref)
-        new, baseline, unpaired = with_pairs(runs, stored, refusal)
+        refusal = None if request.own_pairs else refusal_of_pairs(ruleset, ref)
+        new, baseline, unpaired = with_pairs(runs, baseline, refusal)
     if request.looks and len(new) > request.looks[-1]:
         given = plural(len(new), "run")
         raise Refused(f"--looks {request.looks[-1]}: {given} given, more than planned: give fewer runs, or plan more")
@@ -193,7 +175,7 @@ def _case(
         ruleset,
         new,
         baseline,
-        surroundings.today(),
+        today,
         facts,
         frozenset(facts) - frozenset(prepared.facts()),
         strict=request.strict,
@@ -203,28 +185,31 @@ def _case(
         limits=surroundings.limits(),
         looks=request.looks,
     )
-    return case, unpaired
+    return case, loaded, unpaired
 
 
 def _judged(
     prepared: Prepared, case: Case, loaded: LoadedBaseline
 ) -> tuple[Case, tuple[Verdict, ...], list[Problem], ReportDetails]:
     """Return the case with what its history teaches, its verdicts, warnings, and the runs behind the verdicts."""
-    with_details = prepared.request.with_details
+    with_details, noticed = prepared.request.with_details, list[Problem]()
     if with_details:
         from perfgate.commands.report_details import collected, levels, past_runs
 
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     base = case.baseline
-    compared = {run.source for run in base.runs}
-    times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
-    noticed = prepared.runner_problems()
     if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
         from perfgate.commands.remembered import with_remembered
 
+        compared = {run.source for run in base.runs}
+        times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
         ref, head, since = prepared.source.ref, prepared.head(), max(times, default=None)
-        case, noticed[:0] = with_remembered(case, runs, read_history, ref, head, since)
+        case, noticed = with_remembered(case, runs, read_history, ref, head, since)
+    if "host" in prepared.facts():  # the measuring machine, as far as it is known, may not be what it was
+        from perfgate.baselines.runners import runner_problems
+
+        noticed += runner_problems(prepared.baselines.store, prepared.facts())
     if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_FOR_DRIFT:
         noticed += drifts(case, runs)
     if not with_details:
@@ -236,34 +221,24 @@ def _judged(
     return case, verdicts, noticed, shown
 
 
-def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[UnruledChange, ...]:
-    """Return the changes of metrics that no rule reads."""
-    if all(is_named(series.key) for run in case.baseline.runs for series in run.series):
-        return ()
-    from perfgate.analysis.unruled import unruled_changes
-
-    return unruled_changes(case.baseline.runs, case.new, is_named, None)[0]
-
-
 def _explained(
-    case: Case, verdicts: tuple[Verdict, ...], moved: tuple[UnruledChange, ...], *, wanted: bool
+    case: Case, verdicts: tuple[Verdict, ...], is_named: Callable[[Key], bool], *, wanted: bool
 ) -> tuple[CauseReport | None, tuple[UnruledChange, ...], list[Problem]]:
-    """Return the causes, the changes without a rule that follow from none, and a warning if the base has no trees."""
+    """Return the causes, the changes without a rule that follow from none, and a warning if the base has no trees.
+
+    Causes are `wanted` even if everything passes.
+    """
+    moved: tuple[UnruledChange, ...] = ()
+    if not all(is_named(series.key) for run in case.baseline.runs for series in run.series):
+        from perfgate.analysis.unruled import unruled_changes
+
+        moved = unruled_changes(case.baseline.runs, case.new, is_named, None)[0]
     if not wanted and all(one.outcome in ("pass", "skipped") for one in verdicts):
         return None, moved, []
     from perfgate.commands.report_details import explained
 
     causes, problems = explained(case, verdicts, [one.metric for one in moved])
     return causes, tuple(one for one in moved if causes is None or one.metric not in causes.explained), problems
-
-
-def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
-    """Return how the result can be accepted. Pairs have a base of their own, which no command changes."""
-    if case.baseline.pairing is not None or not any(verdict.next_step.command for verdict in verdicts):
-        return NO_STEP
-    from perfgate.words.steps import to_accept
-
-    return to_accept(case.accept, verdicts)
 
 
 def _only_problems(only: Sequence[str], rules: str, case: Case, verdicts: tuple[Verdict, ...]) -> list[Problem]:

@@ -187,7 +187,7 @@ def _compared(
             geometric_means=() if has_traces else geometric_means(verdicts),
             fact_changes=fact_changes(case),
             causes=causes,
-            coverage=coverage_of((*base_runs, *new_runs)),
+            coverage=coverage_of((*base_runs, *new_runs))[0],
         )
     )
 

@@ -79,14 +79,6 @@ class Prepared(Struct, frozen=True):
     #: Returns the rules and baselines of the working tree; only called if a ref gives the rules.
     own_policy: Callable[[], OwnPolicy]
 
-    def runner_problems(self) -> list[Problem]:
-        """Return a warning if the measuring machine, as far as it is known, has changed since it qualified."""
-        if "host" not in self.facts():
-            return []
-        from perfgate.baselines.runners import runner_problems
-
-        return runner_problems(self.baselines.store, self.facts())
-
 
 def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
     """Read the rules, and open the baselines. Returns a report if the rules have mistakes. Raises Refused.
@@ -214,14 +206,22 @@ def with_pairs(
     return pairs.new, found, problems
 
 
-def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> Coverage | None:
-    """Return what was read of the files of all runs; None if the policy is to ignore it."""
+def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> tuple[Coverage | None, list[Problem]]:
+    """Return what was read of the files of all runs, None to ignore it, and an error for each file that was not.
+
+    There are errors only if the policy is that numbers which were not read are errors.
+    """
     if policy == "ignore":
-        return None
+        return None, []
     # A command may write the same file again, with other content.
     bytes_of = {id(run): "".join(file.sha256 for file in run.files) for run in runs}
     parts = (replace(part, file=f"{part.file} {bytes_of[id(run)]}") for run in runs for part in run.coverage)
-    return joined_coverage(parts)
+    files = {part.file: part for run in runs for part in run.coverage if part.unread and policy == "error"}
+    step = "no rule can guard them: read them with a mapping (`perfgate inspect --suggest`), or write `unread: warn`"
+    return joined_coverage(parts), [
+        Problem("error", f"numbers are not read ({unread_names(part)}), so {step}", Location(name))
+        for name, part in files.items()
+    ]
 
 
 def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
@@ -244,17 +244,6 @@ def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> li
     return found
 
 
-def unread_problems(runs: Sequence[Run], policy: UnreadPolicy) -> list[Problem]:
-    """Return an error for each file with numbers that were not read, if the policy is that they are errors."""
-    files = {part.file: part for run in runs for part in run.coverage if part.unread}
-    step = "no rule can guard them: read them with a mapping (`perfgate inspect --suggest`), or write `unread: warn`"
-    return [
-        Problem("error", f"numbers are not read ({unread_names(part)}), so {step}", Location(name))
-        for name, part in files.items()
-        if policy == "error"
-    ]
-
-
 def with_unread_machine(case: Case, runs: tuple[Run, ...]) -> tuple[Run, ...]:
     """Return the new runs. The problems of a file of the machine without metrics are errors if a change needs them.
 
@@ -262,20 +251,16 @@ def with_unread_machine(case: Case, runs: tuple[Run, ...]) -> tuple[Run, ...]:
     """
     asks = (clause.asks for rule in case.ruleset.rules for clause in rule.clauses)
     is_needed = case.baseline.pairing is None and any(isinstance(one, ChangeClause) for one in asks)
-    if not is_needed or not any(map(_has_machine, case.baseline.runs)):
+    base = (series for run in case.baseline.runs for series in run.series)
+    if not is_needed or not any(series.key.metric.startswith(MACHINE_DOUBTS) for series in base):
         return runs
-    return tuple(
-        run if _has_machine(run) else replace(run, problems=tuple(map(_as_error, run.problems))) for run in runs
-    )
-
-
-def _has_machine(run: Run) -> bool:
-    """Return whether a run has a metric that makes a doubt here."""
-    return any(series.key.metric.startswith(MACHINE_DOUBTS) for series in run.series)
-
-
-def _as_error(problem: Problem) -> Problem:
-    if not problem.at.file.endswith(MACHINE_FILE):
-        return problem
-    message = f"{problem.message}; the base has the metrics of the machine: measure again"
-    return replace(problem, severity="error", message=message)
+    step = "the base has the metrics of the machine: measure again"
+    found = []
+    for run in runs:
+        problems = list(run.problems)
+        if not any(series.key.metric.startswith(MACHINE_DOUBTS) for series in run.series):
+            for place, one in enumerate(problems):
+                if one.at.file.endswith(MACHINE_FILE):
+                    problems[place] = replace(one, severity="error", message=f"{one.message}; {step}")
+        found.append(replace(run, problems=tuple(problems)))
+    return tuple(found)

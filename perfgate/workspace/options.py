@@ -72,15 +72,11 @@ def acceptance(options: CommandOptions) -> Acceptance:
     from perfgate.core import Acceptance  # `--help` does not need it
 
     runs = () if options.kept else tuple(map(typed_path, options.runs))
-    return Acceptance(runs, tuple(place_words(options)), tuple(reading))
-
-
-def place_words(options: CommandOptions) -> list[str]:
-    """Return the options that name the rules, the baselines and the suite, if they are not the default."""
     rules = map(typed_path, options.rules if options.rules != ("rules",) else ())
-    words = [word for rule in rules for word in ("--rules", rule)]
-    words += ["--baselines", typed_path(options.baselines)] if options.baselines != "baselines" else []
-    return words + (["--suite", options.suite] if options.suite else [])
+    place = [word for rule in rules for word in ("--rules", rule)]
+    place += ["--baselines", typed_path(options.baselines)] if options.baselines != "baselines" else []
+    place += ["--suite", options.suite] if options.suite else []
+    return Acceptance(runs, tuple(place), tuple(reading))
 
 
 def shown_path(path: str) -> str:
