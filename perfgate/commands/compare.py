@@ -43,6 +43,8 @@ from perfgate.workspace.rule_source import no_rules
 #: The place of the rules of a comparison, which are in no file.
 _HERE = Location("compare")
 _NO_RULES = Ruleset("compare", (), {})
+_NOTHING = hashlib.sha256().hexdigest()
+_NO_POLICY = Policy(None, _NOTHING, _NOTHING)
 
 
 class NewSideCommand(click.Command):
@@ -113,12 +115,8 @@ def compare(
 ) -> Report:
     """Judge new runs against base runs, or the sides of pairs, metric by metric. Raises Refused for usage errors.
 
-    Parameters:
-        base: the files of the base runs, or files of pairs.
-        new: the files of the new runs; empty for pairs.
-        statistic: its name; the default is the median of samples and the mean of aggregates.
-        tolerance: how much worse is accepted, such as `5%`.
-        rules: the folders that may have mappings.
+    `base` names files of pairs if `new` is empty. The default `statistic` is the median of samples, and the mean of
+    aggregates. `tolerance`: how much worse is accepted, such as `5%`. `rules`: the folders that may have mappings.
     """
     asks = asked_change(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
@@ -126,14 +124,17 @@ def compare(
     base_runs, new_runs = (
         inputs.read_runs(side, format, trace_mode, mappings=without.mappings) for side in (base, new)
     )
-    if new and _contents(base_runs) == _contents(new_runs):
-        return _identical(base_runs)
+    contents = [sorted(file.sha256 for run in runs for file in run.files) for runs in (base_runs, new_runs)]
+    if new and contents[0] == contents[1]:  # nothing can differ
+        problems = tuple(problem for run in base_runs for problem in run.problems)
+        files = tuple(dict.fromkeys(file for run in base_runs for file in run.files))
+        return with_outcome(Report(problems=problems, inputs=files, policy=_NO_POLICY, suite="compare", identical=True))
     if new:
         return _compared(Baseline(runs=base_runs), new_runs, asks, statistic, ruleset=without)
-    new_runs, baseline, problems = with_pairs(base_runs, Baseline())
+    new_runs, baseline, unpaired = with_pairs(base_runs, Baseline())
     if baseline.pairing is None:
         raise Refused("--paired: these runs have no pairs; make them with `perfgate run --paired`")
-    return _compared(baseline, new_runs, asks, statistic, problems, without)
+    return _compared(baseline, new_runs, asks, statistic, unpaired, without)
 
 
 def compare_stored(path: str, old: str | None, new: str | None) -> Report:
@@ -171,16 +172,15 @@ def _compared(
     causes = causes_of(base_runs, new_runs, verdicts)
     has_traces = causes is not None and any(run.call_trees for run in new_runs)
     problems += [*unpaired, *refused, *_alone(base_runs, new_runs, has_causes=has_traces)]
-    nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
-    policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs, (), shared)
+    details = collected(verdicts, found, base_runs, new_runs, (), shared)
     return with_outcome(
         Report(
             verdicts=verdicts,
             problems=tuple(problems),
             inputs=files,
             environment=facts,
-            policy=policy,
+            policy=_NO_POLICY,
             suite="compare",
             baseline=baseline.place,
             details=details,
@@ -190,20 +190,6 @@ def _compared(
             coverage=coverage_of((*base_runs, *new_runs))[0],
         )
     )
-
-
-def _contents(runs: Sequence[Run]) -> list[str]:
-    """The hashes of the files of runs, in any order: they identify the content."""
-    return sorted(file.sha256 for run in runs for file in run.files)
-
-
-def _identical(runs: tuple[Run, ...]) -> Report:
-    """The report of a comparison of files with their copies: nothing can differ."""
-    nothing = hashlib.sha256().hexdigest()
-    problems = tuple(problem for run in runs for problem in run.problems)
-    files = tuple(dict.fromkeys(file for run in runs for file in run.files))
-    found = Report(problems=problems, inputs=files, policy=Policy(None, nothing, nothing), suite="compare")
-    return with_outcome(replace(found, identical=True))
 
 
 def asked_change(statistic: str | None, tolerance: str) -> Clause:
@@ -235,16 +221,11 @@ def _shared(runs: Sequence[Run]) -> set[str]:
     found, ever, always = _metrics(runs), set[str](), set[str]()
     for number, run in enumerate(runs):
         found &= _metrics([run])
-        zero = _always_zero(run)
+        samples = [one for one in run.series if one.kind == "samples"]
+        zero = {one.key.metric for one in samples} - {one.key.metric for one in samples if one.values.any()}
         ever |= zero
         always = zero if number == 0 else always & zero
     return found - (ever - always)
-
-
-def _always_zero(run: Run) -> set[str]:
-    """Return the metrics whose samples are all 0."""
-    samples = [one for one in run.series if one.kind == "samples"]
-    return {one.key.metric for one in samples} - {one.key.metric for one in samples if one.values.any()}
 
 
 def _metrics(runs: Sequence[Run]) -> set[str]:
@@ -276,8 +257,9 @@ def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list
         return []  # the files of that side say why
     shared = _shared((*base, *new))
     sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
-    found = [f"only the {side} side has {listed(sorted(names))}" for side, names in sides.items() if names]
-    said = [Problem("warning", message, _HERE) for message in found]
-    if has_causes:
-        said = []
+    said = [
+        Problem("warning", f"only the {side} side has {listed(sorted(names))}", _HERE)
+        for side, names in sides.items()
+        if names and not has_causes
+    ]
     return said if shared else [*said, Problem("error", "the two sides have no metric in common", _HERE)]

@@ -57,7 +57,12 @@ def with_remembered(
     compared = frozenset(_compared(case, runs))
     calibrated = {SeriesName(one.key, one.statistic, one.rank) for one in case.baseline.priors if one.pairing is None}
     history = read_history(frozenset(name.key.metric for name in compared))
-    is_judged = _test_of_judged(case, head)
+    judged = (*case.new, *case.baseline.runs, *case.baseline.anchor)
+    ids = {id_of_files((file.sha256 for file in run.files), run.part) for run in judged}
+    commits = {head, *(run.commit for run in judged)} - {None}
+
+    def is_judged(run: HistoryRun) -> bool:
+        return run.id in ids or run.commit in commits
 
     def is_measured(branch: str) -> bool:
         return head is not None and _is_of(head, ref or branch)
@@ -66,34 +71,14 @@ def with_remembered(
     known = {*on_base, *on_new} if on_base and on_new else set()
     learned = learned_priors(history, compared - calibrated, ref, is_judged, known, since)
     later = () if since is None else runs_since(history, compared, ref, since, is_judged, is_measured)
-    hosts = _host_differences(history, compared, ref, on_base, on_new, is_judged)
+    hosts: tuple[HostDifference, ...] = ()
+    if on_base and on_new and not on_base & on_new:
+        from perfgate.history.hosts import host_differences
+
+        hosts = host_differences(history, compared, ref, on_base, on_new, is_judged)
     priors = (*case.baseline.priors, *learned)
     baseline = replace(case.baseline, priors=priors, remembered=later, hosts=hosts, history_sha256=history.sha256)
     return replace(case, baseline=baseline), [_weighed(problem, bool(compared)) for problem in history.problems]
-
-
-def _test_of_judged(case: Case, head: str | None) -> Callable[[HistoryRun], bool]:
-    """Return a test for remembered runs: whether it is a run of the case or of a commit that the case judges."""
-    judged = (*case.new, *case.baseline.runs, *case.baseline.anchor)
-    ids = {id_of_files((file.sha256 for file in run.files), run.part) for run in judged}
-    commits = {head, *(run.commit for run in judged)} - {None}
-    return lambda run: run.id in ids or run.commit in commits
-
-
-def _host_differences(
-    history: StoredHistory,
-    compared: frozenset[SeriesName],
-    ref: str | None,
-    on_base: frozenset[str],
-    on_new: frozenset[str],
-    is_judged: Callable[[HistoryRun], bool],
-) -> tuple[HostDifference, ...]:
-    """Return how the hosts of both sides differ; empty if a host is unknown, or the same host is on both sides."""
-    if not (on_base and on_new) or on_base & on_new:
-        return ()
-    from perfgate.history.hosts import host_differences
-
-    return host_differences(history, compared, ref, on_base, on_new, is_judged)
 
 
 def _compared(case: Case, runs: JudgedRuns) -> Iterator[SeriesName]:

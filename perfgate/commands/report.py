@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TypeAlias, TypeVar
 
 import click
@@ -18,7 +19,7 @@ from perfgate.commands.report_details import merged_facts
 from perfgate.core import NO_STEP, Location, Policy, Problem, Report
 from perfgate.core.causes import CauseReport
 from perfgate.core.coverage import joined_coverage
-from perfgate.core.details import ReportDetails, VerdictDetails
+from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.report import stored_exit_code, with_outcome, with_problems, worst_exit_code
 from perfgate.reporters import RENDERERS
@@ -65,13 +66,18 @@ def merged(paths: Sequence[str], expect: int | None = None) -> Report:
     refuse_twice(paths)
     stored: list[_NamedReport] = []
     problems: list[Problem] = []
+    seen: dict[str, str] = {}
     for path in paths:
         name = shown_path(path)
         report, found = _read(path, name)
         problems += found
         if report is not None:
             stored.append((name, _recomputed(report, name)))
-    _refuse_copies(stored)
+    for name, report in stored:
+        content = RENDERERS["json"](report)
+        if report.inputs and content in seen:  # reports that judged nothing may be equal
+            raise Refused(f"{name} is the same report as {seen[content]}: each report counts only once")
+        seen.setdefault(content, name)
     if expect is not None and len(stored) != expect:
         step = "look for the others" if len(stored) < expect else "leave out the others, or correct --expect"
         message = f"{expect} expected, but {plural(len(stored), 'report')} can be read: {step}"
@@ -104,20 +110,16 @@ def _recomputed(report: Report, name: str) -> Report:
     return with_problems(found, [Problem("error", f"was altered: it {what}", Location(name))])
 
 
-def _refuse_copies(stored: Sequence[_NamedReport]) -> None:
-    """Refuse two equal reports, unless they judged nothing. Raises Refused."""
-    seen: dict[str, str] = {}
-    for name, report in stored:
-        content = RENDERERS["json"](report)
-        if report.inputs and content in seen:
-            raise Refused(f"{name} is the same report as {seen[content]}: each report counts only once")
-        seen.setdefault(content, name)
-
-
 def _merged(stored: Sequence[_NamedReport]) -> Report:
     if len(stored) == 1:
         return stored[0][1]
     reports = [report for _, report in stored]
+    before = list(accumulate((len(report.verdicts) for report in reports), initial=0))
+    shown = [  # the runs behind all verdicts, with new numbers of verdicts; those of one environment are left out
+        replace(one, verdict=one.verdict + first)
+        for report, first in zip(reports, before, strict=False)
+        for one in report.details.verdicts
+    ]
     verdicts = [
         replace(verdict, source=name if verdict.source is None else f"{name}: {verdict.source}")
         for name, report in stored
@@ -135,7 +137,7 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
         suite=", ".join(dict.fromkeys(report.suite for report in reports if report.suite)),
         baseline=_same([report.baseline for report in reports]),
         accept=_same([report.accept for report in reports]) or NO_STEP,
-        details=_details(reports),
+        details=ReportDetails(tuple(shown), sum(report.details.left_out for report in reports)),
         unruled=tuple(one for report in reports for one in report.unruled),
         unruled_count=sum(report.unruled_count for report in reports),
         unknown_facts=tuple(dict.fromkeys(name for report in reports for name in report.unknown_facts)),
@@ -154,16 +156,6 @@ def _causes(stored: Sequence[_NamedReport]) -> CauseReport | None:
     ((name, found),) = having
     causes = (replace(one, verdicts=tuple(f"{name}: {verdict}" for verdict in one.verdicts)) for one in found.causes)
     return replace(found, causes=tuple(causes))
-
-
-def _details(reports: Sequence[Report]) -> ReportDetails:
-    """Return the runs behind all verdicts, with new verdict numbers; details of one environment are left out."""
-    shown: list[VerdictDetails] = []
-    before = 0
-    for report in reports:
-        shown += [replace(found, verdict=found.verdict + before) for found in report.details.verdicts]
-        before += len(report.verdicts)
-    return ReportDetails(tuple(shown), sum(report.details.left_out for report in reports))
 
 
 def _policy(policies: Sequence[Policy]) -> Policy:

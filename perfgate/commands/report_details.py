@@ -102,16 +102,12 @@ def collected(
     facts = merged_facts(run.environment for run in base)
     curves = sweep_curves(metrics, base, new)
     parts, moved = breakdown(base, new), movers(base, new)
-    machine = _machine(base, new, lost_time)
+    machine: tuple[MachineChannel, ...] = ()
+    if any(is_machine_metric(series.key.metric) for run in new for series in run.series):
+        from perfgate.judge.machine_channels import machine_channels
+
+        machine = machine_channels(base, new, lost_time)
     return ReportDetails(kept, left_out, tuple(history), facts, parts, moved, curves, machine)
-
-
-def _machine(base: Sequence[Run], new: Sequence[Run], lost_time: float) -> tuple[MachineChannel, ...]:
-    if not any(is_machine_metric(series.key.metric) for run in new for series in run.series):
-        return ()
-    from perfgate.judge.machine_channels import machine_channels
-
-    return machine_channels(base, new, lost_time)
 
 
 def merged_facts(environments: Iterable[Mapping[str, Fact]]) -> dict[str, Fact]:
