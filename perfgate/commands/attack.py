@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from msgspec import Struct
 
 from perfgate.analysis.rule_attacks import rule_attacks
 from perfgate.analysis.workflow_attacks import Attack, judges_pull_requests, workflow_attacks
@@ -37,26 +36,20 @@ def command(options: CommandOptions, workflows: str) -> int:
     \b
     Example: perfgate attack main-1.log main-2.log
     """
-    done = attack(options, workflows)
-    code = complain(done.problems)
-    code = 1 if done.working else code
-    say([f"{one.what}: {one.at}" for one in done.working])
-    rules = f"{plural(done.tries, 'attack')} on rules, " if options.runs else "no run given, so no rule was attacked; "
-    say([f"{len(done.working)} would work: {rules}{plural(done.workflows, 'workflow')} read (exit {code})"])
+    working, tries, count, problems = attack(options, workflows)
+    code = complain(problems)
+    code = 1 if working else code
+    say([f"{one.what}: {one.at}" for one in working])
+    rules = f"{plural(tries, 'attack')} on rules, " if options.runs else "no run given, so no rule was attacked; "
+    say([f"{len(working)} would work: {rules}{plural(count, 'workflow')} read (exit {code})"])
     return code
 
 
-class Attacked(Struct, frozen=True):
-    """The attacks that would work, how many were tried on rules, and the workflows that were read or could not be."""
+def attack(options: CommandOptions, workflows: str) -> tuple[list[Attack], int, int, list[Problem]]:
+    """Attack rules and workflows; return what would work, the tries on rules, the number of workflows, and problems.
 
-    working: tuple[Attack, ...]
-    tries: int
-    workflows: int
-    problems: tuple[Problem, ...]
-
-
-def attack(options: CommandOptions, workflows: str) -> Attacked:
-    """Attack rules and workflows. Raises Refused for mistakes in the rules, and if there is nothing to attack."""
+    Raises Refused for mistakes in the rules, and if there is nothing to attack.
+    """
     documents = list(_documents(workflows))
     if not documents and not options.runs:
         raise Refused(f"there is no workflow in {workflows}, and no run was given: give runs that should pass")
@@ -71,7 +64,7 @@ def attack(options: CommandOptions, workflows: str) -> Attacked:
     if documents and not any(judges_pull_requests(document.data) for document in documents):
         message = "no workflow here judges pull requests with perfgate, so every change passes"
         problems.append(Problem("error", message, Location(shown_path(workflows))))
-    return Attacked(tuple(dict.fromkeys(working)), tries, len(documents), tuple(problems))
+    return list(dict.fromkeys(working)), tries, len(documents), problems
 
 
 def _documents(folder: str) -> Iterator[YamlDocument]:

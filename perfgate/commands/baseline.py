@@ -210,18 +210,31 @@ def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, 
         raise Refused('an allowance needs a reason: --reason "..."')
     if not FULL_SHA.fullmatch(request.head):
         raise Refused(f"--head {request.head}: give the whole commit, 40 hexadecimal digits (git rev-parse)")
+    suite = suite or read_ruleset(WORKING_TREE, rules, None).suite
+    try:
+        quantity = Cursor(request.up_to).quantity()
+    except SentenceError as error:
+        raise Refused(f"--up-to {request.up_to}: {error}") from None
+    if quantity.unit is None or quantity.unit.symbol != "%" or not quantity.value > 0:
+        raise Refused(f"--up-to {request.up_to}: give a percentage, such as 22%")
+    try:
+        expires = date.fromisoformat(request.expires)
+    except ValueError:
+        raise Refused(f"--expires {request.expires}: give a date, YYYY-MM-DD") from None
+    if expires < surroundings.today():
+        raise Refused(f"--expires {request.expires}: that day is over")
     content = AllowanceFile(
         schema=ALLOWANCE.schema,
         tool=f"perfgate {__version__}",
-        suite=suite or read_ruleset(WORKING_TREE, rules, None).suite,
+        suite=suite,
         head=request.head,
         metric=utf8_text(request.metric),
-        up_to=_share(request.up_to),
+        up_to=quantity.value,
         reason=utf8_text(request.reason),
         by=utf8_text(request.by or surroundings.who()),
         pr=request.pr,
         time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
-        expires=_date(request.expires),
+        expires=expires.isoformat(),
     )
     store, data = open_store(baselines), ALLOWANCE.encode(content)
     path = f"{content.suite}/{ALLOWANCES}/{request.head[:12]}-{hashlib.sha256(data).hexdigest()[:8]}.json"
@@ -232,23 +245,3 @@ def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, 
         f"until {content.expires}, {request.head[:12]} may be up to {request.up_to} worse in {request.metric}, "
         "once this file is on the base that `check --policy-ref` reads",
     ]
-
-
-def _share(text: str) -> float:
-    try:
-        quantity = Cursor(text).quantity()
-    except SentenceError as error:
-        raise Refused(f"--up-to {text}: {error}") from None
-    if quantity.unit is None or quantity.unit.symbol != "%" or not quantity.value > 0:
-        raise Refused(f"--up-to {text}: give a percentage, such as 22%")
-    return quantity.value
-
-
-def _date(text: str) -> str:
-    try:
-        expires = date.fromisoformat(text)
-    except ValueError:
-        raise Refused(f"--expires {text}: give a date, YYYY-MM-DD") from None
-    if expires < surroundings.today():
-        raise Refused(f"--expires {text}: that day is over")
-    return expires.isoformat()

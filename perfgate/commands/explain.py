@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 
 from perfgate.cli.printing import say
 from perfgate.cli.shared import files
-from perfgate.core import Report, Verdict
+from perfgate.core import Report
 from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import listed, one_line, series_name
 from perfgate.measuring.kept_runs import KEEP
@@ -59,7 +58,10 @@ def newest_report() -> str:
 def explained(report: Report, name: str, path: str) -> list[str]:
     """Return the calculation of the verdict of this name, of several the worst one. Raises Refused."""
     ids = verdict_ids(report.verdicts)
-    named = [(names_of(one, own), one) for one, own in zip(report.verdicts, ids, strict=True)]
+    named = []  # every name that a report prints for a verdict
+    for one, own in zip(report.verdicts, ids, strict=True):
+        metric, about = series_name(one.metric, one.labels), what(one)
+        named.append(((own, one.rule, one.metric, metric, about, f"{about} {one.asks}", str(one.at)), one))
     found = worst_first(verdict for names, verdict in named if name in names)
     if not found:
         if not report.verdicts:
@@ -70,17 +72,3 @@ def explained(report: Report, name: str, path: str) -> list[str]:
     others = [f"{what(one)} {one.asks}" for one in found[1:]]
     more = [f"also called {name}: {listed(others)}"] if others else []
     return [one_line(line) for line in (*calculation(found[0]), f"from {path}", *more)]
-
-
-def names_of(verdict: Verdict, own: str) -> Sequence[str]:
-    """Return every name that a report prints for a verdict; `own` is its name among those of the report."""
-    metric = series_name(verdict.metric, verdict.labels)
-    return (
-        own,
-        verdict.rule,
-        verdict.metric,
-        metric,
-        what(verdict),
-        f"{what(verdict)} {verdict.asks}",
-        str(verdict.at),
-    )

@@ -130,7 +130,13 @@ def _files(
     top = Path(path)
     if not top.exists():
         raise Refused(f"{path}: file or folder not found", 3)
-    inside = sorted(one for one in top.rglob("*") if _may_have_runs(one, ruleset)) if top.is_dir() else [top]
+    inside = [top]
+    if top.is_dir():  # files that may be of a known format, or that a mapping names
+        inside = sorted(
+            path
+            for path in top.rglob("*")
+            if (path.suffix in _ENDS or names_file(ruleset.mappings, path.as_posix())) and path.is_file()
+        )
     others = {name for one in IMPORTERS for name in one.others}
     for place in [*surroundings.not_too_many(inside, path)]:
         if top.is_dir() and place.name in others:
@@ -142,7 +148,10 @@ def _files(
             lines = partial(_lines, place) if place.is_file() else [*_lines(place)].__iter__  # a pipe is read once
             file = ImportFile(name, lines, ruleset, how.time, head, surroundings.limits())
             text = _beginning(file)
-            importer = asked or _importer_of(file, text, ruleset, how.format)
+            # A mapping that names the file, its format, or a mapping that knows its content.
+            importer = asked or _mapped_importer(file, ruleset.mappings, how.format, is_named=True)
+            importer = importer or importer_of(name, text)
+            importer = importer or _mapped_importer(file, ruleset.mappings, how.format, is_named=False)
         except (OSError, UnicodeDecodeError) as error:
             problems.append(_unreadable(name, error))
             continue
@@ -167,22 +176,6 @@ def _beginning(file: ImportFile) -> str:
         if size >= HEAD:
             break
     return "".join(found)[:HEAD]
-
-
-def _may_have_runs(path: Path, ruleset: Ruleset) -> bool:
-    """Return whether a path in a folder is a file that may be of a known format, or that a mapping names."""
-    if path.suffix in _ENDS or not ruleset.mappings:
-        return path.suffix in _ENDS and path.is_file()
-    return names_file(ruleset.mappings, path.as_posix()) and path.is_file()
-
-
-def _importer_of(file: ImportFile, head: str, ruleset: Ruleset, format: str | None) -> Importer | None:
-    """Return the importer of a file: a mapping that names it, its format, or a mapping that knows its content."""
-    if not ruleset.mappings:
-        return importer_of(file.name, head)
-    named = _mapped_importer(file, ruleset.mappings, format, is_named=True)
-    by_format = importer_of(file.name, head)
-    return named or by_format or _mapped_importer(file, ruleset.mappings, format, is_named=False)
 
 
 def _mapped_importer(

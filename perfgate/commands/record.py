@@ -59,18 +59,15 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
             Path(beside).unlink(missing_ok=True)
         raise Refused(str(error), 3) from None
     if not os.path.exists(results):
-        raise Refused(_unwritten(results, "" if is_watched else beside, code), 3)
+        why = f"the command ended with exit code {code} and did not write this file or folder"
+        is_left = not is_watched and os.path.exists(beside)
+        step = f"; remove {shown_path(beside)} before the next try" if is_left else ""
+        raise Refused(f"{shown_path(results)}: {why}{step}", 3)
     if is_watched:
         return 128 - code if code < 0 else code, "the command that started this one watches the machine"
     found = f"the metrics of the machine are in {shown_path(beside)}"
     lacking = f"warning: no metrics of the machine: {shown_path(beside)} could not be written"
     return 128 - code if code < 0 else code, found if os.path.exists(beside) else lacking
-
-
-def _unwritten(results: str, beside: str, code: int) -> str:
-    """Return the error of a command that did not write its results, with the file that remains for the next try."""
-    message = f"{shown_path(results)}: the command ended with exit code {code} and did not write this file or folder"
-    return f"{message}; remove {shown_path(beside)} before the next try" if os.path.exists(beside) else message
 
 
 def _drop(metric: str, value: float, unit: str) -> None:

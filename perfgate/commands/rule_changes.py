@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -77,18 +77,15 @@ def policy_changes(
 
 
 def _with_effect(change: PolicyChange, base: Sequence[Verdict], own: Sequence[Verdict]) -> PolicyChange:
-    before, after = _worst(change.rule, base), _worst(change.own_rule, own)
+    named = ((change.rule, base), (change.own_rule, own))
+    outcomes = [{one.outcome for one in verdicts if one.rule == rule} for rule, verdicts in named]
+    before, after = (next((outcome for outcome in OUTCOMES if outcome in found), None) for found in outcomes)
     if change.kind == "removes" and before:
         return replace(change, effect=f"under the base's rules: {before}")
     if change.kind == "adds" and after:
         return replace(change, effect=f"by itself: {after}")
     both = f"under the base's rules: {before}; under its own: {after}"
     return replace(change, effect=both if before and after else "")
-
-
-def _worst(rule: str | None, verdicts: Iterable[Verdict]) -> Outcome | None:
-    found = {verdict.outcome for verdict in verdicts if verdict.rule == rule}
-    return next((outcome for outcome in OUTCOMES if outcome in found), None)
 
 
 def _of_baselines(base: Store, own: Store, ref: str) -> list[PolicyChange]:

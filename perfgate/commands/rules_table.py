@@ -12,11 +12,11 @@ from perfgate.analysis.unruled import time_seen
 from perfgate.analysis.work_rules import added_work
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import StoredBaselines, environments, read_stored_runs
-from perfgate.baselines.stores import Store, open_store
+from perfgate.baselines.stores import open_store
 from perfgate.commands.ledger import records_of
 from perfgate.commands.preparing import history_of, with_pairs
 from perfgate.commands.remembered import with_remembered
-from perfgate.core import Baseline, Fact, Problem, fact_text
+from perfgate.core import Baseline, Problem, fact_text
 from perfgate.core.summaries import RulesTable
 from perfgate.judge.evidence import Case
 from perfgate.judge.report import worst_exit_code
@@ -47,24 +47,20 @@ def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Proble
         if newest := case.baseline.runs[-1:]:
             tables.append(_table(replace(case, new=newest), f"baseline {case.baseline.place}"))
     if not tables and not problems:
-        return rules_tables(replace(options, runs=_kept(options, ruleset)))
+        from perfgate.measuring.kept_runs import kept_runs
+
+        try:
+            kept = kept_runs()[0]
+        except Refused:
+            place = open_store(options.baselines).shown
+            hint = "approve a first run, give RUN, or correct --suite, --baselines and --env"
+            raise Refused(f"suite {ruleset.suite} has no stored runs in {place}: {hint}", 3) from None
+        return rules_tables(replace(options, runs=kept))
     code = worst_exit_code([exit_code(table.proofs) for table in tables])
     records, wrong = records_of(options.baselines, ruleset)
     said = {rule: rule_record(one) for rule, one in records.items()}
     tables, problems = [replace(table, records=said) for table in tables], [*problems, *wrong]
     return tables, list(dict.fromkeys(problems)), code
-
-
-def _kept(options: CommandOptions, ruleset: Ruleset) -> tuple[str, ...]:
-    """Return the runs that `perfgate run` kept. Raises Refused."""
-    from perfgate.measuring.kept_runs import kept_runs
-
-    try:
-        return kept_runs()[0]
-    except Refused:
-        place = open_store(options.baselines).shown
-        hint = "approve a first run, give RUN, or correct --suite, --baselines and --env"
-        raise Refused(f"suite {ruleset.suite} has no stored runs in {place}: {hint}", 3) from None
 
 
 def _table(case: Case, against: str) -> RulesTable:
@@ -81,15 +77,11 @@ def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]
     runs.
     """
     ruleset = read_ruleset(policy_source(options.policy_ref, options.policy_commit), options.rules, options.suite)
-    runs = inputs.read_runs(
-        options.runs,
-        options.format,
-        options.trace_mode,
-        conditions=ruleset.conditions,
-        with_calls=False,
-        mappings=ruleset.mappings,
-    )
-    facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
+    how = (options.format, options.trace_mode)
+    conditions, mappings = ruleset.conditions, ruleset.mappings
+    runs = inputs.read_runs(options.runs, *how, conditions=conditions, with_calls=False, mappings=mappings)
+    given = read_facts(options.env)
+    facts, clashes = merge_facts(runs, given, ruleset.identity)
     if ruleset.model is not None:
         runs = with_utilization(runs, ruleset.model, facts)
     found = [problem for run in runs for problem in run.problems] + clashes
@@ -106,7 +98,7 @@ def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]
     if not baseline.runs:
         baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, because {baseline.missing}"
     warnings = tuple(problem for problem in clashes if problem.severity == "warning")
-    claimed = frozenset(facts) - read_facts(options.env).keys()
+    claimed = frozenset(facts) - given.keys()
     case = Case(ruleset, runs, baseline, surroundings.today(), facts, claimed, limits=surroundings.limits())
     return case, against or "", warnings
 
@@ -117,30 +109,23 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
     stored = StoredBaselines(store, ruleset)
     names, problems = environments(store, ruleset.suite)
     for environment in names:
-        facts, wrong = _facts(store, ruleset, environment)
-        identity = identity_of(facts or {}, ruleset.identity)
-        asked = ((given[name], known) for name, known in identity.items() if name in given)
-        fits = all(known is not None and fact_text(known) == fact_text(fact) for fact, known in asked)
-        if facts is None or not fits:
+        runs, wrong, _ = read_stored_runs(store, ruleset.suite, environment)
+        newest = max(runs, key=lambda run: run.age).head if runs else None
+        known = {**newest.context, **newest.identity} if newest else {}
+        facts = {name: value for name, value in known.items() if value is not None}
+        identity = identity_of(facts, ruleset.identity)
+        asked = ((given[name], value) for name, value in identity.items() if name in given)
+        fits = all(value is not None and fact_text(value) == fact_text(fact) for fact, value in asked)
+        if not runs or not fits:
             problems += wrong
             continue
         loaded = stored.load(facts, acceptance(options))
         case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
-        runs = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
+        judged = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
         unused: list[Problem] = []
         place = case.baseline.place
         if place is not None and (read_history := history_of(WORKING_TREE, options.baselines, place)):
-            case, unused = with_remembered(case, runs, read_history)
+            case, unused = with_remembered(case, judged, read_history)
         yield case, [*wrong, *loaded.problems, *unused]
     if problems:
         yield Case(ruleset, (), Baseline(), surroundings.today()), problems
-
-
-def _facts(store: Store, ruleset: Ruleset, environment: str) -> tuple[dict[str, Fact] | None, list[Problem]]:
-    """Return the facts of the newest stored run of an environment; None without a run."""
-    stored, problems, _ = read_stored_runs(store, ruleset.suite, environment)
-    if not stored:
-        return None, problems
-    newest = max(stored, key=lambda run: run.age).head
-    facts = {**newest.context, **newest.identity}
-    return {name: value for name, value in facts.items() if value is not None}, problems
