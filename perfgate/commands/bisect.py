@@ -11,20 +11,8 @@ from msgspec.structs import replace
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
 from perfgate.bisect.search import Terms, search
 from perfgate.bisect.session import open_folder
+from perfgate.cli import shared
 from perfgate.cli.printing import USAGE, screen, tell, write_document
-from perfgate.cli.shared import (
-    baselines_option,
-    command_options,
-    env_option,
-    format_option,
-    number_option,
-    output_option,
-    rules_option,
-    suite_option,
-    time_option,
-    trace_mode_option,
-    words_option,
-)
 from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
 from perfgate.commands.bisect_request import (
@@ -65,7 +53,7 @@ class OverCommand(click.Command):
 
 
 @click.command("bisect", cls=OverCommand, context_settings={"allow_interspersed_args": False})
-@command_options(
+@shared.command_options(
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
     click.option("--good", metavar="REF", help="A commit with the old level."),
     click.option("--bad", metavar="REF", help="A later commit with the new level. [default: HEAD]"),
@@ -85,11 +73,11 @@ class OverCommand(click.Command):
     click.option(
         "--tolerance", metavar="T", help="Search for a change larger than this. [default: that of --rule, or 2%]"
     ),
-    words_option("--build", help="Build each commit or item once, in its folder."),
+    shared.words_option("--build", help="Build each commit or item once, in its folder."),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
-    number_option("--max-runs", "most_runs", type=click.IntRange(2, 1000), default=50, help="[default: 50]"),
-    time_option("--time-budget", help="Start no run that would end later than this."),
-    time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
+    shared.number_option("--max-runs", "most_runs", type=click.IntRange(2, 1000), default=50, help="[default: 50]"),
+    shared.time_option("--time-budget", help="Start no run that would end later than this."),
+    shared.time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
     click.option(
         "--keep",
         default="perfgate-bisect",
@@ -97,16 +85,23 @@ class OverCommand(click.Command):
         help="Keep the measurements here, to go on after an interruption. [default: perfgate-bisect]",
     ),
     click.option("--whole-runs", is_flag=True, help="Do not interleave the steps with those of the first commit."),
-    time_option(
+    shared.time_option(
         "--hook-timeout", default="60s", help="Wait this long for the first step of a Recorder. [default: 60s]"
     ),
     name="asked",
     build=BisectRequest,
 )
-@command_options(rules_option, baselines_option, suite_option, env_option, format_option, trace_mode_option)
-@output_option("--json", help="Write the answer as JSON; - is stdout.")
-@output_option("--markdown", help="Write the answer for an issue; - is stdout.")
-@output_option("--html", help="Write the answer as a page with plots; - is stdout.")
+@shared.command_options(
+    shared.rules_option,
+    shared.baselines_option,
+    shared.suite_option,
+    shared.env_option,
+    shared.format_option,
+    shared.trace_mode_option,
+)
+@shared.output_option("--json", help="Write the answer as JSON; - is stdout.")
+@shared.output_option("--markdown", help="Write the answer for an issue; - is stdout.")
+@shared.output_option("--html", help="Write the answer as a page with plots; - is stdout.")
 def command(
     asked: BisectRequest, options: CommandOptions, json: str | None, markdown: str | None, html: str | None
 ) -> int:

@@ -15,17 +15,7 @@ from perfgate.baselines.repository import LoadedBaseline, joined_sha256
 from perfgate.cli.entry import ShortHelp, help_all_option
 from perfgate.cli.printing import progress, publish, tell
 from perfgate.cli.shared import JUDGING, OPTIONAL_RUNS, POLICY, Publication, command_options, files, report_options
-from perfgate.commands.preparing import (
-    CheckRequest,
-    Prepared,
-    coverage_of,
-    prepare,
-    read_new,
-    reading_problems,
-    refusal_of_pairs,
-    with_pairs,
-    with_unread_machine,
-)
+from perfgate.commands import preparing
 from perfgate.core import Fact, Key, Location, MissingBaseline, Policy, Problem, Report, Run, UnruledChange, Verdict
 from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
@@ -77,7 +67,7 @@ def command(
         if propose is not None:  # both halves of the command use the same commit
             commit = policy_source(options.policy_ref, options.policy_commit).commit
             options = options if commit is None else replace(options, policy_commit=commit.sha)
-        request = CheckRequest(
+        request = preparing.CheckRequest(
             options, missing_baseline, only, strict, plan, with_details=publication.with_details, causes=causes
         )
         with progress():
@@ -95,17 +85,17 @@ def command(
     return code
 
 
-def check(request: CheckRequest) -> Report:
+def check(request: preparing.CheckRequest) -> Report:
     """Judge new runs by the rules. Mistakes in rules give a report, too. Raises Refused for usage errors."""
-    prepared = prepare(request)
+    prepared = preparing.prepare(request)
     if isinstance(prepared, Report):
         return prepared
-    return judged(prepared, read_new(prepared, request.options.runs))
+    return judged(prepared, preparing.read_new(prepared, request.options.runs))
 
 
-def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
+def judged(prepared: preparing.Prepared, runs: tuple[Run, ...]) -> Report:
     """Judge new runs by the rules. Raises Refused for usage errors."""
-    request, ruleset, source = prepared.request, prepared.ruleset, prepared.source
+    request, ruleset = prepared.request, prepared.ruleset
     facts, clashes = merge_facts(runs, prepared.facts(), ruleset.identity)
     if ruleset.model is not None:
         from perfgate.judge.utilization import with_utilization
@@ -113,25 +103,18 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
         runs = with_utilization(runs, ruleset.model, facts)
     case, loaded, unpaired = _case(prepared, runs, facts)
     case, verdicts, noticed, details = _judged(prepared, case, loaded)
-    is_named, (coverage, unread) = naming(ruleset), coverage_of(runs, ruleset.unread)
-    read = reading_problems(with_unread_machine(case, runs), is_named)
+    is_named, (coverage, unread) = naming(ruleset), preparing.coverage_of(runs, ruleset.unread)
+    read = preparing.reading_problems(preparing.with_unread_machine(case, runs), is_named)
     problems = [*prepared.problems, *read, *clashes, *loaded.problems, *unpaired]
     problems += [*unread, *measured_twice(case, verdicts, loaded.baseline.runs)]
     problems += [*_only_problems(request.only, request.options.rules[0], case, verdicts), *noticed]
     causes, unruled, unexplained = _explained(case, verdicts, is_named, wanted=request.causes)
-    baselines_sha256 = joined_sha256(loaded.sha256, case.baseline.history_sha256)
-    policy = Policy(source.ref, prepared.rules_sha256, baselines_sha256, commit=source.sha)
-    if source.ref is not None:
-        from perfgate.commands.rule_changes import policy_changes
-
-        changes, own = policy_changes(prepared.own_policy(), request.options, case, verdicts)
-        policy = replace(policy, changes=changes, own_outcome=own)
     found = Report(
         verdicts=verdicts,
         problems=(*problems, *unexplained),
         inputs=tuple(dict.fromkeys(file for run in runs for file in run.files)),
         environment=facts,
-        policy=policy,
+        policy=_policy(prepared, case, loaded, verdicts),
         suite=ruleset.suite,
         baseline=case.baseline.place,
         details=details,
@@ -150,8 +133,20 @@ def judged(prepared: Prepared, runs: tuple[Run, ...]) -> Report:
     return with_outcome(found)
 
 
+def _policy(prepared: preparing.Prepared, case: Case, loaded: LoadedBaseline, verdicts: tuple[Verdict, ...]) -> Policy:
+    """Return the source of rules and baselines, and how those of the working tree differ from a ref."""
+    source, baselines_sha256 = prepared.source, joined_sha256(loaded.sha256, case.baseline.history_sha256)
+    policy = Policy(source.ref, prepared.rules_sha256, baselines_sha256, commit=source.sha)
+    if source.ref is None:
+        return policy
+    from perfgate.commands.rule_changes import policy_changes
+
+    changes, own = policy_changes(prepared.own_policy(), prepared.request.options, case, verdicts)
+    return replace(policy, changes=changes, own_outcome=own)
+
+
 def _case(
-    prepared: Prepared, runs: tuple[Run, ...], facts: dict[str, Fact]
+    prepared: preparing.Prepared, runs: tuple[Run, ...], facts: dict[str, Fact]
 ) -> tuple[Case, LoadedBaseline, list[Problem]]:
     """Return everything that is judged, the baseline, and the problems of pairs.
 
@@ -166,8 +161,8 @@ def _case(
     loaded = prepared.baselines.load(facts, accept, prepared.head)
     new, baseline, unpaired = runs, loaded.baseline, list[Problem]()
     if any(series.key.label("pairing") for run in runs for series in run.series):
-        refusal = None if request.own_pairs else refusal_of_pairs(ruleset, ref)
-        new, baseline, unpaired = with_pairs(runs, baseline, refusal)
+        refusal = None if request.own_pairs else preparing.refusal_of_pairs(ruleset, ref)
+        new, baseline, unpaired = preparing.with_pairs(runs, baseline, refusal)
     if request.looks and len(new) > request.looks[-1]:
         given = plural(len(new), "run")
         raise Refused(f"--looks {request.looks[-1]}: {given} given, more than planned: give fewer runs, or plan more")
@@ -189,7 +184,7 @@ def _case(
 
 
 def _judged(
-    prepared: Prepared, case: Case, loaded: LoadedBaseline
+    prepared: preparing.Prepared, case: Case, loaded: LoadedBaseline
 ) -> tuple[Case, tuple[Verdict, ...], list[Problem], ReportDetails]:
     """Return the case with what its history teaches, its verdicts, warnings, and the runs behind the verdicts."""
     with_details, noticed = prepared.request.with_details, list[Problem]()

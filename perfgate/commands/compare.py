@@ -9,18 +9,8 @@ import click
 from msgspec.structs import replace
 
 from perfgate.baselines.listing import sides
+from perfgate.cli import shared
 from perfgate.cli.printing import progress, publish
-from perfgate.cli.shared import (
-    Publication,
-    command_options,
-    executor_option,
-    files,
-    format_option,
-    report_options,
-    rules_option,
-    trace_mode_option,
-    workers_option,
-)
 from perfgate.commands.preparing import coverage_of, with_pairs
 from perfgate.commands.report_details import causes_of, collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
@@ -68,15 +58,17 @@ class NewSideCommand(click.Command):
 
 
 @click.command("compare", cls=NewSideCommand)
-@workers_option
-@executor_option
-@click.argument("base", nargs=-1, required=True, metavar="BASE... [NEW]", shell_complete=files)
-@click.option("--new", multiple=True, metavar="RUN...", shell_complete=files, help="The new runs: every path after it.")
+@shared.workers_option
+@shared.executor_option
+@click.argument("base", nargs=-1, required=True, metavar="BASE... [NEW]", shell_complete=shared.files)
+@click.option(
+    "--new", multiple=True, metavar="RUN...", shell_complete=shared.files, help="The new runs: every path after it."
+)
 @click.option("--paired", is_flag=True, help="Every path has pairs, from `run --paired`; without --new.")
 @click.option("--statistic", metavar="NAME", help="median, mean, p95, ... [default: median; of aggregates mean]")
 @click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
-@command_options(rules_option, format_option, trace_mode_option)
-@report_options
+@shared.command_options(shared.rules_option, shared.format_option, shared.trace_mode_option)
+@shared.report_options
 def command(
     base: tuple[str, ...],
     new: tuple[str, ...],
@@ -84,7 +76,7 @@ def command(
     statistic: str | None,
     tolerance: str,
     options: CommandOptions,
-    publication: Publication,
+    publication: shared.Publication,
 ) -> int:
     """Compare two sets of runs without rules. The exit codes are those of check.
 
@@ -158,9 +150,9 @@ def _compared(
 ) -> Report:
     base_runs = baseline.runs
     unlike, refused = _unlike(base_runs, new_runs, CONDITIONS.union(ruleset.conditions))
-    shared = sorted(_shared((*base_runs, *new_runs)) - unlike)
-    rules = tuple(metric_rule(name, statistic, asks) for name in shared if not _is_work(name))
-    if any(map(_is_work, shared)):
+    common = sorted(_shared((*base_runs, *new_runs)) - unlike)
+    rules = tuple(metric_rule(name, statistic, asks) for name in common if not _is_work(name))
+    if any(map(_is_work, common)):
         rules = (Rule(parse_sentence("no more work than baseline"), _HERE), *rules)
     facts, problems = merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = replace(ruleset, rules=rules), surroundings.limits()
@@ -173,7 +165,7 @@ def _compared(
     has_traces = causes is not None and any(run.call_trees for run in new_runs)
     problems += [*unpaired, *refused, *_alone(base_runs, new_runs, has_causes=has_traces)]
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
-    details = collected(verdicts, found, base_runs, new_runs, (), shared)
+    details = collected(verdicts, found, base_runs, new_runs, (), common)
     return with_outcome(
         Report(
             verdicts=verdicts,
@@ -255,11 +247,11 @@ def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list
     """Return a warning for metrics of one side only, unless causes name them, and an error if no metric is shared."""
     if not _metrics(base) or not _metrics(new):
         return []  # the files of that side say why
-    shared = _shared((*base, *new))
-    sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
+    common = _shared((*base, *new))
+    sides = {"base": _metrics(base) - common, "new": _metrics(new) - common}
     said = [
         Problem("warning", f"only the {side} side has {listed(sorted(names))}", _HERE)
         for side, names in sides.items()
         if names and not has_causes
     ]
-    return said if shared else [*said, Problem("error", "the two sides have no metric in common", _HERE)]
+    return said if common else [*said, Problem("error", "the two sides have no metric in common", _HERE)]

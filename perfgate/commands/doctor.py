@@ -16,15 +16,8 @@ from msgspec import Struct
 from perfgate.analysis.proposals import ranked, shared_metrics
 from perfgate.baselines.runners import keep, known_runners, qualification, runner_changes
 from perfgate.baselines.stores import open_store
+from perfgate.cli import shared
 from perfgate.cli.printing import USAGE, complain, screen, tell, write_document
-from perfgate.cli.shared import (
-    baselines_option,
-    command_options,
-    output_option,
-    rules_option,
-    suite_option,
-    time_option,
-)
 from perfgate.core import Fact
 from perfgate.core.runner import QualificationReport
 from perfgate.core.runs import TENANTS
@@ -97,13 +90,13 @@ Tell = Callable[[str], None]
 
 @click.command("doctor", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
-@command_options(rules_option, suite_option, baselines_option)
+@shared.command_options(shared.rules_option, shared.suite_option, shared.baselines_option)
 @click.option("--qualify", is_flag=True, help="Measure what this machine is, and compare it with what it was.")
 @click.option("--renew", is_flag=True, help="With --qualify: the machine was changed on purpose.")
 @click.option("--machine-only", is_flag=True, help="Measure no command, not even the remembered one.")
 @click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
-@time_option("--time", "seconds", default="2m", help="Measure the command for this long. [default: 2m]")
-@output_option("--json", help="Write JSON (perfgate.doctor/1); - is stdout.")
+@shared.time_option("--time", "seconds", default="2m", help="Measure the command for this long. [default: 2m]")
+@shared.output_option("--json", help="Write JSON (perfgate.doctor/1); - is stdout.")
 def command(
     command: tuple[str, ...],
     options: CommandOptions,

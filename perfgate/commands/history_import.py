@@ -14,16 +14,8 @@ from msgspec.structs import replace
 
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.stores import open_store
+from perfgate.cli import shared
 from perfgate.cli.printing import NOT_JUDGED, complain, say
-from perfgate.cli.shared import (
-    baselines_option,
-    command_options,
-    env_option,
-    files,
-    head_option,
-    rules_option,
-    suite_option,
-)
 from perfgate.commands.history import utc
 from perfgate.core import Fact, Location, Problem
 from perfgate.core.file_mappings import FileMapping
@@ -49,9 +41,9 @@ _ENDS = (".json", ".csv", ".js")
 @click.option("--format", "tool", metavar="NAME", help="The tool that wrote the files. [default: found out]")
 @click.option("--time", metavar="TIME", help="The time of a file that has none: 2026-11-22T14:15:00Z.")
 @click.option("--ref", metavar="BRANCH", help="The branch to import. [default: the one with the most runs]")
-@command_options(
-    click.argument("runs", nargs=-1, required=True, metavar="FILE...", shell_complete=files),
-    rules_option, baselines_option, suite_option, env_option, head_option,
+@shared.command_options(
+    click.argument("runs", nargs=-1, required=True, metavar="FILE...", shell_complete=shared.files),
+    shared.rules_option, shared.baselines_option, shared.suite_option, shared.env_option, shared.head_option,
 )  # fmt: skip
 def command(options: CommandOptions, tool: str | None, time: str | None, ref: str | None) -> int:
     """Add the history of another tool: CSV, github-action-benchmark, asv, pytest-benchmark, Megatron, Bencher.

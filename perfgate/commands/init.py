@@ -13,15 +13,8 @@ from msgspec.structs import replace
 from perfgate.analysis.advice import proposed_for
 from perfgate.analysis.plan import PAIRS
 from perfgate.baselines.candidates import read_measured
+from perfgate.cli import shared
 from perfgate.cli.printing import screen
-from perfgate.cli.shared import (
-    OPTIONAL_RUNS,
-    command_options,
-    env_option,
-    format_option,
-    time_option,
-    trace_mode_option,
-)
 from perfgate.commands.init_gate import (
     RULES,
     SUITE,
@@ -67,14 +60,14 @@ class CommandAfterDashes(click.Command):
 
 
 @click.command("init", cls=CommandAfterDashes)
-@command_options(
-    *OPTIONAL_RUNS,
+@shared.command_options(
+    *shared.OPTIONAL_RUNS,
     click.option("--suite", metavar="NAME", help="The name of the new suite. [default: training]"),
-    env_option,
-    format_option,
-    trace_mode_option,
+    shared.env_option,
+    shared.format_option,
+    shared.trace_mode_option,
 )
-@command_options(
+@shared.command_options(
     click.option(
         "--paired", is_flag=True, help="Write a gate that measures base and new in pairs, for a noisy machine."
     ),
@@ -89,7 +82,7 @@ class CommandAfterDashes(click.Command):
         "--add", "added", multiple=True, metavar="METRIC", help="Add a rule for METRIC to rules/ (repeatable)."
     ),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that COMMAND writes. [default: found]"),
-    time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
+    shared.time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
     click.option(
         "--ci", type=click.Choice(SYSTEMS), default="github", help="The system to write a job for. [default: github]"
     ),

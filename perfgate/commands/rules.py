@@ -13,19 +13,9 @@ from perfgate.analysis.tolerances import impossible_shares
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import each_file, open_store
+from perfgate.cli import shared
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import NOT_JUDGED, USAGE, complain, say, screen, write_document
-from perfgate.cli.shared import (
-    JUDGING,
-    OPTIONAL_RUNS,
-    baselines_option,
-    command_options,
-    env_option,
-    files,
-    rules_and_metrics,
-    rules_option,
-    suite_option,
-)
 from perfgate.commands.ledger import records_of
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.summaries import Plan
@@ -71,7 +61,7 @@ def command() -> None:
 
 
 @command.command("show")
-@command_options(*OPTIONAL_RUNS, *JUDGING)
+@shared.command_options(*shared.OPTIONAL_RUNS, *shared.JUDGING)
 @click.option("--calibrate", is_flag=True, help="Measure the noise between five or more unchanged RUNs; store it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.rules/1).")
 def rules_show(options: CommandOptions, calibrate: bool, as_json: bool) -> int:
@@ -104,8 +94,8 @@ def rules_show(options: CommandOptions, calibrate: bool, as_json: bool) -> int:
 
 
 @command.command("check")
-@click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=files)
-@baselines_option
+@click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=shared.files)
+@shared.baselines_option
 def rules_check(paths: tuple[str, ...], baselines: str) -> int:
     """Validate rule files, and show every mistake with its line. Warn of metrics that no stored run has.
 
@@ -119,8 +109,8 @@ def rules_check(paths: tuple[str, ...], baselines: str) -> int:
 
 
 @command.command("explain")
-@click.argument("names", nargs=-1, metavar="[NAME|METRIC...]", shell_complete=rules_and_metrics)
-@command_options(rules_option, baselines_option, suite_option, env_option)
+@click.argument("names", nargs=-1, metavar="[NAME|METRIC...]", shell_complete=shared.rules_and_metrics)
+@shared.command_options(shared.rules_option, shared.baselines_option, shared.suite_option, shared.env_option)
 def rules_explain(names: tuple[str, ...], options: CommandOptions) -> int:
     """Explain rules in words: what they mean, what they need, and what would fail with the stored runs.
 
@@ -137,7 +127,7 @@ def rules_explain(names: tuple[str, ...], options: CommandOptions) -> int:
 @command.command("diff")
 @click.argument("old")
 @click.argument("new", required=False)
-@command_options(rules_option, suite_option)
+@shared.command_options(shared.rules_option, shared.suite_option)
 def rules_diff(old: str, new: str | None, options: CommandOptions) -> int:
     """Show what a change to the rules loosens or tightens.
 

@@ -10,18 +10,9 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perfgate.cli import shared
 from perfgate.cli.entry import ShortHelp, help_all_option
 from perfgate.cli.printing import is_watched, publish, shown, tell
-from perfgate.cli.shared import (
-    JUDGING,
-    POLICY,
-    Publication,
-    command_options,
-    number_option,
-    report_options,
-    time_option,
-    words_option,
-)
 from perfgate.commands.check import judged
 from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_new
 from perfgate.core import Fact, MissingBaseline, Report
@@ -121,12 +112,14 @@ class RunOptions(Struct, frozen=True):
 
 
 @click.command("run", cls=ShortHelp, context_settings={"allow_interspersed_args": False})
-@command_options(
+@shared.command_options(
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
-    number_option("--runs", "most_runs", type=click.IntRange(1, 100), default=10, help="At most N runs. [default: 10]"),
+    shared.number_option(
+        "--runs", "most_runs", type=click.IntRange(1, 100), default=10, help="At most N runs. [default: 10]"
+    ),
     click.option("--every", is_flag=True, help="Make all N runs, even if the rules have their answers earlier."),
-    number_option(
+    shared.number_option(
         "--reruns",
         type=click.IntRange(0, 100),
         help="Make one run, and up to N more while in doubt. Each match of --results is a run, and stays in place.",
@@ -134,8 +127,8 @@ class RunOptions(Struct, frozen=True):
     click.option(
         "--measured", multiple=True, metavar="RUN", help="With --reruns: the first run was made already (repeatable)."
     ),
-    time_option("--time-budget", help="Start no run that would end later than this."),
-    time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
+    shared.time_option("--time-budget", help="Start no run that would end later than this."),
+    shared.time_option("--timeout", default="10m", help="End a run that takes longer. [default: 10m]"),
     click.option(
         "--keep",
         default="perfgate-runs",
@@ -154,18 +147,18 @@ class RunOptions(Struct, frozen=True):
         is_flag=True,
         help="Interleave old and new code in the old and the new environment: which of them changed it?",
     ),
-    words_option("--base-in", help="With --attribute: runs {command} in the old environment. [default: here]"),
-    words_option("--new-in", help="With --attribute: the same for the new one. [default: here]"),
+    shared.words_option("--base-in", help="With --attribute: runs {command} in the old environment. [default: here]"),
+    shared.words_option("--new-in", help="With --attribute: the same for the new one. [default: here]"),
     click.option("--base-ref", metavar="GITREF", help="With --paired: run COMMAND from this commit as base."),
-    words_option("--base", help="With --paired: the command of the base."),
-    words_option("--new", help="With --paired: the command of the new side."),
-    words_option("--build", help="With --paired: build each side once, in its folder."),
-    time_option(
+    shared.words_option("--base", help="With --paired: the command of the base."),
+    shared.words_option("--new", help="With --paired: the command of the new side."),
+    shared.words_option("--build", help="With --paired: build each side once, in its folder."),
+    shared.time_option(
         "--hook-timeout",
         default="60s",
         help="With --paired: wait this long for the first step of a Recorder. [default: 60s]",
     ),
-    number_option(
+    shared.number_option(
         "--processes",
         type=click.IntRange(1, 8),
         default=8,
@@ -174,8 +167,8 @@ class RunOptions(Struct, frozen=True):
     name="asked",
     build=RunOptions,
 )
-@command_options(*JUDGING, *POLICY)
-@report_options
+@shared.command_options(*shared.JUDGING, *shared.POLICY)
+@shared.report_options
 @help_all_option
 def command(
     asked: RunOptions,
@@ -183,7 +176,7 @@ def command(
     missing_baseline: MissingBaseline,
     only: tuple[str, ...],
     strict: bool,
-    publication: Publication,
+    publication: shared.Publication,
 ) -> int:
     """Run a command until the rules have their answers, or until --runs or --time-budget is used up.
 
