@@ -18,7 +18,6 @@ from perfgate.baselines.runners import keep, known_runners, qualification, runne
 from perfgate.baselines.stores import open_store
 from perfgate.cli import shared
 from perfgate.cli.printing import USAGE, complain, screen, tell, write_document
-from perfgate.core import Fact
 from perfgate.core.runner import QualificationReport
 from perfgate.core.runs import TENANTS
 from perfgate.core.summaries import Examination, MeasuredLoad, RuleNeed
@@ -41,14 +40,23 @@ from perfgate.workspace.surroundings import head_commit, machine_facts, now
 _SECONDS = 30.0
 #: Other programs that use this share of the processors disturb.
 _BUSY = 0.1
+#: The time without measurements, to see the load of others, and the time of the known loads, in s.
+_IDLE_S, _LOADS_S = 1.0, 10.0
+#: The most metrics of a command without rules.
+_MOST_METRICS = 3
+Tell = Callable[[str], None]
 
 
-def qualify(baselines: str, tell: Callable[[str], None], *, renew: bool) -> QualificationReport:
+def qualify(baselines: str, tell: Tell, *, renew: bool) -> QualificationReport:
     """Measure this machine, compare it with what is known, and keep it if it did not change. Raises Refused."""
     store, before, notes = open_store(baselines), machine_facts()[0], list[str]()
     nvml = load_nvml() if "gpu" in before else None
     tell(f"measuring this machine for {_SECONDS:g} s")
-    disturbed = _disturbed(before)
+    idle = snapshot(Path("/"), time.monotonic())
+    time.sleep(_IDLE_S)
+    used, cpus = used_processors(idle, snapshot(Path("/"), time.monotonic())) or 0.0, os.cpu_count() or 1
+    disturbed = f"other programs use {used:.1f} of {cpus} processors" if used > _BUSY * cpus else ""
+    disturbed = "other programs use a GPU" if before.get(TENANTS) else disturbed
     try:
         with ExitStack() as stack:
             probes: list[Round] = [stack.enter_context(host_probe(allowed_cpus() or ()))]
@@ -71,27 +79,12 @@ def qualify(baselines: str, tell: Callable[[str], None], *, renew: bool) -> Qual
     return QualificationReport(found, known, changes, place, disturbed, tuple(notes), tuple(problems))
 
 
-def _disturbed(facts: Mapping[str, Fact]) -> str:
-    """Return who else uses the machine before it is measured; empty if it is free."""
-    first = snapshot(Path("/"), time.monotonic())
-    time.sleep(_IDLE_S)
-    used, cpus = used_processors(first, snapshot(Path("/"), time.monotonic())), os.cpu_count() or 1
-    if facts.get(TENANTS):
-        return "other programs use a GPU"
-    return f"other programs use {used:.1f} of {cpus} processors" if (used or 0.0) > _BUSY * cpus else ""
-
-
-#: The time without measurements, to see the load of others, and the time of the known loads, in s.
-_IDLE_S, _LOADS_S = 1.0, 10.0
-#: The most metrics of a command without rules.
-_MOST_METRICS = 3
-Tell = Callable[[str], None]
-
-
 @click.command("doctor", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
 @shared.command_options(shared.rules_option, shared.suite_option, shared.baselines_option)
-@click.option("--qualify", is_flag=True, help="Measure what this machine is, and compare it with what it was.")
+@click.option(
+    "--qualify", "qualifies", is_flag=True, help="Measure what this machine is, and compare it with what it was."
+)
 @click.option("--renew", is_flag=True, help="With --qualify: the machine was changed on purpose.")
 @click.option("--machine-only", is_flag=True, help="Measure no command, not even the remembered one.")
 @click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
@@ -100,7 +93,7 @@ Tell = Callable[[str], None]
 def command(
     command: tuple[str, ...],
     options: CommandOptions,
-    qualify: bool,
+    qualifies: bool,
     renew: bool,
     machine_only: bool,
     results: tuple[str, ...],
@@ -122,23 +115,19 @@ def command(
     outputs = {"json": json} if json else {}
     for fault in output_faults(outputs, options.rules).values():
         raise Refused(fault)
-    if (renew and not qualify) or (qualify and command):
-        raise Refused("--renew needs --qualify" if renew and not qualify else "--qualify takes no COMMAND")
-    if qualify:
-        return _qualify(options, outputs, renew=renew)
+    if (renew and not qualifies) or (qualifies and command):
+        raise Refused("--renew needs --qualify" if not qualifies else "--qualify takes no COMMAND")
+    if qualifies:
+        told = qualify(options.baselines, tell, renew=renew)
+        complain(told.problems)
+        text = qualification_text(told, ascii_only=screen().ascii_only)
+        return _publish(qualification_json(told), text, outputs, told.exit_code)
     if machine_only and command:
         raise Refused("--machine-only takes no COMMAND")
     plan = None if machine_only else remembered_plan(command, results, seconds, options)
     found, seen = doctor(DoctorRequest(options, plan), tell), screen()
     text = render_text(found, width=seen.width, ascii_only=seen.ascii_only)
     return _publish(render_json(found), text, outputs, found.exit_code)
-
-
-def _qualify(options: CommandOptions, outputs: Mapping[str, str], *, renew: bool) -> int:
-    found = qualify(options.baselines, tell, renew=renew)
-    complain(found.problems)
-    text = qualification_text(found, ascii_only=screen().ascii_only)
-    return _publish(qualification_json(found), text, outputs, found.exit_code)
 
 
 def _publish(document: str, text: str, outputs: Mapping[str, str], code: int) -> int:
@@ -178,7 +167,9 @@ class DoctorRequest(Struct, frozen=True):
 
 def doctor(request: DoctorRequest, tell: Tell) -> Examination:
     """Examine the machine. Raises Refused for mistakes in the rules, and for a command that fails."""
-    ruleset, began = _rules(request.options), time.monotonic()
+    options, began = request.options, time.monotonic()
+    has_rules = options.rules != ("rules",) or Path("rules").exists()  # the usual folder need not exist
+    ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite) if has_rules else None
     if request.command is not None and shutil.which(request.command.words[0]) is None:
         raise Refused(f"{one_line(request.command.words[0])} cannot be started: no such program was found", 3)
     allowed = allowed_cpus() or frozenset()
@@ -213,13 +204,6 @@ def doctor(request: DoctorRequest, tell: Tell) -> Examination:
         tuple(runs.notes) if runs else (),
         has_commits=head_commit() is not None,
     )
-
-
-def _rules(options: CommandOptions) -> Ruleset | None:
-    """Return the rules, or None if no rules were named and the default folder does not exist."""
-    if options.rules == ("rules",) and not Path("rules").exists():
-        return None
-    return read_ruleset(WORKING_TREE, options.rules, options.suite)
 
 
 def _needs(ruleset: Ruleset | None, loads: list[MeasuredLoad], runs: CommandRuns | None) -> tuple[RuleNeed, ...]:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from perfgate.cli import shared
 from perfgate.cli.printing import NOT_JUDGED, screen, tell, write_document
 from perfgate.commands.history import show
-from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import BackfillPlan, HistoryChange, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.backfill import backfill_plan
@@ -95,7 +94,8 @@ def plan(request: BackfillRequest) -> BackfillPlan:
         raise Refused("backfill needs the commits: run it in a clone of the repository", 3)
     made = backfill_plan(series, change, found.line)
     if made is None:
-        raise Refused(_unknown(change, found.line), 3)
+        both = f"the change is between {change.last_good.label} and {change.first_bad.label}"
+        raise Refused(f"{both}, and {found.line.ref} does not have both here: fetch its history", 3)
     return made
 
 
@@ -110,11 +110,6 @@ def _chosen(series: HistorySeries, commit: str | None) -> HistoryChange:
             return change
     known = listed([change.likely.label for change in series.changes], 9)
     raise Refused(f"{series.name} has no change in {commit}; its changes are in {known}", 3)
-
-
-def _unknown(change: HistoryChange, line: CommitLine) -> str:
-    good, bad = change.last_good.label, change.first_bad.label
-    return f"the change is between {good} and {bad}, and {line.ref} does not have both here: fetch its history"
 
 
 def backfill(

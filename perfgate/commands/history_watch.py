@@ -17,7 +17,6 @@ from perfgate.cli.printing import NOT_JUDGED, complain, say, tell
 from perfgate.cli.shared import baselines_option, command_options, rules_option
 from perfgate.commands.history_events import told_events
 from perfgate.commands.ledger import record_false_alarms
-from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.wording import one_line, plural
 from perfgate.history.tickets import Ticket, TicketStep, Told, answer_of, steps, ticket_of
@@ -81,8 +80,11 @@ def command(
         url = desk.do(step, found.line)
         say([f"{step.action.removesuffix('e')}ed {url}: {news}"])
         lost += bool(webhook) and not _posted(webhook or "", step, url, is_slack=slack)
-    if not is_dry:
-        _hand_over([step.event for step in todo if step.action == "open" and step.event])
+    if not is_dry and (path := os.environ.get("GITHUB_OUTPUT")):  # the new events whose commit is not known
+        opened = [step.event for step in todo if step.action == "open" and step.event]
+        sought = [event.id for event in opened if event_words.search(event)]
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"search={' '.join(sought[:_MOST_SEARCHED])}\n")
     if not (answers and _answered(answers, tickets, None if is_dry else desk)) and not todo:
         say([f"nothing to do for {plural(len(events), 'change')} of the history"])
     false = {} if is_dry else {one.told.event: one.url for one in tickets if one.is_false}
@@ -117,14 +119,6 @@ def _content(path: Path) -> bytes:
             return file.read(_LONGEST_ANSWER)
     except (OSError, Unusable):
         return b""
-
-
-def _hand_over(opened: Sequence[HistoryEvent]) -> None:
-    """Set the output `search` of the job's step: the new events whose commit is not known."""
-    if path := os.environ.get("GITHUB_OUTPUT"):
-        with open(path, "a", encoding="utf-8") as file:
-            sought = [event.id for event in opened if event_words.search(event)]
-            file.write(f"search={' '.join(sought[:_MOST_SEARCHED])}\n")
 
 
 def _posted(webhook: str, step: TicketStep, url: str, *, is_slack: bool) -> bool:

@@ -190,7 +190,12 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
     limits = surroundings.limits()
     found: list[MappingSuggestion] = []
     for path in options.runs:
-        _refuse_other_than_file(path)
+        if path == "-" or os.path.isdir(path):
+            raise Refused(f"{path}: --suggest needs a file, because a mapping is for a name of files")
+        if "://" in path:
+            raise Refused(f"{shown_path(path)}: --suggest needs a file of this machine: copy it here first")
+        if not os.path.exists(path):
+            raise Refused(f"{path}: cannot be read: file not found{nearest_file(path)}")
         mappings = read_mapping_files(options.rules, may_be_empty=True).mappings
         known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
         if known.format not in ("unknown", "command"):
@@ -217,16 +222,6 @@ def _with_own_name(one: MappingSuggestion, others: Sequence[MappingSuggestion]) 
     names = (f"{one.name}-{suffix}{number}" for number in ("", *map(str, range(2, len(others) + 3))))
     name = next(name for name in names if name not in taken)
     return replace(one, name=name, lines=(one.lines[0], f"    name: {name}", *one.lines[1:]))
-
-
-def _refuse_other_than_file(path: str) -> None:
-    """Raise Refused for a path that is not a file of this machine."""
-    if path == "-" or os.path.isdir(path):
-        raise Refused(f"{path}: --suggest needs a file, because a mapping is for a name of files")
-    if "://" in path:
-        raise Refused(f"{shown_path(path)}: --suggest needs a file of this machine: copy it here first")
-    if not os.path.exists(path):
-        raise Refused(f"{path}: cannot be read: file not found{nearest_file(path)}")
 
 
 class Timing(Struct, frozen=True):
