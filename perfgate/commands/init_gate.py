@@ -33,8 +33,7 @@ from perfgate.judge.pairs import Pairs
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
 from perfgate.workspace import surroundings
-from perfgate.workspace.ci_files import ci_file
-from perfgate.workspace.main_workflows import main_workflows
+from perfgate.workspace.ci_files import ci_file, main_workflows
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import create_files
 from perfgate.workspace.rule_source import (

@@ -17,8 +17,7 @@ import yaml
 from conftest import Done, write_results, write_rules
 from emulator import ROOT
 
-from perfgate.workspace.ci_files import ci_file
-from perfgate.workspace.main_workflows import main_workflows
+from perfgate.workspace.ci_files import ci_file, main_workflows
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
