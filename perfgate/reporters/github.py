@@ -57,7 +57,13 @@ def render(report: Report) -> str:
 
 
 def _commands(found: Sequence[_Annotation]) -> str:
-    return "".join(_command(annotation) + "\n" for level in _LEVELS for annotation in _first(level, found))
+    commands: list[str] = []
+    for level in _LEVELS:
+        same = [annotation for annotation in found if annotation.level == level]
+        rest = len(same) - MOST_ANNOTATIONS
+        counted = [_Annotation(level, "perfgate", [f"{rest} more: see the report"])] if rest > 0 else []
+        commands += map(_command, same[:MOST_ANNOTATIONS] + counted)
+    return "".join(f"{command}\n" for command in commands)
 
 
 def _of_cause(group: CauseGroup) -> _Annotation:
@@ -86,13 +92,6 @@ def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
 def _of_problem(problem: Problem) -> _Annotation:
     level: _Level = "error" if problem.severity == "error" else "warning"
     return _Annotation(level, problem.severity, [answer.problem_text(problem)], problem.at)
-
-
-def _first(level: _Level, found: Iterable[_Annotation]) -> list[_Annotation]:
-    same = [annotation for annotation in found if annotation.level == level]
-    rest = len(same) - MOST_ANNOTATIONS
-    counted = [_Annotation(level, "perfgate", [f"{rest} more: see the report"])] if rest > 0 else []
-    return same[:MOST_ANNOTATIONS] + counted
 
 
 def _command(annotation: _Annotation) -> str:

@@ -47,27 +47,20 @@ def _list(page: Page, place: run_history.EnvironmentHistory) -> None:
     """Write a line for each metric, the newest changes first."""
     ordered = sorted(place.series, key=lambda one: str(one.name))
     ordered.sort(key=lambda one: one.changes[-1].likely.time if one.changes else "", reverse=True)
-    rows = [_cells(one, page) for one in ordered]
+    rows = []
+    for one in ordered:
+        newest = "none"
+        if one.changes:
+            point, likely = one.changes[-1].point, one.changes[-1].likely
+            newest = f"{format_change(point.change)} in {likely.label}, {likely.time[:10]}"
+        drawn = _line(one.values, _SHORT, page.ascii_only)
+        rows.append([str(one.name), str(len(one.runs)), history_words.level_now(one), newest, drawn])
     widths = page.widths([_HEADS, *rows], least=12)
     page.row(_HEADS, widths, "dim")
     for one, row in zip(ordered, rows, strict=True):
         is_worse = bool(one.changes) and one.changes[-1].point.worse and one.changes[-1].approval is None
         page.row(row, widths, ["", "dim", "", "red" if is_worse else "", ""])
     page.blank()
-
-
-def _cells(one: run_history.HistorySeries, page: Page) -> list[str]:
-    newest = "none"
-    if one.changes:
-        change = one.changes[-1]
-        newest = f"{format_change(change.point.change)} in {change.likely.label}, {change.likely.time[:10]}"
-    return [
-        str(one.name),
-        str(len(one.runs)),
-        history_words.level_now(one),
-        newest,
-        _line(one.values, _SHORT, page.ascii_only),
-    ]
 
 
 def _paragraphs(page: Page, place: run_history.EnvironmentHistory, line: CommitLine | None) -> None:
@@ -86,13 +79,10 @@ def _paragraphs(page: Page, place: run_history.EnvironmentHistory, line: CommitL
             page.paragraph(f"last measured in {last.label} on {last.time[:10]}: {what}", "yellow", indent=2)
         page.paragraph(history_words.summary(one), indent=2)
         for change in one.changes:
-            words = list(history_words.sentences(change, one, line))
-            page.paragraph(
-                words[0],
-                "red" if history_words.is_open(change) else "green" if change.point.worse is False else "",
-                indent=2,
-            )
-            for text in words[1:]:
+            first, *others = history_words.sentences(change, one, line)
+            style = "red" if history_words.is_open(change) else "green" if change.point.worse is False else ""
+            page.paragraph(first, style, indent=2)
+            for text in others:
                 page.paragraph(text, indent=4)
         if one.changes and (newest := history_words.newest_apart(one)):
             page.paragraph(newest, indent=2)
@@ -186,8 +176,13 @@ def backfill_text(plan: run_history.BackfillPlan, *, width: int = 100, ascii_onl
     page.paragraph(f"{plan.series.name} changed by {size} in one of {plural(len(plan.suspects), 'commit')}", "bold")
     page.paragraph(f"after {good}, up to {bad}; most likely {_named(likely)}, with {100 * likely.here:.0f}%", indent=2)
     page.blank()
-    order = {one.commit.sha: number for number, one in enumerate(plan.wanted, 1)}
-    rows = [_backfill_cells(one, order.get(one.commit.sha)) for one in plan.suspects]
+    order = {one.commit.sha: str(number) for number, one in enumerate(plan.wanted, 1)}
+    rows = []
+    for one in plan.suspects:
+        measure, sha = order.get(one.commit.sha, ""), one.commit.sha[:10]
+        shares = (f"{100 * one.here:.0f}%", f"{100 * one.before:.0f}%")
+        bits = f"{one.bits:.2f} bits" if measure else ""
+        rows.append([measure, sha, *shares, bits, str(one.runs), one.commit.subject])
     page.table(_BACKFILL_HEADS, rows, wraps=-1, least=12)
     page.blank()
     if plan.is_settled:
@@ -200,12 +195,6 @@ def backfill_text(plan: run_history.BackfillPlan, *, width: int = 100, ascii_onl
 
 def _named(one: run_history.BackfillCommit) -> str:
     return f"{one.commit.sha[:10]} ({one.commit.author}: {one.commit.subject})"
-
-
-def _backfill_cells(one: run_history.BackfillCommit, order: int | None) -> list[str]:
-    shares = (f"{100 * one.here:.0f}%", f"{100 * one.before:.0f}%")
-    bits = f"{one.bits:.2f} bits" if order is not None else ""
-    return ["" if order is None else str(order), one.commit.sha[:10], *shares, bits, str(one.runs), one.commit.subject]
 
 
 def backfill_json(plan: run_history.BackfillPlan) -> str:
@@ -234,7 +223,10 @@ _ALARM_HEADS = ("rule", "metric", "red", "unchanged runs", "rate")
 def false_alarms_text(found: Sequence[FalseAlarms], *, width: int = 100, ascii_only: bool = False) -> str:
     """Return a table with a row for each rule and metric, and each proposed quarantine below its row."""
     page = Page(width, ascii_only=ascii_only)
-    rows = [_alarm_cells(one) for one in found]
+    rows = []
+    for one in found:
+        rate = f"{100 * one.alarms / one.runs:.2g}% [{100 * one.low:.2g}%, {100 * one.high:.2g}%]"
+        rows.append([one.rule, one.series, str(one.alarms), str(one.runs), rate])
     widths = [max(map(page.cells, column)) for column in zip(_ALARM_HEADS, *rows, strict=True)]
     room = page.width - sum(widths[2:]) - GAP * (len(widths) - 1)
     widths[1] = min(widths[1], max(room // 3, 12))
@@ -245,16 +237,9 @@ def false_alarms_text(found: Sequence[FalseAlarms], *, width: int = 100, ascii_o
         if one.quarantine_until is not None:
             page.paragraph(f'quarantine: {{until: {one.quarantine_until}, reason: "{one.reason}"}}', "bold", indent=4)
     page.blank()
-    count = len({(one.place, one.rule) for one in found if one.quarantine_until is not None})
-    if count:
+    if count := len({(one.place, one.rule) for one in found if one.quarantine_until is not None}):
         verb = "has" if count == 1 else "have"
         page.paragraph(f"{plural(count, 'rule')} {verb} many false alarms: paste the line into the rule, and repair it")
     else:
         page.paragraph("no rule has many false alarms: more than 1 in 50 runs, at 95% confidence")
     return page.finished()
-
-
-def _alarm_cells(one: FalseAlarms) -> list[str]:
-    share = 100 * one.alarms / one.runs
-    rate = f"{share:.2g}% [{100 * one.low:.2g}%, {100 * one.high:.2g}%]"
-    return [one.rule, one.series, str(one.alarms), str(one.runs), rate]

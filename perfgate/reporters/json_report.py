@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
-from perfgate.core import NO_STEP, Policy, Report, Verdict
+from perfgate.core import NO_STEP, Report, Verdict
 from perfgate.core.causes import Cause, CauseKind, CauseMetric, CauseReport, PlaceTime, RankTime
-from perfgate.core.details import ReportDetails
 from perfgate.core.verdicts import verdict_ids
-from perfgate.reporters.plain_json import encode, in_order, problem
+from perfgate.reporters.plain_json import encode, in_order, members_of, picked, present, problem
 from perfgate.words import answer
 
 
@@ -52,14 +51,14 @@ class CauseSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def documents(found: CauseReport) -> dict[str, Any]:
     """The members of a JSON report: `causes`, and how they sum to the change of the step."""
-    summary = {name: getattr(found, name) for name in CauseSummary.__struct_fields__}
+    summary = picked(found, *CauseSummary.__struct_fields__)
     summary = {name: value for name, value in summary.items() if value or name not in ("tree", "ranks")}
-    return {"causes": [_document(cause) for cause in found.causes], "cause_summary": summary}
-
-
-def _document(cause: Cause) -> dict[str, Any]:
-    own = {"where": "/".join(cause.where), "path": cause.where}
-    return {name: own[name] if name in own else getattr(cause, name) for name in CauseDocument.__struct_fields__}
+    causes = [
+        {name: getattr(one, name, None) for name in CauseDocument.__struct_fields__}
+        | {"where": "/".join(one.where), "path": one.where}
+        for one in found.causes
+    ]
+    return {"causes": causes, "cause_summary": summary}
 
 
 def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None) -> CauseReport | None:
@@ -67,8 +66,8 @@ def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None
     if summary is None:
         return None
     names = [name for name in Cause.__struct_fields__ if name != "where"]
-    found = [Cause(where=one.path, **{name: getattr(one, name) for name in names}) for one in causes]
-    return CauseReport(tuple(found), **{name: getattr(summary, name) for name in CauseSummary.__struct_fields__})
+    found = [Cause(where=one.path, **picked(one, *names)) for one in causes]
+    return CauseReport(tuple(found), **picked(summary, *CauseSummary.__struct_fields__))
 
 
 SCHEMA = "perfgate.report/1"
@@ -87,6 +86,7 @@ _VERDICT_FIELDS = (*_FIRST, *(name for name in Verdict.__struct_fields__ if name
 
 def render(report: Report) -> str:
     """Return the report as indented JSON with a final newline. The verdicts are in the order of the rules."""
+    details, policy = members_of(report.details), members_of(report.policy)
     explained = {name for cause in report.causes.causes for name in cause.verdicts} if report.causes else set()
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -100,41 +100,20 @@ def render(report: Report) -> str:
         "problems": [{**problem(found), "excerpt": found.excerpt} for found in report.problems],
         "inputs": report.inputs,
         "environment": in_order(report.environment),
-        "policy": _policy(report.policy),
-        "suite": report.suite,
-        "baseline": report.baseline,
+        # The working tree and older reports have no commit.
+        "policy": {name: value for name, value in policy.items() if value is not None or name != "commit"},
+        **picked(report, "suite", "baseline"),
         "approve_command": report.accept.command,
-        "evidence": _evidence(report.details),
+        "evidence": {name: value for name, value in details.items() if value or name not in _RARE},
     }
     if report.accept != NO_STEP and report.accept.action != "other":
         document["accept"] = report.accept
-    if report.geometric_means:
-        document["geometric_means"] = report.geometric_means
+    document |= present(report, "geometric_means")
     if report.causes is not None:
         document |= documents(report.causes)
-    if report.identical:
-        document["identical"] = True
-    if report.coverage is not None:
-        document["coverage"] = report.coverage
-    if report.unknown_facts:
-        document["unknown_facts"] = report.unknown_facts
-    if report.fact_changes:
-        document["fact_changes"] = report.fact_changes
-    if report.unruled:
-        document |= {"unruled": report.unruled, "unruled_count": report.unruled_count}
+    document |= present(report, "identical", "coverage", "unknown_facts", "fact_changes", "unruled")
+    document |= {"unruled_count": report.unruled_count} if report.unruled else {}
     return encode(document)
-
-
-def _evidence(details: ReportDetails) -> dict[str, Any]:
-    """Return the details; only a report about a load sweep has curves, and few have metrics of the machine."""
-    names = (name for name in details.__struct_fields__ if name not in _RARE or getattr(details, name))
-    return {name: getattr(details, name) for name in names}
-
-
-def _policy(policy: Policy) -> dict[str, Any]:
-    """Return the policy; the working tree and older reports have no commit."""
-    names = (name for name in policy.__struct_fields__ if name != "commit" or policy.commit is not None)
-    return {name: getattr(policy, name) for name in names}
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

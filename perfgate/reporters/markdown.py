@@ -25,7 +25,7 @@ COMMENT_LIMIT = 60_000
 _LONGEST_SUITE = 100
 #: In characters: one name, path or message.
 _LONGEST_TEXT = 2_000
-_TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
+TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
 #: The largest number of findings that are unfolded.
 _MOST_OPEN = 10
 #: The largest number of verdicts that are named below their cause.
@@ -48,12 +48,10 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     origin = ", ".join(f"{name} {code(value)}" for name, value in answer.origin(report))
     lines = [f"**{answer.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", *([origin, ""] if origin else [])]
     lines += [prose(also), ""] if (also := answer.what_else(report)) else []
-    room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
-    left_out = 0
+    room, left_out = limit - _size([_LEFT_OUT.format("1000000000 rows")]), 0
     for section in _sections(report):
-        fitting, omitted = section.within(room)
+        fitting, omitted = section.within(room, lines)
         lines += fitting
-        room -= _size(fitting)
         left_out += omitted
     if left_out:
         lines.append(_LEFT_OUT.format(plural(left_out, "row")))
@@ -62,18 +60,10 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
 
 def render_comment(report: Report) -> str:
     """Return a comment on a pull request. Its first line is the `marker`, by which the next run finds and edits it."""
-    head, foot = marker(report) + "\n", _mentions(report)
+    head, foot = marker(report) + "\n", ""
+    if report.policy.ref is not None:  # otherwise the author of a pull request would choose who gets a message
+        foot = mentions(verdict.owner or "" for verdict in report.verdicts if verdict.exit_code)
     return head + render(report, limit=COMMENT_LIMIT - len((head + foot).encode())) + foot
-
-
-def _mentions(report: Report) -> str:
-    """Return a line that mentions the owners of the rules that block, if the rules are those of the base.
-
-    The author of a pull request must not choose who gets a message.
-    """
-    if report.policy.ref is None:
-        return ""
-    return mentions(verdict.owner or "" for verdict in report.verdicts if verdict.exit_code)
 
 
 def mentions(owners: Iterable[str]) -> str:
@@ -88,16 +78,16 @@ def marker(report: Report) -> str:
     return f"<!-- perfgate comment: {suite} -->"
 
 
-class _Section(Struct, frozen=True):
+class Section(Struct, frozen=True):
     """Rows that can be left out one by one, the last first, and the lines around them."""
 
     head: Sequence[str]
     rows: Sequence[str]
     tail: Sequence[str] = ("",)
 
-    def within(self, room: int) -> tuple[list[str], int]:
-        """The lines that fit into `room` bytes, and the number of rows that do not fit."""
-        room -= _size([*self.head, *self.tail])
+    def within(self, room: int, before: Sequence[str] = ()) -> tuple[list[str], int]:
+        """The lines that fit into `room` bytes after those `before`, and the number of rows that do not fit."""
+        room -= _size([*before, *self.head, *self.tail])
         kept = sum(size <= room for size in accumulate(_size([row]) for row in self.rows))
         lines = [*self.head, *self.rows[:kept], *self.tail] if kept else []
         return lines, len(self.rows) - kept
@@ -107,37 +97,37 @@ def _size(lines: Iterable[str]) -> int:
     return sum(len(line.encode()) + 1 for line in lines)
 
 
-def _sections(report: Report) -> Iterator[_Section]:
+def _sections(report: Report) -> Iterator[Section]:
     """The sections after the title, the most important first; the last ones are left out first."""
     unread = answer.unread_runs(report) if report.exit_code == 3 else []
-    yield _Section((), [_problem(problem) for problem in unread])
-    yield _Section((), [answer.not_judged(report)] if unread and report.verdicts else [])
+    yield Section((), [_problem(problem) for problem in unread])
+    yield Section((), [answer.not_judged(report)] if unread and report.verdicts else [])
     # Verdicts about runs that were not read only repeat why.
     verdicts = [] if unread else answer.worst_first(cause_words.unexplained(report))
     news = [verdict for verdict in verdicts if answer.needs_attention(verdict)]
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield from _causes(report)
-    yield _Section(_TABLE, [_row(verdict) for verdict in news])
+    yield Section(TABLE, [_row(verdict) for verdict in news])
     yield _folded("Findings and next steps", (), list(_items(news)), is_open=len(news) <= _MOST_OPEN)
-    yield _Section(("**Problems**", ""), [] if unread else [_problem(problem) for problem in report.problems])
+    yield Section(("**Problems**", ""), [] if unread else [_problem(problem) for problem in report.problems])
     head, *differences = answer.rule_differences(report.policy) or [""]
-    yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
+    yield Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.accept.command and report.outcome != "pass":
-        yield _Section((prose(answer.approval_intro(report)), ""), [fenced([report.accept.command])])
+        yield Section((prose(answer.approval_intro(report)), ""), [fenced([report.accept.command])])
     head, *changes = answer.unruled(report) or [""]
-    yield _Section((f"**{prose(head)}**", ""), [f"- {prose(line)}" for line in changes])
+    yield Section((f"**{prose(head)}**", ""), [f"- {prose(line)}" for line in changes])
     drawn = chart(report)
     yield _folded("Run by run", (), ["\n".join(drawn)] if drawn else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
-    yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
+    yield _folded(f"{len(passed)} passed", TABLE, [_row(verdict) for verdict in passed])
     facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]
     lines = (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts))
     yield _folded("Environment", (), [*facts, *(f"- {prose(line)}" for line in lines)])
-    yield _Section((), [prose(line) for line in beside.unread(report)], ())
+    yield Section((), [prose(line) for line in beside.unread(report)], ())
 
 
-def _causes(report: Report) -> Iterator[_Section]:
+def _causes(report: Report) -> Iterator[Section]:
     """Return each cause as an item, then the verdicts that follow from causes, folded."""
     if report.causes is None:
         return
@@ -145,12 +135,12 @@ def _causes(report: Report) -> Iterator[_Section]:
     left = cause_words.rest(report.causes) if groups else cause_words.without_cause(report.causes)
     notes = [f"- {prose(text)}" for text in (left, *report.causes.notes)]
     head = (f"**What changed:** {prose(cause_words.step(report.causes))}", "")
-    yield _Section(head, [*map(_cause, groups), *notes])
+    yield Section(head, [*map(_cause, groups), *notes])
     explained = [verdict for group in groups for verdict in group.verdicts]
     if explained:
         first, *others = map(_item, explained)
         rows = [*map(_row, explained), f"\n{first}", *others]
-        yield _folded(f"{plural(len(explained), 'verdict')} with a cause", _TABLE, rows)
+        yield _folded(f"{plural(len(explained), 'verdict')} with a cause", TABLE, rows)
 
 
 def _cause(group: CauseGroup) -> str:
@@ -171,9 +161,9 @@ def _cause(group: CauseGroup) -> str:
     return "\n".join(lines)
 
 
-def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: bool = False) -> _Section:
+def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: bool = False) -> Section:
     opened = f"<details{' open' * is_open}><summary>{summary}</summary>"
-    return _Section((opened, "", *head), rows, ("", "</details>", ""))
+    return Section((opened, "", *head), rows, ("", "</details>", ""))
 
 
 def _row(verdict: Verdict) -> str:

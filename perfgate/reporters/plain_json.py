@@ -73,6 +73,11 @@ def picked(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
+def present(value: object, *names: str) -> dict[str, Any]:
+    """Return those of these attributes of a value that are not empty."""
+    return {name: found for name in names if (found := getattr(value, name))}
+
+
 def members_of(value: Struct, *last: str) -> dict[str, Any]:
     """Return the fields of a struct by name, with the fields `last` at the end."""
     return picked(value, *(name for name in value.__struct_fields__ if name not in last), *last)

@@ -64,12 +64,12 @@ def rules_text(
 
 
 def _rows(page: Page, table: RulesTable) -> None:
-    plans = {clause_of(plan): plan for plan in table.plans}
-    rows = [(proof, plans.get(clause_of(proof))) for proof in table.proofs]
-    cells = [_cells(proof, plan, ascii_only=page.ascii_only) for proof, plan in rows]
-    widths = page.widths([_HEADS, *cells])
+    by_clause = {clause_of(plan): plan for plan in table.plans}
+    plans = [by_clause.get(clause_of(proof)) for proof in table.proofs]
+    rows = [_cells(*each, ascii_only=page.ascii_only) for each in zip(table.proofs, plans, strict=True)]
+    widths = page.widths([_HEADS, *rows])
     page.row(_HEADS, widths, "dim")
-    for (proof, plan), row in zip(rows, cells, strict=True):
+    for proof, plan, row in zip(table.proofs, plans, rows, strict=True):
         page.row(row, widths, ["", "", _STATES[proof.state][2], ""])
         if proof.reason:
             page.paragraph(f"{proof.reason} ({proof.at})", "dim", indent=4)
@@ -80,38 +80,30 @@ def _rows(page: Page, table: RulesTable) -> None:
 
 
 def _cells(proof: Proof, plan: Plan | None, *, ascii_only: bool) -> tuple[str, str, str, str]:
+    """Return the rule, the change that fails or the value of a limit that does, the proof, and what it needs."""
     sign, words, colour = _STATES[proof.state]
     state = (words.upper() if "red" in colour else words) if ascii_only else sign + words
     rule = f"{series_name(proof.metric, proof.labels, proof.statistic)} {proof.asks}".rstrip()
-    return rule, _sees(proof, plan), state, "" if plan is None else _needs(plan)
-
-
-def _sees(proof: Proof, plan: Plan | None) -> str:
-    """Return the change that fails, or the value of a limit that does."""
+    sees = needs = ""
     if plan is not None and plan.fails_from is not None:
-        return format_change(plan.fails_from)
-    if proof.fails_at is None:
-        return ""
-    if proof.kind == "change":
-        return format_change(proof.fails_at)
-    return format_value(proof.fails_at, proof.unit or "", proof.shown_unit)
-
-
-def _needs(plan: Plan) -> str:
-    if plan.values_needed is not None and plan.values_held is not None:
-        return f"{plan.values_needed} values, has {format_number(plan.values_held, 3)}"
-    if plan.tolerance is None:
-        return ""
-    return plural(plan.runs_needed, "run") if plan.runs_needed else "over 20 runs"
+        sees = format_change(plan.fails_from)
+    elif proof.fails_at is not None and proof.kind == "change":
+        sees = format_change(proof.fails_at)
+    elif proof.fails_at is not None:
+        sees = format_value(proof.fails_at, proof.unit or "", proof.shown_unit)
+    if plan is not None and plan.values_needed is not None and plan.values_held is not None:
+        needs = f"{plan.values_needed} values, has {format_number(plan.values_held, 3)}"
+    elif plan is not None and plan.tolerance is not None:
+        needs = plural(plan.runs_needed, "run") if plan.runs_needed else "over 20 runs"
+    return rule, sees, state, needs
 
 
 def _beside(page: Page, table: RulesTable) -> None:
     """Write what the runs show beside the rows: more work, the noise of the history, and the time that no rule sees."""
-    for i, one in enumerate(table.added):
-        if not i:
-            page.paragraph("if each step has one more, these rules fail:", "dim")
-        failing = ", ".join(one.rules) or "none"
-        page.paragraph(f"{one.what}: {failing}", "" if one.rules else "yellow", indent=4)
+    if table.added:
+        page.paragraph("if each step has one more, these rules fail:", "dim")
+    for one in table.added:
+        page.paragraph(f"{one.what}: {', '.join(one.rules) or 'none'}", "" if one.rules else "yellow", indent=4)
     for line in learned_noise(table.plans):
         page.paragraph(line, "dim")
     if table.time_seen is not None:

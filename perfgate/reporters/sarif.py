@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from perfgate.core import Location, Problem, Report, Verdict
+from perfgate.core import Location, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
 from perfgate.reporters.plain_json import encode
 from perfgate.version import __version__
@@ -36,7 +36,11 @@ def render(report: Report) -> str:
     causes = cause_words.by_verdict(report)
     also = answer.what_else(report)
     results = [_result(verdict, causes.get(id(verdict)), also) for verdict in news]
-    results = [*results, *map(_problem_result, errors)][:MOST_RESULTS]
+    results += [
+        _entry(_PROBLEM, "error", answer.problem_text(one), one.at, (_PROBLEM, one.at.file, one.message))
+        for one in errors
+    ]
+    results = results[:MOST_RESULTS]
     left_out = len(news) + len(errors) - len(results)
     ids: dict[str, int] = {}
     for result in results:
@@ -55,12 +59,11 @@ def _rule(name: str, news: Sequence[Verdict]) -> dict[str, Any]:
     verdict = next((verdict for verdict in news if _id(verdict) == name), None)
     if verdict is None:
         return {"id": name, "shortDescription": _message("perfgate could not read or judge this")}
-    level = "warning" if verdict.severity == "warning" else "error"
     return {
         "id": name,
         "shortDescription": _message(verdict.rule),
         "fullDescription": _message(verdict.why or verdict.asks or verdict.rule),
-        "defaultConfiguration": {"level": level},
+        "defaultConfiguration": {"level": "warning" if verdict.severity == "warning" else "error"},
     }
 
 
@@ -88,11 +91,6 @@ def _result(verdict: Verdict, group: CauseGroup | None, also: str) -> dict[str, 
     return entry
 
 
-def _problem_result(problem: Problem) -> dict[str, Any]:
-    identity = (_PROBLEM, problem.at.file, problem.message)
-    return _entry(_PROBLEM, "error", answer.problem_text(problem), problem.at, identity)
-
-
 def _entry(rule: str, level: str, text: str, at: Location, identity: Sequence[str]) -> dict[str, Any]:
     digest = hashlib.sha256("\0".join(identity).encode("utf-8", "backslashreplace")).hexdigest()
     return {
@@ -110,10 +108,10 @@ def _entry(rule: str, level: str, text: str, at: Location, identity: Sequence[st
 
 def _invocation(report: Report, left_out: int) -> dict[str, Any]:
     """The exit code, and notifications: warnings of reading, and the number of omitted results."""
-    warnings = [problem for problem in report.problems if problem.severity == "warning"]
     notes = [
         {"level": "warning", "message": _message(answer.problem_text(one)), "locations": [_location(one.at)]}
-        for one in warnings
+        for one in report.problems
+        if one.severity == "warning"
     ]
     notes += [
         {"level": "note", "message": _message(_text(verdict)), "locations": [_location(verdict.at)]}

@@ -150,7 +150,10 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=INDENT)
     if verbose and verdict.runs:
-        _write_runs(page, verdict)
+        rows = [("run", "estimate", "n", "warm-up dropped"), *(numbers.run_row(run, verdict) for run in verdict.runs)]
+        widths = page.widths(rows, least=1, width=page.width - INDENT)
+        for row in rows:
+            page.row(row, widths, "dim", indent=INDENT)
     if has_details:
         page.blank()
 
@@ -164,13 +167,6 @@ def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
         page.row([outcome, name], widths, [style_of(verdict), ""])
         outcome, columns = [""], cells if layout.name_above else [[""], *cells]
     page.row([outcome, *columns], layout.widths, [style_of(verdict), *[""] * len(columns)])
-
-
-def _write_runs(page: Page, verdict: Verdict) -> None:
-    rows = [("run", "estimate", "n", "warm-up dropped"), *(numbers.run_row(run, verdict) for run in verdict.runs)]
-    widths = page.widths(rows, least=1, width=page.width - INDENT)
-    for row in rows:
-        page.row(row, widths, "dim", indent=INDENT)
 
 
 class _Form(Struct, frozen=True):

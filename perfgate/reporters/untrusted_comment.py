@@ -12,10 +12,10 @@ import re
 import string
 from collections.abc import Iterator
 
-from perfgate.core import Outcome, Problem, Report, Verdict
+from perfgate.core import Outcome, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import clip, one_line, plural, without_commands
-from perfgate.reporters.markdown import COMMENT_LIMIT, marker
+from perfgate.reporters.markdown import COMMENT_LIMIT, TABLE, Section, marker
 from perfgate.words import answer, cause_words, numbers
 from perfgate.words.cause_words import CauseGroup
 
@@ -26,7 +26,6 @@ _PLAIN = re.compile(
     r"(?!.*(?:www|gh-\d))\(?(?:[A-Za-zµ0-9]+(?:[-_'./:][A-Za-zµ0-9]+)*[.,;:!?)]*|[-+±]?\d+(?:\.\d+)?%?[,)]*|→)",
     re.IGNORECASE,
 )
-_PUNCTUATION = frozenset(string.punctuation)
 _COMPARATORS = ("under", "at most", "over", "at least")
 _REFERENCES = ("baseline", "anchor")
 #: The next step for each outcome. The reviewer finds commands in the documentation, not in the report.
@@ -35,7 +34,6 @@ _STEPS: dict[Outcome, str] = {
     "error": "read the log of the job: something is missing or cannot be compared",
     "undecided": "start the job again, or measure more runs: the data do not decide",
 }
-_HEAD = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
 _UNCHECKED = "The report comes from unreviewed code. Its commands and explanations are not shown."
 
 
@@ -51,15 +49,8 @@ def render(report: Report) -> str:
         _UNCHECKED,
         "",
     ]
-    room = COMMENT_LIMIT - sum(len(line.encode()) + 1 for line in lines) - 100
-    left_out = 0
-    for line in _rows(report):
-        size = len(line.encode()) + 1
-        if left_out or size > room:
-            left_out += 1
-            continue
-        room -= size
-        lines.append(line)
+    rows, left_out = Section((), [*_rows(report)], ()).within(COMMENT_LIMIT - 100, lines)
+    lines += rows
     lines += ["", f"{plural(left_out, 'line')} left out to keep this short."] if left_out else []
     return without_commands("\n".join(lines).rstrip("\n") + "\n")
 
@@ -71,18 +62,19 @@ def _rows(report: Report) -> Iterator[str]:
     explained = cause_words.by_verdict(report)
     rows = [verdict for verdict in news if id(verdict) not in explained]
     if rows:
-        yield from _HEAD
+        yield from TABLE
         yield from map(_row, rows)
         yield ""
     for verdict in rows:
-        if verdict.owner or verdict.is_quarantined:
-            yield _owner(verdict)
+        if parts := [*_owner(verdict)]:
+            yield f"- {text(numbers.what(verdict))}: {', '.join(parts)}"
     for outcome, step in _STEPS.items():
         if any(verdict.outcome == outcome for verdict in news):
             yield f"- **{outcome}:** {step}"
     if report.problems:
         yield from ("", "**Problems**", "")
-        yield from map(_problem, report.problems)
+        for one in report.problems:
+            yield f"- {one.severity} at {text(str(one.at))}: {text(answer.problem_text(one))}"
     if report.policy.changes:
         changes = plural(len(report.policy.changes), "difference")
         yield from ("", f"The rules or baselines of the pull request have {changes} from those that judged.")
@@ -99,12 +91,12 @@ def _cause(group: CauseGroup) -> Iterator[str]:
     yield ""
 
 
-def _owner(verdict: Verdict) -> str:
-    """The owner of a rule and its quarantine, without a mention."""
-    parts = [f"owner {text(verdict.owner)}"] if verdict.owner else []
+def _owner(verdict: Verdict) -> Iterator[str]:
+    """Yield the owner of a rule and its quarantine, without a mention."""
+    if verdict.owner:
+        yield f"owner {text(verdict.owner)}"
     if verdict.quarantine and verdict.is_quarantined:
-        parts.append(f"quarantined until {text(verdict.quarantine.until)}: {text(verdict.quarantine.reason)}")
-    return f"- {text(numbers.what(verdict))}: {', '.join(parts)}"
+        yield f"quarantined until {text(verdict.quarantine.until)}: {text(verdict.quarantine.reason)}"
 
 
 def _row(verdict: Verdict) -> str:
@@ -125,10 +117,6 @@ def _allowed(verdict: Verdict) -> str:
     return f"within {sign}{format_change(verdict.tolerance).lstrip('+')}{reference}"
 
 
-def _problem(problem: Problem) -> str:
-    return f"- {problem.severity} at {text(str(problem.at))}: {text(answer.problem_text(problem))}"
-
-
 def text(untrusted: str) -> str:
     """Return text that Markdown shows as it is: no code, link, mention, reference or HTML.
 
@@ -144,9 +132,6 @@ def bare_text(untrusted: str) -> str:
 
 
 def _quoted(untrusted: str, form: str) -> str:
+    escapes = {ord(char): form.format(char) for char in string.punctuation}
     words = clip(one_line(untrusted), _LONGEST_TEXT).split(" ")
-    return " ".join(word if _PLAIN.fullmatch(word) else _escaped(word, form) for word in words)
-
-
-def _escaped(word: str, form: str) -> str:
-    return "".join(form.format(char) if char in _PUNCTUATION else char for char in word)
+    return " ".join(word if _PLAIN.fullmatch(word) else word.translate(escapes) for word in words)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isfinite
+from operator import attrgetter
 from statistics import fmean
 
 from msgspec import Struct
@@ -66,10 +67,13 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
     traces = [trace for one in channels for trace in one.runs if trace.values]
     by_step = steps is not None and any(trace.steps for trace in traces)
     if by_step:  # a run that does not tell when its steps began is a line at its mean
-        channels = [replace(one, runs=tuple(map(_placed, one.runs))) for one in channels]
+        channels = [
+            replace(one, runs=tuple(run if run.steps else replace(run, times=(), values=()) for run in one.runs))
+            for one in channels
+        ]
         traces = [trace for one in channels for trace in one.runs if trace.values]
     drawn = [one for one in channels if any(trace.values for trace in one.runs)]
-    x_of = _steps if by_step else _times
+    x_of: Callable[[MachineTrace], tuple[float, ...]] = attrgetter("steps" if by_step else "times")
     sides = steps if by_step else svg.ends([x for trace in traces for x in x_of(trace)], room=0.02)
     if sides is None or not sides[1] > sides[0]:
         return None
@@ -84,18 +88,6 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
     return MachinePlots(tuple(strips), by_step, has_levels, drawn_sides) if strips else None
 
 
-def _placed(trace: MachineTrace) -> MachineTrace:
-    return trace if trace.steps else replace(trace, times=(), values=())
-
-
-def _steps(trace: MachineTrace) -> tuple[float, ...]:
-    return trace.steps
-
-
-def _times(trace: MachineTrace) -> tuple[float, ...]:
-    return trace.times
-
-
 def _strip(
     one: MachineChannel, x: PictureScale, sides: Range, x_of: Callable[[MachineTrace], tuple[float, ...]], label: str
 ) -> MachineStrip | None:
@@ -107,10 +99,13 @@ def _strip(
         return None
     low, high = (0.0, max(ends[1], 0.01)) if is_share else ends
     y = svg.scale(low, high, _BOTTOM, _TOP)
-    unit = _unit(one, max(map(abs, values), default=0.0))
-    name, device = _name(one.metric), _device(one)
+    name, unit = _named(one, max(map(abs, values), default=0.0))
+    device = ", ".join(f"{name} {value}" for name, value in one.labels.items())
+    device += f" of {one.devices}" if device and one.devices > 1 else ""
     means = tuple(_means(one, unit))
-    rows = grid(svg.value_ticks(low, high, _bare(unit), 3), y, _RIGHT - _LEFT)
+    # Only the percent sign is shown: the margin has room for four digits.
+    bare = unit if unit.symbol == "%" else Unit("", unit.base, unit.factor)
+    rows = grid(svg.value_ticks(low, high, bare, 3), y, _RIGHT - _LEFT)
     shapes = [element("g", rows, transform=f"translate({_LEFT} 0)"), *_verticals(sides, x, label)]
     for side in _SIDES:
         for trace in one.runs:
@@ -159,29 +154,14 @@ def _verticals(sides: Range, x: PictureScale, label: str) -> list[SafeText]:
     return found
 
 
-def _name(metric: str) -> str:
-    """Return the words for a quantity."""
-    prefix = next((known for known in _NAMES if metric.startswith(known)), None)
-    if prefix is None:
-        return metric
-    rest = metric[len(prefix) :]
-    return _NAMES[prefix][0].format(_RESOURCES.get(rest, rest.replace("_", " ")))
-
-
-def _device(one: MachineChannel) -> str:
-    of = f" of {one.devices}" if one.devices > 1 else ""
-    return ", ".join(f"{name} {value}" for name, value in one.labels.items()) + (of if one.labels else "")
-
-
-def _unit(one: MachineChannel, largest: float) -> Unit:
-    shown = next((shown for known, (_, shown) in _NAMES.items() if one.metric.startswith(known)), None)
+def _named(one: MachineChannel, largest: float) -> tuple[str, Unit]:
+    """Return the words for a quantity, and the unit that its values are shown in."""
+    prefix = next((known for known in _NAMES if one.metric.startswith(known)), "")
+    words, shown = _NAMES.get(prefix, (one.metric, None))
+    rest = one.metric[len(prefix) :]
+    name = words.format(_RESOURCES.get(rest, rest.replace("_", " "))) if prefix else words
     unit = UNITS.get(shown or "")
-    return unit if unit is not None and unit.base == one.unit else display_unit(largest, one.unit)
-
-
-def _bare(unit: Unit) -> Unit:
-    """The unit without its symbol, which only the percent sign keeps: the margin has room for four digits."""
-    return unit if unit.symbol == "%" else Unit("", unit.base, unit.factor)
+    return name, unit if unit is not None and unit.base == one.unit else display_unit(largest, one.unit)
 
 
 def _means(one: MachineChannel, unit: Unit) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import Unit, display_unit, display_units, format_change, format_value, printed_base
 from perfgate.core.wording import plural
 from perfgate.reporters import svg
-from perfgate.reporters.html.trend_runs import RunMark, TrendRuns
+from perfgate.reporters.html.trend_runs import TrendRuns
 from perfgate.reporters.svg import SafeText, element, ends, scale, value_ticks
 from perfgate.words import history_words
 
@@ -151,6 +151,7 @@ def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
     """Return the plot. `name` is a part of its ids."""
     height, unit = SMALL if is_small else TALL, show.unit
     inner = height - ABOVE - BELOW
+    units = " ".join(f"{one.factor!r},{one.symbol}" for one in display_units(show.base))  # for the script
     changes, ordinate = plotted(show), scale(show.low, show.high, height - BELOW, ABOVE, is_log=show.is_log)
     parts = [
         element("title", f"{show.one.name}: every run", id=f"t-{name}"),
@@ -168,13 +169,8 @@ def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
         aria_labelledby=f"t-{name}", aria_describedby=f"d-{name}",
         data_top=repr(math.log(show.high) if show.is_log else show.high), data_step=repr(show.step()),
         data_unit=unit.symbol, data_factor=repr(unit.factor),
-        data_log=show.is_log, data_units=_units(show) if show.is_log else None,
+        data_log=show.is_log, data_units=units if show.is_log else None,
     )  # fmt: skip
-
-
-def _units(show: TrendFrame) -> str:
-    """Return the units of the values on a logarithmic axis, smallest first, for the script."""
-    return " ".join(f"{unit.factor!r},{unit.symbol}" for unit in display_units(show.base))
 
 
 def described(show: TrendFrame) -> str:
@@ -239,7 +235,9 @@ def _words(show: TrendFrame, changes: Sequence[PlottedChange], height: int) -> I
     yield from _spread(show, tags, height - BELOW - 5)
     for mark in show.track.machine:
         if mark.at >= show.track.first:
-            yield _machine(show, mark, height - BELOW + 4)
+            x, title = mark.at - 0.5, element("title", mark.text)
+            place, y = f"{show.percent(x):.2f}%", height - BELOW + 4
+            yield element("text", title, "◆", x=place, y=y, class_="machine", data_x=x)
 
 
 def _spread(show: TrendFrame, labels: Sequence[tuple[float, str, str]], y: float) -> list[SafeText]:
@@ -258,13 +256,6 @@ def _spread(show: TrendFrame, labels: Sequence[tuple[float, str, str]], y: float
         )  # fmt: skip
         free = free if is_hidden else begin
     return found
-
-
-def _machine(show: TrendFrame, mark: RunMark, y: float) -> SafeText:
-    x = mark.at - 0.5
-    return element(
-        "text", element("title", mark.text), "◆", x=f"{show.percent(x):.2f}%", y=y, class_="machine", data_x=x
-    )
 
 
 def _days(show: TrendFrame, count: int) -> Iterator[tuple[float, str]]:
