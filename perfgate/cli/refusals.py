@@ -29,11 +29,8 @@ class _Terminated(BaseException):
 def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[None]:
     """Write reports of the refusal if the block ends with an error; a file that the block has written is kept.
 
-    Parameters:
-        outputs: the files by the name of their format; `-` is standard output.
-        inputs: all files and folders that are read; no report replaces one.
-
-    Raises Refused, before the block runs, for a report that cannot be written.
+    `outputs`: the files by the name of their format; `-` is standard output. `inputs`: all that is read; no report
+    replaces one. Raises Refused, before the block runs, for a report that cannot be written.
     """
     faults = output_faults(outputs, inputs)
     usable = {name: path for name, path in outputs.items() if name not in faults and path != "-"}

@@ -48,11 +48,9 @@ def with_remembered(
     A file or folder of the history that cannot be used is an error if a rule compares with stored runs, because the
     history can change that verdict: without the difference of two hosts, a slower change on a faster host passes.
 
-    Parameters:
-        read_history: reads the history of the case's baseline.
-        ref: the ref that the baseline was read from; only runs of its branch count. None for the branch of most runs.
-        head: the measured commit, whose runs do not count, as the runs that are judged do not.
-        since: when the newest run of the baseline was stored; None to leave out what the branch measured since.
+    Only runs of the branch of `ref` count, from which the baseline was read; None for the branch of most runs. Runs of
+    `head`, the measured commit, do not count, as the runs that are judged do not. `since`: when the newest run of the
+    baseline was stored; None to leave out what the branch measured since.
     """
     compared = frozenset(_compared(case, runs))
     calibrated = {SeriesName(one.key, one.statistic, one.rank) for one in case.baseline.priors if one.pairing is None}

@@ -63,18 +63,12 @@ class Cluster(Struct, frozen=True):
         return self.client.submit(function, *arguments, pure=False, retries=0)
 
     def runs(self, future: Any, name: str) -> tuple[Run, ...]:
-        """Return the runs of a file that was read alone, or one with the reason why no worker could read it.
-
-        Raises Refused.
-        """
+        """Return the runs of a file, or one with the reason why no worker could read it. Raises Refused."""
         try:
-            (found,) = self.result(self.submit(packed, future))
+            runs: tuple[Run, ...] = self.result(self.submit(packed, future))[0]
         except LostFile:
-            message = (
-                "cannot be read: every worker that read it was lost; give the workers more memory, or read it here"
-            )
-            return (unreadable(name, message),)
-        runs: tuple[Run, ...] = found
+            step = "give the workers more memory, or read it here"
+            return (unreadable(name, f"cannot be read: every worker that read it was lost; {step}"),)
         return runs
 
     def result(self, future: Any) -> Any:
@@ -122,10 +116,7 @@ def connected(scheduler: str) -> Client:
 
 
 def threads_of_same_version(client: Client, scheduler: str) -> int:
-    """Return the number of threads of all workers.
-
-    Raises Refused if there are no workers, or if they have another perfgate or Python.
-    """
+    """Return the number of threads of all workers. Raises Refused without any, or for another perfgate or Python."""
     workers = client.scheduler_info(n_workers=-1)["workers"]
     if not workers:
         raise Refused(f"the cluster at {scheduler} has no workers: start some with `dask worker {scheduler}`", 3)

@@ -58,15 +58,9 @@ def read_on_cluster(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file, in order; ranks of one run are joined on the workers (`joined_ranks`).
 
-    Raises Refused for a cluster that cannot be used.
-
-    Parameters:
-        scheduler: `HOST:PORT`.
-        files: the path of each file, and the name that messages have for it.
-        read: reads one file on a worker.
-        folders: the numbers of files, in order, that belong to one run.
-        finish: makes the runs shorter after the waits of ranks were found; None if everything is needed.
-        watcher: gets how many files were read.
+    `files`: paths, with the names that messages have for them. `folders`: the numbers of files that belong to one run.
+    `finish`: makes runs shorter after the waits of ranks were found; None if everything is needed. `watcher` gets how
+    many files were read. Raises Refused for a cluster that cannot be used.
     """
     cluster = Cluster(connected(scheduler), scheduler)
     try:
@@ -108,15 +102,9 @@ def _read(read: ReadFile, files: Sequence[tuple[str, str]]) -> list[tuple[Run, .
 def joined_ranks(
     cluster: Cluster, read: ReadFile, blocks: Sequence[_Block], finish: Finish | None, tell: Callable[[int], None]
 ) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs of each file of a folder. Raises Refused.
+    """Yield the runs of each file of a folder; of the traces of different ranks, the first run has all series.
 
-    If the files are the traces of different ranks, the first run has the series of all of them.
-
-    Parameters:
-        read: reads one file on a worker.
-        blocks: the files; a worker has read some of them.
-        finish: makes the runs shorter at the end, if they are joined.
-        tell: gets how many files were read.
+    `tell` gets how many files were read. Raises Refused.
     """
     count = sum(len(block.files) for block in blocks)
     heads = list(_heads_of(cluster, blocks, tell)) if count > 1 else [None]
@@ -170,7 +158,7 @@ def _tree(cluster: Cluster, found: Sequence[Any], join: Callable[[Sequence[Any]]
 
 
 def _heads(parts: Sequence[tuple[Run, ...]]) -> bytes:
-    return packed([_head(runs) for runs in parts])
+    return packed(list(map(_head, parts)))
 
 
 def _head(runs: tuple[Run, ...]) -> _TraceHead | None:

@@ -23,9 +23,8 @@ _LEAST_SUMMARY = 2_000
 def output_faults(outputs: Mapping[str, str], inputs: Sequence[str]) -> dict[str, str]:
     """Return what is wrong with each report that cannot be written, or would replace another report or an input.
 
-    Parameters:
-        outputs: the files to write, by the name of their format; `-` is standard output.
-        inputs: all files and folders that are read: runs, rules, baselines, facts.
+    `outputs`: the files by the name of their format; `-` is standard output. `inputs`: all files and folders that are
+    read: runs, rules, baselines, facts.
     """
     faults: dict[str, str] = {}
     real = [os.path.realpath(path) for path in inputs if path != "-"]
@@ -68,10 +67,9 @@ def _unwritable(path: str) -> str | None:
 
 
 def write_reports(outputs: Mapping[str, str], render: Callable[[str], str]) -> list[str]:
-    """Write every report that goes to a file; returns a message for each that could not be written.
+    """Write every report that goes to a file; return a message for each that could not be written.
 
-    Parameters:
-        render: returns the text of the report in a format.
+    `render` returns the text of a format.
     """
     failures = []
     for name, path in outputs.items():
@@ -85,11 +83,9 @@ def write_reports(outputs: Mapping[str, str], render: Callable[[str], str]) -> l
 
 
 def append_summary(path: str, limit: int, render: Callable[[int], str]) -> list[str]:
-    """Append to the summary of a job's step; returns a message if that is not possible.
+    """Append to the summary of a job's step, whose file has `limit` bytes at most; return a message if that fails.
 
-    Parameters:
-        limit: the largest size of the whole file, in bytes.
-        render: returns a text of at most this many bytes.
+    `render` returns a text of at most this many bytes.
     """
     try:
         room = limit - (os.path.getsize(path) if os.path.exists(path) else 0)

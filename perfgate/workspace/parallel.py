@@ -56,11 +56,9 @@ def read_each(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file, in order. Raises Refused if a process is lost.
 
-    Parameters:
-        files: the path of each file, and the name that messages have for it.
-        read: reads one file in this process.
-        read_elsewhere: reads one file in another process, so it is a function of a module, or a `partial` of one.
-        watcher: gets how far the other processes are; `read` calls it itself.
+    `files`: paths, with the names that messages have for them. `read_elsewhere` does in another process what `read`
+    does in this one, so it is a function of a module, or a `partial` of one. `watcher` gets how far the other processes
+    are; `read` calls it itself.
     """
     sizes: list[int] = []
     if all("://" in path or os.path.isfile(path) for path, _ in files):  # this process has to read a pipe itself

@@ -20,11 +20,7 @@ _WORKING_STATES = 2
 
 
 def host_facts(root: Path = Path("/")) -> dict[str, str | int]:
-    """Return the governors, the NUMA nodes and the memory of this machine, as far as Linux shows them.
-
-    Parameters:
-        root: the folder that has /proc and /sys; another one in tests.
-    """
+    """Return governors, NUMA nodes and memory of a machine, as far as Linux shows them. `root` has /proc and /sys."""
     system = root / "sys/devices/system"
     governors = {_text(path) for path in system.glob("cpu/cpu[0-9]*/cpufreq/scaling_governor")} - {""}
     nodes = len(list(system.glob("node/node[0-9]*")))
