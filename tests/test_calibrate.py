@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate import calibrate_prior
-from perfgate.baselines.policy_files import PRIOR, PriorFile, StoredPrior
+from perfgate.baselines.files import PRIOR, PriorFile, StoredPrior
 
 Command = Callable[..., Done]
 RUNS = [f"run{i}.log" for i in range(8)]

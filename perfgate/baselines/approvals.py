@@ -1,22 +1,24 @@
-"""`perfgate baseline approve` and `add`, and `check --propose`: store runs as baselines."""
+"""`perfgate baseline approve` and `add`, and `check --propose`: store runs as baselines, or complete stored ones."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from perfgate.baselines.candidates import Candidates, read_candidates
-from perfgate.baselines.files import StoredLevel
-from perfgate.baselines.fill_in import fill_in
+from perfgate.baselines.candidates import Candidates, head_bytes, read_candidates, write_verified
+from perfgate.baselines.condensed import stored_series
+from perfgate.baselines.contents import TooLarge, contents
+from perfgate.baselines.files import STORED_RUN, StoredLevel
 from perfgate.baselines.ledger import has_history, record_check, record_evidence
-from perfgate.baselines.levels import RUNS_KEPT, History
+from perfgate.baselines.levels import RUNS_KEPT, History, StoredRun
 from perfgate.baselines.stores import locked, open_store
-from perfgate.core import Baseline, SourceFile, Verdict
+from perfgate.core import Baseline, Run, SourceFile, Verdict
 from perfgate.core.history_events import LedgerEntry
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.core.runs import unhealthy
-from perfgate.core.wording import plural, utf8_text
+from perfgate.core.wording import listed, plural, utf8_text
 from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches
@@ -53,17 +55,12 @@ def open_level(found: Candidates, approval: Approval) -> list[str]:
         if level.parent is not None:
             shown = LedgerEntry("approved", [], level.adopts, found.environment, level.reason)
             record_evidence(found.store, found.ruleset.suite, shown)
-        return [*lines, *_fewer_runs(found, level)]
-
-
-def _fewer_runs(found: Candidates, level: StoredLevel) -> list[str]:
-    """Return a warning if a level shows less of the noise than the one before it, which is no longer used."""
     before, now = len(found.loaded.history.levels.get(level.parent or "", ())), len(found.runs)
     if now >= min(before, RUNS_THAT_SHOW_NOISE) or found.loaded.baseline.priors:
-        return []
+        return lines
     has = f"the new level has {plural(now, 'run')}, and the level before it had {before}"
     add = "add more runs of this code with `perfgate baseline add`"
-    return [f"warning: {has}: the next checks know less about the noise between runs; {add}"]
+    return [*lines, f"warning: {has}: the next checks know less about the noise between runs; {add}"]
 
 
 def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]) -> list[str]:
@@ -97,7 +94,7 @@ def add(
 ) -> list[str]:
     """Add runs to the current level; returns the lines to print. Raises Refused, also if the runs fail their rules.
 
-    Runs that are stored already are completed instead: see `fill_in`.
+    Runs that are stored already are completed instead.
 
     Parameters:
         by: the user who adds the runs.
@@ -107,7 +104,7 @@ def add(
     """
     found = read_candidates(options, head=merged)
     with locked(found.store):
-        found, lines = fill_in(found.reloaded(), keep_all=keep_all)
+        found, lines = _filled_in(found.reloaded(), keep_all=keep_all)
         if not found.runs:
             return lines
         history, baseline = found.loaded.history, found.loaded.baseline
@@ -118,7 +115,8 @@ def add(
         found.refuse_known(history)
         if reasons := unhealthy(found.facts):
             raise Refused(f"not added: the GPU was throttled ({', '.join(reasons)}): measure again when it is cool", 1)
-        verdicts = _recorded(found, judge(_case(found, found.loaded.baseline)))
+        case = Case(found.ruleset, found.runs, baseline, surroundings.today(), found.facts)
+        verdicts = _recorded(found, judge(case))
         eased = [verdict for verdict in verdicts if verdict.allowed_by is not None]
         if eased:
             return lines + found.write(_allowed_level(found, eased), found.store, keep_all=keep_all, by=by)
@@ -170,31 +168,27 @@ def _adopted(found: Candidates, names: Iterable[str]) -> list[str]:
 def _refuse_beyond_anchor(found: Candidates, parent: str, adopts: list[str]) -> None:
     """Raise Refused if the runs are further from the anchor than the rules allow, for a chain of small steps."""
     anchor = tuple(run.run() for run in found.loaded.history.anchor(parent))
-    verdicts = judge(_case(found, Baseline(anchor=anchor)))
-    beyond = [v for v in verdicts if v.against == "anchor" and (v.metric in adopts or not adopts) and _is_beyond(v)]
+    verdicts = judge(Case(found.ruleset, found.runs, Baseline(anchor=anchor), surroundings.today(), found.facts))
+    beyond = []
+    for one in (one for one in verdicts if one.against == "anchor" and (one.metric in adopts or not adopts)):
+        is_beyond = one.outcome == "fail"
+        if one.change is not None and one.change.estimate is not None and one.tolerance is not None:
+            worse = -one.change.estimate if one.better == "higher" else one.change.estimate
+            # Doubtful steps add up, too, so the noise does not count.
+            is_beyond |= (abs(worse) if one.two_sided else worse) > one.tolerance
+        beyond += [one] if is_beyond else []
     if beyond:
         words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in beyond)
         step = "to move the anchor itself, approve with --reset-anchor and the reason"
         raise Refused(f"not approved: the runs are further from the anchor than the rules allow\n{words}\n{step}", 1)
 
 
-def _is_beyond(verdict: Verdict) -> bool:
-    """Return whether runs are beyond a tolerance, whatever their noise: doubtful steps add up, too."""
-    estimate = verdict.change.estimate if verdict.change else None
-    if estimate is None or verdict.tolerance is None:
-        return verdict.outcome == "fail"
-    worse = abs(estimate) if verdict.two_sided else -estimate if verdict.better == "higher" else estimate
-    return verdict.outcome == "fail" or worse > verdict.tolerance
-
-
 def _recorded(found: Candidates, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     """Return the verdicts about a commit of main, which its ledger records. Raises Refused if the runs fail."""
-    if has_history(found.store, found.ruleset.suite):
-        commit, files = (
-            found.options.head or surroundings.head_commit(),
-            [file for run in found.runs for file in run.files],
-        )
-        record_check(found.store, found.ruleset.suite, found.loaded.baseline.place, commit, files, verdicts)
+    suite, commit = found.ruleset.suite, found.options.head or surroundings.head_commit()
+    if has_history(found.store, suite):
+        files = [file for run in found.runs for file in run.files]
+        record_check(found.store, suite, found.loaded.baseline.place, commit, files, verdicts)
     bad = [verdict for verdict in verdicts if _refuses(verdict)]
     if bad:
         words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)
@@ -204,12 +198,9 @@ def _recorded(found: Candidates, verdicts: tuple[Verdict, ...]) -> tuple[Verdict
 
 
 def _refuses(verdict: Verdict) -> bool:
-    """Return whether a verdict keeps a run out of the baseline.
-
-    Doubt about the noise does not, unless the rule calls doubt a failure: the store needs more runs to show the noise.
-    """
+    """Return whether a verdict keeps a run out of the baseline. More runs would show the noise, so doubt does not."""
     if verdict.reason == "cannot-exclude":
-        return verdict.exit_code == 1
+        return verdict.exit_code == 1  # the rule calls doubt a failure
     return verdict.exit_code != 0 and verdict.reason not in ("no-baseline", "noise-unknown")
 
 
@@ -235,5 +226,64 @@ def _allowed_level(found: Candidates, eased: list[Verdict]) -> StoredLevel:
     return StoredLevel(found.level_name(parent, reason), parent, reason, who, adopts=metrics)
 
 
-def _case(found: Candidates, baseline: Baseline) -> Case:
-    return Case(found.ruleset, found.runs, baseline, surroundings.today(), found.facts)
+# --- stored runs that lack something --------------------------------------------------------------------------------
+
+
+def _filled_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates, list[str]]:
+    """Complete the stored runs that were read from the same files as some candidates.
+
+    A run that an older perfgate stored, or older rules, lacks summaries, or the samples of a metric that a rule names
+    now. Its source files have them. Who approved it, when and why does not change.
+
+    Returns the candidates that are not stored yet, and a line for each stored run. Raises Refused: a file reads
+    differently now than when it was stored, or all runs are stored and lack nothing.
+    """
+    known: dict[tuple[str, ...], list[StoredRun]] = {}
+    for level in found.loaded.history.levels.values():
+        for stored in level:
+            known.setdefault(tuple(sorted(source.sha256 for source in stored.head.sources)), []).append(stored)
+    new: list[Run] = []
+    lines: list[str] = []
+    complete: list[str] = []
+    for run in found.runs:
+        same = known.get(tuple(sorted(file.sha256 for file in run.files)))
+        if same is None:
+            new.append(run)
+            continue
+        read = {series.key: stored_series(series) for series in run.series}
+        match = next((one for one in same if all(read.get(row.key) == row for row in one.file.series)), None)
+        if match is None:
+            step = "read it with the same --format and --trace-mode, or measure again and add that run"
+            raise Refused(f"{run.name} reads differently now than in {same[0].path}: nothing was filled in; {step}", 1)
+        line = _completed(found, match, run, keep_all=keep_all)
+        text = f"{run.name} is stored already, as {match.path}"
+        (complete if line is None else lines).append(f"{text}, and lacks nothing" if line is None else line)
+    if complete and not lines and not new:
+        raise Refused(f"{complete[0]}: the same run counts once", 1)
+    remaining = replace(found, runs=tuple(new))
+    return remaining.reloaded() if lines else remaining, [*lines, *complete]
+
+
+def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool) -> str | None:
+    """Add the missing data to a stored run; returns a line about it, or None if it is complete."""
+    file, at = stored.file, found.store.location(stored.path)
+    before = {row.key for row in file.series}
+    wanted = replace(found.wanted(keep_all=keep_all, only=file.level.adopts), head_bytes=head_bytes(file))
+    is_named = wanted.is_named
+    try:
+        rows = contents(run, replace(wanted, is_named=lambda key: key in before or is_named(key)))
+    except TooLarge as error:
+        raise Refused(f"{at} cannot be completed: {error}", 1) from None
+    if not before <= {row.key for row in rows.series}:
+        raise Refused(f"{at} cannot be completed: it has no room for more metrics", 1)
+    old = STORED_RUN.encode(file)
+    if (data := STORED_RUN.encode(rows.put_into(file))) == old:
+        return None
+    write_verified(found.store, stored.path, data, replaced=old)
+    samples = sorted({row.metric for row in rows.series if row.key not in before})
+    summaries = {row.metric for row in rows.summaries} - {row.metric for row in file.summarised}
+    gained = [f"values of {listed(samples)}"] if samples else []
+    gained += [f"summaries of {plural(len(summaries), 'metric')}"] if summaries else []
+    gained += ["the call tree"] if rows.call_tree and not file.call_tree else []
+    what = " and ".join(gained) or "newer summaries"
+    return f"filled in {at}: {what} ({len(data) / 1024:.0f} KiB, {run.name})"

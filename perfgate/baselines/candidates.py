@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.baselines.contents import MOST_BYTES, Contents, TooLarge, Wanted, contents
+from perfgate.baselines.contents import MOST_BYTES, TooLarge, Wanted, contents
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
@@ -104,7 +104,9 @@ class Candidates(Struct, frozen=True):
         runs. `only`: the metrics to store, if a level adopts some only; empty means all.
         """
         lines = [*map(str, self.noticed), *unknown_gpu(self.runs, self.facts, self.ruleset.identity)]
-        lines += self._absent_metrics()
+        judged = JudgedRuns.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
+        absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, judged)]
+        lines += [f"warning: no run has the metric of this rule: {rule.name} ({rule.at})" for rule in absent]
         wanted = self.wanted(keep_all=keep_all, only=only)
         environment = self.environment
         if len(self.runs) > RUNS_KEPT:
@@ -130,21 +132,20 @@ class Candidates(Struct, frozen=True):
         def about(metric: str) -> list[Sentence]:
             return [one for one in rules if isinstance(one.subject, Selector) and one.subject.matches_metric(metric)]
 
+        def is_by_rank(sentence: Sentence) -> bool:
+            tests = (test for selector in selectors(sentence.subject) for test in selector.labels)
+            return sentence.rank == "each" or any(test.name in MEMBER_LABELS for test in tests)
+
         warmups = {rule.settings.warmup for rule in self.ruleset.rules}
         return Wanted(
             is_named=naming(self.ruleset),
             is_kept=lambda key: not only or key.metric in only,
             statistics=lambda metric: sorted({one.statistic for one in about(metric) if one.statistic is not None}),
-            is_judged_by_rank=lambda metric: any(map(_is_by_rank, about(metric))),
+            is_judged_by_rank=lambda metric: any(map(is_by_rank, about(metric))),
             warmup=warmups.pop() if len(warmups) == 1 else "auto",
             keep_all=keep_all,
             most_bytes=min(MOST_BYTES, surroundings.limits().baseline_bytes),
         )
-
-    def _absent_metrics(self) -> list[str]:
-        judged = JudgedRuns.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
-        absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, judged)]
-        return [f"warning: no run has the metric of this rule: {rule.name} ({rule.at})" for rule in absent]
 
     def _file(self, run: Run, level: StoredLevel, by: str | None, wanted: Wanted) -> tuple[BaselineFile, list[str]]:
         """Return the file of a run, and lines about what is not in it. Raises Refused."""
@@ -170,7 +171,14 @@ class Candidates(Struct, frozen=True):
         except TooLarge as error:
             step = "name fewer metrics in the rules; the others are stored as far as there is room"
             raise Refused(f"{run.name} cannot be stored: {error}: {step}", 1) from None
-        return rows.put_into(file), _not_stored(rows)
+        lines = []
+        if rows.shortened:
+            names = listed(list(rows.shortened))
+            lines.append(f"  of {names}, only some ranks have samples, the others a summary, to keep the file small")
+        if rows.left_out:
+            count, names = plural(len(rows.left_out), "metric"), listed(list(rows.left_out))
+            lines.append(f"  left out, because there is no room: {count} ({names}); name one in a rule to keep it")
+        return rows.put_into(file), lines
 
 
 def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: bytes | None = None) -> None:
@@ -196,24 +204,6 @@ def head_bytes(file: BaselineFile) -> int:
     """Return the bytes that a stored run has beside its rows, and some for the names of their lists."""
     empty = msgspec.structs.replace(file, series=[], summaries=[], left_out=0, call_tree="")
     return len(STORED_RUN.encode(empty)) + 256
-
-
-def _is_by_rank(sentence: Sentence) -> bool:
-    """Return whether a sentence judges each rank, or ranks that it names."""
-    tests = (test for selector in selectors(sentence.subject) for test in selector.labels)
-    return sentence.rank == "each" or any(test.name in MEMBER_LABELS for test in tests)
-
-
-def _not_stored(rows: Contents) -> list[str]:
-    """Return lines about samples and metrics that did not fit into a stored run."""
-    lines = []
-    if rows.shortened:
-        names = listed(list(rows.shortened))
-        lines.append(f"  of {names}, only some ranks have samples, the others a summary, to keep the file small")
-    if rows.left_out:
-        count, names = plural(len(rows.left_out), "metric"), listed(list(rows.left_out))
-        lines.append(f"  left out, because there is no room: {count} ({names}); name one in a rule to keep it")
-    return lines
 
 
 def read_candidates(
@@ -261,15 +251,14 @@ def unknown_gpu(runs: Sequence[Run], facts: Mapping[str, Fact], identity: Sequen
 
     A later check that knows its GPU finds no baseline then, and ends with exit 3.
     """
-    if "gpu" not in identity or facts.get("gpu") is not None or not any(map(_is_of_gpu, runs)):
+    is_of_gpu = any(
+        not _FORMATS.isdisjoint(run.format.split("+"))
+        or any(one.key.metric.startswith(_METRICS) or one.key.metric.endswith(_PARTS) for one in run.series)
+        for run in runs
+    )
+    if "gpu" not in identity or facts.get("gpu") is not None or not is_of_gpu:
         return []
     return [
         "warning: no GPU is known for these runs, and a check that knows its GPU finds no baseline for it: give --env"
         " with the facts of their machine (`perfgate env > env.json` there)"
     ]
-
-
-def _is_of_gpu(run: Run) -> bool:
-    if not _FORMATS.isdisjoint(run.format.split("+")):
-        return True
-    return any(one.key.metric.startswith(_METRICS) or one.key.metric.endswith(_PARTS) for one in run.series)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from functools import cached_property
 
 import msgspec
@@ -20,8 +19,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.baselines.condensed import MANY_RANKS, OUTLINES, condensed, method_of, outline, speakers
-from perfgate.baselines.files import KEEP_WHOLE, BaselineFile, StoredSeries, StoredSummary, stored_series
+from perfgate.baselines.condensed import MANY_RANKS, OUTLINES, condensed, method_of, outline, speakers, stored_series
+from perfgate.baselines.files import KEEP_WHOLE, BaselineFile, StoredSeries, StoredSummary
 from perfgate.core import Key, Run, Series
 from perfgate.judge.measure import Member, Method, default_statistic
 from perfgate.stats.steady import WarmUpRule
@@ -163,10 +162,15 @@ class _Metric(Struct, frozen=True, dict=True):
         return _Rows(rows, () if found is None else (found,))
 
     @property
+    @np.errstate(over="ignore")
     def seconds(self) -> float:
         """The time of the metric in all ranks; 0 if its unit is not a time."""
-        is_time = next(iter(self.members.values())).unit == "s"
-        return sum(map(_total, self.members.values())) if is_time else 0.0
+        total = 0.0
+        for one in self.members.values() if next(iter(self.members.values())).unit == "s" else ():
+            printed = one.aggregate  # a mean counts once if the number of calls is unknown
+            mean = printed.get("mean", 0.0) * printed.get("count", 1.0)
+            total += printed.get("total", mean) if one.kind == "aggregate" else float(one.values.sum())
+        return total
 
 
 def contents(run: Run, wanted: Wanted) -> Contents:
@@ -181,9 +185,19 @@ def contents(run: Run, wanted: Wanted) -> Contents:
         rest = {m: one for m, one in members.items() if m not in of_rules}
         named += [_Metric(key, of_rules, wanted)] if of_rules else []
         others += [_Metric(key, rest, wanted)] if rest else []
-    chosen, shortened = _beside_a_tree(named, run, wanted)
+    most = wanted.most_bytes - wanted.head_bytes
+    beside_tree = USUAL_BYTES - _LEAST_TREE - wanted.head_bytes  # the room that a tree leaves
+    try:
+        chosen, shortened = _fitting(named, beside_tree if run.call_trees and beside_tree < most else most)
+    except TooLarge:
+        chosen, shortened = _fitting(named, most)
     used = sum(rows.size for rows in chosen)
-    tree = _call_tree(run, wanted, used)
+    tree = None
+    if run.call_trees:
+        from perfgate.baselines.stored_trees import write_tree
+
+        usual = max(USUAL_BYTES - wanted.head_bytes - used, _LEAST_TREE)
+        tree = write_tree(run.call_trees, min(_TREE_BYTES, most - used, usual))
     filled, left_out = _filled(others, wanted, used, len(msgspec.json.encode(tree)))
     rows = [*chosen, *filled]
     return Contents(
@@ -195,30 +209,6 @@ def contents(run: Run, wanted: Wanted) -> Contents:
         shortened,
         tree,
     )
-
-
-def _call_tree(run: Run, wanted: Wanted, used: int) -> str | None:
-    """Return the call tree of a trace, as much of it as fits beside the named metrics."""
-    if not run.call_trees:
-        return None
-    from perfgate.baselines.stored_trees import write_tree
-
-    most = min(_TREE_BYTES, wanted.most_bytes - wanted.head_bytes - used)
-    usual = USUAL_BYTES - wanted.head_bytes - used
-    return write_tree(run.call_trees, min(most, max(usual, _LEAST_TREE)))
-
-
-def _beside_a_tree(named: Sequence[_Metric], run: Run, wanted: Wanted) -> tuple[list[_Rows], tuple[str, ...]]:
-    """Return the rows of the named metrics, in the room that a call tree leaves of USUAL_BYTES if they fit.
-
-    Raises TooLarge if they do not fit even without a tree.
-    """
-    most = wanted.most_bytes - wanted.head_bytes
-    usual = USUAL_BYTES - _LEAST_TREE - wanted.head_bytes
-    if run.call_trees and usual < most:
-        with suppress(TooLarge):
-            return _fitting(named, usual)
-    return _fitting(named, most)
 
 
 def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[str, ...]]:
@@ -245,10 +235,7 @@ def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[st
 
 
 def _filled(others: Sequence[_Metric], wanted: Wanted, named: int, tree: int) -> tuple[list[_Rows], tuple[str, ...]]:
-    """Return the rows of the metrics that no rule names, as far as there is room, and the names of the others.
-
-    `named`, `tree`: the bytes of the named metrics and of the call tree.
-    """
+    """Return the rows of other metrics, as far as there is room beside `named` and `tree` bytes, and those left out."""
     chosen: dict[Key, _Rows] = {}
     used = named + tree
     is_usual = named < USUAL_BYTES // 2 or (tree and wanted.head_bytes + used <= USUAL_BYTES)
@@ -289,12 +276,3 @@ def _by_time(metrics: Iterable[_Metric]) -> list[_Metric]:
         return -own, metric.key
 
     return sorted(found, key=order)
-
-
-@np.errstate(over="ignore")
-def _total(series: Series) -> float:
-    """Return the sum of a series of times; a mean counts once if the number of calls is unknown."""
-    if series.kind != "aggregate":
-        return float(series.values.sum())
-    printed = series.aggregate
-    return printed.get("total", printed.get("mean", 0.0) * printed.get("count", 1.0))

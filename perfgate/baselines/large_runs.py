@@ -100,15 +100,14 @@ class LargeRuns:
             if file.fault() is None:
                 run = file.run(source.path)
                 head = replace(file, series=[], summaries=msgspec.UNSET, call_tree=msgspec.UNSET)
-                return replace(run, series=tuple(self._unread(one, source, head) for one in run.series))
+                series = list(run.series)
+                for at, one in enumerate(series):
+                    if one.kind == "samples" and not len(one.values):
+                        later: Any = _Later(self, source, head, one.key)
+                        unread = one.key, one.unit, one.kind, later, later
+                        series[at] = _UnreadSeries(*unread, thinned_from=one.thinned_from)
+                return replace(run, series=tuple(series))
         return source.file().run(source.path)  # raises the usual message
-
-    def _unread(self, series: Series, source: RunBytes, head: BaselineFile) -> Series:
-        """Return a series; one without its samples reads them at their first use."""
-        if series.kind != "samples" or len(series.values):
-            return series
-        later: Any = _Later(self, source, head, series.key)
-        return _UnreadSeries(series.key, series.unit, series.kind, later, later, thinned_from=series.thinned_from)
 
     def numbers(self, source: RunBytes, head: BaselineFile) -> _Numbers:
         """Return the numbers of a run. Raises Refused."""
@@ -134,7 +133,13 @@ class _Numbers:
     def series(self, key: Key) -> Series:
         """Return a series with its numbers. Raises Refused if they are unsound."""
         if key not in self._known:
-            self._known[key] = self._decoded(self._rows[key])
+            with suppress(msgspec.MsgspecError):
+                alone = replace(self._head, series=[self._rows[key].decoded()])
+                if alone.fault() is None:
+                    self._known[key] = alone.run("").series[0]
+            if key not in self._known:
+                whole = self._source.file().run("")  # raises the usual message
+                self._known[key] = next(one for one in whole.series if one.key == key)
             del self._rows[key]
         return self._known[key]
 
@@ -142,14 +147,6 @@ class _Numbers:
         """Decode every series, and let go of the bytes of the file. Raises Refused."""
         for key in list(self._rows):
             self.series(key)
-
-    def _decoded(self, row: _RawSeries) -> Series:
-        with suppress(msgspec.MsgspecError):
-            alone = replace(self._head, series=[row.decoded()])
-            if alone.fault() is None:
-                return alone.run("").series[0]
-        whole = self._source.file().run("")  # raises the usual message
-        return next(one for one in whole.series if one.key == row.key)
 
 
 class _Later(Struct, frozen=True):

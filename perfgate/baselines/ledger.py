@@ -1,29 +1,69 @@
-"""The files of the error ledger, beside the history: what rules answered on main, and what later showed the truth.
+"""The error ledger, beside the history: what rules answered on main, and what later showed the truth.
 
     _history/_ledger/SUITE/2026-11/TIME-ID.json    one check, or one piece of evidence
     _history/_ledger/SUITE/2026-11-HASH.json       those of a month
 
-Nothing is rewritten, as in the history: `compact` writes a month as one file, and removes the others after it read all
-of their entries there. Two entries with the same id count once.
+Nothing is rewritten, as in the history: `compact_ledger` writes a month as one file, and removes the others after it
+read all of their entries there. Two entries with the same id count once.
+
+`ledger_of` counts how often each rule was wrong. An answer is right or wrong only if something other than the answer
+itself shows it. Unknown answers are counted apart, and never as right.
+
+| evidence | shows | about |
+|---|---|---|
+| `found`: a bisect found the commit | the commits from it on are worse | reds and greens |
+| `cleared`: the same bisect | the commits before it are not | reds and greens |
+| `not-reproduced`: a bisect | the commit is not worse | reds and greens |
+| `approved`: a person accepted the change as the new level | the change was real | reds |
+| `reverted`: a revert brought the metric back | the change was real | reds and greens |
+| `false-alarm`: a person closed the ticket as one | the commit is not worse | reds and greens |
+| `event`: the history has a change that begins there | the commits are worse | reds and greens |
+| the same commit was measured again, and was green from then on | the first red was wrong | reds |
+| the next two commits with an answer were green | a change would have stayed, so the green was right | greens |
+
+A measurement of both sides (bisect) outranks a person, a person the history, and all of them the last two rows. Two
+kinds of one rank that contradict each other leave the answer unknown. Evidence of a change ends with the next approval,
+because later checks compare with the new level. A red that is followed by a fix proves nothing: a fix of something that
+was not broken looks the same. A green that is followed by a red of the same commit is unknown.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.baselines.places import HISTORY, LEDGER, MONTH_FILE
-from perfgate.baselines.stores import Store, WritableStore, each_file, write_file
+from perfgate.baselines.stores import Store, WritableStore, each_signed, write_file
 from perfgate.core import Problem, SourceFile, Verdict
-from perfgate.core.history_events import LedgerAnswer, LedgerEntry, RuleAnswer
+from perfgate.core.history_events import EvidenceKind, LedgerAnswer, LedgerEntry, RuleAnswer, RuleRecord
 from perfgate.core.wording import plural
 from perfgate.documents.structs import SignedFile
+from perfgate.rules.syntax.sentence import glob_matches
+from perfgate.stats.distributions import rate_bounds
 from perfgate.version import __version__
 from perfgate.workspace.surroundings import now
+
+#: The rank of each kind of evidence, whether it shows a change, and the answers that it is about.
+_SHOWS: Mapping[EvidenceKind, tuple[int, bool, tuple[LedgerAnswer, ...]]] = {
+    "found": (3, True, ("red", "green")),
+    "cleared": (3, False, ("red", "green")),
+    "not-reproduced": (3, False, ("red", "green")),
+    "approved": (2, True, ("red",)),
+    "reverted": (2, True, ("red", "green")),
+    "false-alarm": (2, False, ("red", "green")),
+    "event": (1, True, ("red", "green")),
+}
+#: The number of later green commits that confirm a green.
+_CONFIRMING = 2
+#: Commits are compared by this many digits: some tools shorten them.
+_DIGITS = 12
 
 
 class LedgerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,11 +104,11 @@ def record_check(
         for rule in dict.fromkeys(one.rule for one in verdicts)
         if (own := [one for one in verdicts if one.rule == rule and one.outcome != "skipped"])
     ]
+    if not answers:
+        return None
     environment, commits = place.split("/")[1] if place else "", [commit] if commit else []
     entry = LedgerEntry("check", commits, environment=environment, answers=answers)
-    return (
-        _write(store, suite, entry, [environment, commits, sorted(file.sha256 for file in files)]) if answers else None
-    )
+    return _write(store, suite, entry, [environment, commits, sorted(file.sha256 for file in files)])
 
 
 def _answer(verdicts: Sequence[Verdict]) -> LedgerAnswer:
@@ -113,10 +153,8 @@ def read_ledger(store: Store, suite: str) -> tuple[tuple[LedgerEntry, ...], list
 
 def _entries(store: Store, paths: Iterable[str], problems: list[Problem]) -> dict[str, LedgerEntry]:
     found: dict[str, LedgerEntry] = {}
-    for path, data in each_file(store, paths, "history", problems):
-        file, wrong = LEDGER_FILE.decode(str(store.location(path)), data)
-        problems += wrong
-        for entry in file.entries if file else ():
+    for _, file in each_signed(store, paths, "history", LEDGER_FILE, problems):
+        for entry in file.entries:
             if entry.id not in found or entry.time < found[entry.id].time:
                 found[entry.id] = entry
     return found
@@ -153,3 +191,86 @@ def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[lis
                     store.remove(path)
             lines.append(f"ledger of {suite}, {month}: {plural(len(entries), 'record')} in one file")
     return lines, problems
+
+
+# --- how often each rule was wrong ----------------------------------------------------------------------------------
+
+
+class _Check(Struct, frozen=True):
+    """One answer of a rule."""
+
+    time: str
+    commit: str
+    answer: LedgerAnswer
+    metrics: list[str]
+
+
+def ledger_of(entries: Iterable[LedgerEntry]) -> Mapping[str, RuleRecord]:
+    """Return the record of each rule that answered red or green at least once, by its name."""
+    ordered = sorted({one.id: one for one in entries}.values(), key=lambda one: (one.time, one.id))
+    checks: dict[tuple[str, str], list[_Check]] = {}
+    for entry in ordered:
+        for one in entry.answers:
+            commit = entry.commits[0][:_DIGITS] if entry.commits else ""
+            own = checks.setdefault((one.rule, entry.environment), [])
+            own.append(_Check(entry.time, commit, one.answer, one.metrics))
+    counts: dict[str, Counter[tuple[LedgerAnswer, bool | None]]] = {}
+    for (rule, environment), own in checks.items():
+        evidence = [one for one in ordered if one.kind != "check" and one.environment in ("", environment)]
+        truths = _truths(own, evidence)
+        found = counts.setdefault(rule, Counter())
+        found.update((one.answer, truth) for one, truth in zip(own, truths, strict=True) if one.answer != "open")
+    records = {}
+    for rule, found in sorted(counts.items()):
+        right, unknown = (found["red", truth] + found["green", truth] for truth in (True, None))
+        wrong = found["red", False], found["green", False]
+        highest = rate_bounds(sum(wrong), right + sum(wrong))[1]
+        records.update({rule: RuleRecord(right, *wrong, unknown, highest)} if found else {})
+    return records
+
+
+def _truths(own: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[bool | None]:
+    """Return for each check whether its answer was right; None if nothing shows it."""
+    places: dict[str, list[int]] = {}
+    for at, one in enumerate(own):
+        places.setdefault(one.commit, []).append(at)
+    shown: list[dict[int, set[bool]]] = [{} for _ in own]
+    approved = [one.time for one in evidence if one.kind == "approved" and _concerns(one.metrics, own[0].metrics)]
+    for entry in evidence:
+        rank, changed, about = _SHOWS[entry.kind]  # type: ignore[index]
+        concerned = _checks_about(entry, own, places)
+        began = min((own[at].time for at in concerned), default="")
+        over = min((time for time in approved if time > began), default="~") if changed and entry.commits else "~"
+        for at in concerned:
+            if own[at].answer in about and own[at].time < over and _concerns(entry.metrics, own[at].metrics):
+                shown[at].setdefault(rank, set()).add(changed)
+    truths = [_by_later_checks(at, own, places) if not known else None for at, known in enumerate(shown)]
+    for at, known in enumerate(shown):
+        if known and len(kinds := known[max(known)]) == 1:  # two kinds of one rank may contradict each other
+            truths[at] = kinds == {own[at].answer == "red"}
+    return truths
+
+
+def _checks_about(entry: LedgerEntry, own: Sequence[_Check], places: Mapping[str, list[int]]) -> Sequence[int]:
+    if entry.commits:
+        return [at for commit in entry.commits for at in places.get(commit[:_DIGITS], ())]
+    end = start = bisect_right(own, entry.time, key=lambda one: one.time)
+    while start and own[start - 1].answer != "green":
+        start -= 1
+    return range(start, end)
+
+
+def _concerns(named: Sequence[str], metrics: Sequence[str]) -> bool:
+    return not named or any(metric == name or glob_matches(name, metric) for name in named for metric in metrics)
+
+
+def _by_later_checks(at: int, own: Sequence[_Check], places: Mapping[str, list[int]]) -> bool | None:
+    if own[at].answer == "red":
+        again = {own[i].answer for i in places[own[at].commit] if i > at} - {"open"} if own[at].commit else set()
+        return False if again == {"green"} else None
+    following: set[str] = set()
+    for i in range(at + 1, len(own)):
+        if own[i].answer == "red" or len(following) == _CONFIRMING:
+            break
+        following |= {own[i].commit} - {"", own[at].commit} if own[i].answer == "green" else set()
+    return True if len(following) == _CONFIRMING else None

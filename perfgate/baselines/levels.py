@@ -89,14 +89,14 @@ class StoredRun(Struct, frozen=True, dict=True):
         """The run as the judge sees it: its arrays take a quarter of the memory of the file. Raises Refused."""
         return self._read().run(self.path) if self._read_large is None else self._read_large()
 
+    def metrics(self) -> frozenset[str]:
+        """Return the names of the metrics that the run has."""
+        return self.names
+
     @property
     def age(self) -> tuple[str, str]:
         """A sort key, from the oldest to the newest."""
         return (self.head.time, self.path)
-
-    def metrics(self) -> frozenset[str]:
-        """Return the names of the metrics that the run has."""
-        return self.names
 
 
 class ComparedRun(Struct, frozen=True):
@@ -159,7 +159,8 @@ class History(Struct, frozen=True):
                 break
         if len(chain) == 1:
             return tuple(ComparedRun(run) for run in self.levels[head][-RUNS_KEPT:])
-        return self._picked(chain)
+        names = frozenset(name for level in chain for run in self.levels[level] for name in run.metrics())
+        return _compared({metric: self._current(metric, chain) for metric in names}, names)
 
     def anchor(self, head: str) -> tuple[ComparedRun, ...]:
         """Return the first runs of each metric since its anchor was set; a chain of steps is compared with them."""
@@ -173,11 +174,6 @@ class History(Struct, frozen=True):
             before = self._anchored.get(level.parent or "", _Anchored())
             self._anchored[name] = before.followed_by(level, self.levels[name])
         return self._anchored[head].runs if head in self._anchored else ()
-
-    def _picked(self, chain: Sequence[str]) -> tuple[ComparedRun, ...]:
-        """Return the newest runs of any metric in a chain of levels, each with its metrics."""
-        names = {name for level in chain for run in self.levels[level] for name in run.metrics()}
-        return _compared({metric: self._current(metric, chain) for metric in names}, frozenset(names))
 
     def _current(self, metric: str, chain: Sequence[str]) -> list[StoredRun]:
         """Return the newest runs that have a metric, back to the level that adopted it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -12,7 +12,7 @@ from perfgate.baselines.levels import ComparedRun, History, StoredRun
 from perfgate.baselines.places import UnsafeName, environment_name, folder_of, kind_of
 from perfgate.baselines.repository import environments, read_allowances, read_priors, read_stored_runs
 from perfgate.baselines.runners import QUALIFICATION
-from perfgate.baselines.stores import Store, each_file, locked, open_store
+from perfgate.baselines.stores import Store, each_signed, locked, open_store
 from perfgate.core import Key, Problem, Run
 from perfgate.core.summaries import LevelSummary, PriorSummary, RunSummary, StoredRunSummary
 from perfgate.core.wording import plural
@@ -21,8 +21,6 @@ from perfgate.judge.series_summary import summary
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused
 
-#: One number for each metric of a stored run, the mean over ranks.
-ValuesOf = Callable[[StoredRun], Mapping[Key, float]]
 #: A place in the store, and the runs that are stored there.
 PlaceRuns = tuple[str, tuple[Run, ...]]
 
@@ -36,16 +34,31 @@ def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
         history = History.of(runs)
         heads = history.heads()
         for name, held in history.levels.items():
-            parent, anchor = _changes_of(history, name, lambda run: values[run.path])
+            level, parent = history.level(name), history.level(name).parent
+            means = _means([ComparedRun(run) for run in held], values)
+            changed = {key: value for key, value in means.items() if not level.adopts or key.metric in level.adopts}
+            before = history.compared(parent) if parent is not None and parent in history.levels else ()
+            since_parent, since_anchor = (
+                {key: value / base[key] - 1 for key, value in sorted(changed.items()) if base.get(key, 0.0) > 0}
+                for base in (_means(before, values), {} if level.anchor else _means(history.anchor(name), values))
+            )
             one = _level(f"{place}/{name}", held)
-            summaries.append(replace(one, current=name in heads, since_parent=parent, since_anchor=anchor))
+            summaries.append(replace(one, current=name in heads, since_parent=since_parent, since_anchor=since_anchor))
     return summaries, problems
 
 
 def runs(path: str, place: str | None) -> tuple[list[StoredRunSummary], list[Problem]]:
     """Return the stored runs at SUITE[/ENVIRONMENT[/LEVEL[/RUN]]], oldest first, and problems. Raises Refused."""
     found, problems = _runs(path, place)
-    return [_summary(run) for run in found], problems
+    summaries = []
+    for stored in found:
+        file, run = stored.file, stored.file.run(stored.path)
+        what = f"commit {file.commit or 'unknown'}, {file.time}, added by {file.added_by}"
+        series = tuple(summary(one) for one in run.series)
+        shown = RunSummary(stored.path, None, run.format, what, dict(sorted(run.environment.items())), series, ())
+        level = _level(folder_of(stored.path, 3), [stored])
+        summaries.append(StoredRunSummary(shown, level, run.files, file.left_out or 0))
+    return summaries, problems
 
 
 def priors(path: str, place: str | None = None) -> tuple[list[PriorSummary], list[Problem]]:
@@ -121,7 +134,11 @@ def read_all(store: Store, parts: Sequence[str] = ()) -> tuple[list[StoredRun], 
 
 
 def _suites(store: Store) -> list[str]:
-    return sorted({path.split("/")[0] for path in store.paths()[0] if kind_of(path) in ("run", "prior")})
+    return _top_folders(path for path in store.paths()[0] if kind_of(path) in ("run", "prior"))
+
+
+def _top_folders(paths: Iterable[str]) -> list[str]:
+    return sorted({path.split("/")[0] for path in paths if "/" in path})
 
 
 def by_folder(runs: Iterable[StoredRun]) -> dict[str, list[StoredRun]]:
@@ -145,25 +162,10 @@ def _values(stored: StoredRun) -> dict[Key, float]:
     return {key: sum(values) / len(values) for key, values in found.items()}
 
 
-def _changes_of(history: History, name: str, values_of: ValuesOf) -> tuple[dict[Key, float], dict[Key, float]]:
-    """Return how the metrics of a level differ from its parent and from the anchor, as shares."""
-    level = history.level(name)
-    means = _means([ComparedRun(run) for run in history.levels[name]], values_of)
-    changed = {key: value for key, value in means.items() if not level.adopts or key.metric in level.adopts}
-    parent = level.parent
-    before = history.compared(parent) if parent is not None and parent in history.levels else ()
-    bases = (_means(before, values_of), {} if level.anchor else _means(history.anchor(name), values_of))
-    since_parent, since_anchor = (
-        {key: value / base[key] - 1 for key, value in sorted(changed.items()) if base.get(key, 0.0) > 0}
-        for base in bases
-    )
-    return since_parent, since_anchor
-
-
-def _means(runs: Iterable[ComparedRun], values_of: ValuesOf) -> dict[Key, float]:
+def _means(runs: Iterable[ComparedRun], values: Mapping[str, Mapping[Key, float]]) -> dict[Key, float]:
     found: dict[Key, list[float]] = {}
     for run in runs:
-        for key, value in values_of(run.stored).items():
+        for key, value in values[run.stored.path].items():
             if run.metrics is None or key.metric in run.metrics:
                 found.setdefault(key, []).append(value)
     return {key: sum(values) / len(values) for key, values in found.items()}
@@ -175,14 +177,6 @@ def _level(place: str, runs: Sequence[StoredRun]) -> LevelSummary:
     return LevelSummary(place, len(runs), first, last, level.by, level.reason, level.pr, level.anchor, adopts)
 
 
-def _summary(stored: StoredRun) -> StoredRunSummary:
-    file, run = stored.file, stored.file.run(stored.path)
-    what = f"commit {file.commit or 'unknown'}, {file.time}, added by {file.added_by}"
-    series = tuple(summary(one) for one in run.series)
-    shown = RunSummary(stored.path, None, run.format, what, dict(sorted(run.environment.items())), series, ())
-    return StoredRunSummary(shown, _level(folder_of(stored.path, 3), [stored]), run.files, file.left_out or 0)
-
-
 def verify(path: str) -> tuple[list[str], list[Problem]]:
     """Check a store; returns a line with what is stored, and everything that is wrong with it."""
     store = open_store(path)
@@ -191,14 +185,20 @@ def verify(path: str) -> tuple[list[str], list[Problem]]:
     problems += [problem for problem in damaged if problem not in problems]
     stray = "is not a baseline: no command reads a file with this path; remove it, or move it to its place"
     problems += [Problem("error", stray, store.location(path)) for path in paths if kind_of(path) is None]
-    problems += [problem for suite in _folders(paths) for problem in read_allowances(store, suite)[1]]
+    problems += [problem for suite in _top_folders(paths) for problem in read_allowances(store, suite)[1]]
     problems += priors(path)[1]
-    machines = list(each_file(store, paths, "machine", problems))
-    problems += [wrong for path, data in machines for wrong in QUALIFICATION.decode(str(store.location(path)), data)[1]]
+    list(each_signed(store, paths, "machine", QUALIFICATION, problems))  # adds the problems of damaged files
     problems += [problem for run in runs if (problem := _unsound(store, run)) is not None]
     environments = by_folder(runs)
     for place, held in environments.items():
-        problems += _of_environment(store, place, held)
+        first, heads = environment_name(held[0].head.identity), History.of(held).heads()
+        for run in held:
+            if (name := environment_name(run.head.identity)) != first:
+                message = f"is of another environment than its folder: it belongs to {name}"
+                problems.append(Problem("error", message, store.location(run.path)))
+        if len(heads) > 1:
+            message = f"two approvals have the same parent, {' and '.join(heads)}: approve new runs to replace both"
+            problems.append(Problem("error", message, store.location(place)))
     return [f"{plural(len(runs), 'run')} in {plural(len(environments), 'environment')} of {store.shown}"], problems
 
 
@@ -212,24 +212,6 @@ def _unsound(store: Store, run: StoredRun) -> Problem | None:
     return None if file is not None else wrong[0]
 
 
-def _folders(paths: Iterable[str]) -> list[str]:
-    return sorted({path.split("/")[0] for path in paths if "/" in path})
-
-
-def _of_environment(store: Store, place: str, runs: list[StoredRun]) -> list[Problem]:
-    first = environment_name(runs[0].head.identity)
-    problems = [
-        Problem("error", f"is of another environment than its folder: it belongs to {name}", store.location(run.path))
-        for run in runs
-        if (name := environment_name(run.head.identity)) != first
-    ]
-    heads = History.of(runs).heads()
-    if len(heads) > 1:
-        message = f"two approvals have the same parent, {' and '.join(heads)}: approve new runs to replace both"
-        problems.append(Problem("error", message, store.location(place)))
-    return problems
-
-
 def prune(path: str, *, dry_run: bool = False) -> list[str]:
     """Remove what no command reads any more; returns the lines to print. Raises Refused if anything is damaged.
 
@@ -240,7 +222,7 @@ def prune(path: str, *, dry_run: bool = False) -> list[str]:
     with locked(store):
         runs, problems = read_all(store)
         allowances = {}
-        for suite in _folders(store.paths()[0]):
+        for suite in _top_folders(store.paths()[0]):
             found, wrong = read_allowances(store, suite)
             allowances.update(found)
             problems += wrong

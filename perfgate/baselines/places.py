@@ -116,17 +116,13 @@ def environment_name(identity: Identity) -> str:
 def differences(stored: Identity, seen: Identity) -> list[str]:
     """Return a sentence for each fact that differs; a fact that only one side knows differs, too."""
     old, new = (
-        {name: None if value is None else fact_text(value) for name, value in side.items()} for side in (stored, seen)
+        {name: fact_text(value) for name, value in side.items() if value is not None} for side in (stored, seen)
     )
     return [
-        f"{name} is {_known(new.get(name))}, in the baseline {_known(old.get(name))}"
+        f"{name} is {new.get(name, 'unknown')}, in the baseline {old.get(name, 'unknown')}"
         for name in sorted({*old, *new})
         if old.get(name) != new.get(name)
     ]
-
-
-def _known(text: str | None) -> str:
-    return "unknown" if text is None else text
 
 
 def newest_history(paths: Sequence[str], runs: int = NEWEST_RUNS) -> list[str]:

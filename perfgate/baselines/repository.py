@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.baselines.files import STORED_RUN, RunHead, RunOutline
+from perfgate.baselines.files import ALLOWANCE, PRIOR, STORED_RUN, AllowanceFile, PriorFile, RunHead, RunOutline
 from perfgate.baselines.levels import History, RunBytes, StoredRun, contradictions
 from perfgate.baselines.places import (
     ALLOWANCES,
@@ -23,9 +23,8 @@ from perfgate.baselines.places import (
     kind_of,
     pairing_of,
 )
-from perfgate.baselines.policy_files import ALLOWANCE, PRIOR, AllowanceFile, PriorFile
 from perfgate.baselines.policy_stores import ListedStore
-from perfgate.baselines.stores import Store, each_file
+from perfgate.baselines.stores import Store, each_file, each_signed
 from perfgate.core import Acceptance, Baseline, Fact, NextStep, Problem
 from perfgate.core.wording import listed
 from perfgate.documents.structs import END_BYTES
@@ -95,7 +94,10 @@ class StoredBaselines(Struct, frozen=True):
         history, problems = found.history, [*found.problems, *misplaced, *found.other_problems]
         heads, damaged = history.heads(), bool(problems)
         if len(heads) > 1:
-            problems.append(Problem("error", _two_heads(heads, accept), found.store.location(found.place)))
+            step = f"approve new runs to replace both: {accept.approve}"
+            step = step if accept.ref is None else f"approve new runs on {accept.ref}, to replace both"
+            message = f"two approvals have the same parent, {' and '.join(heads)}: {step}"
+            problems.append(Problem("error", message, found.store.location(found.place)))
         if problems:
             return LoadedBaseline(_UNUSABLE, history, problems, damaged, found.sha256)
         if heads:
@@ -144,13 +146,6 @@ def _no_suite(store: Store, ruleset: Ruleset, accept: Acceptance) -> Baseline:
     step = make_baseline(accept)
     step = replace(step, text=f"correct `suite` in {listed(ruleset.files)}, or {step.text}")
     return Baseline(missing=f"{missing} (did you mean {near[0]!r}?)", next_step=step)
-
-
-def _two_heads(heads: Sequence[str], accept: Acceptance) -> str:
-    """Return the message for two approvals with the same parent, and how to replace them."""
-    here = f"approve new runs to replace both: {accept.approve}"
-    there = f"approve new runs on {accept.ref}, to replace both"
-    return f"two approvals have the same parent, {' and '.join(heads)}: {here if accept.ref is None else there}"
 
 
 def _misplaced(
@@ -230,14 +225,16 @@ def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, P
     for path, data in files:
         at = store.location(path)
         prior, wrong = PRIOR.decode(str(at), data)
-        if prior is not None and prior.suite != suite:
-            wrong = [Problem("error", f"was moved: it belongs to the suite {prior.suite}", at)]
-        elif prior is not None and (prior.pairing or None) != pairing_of(path):
-            between = f"pairs ({prior.pairing})" if prior.pairing else "single runs"
-            wrong = [Problem("error", f"was moved: it is the noise between {between}", at)]
-        if prior is not None and not wrong:
-            found[path] = prior
         problems += wrong
+        if prior is None or wrong:
+            continue
+        if prior.suite != suite:
+            problems.append(Problem("error", f"was moved: it belongs to the suite {prior.suite}", at))
+        elif (prior.pairing or None) != pairing_of(path):
+            between = f"pairs ({prior.pairing})" if prior.pairing else "single runs"
+            problems.append(Problem("error", f"was moved: it is the noise between {between}", at))
+        else:
+            found[path] = prior
     return found, problems, "".join(hashlib.sha256(data).hexdigest() for _, data in files)
 
 
@@ -245,14 +242,11 @@ def read_allowances(store: Store, suite: str) -> tuple[dict[str, AllowanceFile],
     """Read every allowance of a suite; returns them by path, and the problems of others."""
     paths, problems = store.paths(f"{suite}/{ALLOWANCES}")
     found: dict[str, AllowanceFile] = {}
-    for path, data in list(each_file(store, paths, "allowance", problems)):
-        at = store.location(path)
-        file, wrong = ALLOWANCE.decode(str(at), data)
-        if file is not None and file.suite != suite:
-            wrong = [Problem("error", f"was moved: it belongs to suite {file.suite}", at)]
-        elif file is not None:
+    for path, file in each_signed(store, paths, "allowance", ALLOWANCE, problems):
+        if file.suite == suite:
             found[path] = file
-        problems += wrong
+        else:
+            problems.append(Problem("error", f"was moved: it belongs to suite {file.suite}", store.location(path)))
     return found, problems
 
 

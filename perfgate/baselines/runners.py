@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from perfgate.baselines.places import MACHINES, environment_name
-from perfgate.baselines.stores import Store, WritableStore, each_file, write_file
+from perfgate.baselines.stores import Store, WritableStore, each_signed, write_file
 from perfgate.core import Fact, Problem
 from perfgate.core.runner import Figure, Qualification, RunnerChange
 from perfgate.core.runs import TENANTS, same_fact
@@ -68,11 +68,7 @@ def known_runners(store: Store, facts: Mapping[str, Fact]) -> tuple[tuple[Qualif
     paths, problems = store.paths(MACHINES)
     own = [path for path in paths if path.startswith(f"{_folder(facts.get('host'))}/")][-_NEWEST:]
     newest = {path.rpartition("/")[0]: path for path in paths}
-    read: list[Qualification] = []
-    for path, data in each_file(store, own or newest.values(), "machine", problems):
-        file, wrong = QUALIFICATION.decode(str(store.location(path)), data)
-        problems += wrong
-        read += [] if file is None else [file]
+    read = [one for _, one in each_signed(store, own or newest.values(), "machine", QUALIFICATION, problems)]
     if not own:
         return tuple(one for one in read if all(one.facts.get(name) == facts.get(name) for name in _KIND)), problems
     renewed = max((at for at, one in enumerate(read) if one.renews), default=0)
@@ -97,12 +93,12 @@ def runner_changes(known: Sequence[Qualification], now: Qualification) -> tuple[
     found = []
     for name, fact in now.facts.items():
         before = [one.facts[name] for one in known if name in one.facts]
-        if before and not any(_alike(name, one, fact) for one in before):
+        if before and not any(_is_alike(name, one, fact) for one in before):
             found.append(RunnerChange(name, before[-1], fact))
     return (*found, *(change for name in now.figures for change in _moved(known, name, now.figures[name])))
 
 
-def _alike(name: str, one: Fact, other: Fact) -> bool:
+def _is_alike(name: str, one: Fact, other: Fact) -> bool:
     if "memory" in name and not isinstance(one, str) and not isinstance(other, str):
         return abs(one - other) <= _LEAST_MEMORY * max(one, other)
     return same_fact(one, other)

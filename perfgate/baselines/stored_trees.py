@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -29,19 +30,14 @@ def write_tree(trees: Sequence[CallTree], room: int) -> str | None:
     """
     tree = in_groups(merged(trees), MOST_GROUPS)
     for_nodes = room * (1 - _FOR_RANKS) if len(tree.ranks) > 1 else room
-    for shorter, detail in _shortened(tree):
+    ways = chain(
+        ((tree, detail) for detail in _IN_DETAIL), ((with_pools(tree, share), _IN_DETAIL[-1]) for share in _POOLED)
+    )
+    for shorter, detail in ways:
         found = _stored(shorter, detail)
         if _size(found) <= for_nodes:
             return msgspec.json.encode(_with_ranks(found, shorter, room)).decode()
     return None
-
-
-def _shortened(tree: CallTree) -> Iterator[tuple[CallTree, float]]:
-    """Yield ways to store a tree, the longest first: the tree, and the least share of the step with times by group."""
-    for share in _IN_DETAIL:
-        yield tree, share
-    for share in _POOLED:
-        yield with_pools(tree, share), _IN_DETAIL[-1]
 
 
 def _size(found: TreeDocument) -> int:
@@ -60,6 +56,8 @@ def _stored(tree: CallTree, detail: float) -> TreeDocument:
     ]
     least = detail * float(tree.step_times.mean())
     whole = np.maximum(tree.busy.mean(axis=1), tree.wall.mean(axis=1)) >= least
+    # A whole number is shorter in JSON as an int.
+    counts = [[int(one) if one.is_integer() else one for one in row] for row in np.round(tree.counts, 6).tolist()]
     first = np.full(len(tree.nodes), np.inf) if tree.first is None else tree.first
     return TreeDocument(
         ranks=[utf8_text(rank) for rank in tree.ranks],
@@ -68,7 +66,7 @@ def _stored(tree: CallTree, detail: float) -> TreeDocument:
         parents=[node.parent for node in tree.nodes],
         called=called,
         first=[round(time * 1e6) if np.isfinite(time) else -1 for time in first.tolist()],
-        counts=_counts(tree.counts),
+        counts=[row if len(set(row)) > 1 else row[0] for row in counts],
         busy=_times(tree.busy, whole),
         wall=_times(tree.wall, whole),
         groups=tree.wall.shape[1],
@@ -87,24 +85,11 @@ def _whole_numbers(values: Floats | None) -> list[tuple[int, int]] | None:
     return None if values is None else [(at, round(one)) for at, one in enumerate(values.tolist()) if round(one)]
 
 
-def _counts(values: Floats) -> list[float | list[float]]:
-    rounded = np.round(values, 6)
-    return [row if len(set(row)) > 1 else row[0] for row in ([_short(one) for one in row] for row in rounded.tolist())]
-
-
-def _short(value: float) -> float:
-    """A whole number as an int, which is shorter in JSON."""
-    return int(value) if value.is_integer() else value
-
-
 def _times(values: Floats, whole: Masks) -> Times:
     rows = np.round(values / NANOSECOND).astype(np.int64).tolist()
     means = np.round(values.mean(axis=1) / NANOSECOND).astype(np.int64).tolist()
-    found: Times = [
-        row if is_whole and len(set(row)) > 1 else mean
-        for row, mean, is_whole in zip(rows, means, whole.tolist(), strict=True)
-    ]
-    return found
+    columns = zip(rows, means, whole.tolist(), strict=True)
+    return [row if is_whole and len(set(row)) > 1 else mean for row, mean, is_whole in columns]
 
 
 def _with_ranks(found: TreeDocument, tree: CallTree, room: int) -> TreeDocument:

@@ -13,13 +13,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
 from perfgate.baselines.places import FileOrError, UnsafeName, check_path, kind_of, one_by_one
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.documents.structs import SignedFile
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused, shown_path, typed_path
 from perfgate.workspace.remote import filesystem
@@ -27,6 +28,9 @@ from perfgate.workspace.remote import filesystem
 if sys.platform != "win32":
     import fcntl
 
+_Content = TypeVar("_Content", bound=Struct)
+#: An address of a bucket with a slash too few; one letter is a drive of Windows.
+_MISPRINT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _NOT_REGULAR = "it is a link or not a regular file, and links are not followed"
 if sys.platform == "win32":
     _FLAGS = os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT
@@ -96,7 +100,9 @@ class DirectoryStore(Struct, frozen=True):
             except FileNotFoundError:  # nothing was stored, or another command has just removed the folder
                 continue
             except OSError as error:
-                problems.append(self._unreadable(error))
+                parts = Path(error.filename).relative_to(self.root).parts
+                at = Location("/".join((self.shown, *parts)))
+                problems.append(Problem("error", f"cannot be read: {error.strerror}", at))
                 continue
             count += len(entries)
             if count > surroundings.MOST_PATHS:
@@ -122,10 +128,6 @@ class DirectoryStore(Struct, frozen=True):
 
     def _link(self, path: str) -> Problem:
         return Problem("error", "is a link, and links are not followed", self.location(path))
-
-    def _unreadable(self, error: OSError) -> Problem:
-        parts = Path(error.filename).relative_to(self.root).parts
-        return Problem("error", f"cannot be read: {error.strerror}", Location("/".join((self.shown, *parts))))
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a regular file that is not larger than a baseline may be. Raises OSError."""
@@ -201,10 +203,6 @@ class DirectoryStore(Struct, frozen=True):
             os.close(descriptor)
 
 
-#: An address of a bucket with a slash too few; one letter is a drive of Windows.
-_MISPRINT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-
-
 def open_store(path: str) -> WritableStore:
     """Open a directory, which need not exist yet, or a bucket (`s3://...`). Raises Refused."""
     if "://" in path:
@@ -218,8 +216,7 @@ def open_store(path: str) -> WritableStore:
                 return DirectoryStore(Path(filesystem(path)[1]), path.rstrip("/"), surroundings.limits())
             return BucketStore(path, surroundings.limits())
         except (ImportError, ValueError, OSError) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise Refused(f"{typed_path(path)} cannot be used: {why}") from None
+            raise Refused(f"{typed_path(path)} cannot be used: {why(error)}") from None
     if (found := _MISPRINT.match(path)) and not os.path.exists(path):
         rest = path[found.end() :]
         written = f"{found[1]}://{rest if found[1] == 'file' else rest.lstrip('/')}"
@@ -228,14 +225,29 @@ def open_store(path: str) -> WritableStore:
     return DirectoryStore(Path(path), shown_path(path), surroundings.limits())
 
 
+def why(error: Exception) -> str:
+    """Return the reason of an error, without its number and the path."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def each_file(store: Store, paths: Iterable[str], kind: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
     """Yield each file of a kind with its path, and add a problem for each that cannot be read."""
     for path, data in store.read_many(path for path in paths if kind_of(path) == kind):
         if isinstance(data, bytes):
             yield path, data
-            continue
-        why = (data.strerror if isinstance(data, OSError) else None) or data
-        problems.append(Problem("error", f"cannot be read: {why}", store.location(path)))
+        else:
+            problems.append(Problem("error", f"cannot be read: {why(data)}", store.location(path)))
+
+
+def each_signed(
+    store: Store, paths: Iterable[str], kind: str, form: SignedFile[_Content], problems: list[Problem]
+) -> Iterator[tuple[str, _Content]]:
+    """Yield the content of each file of a kind with its path, and add the problems of those that cannot be used."""
+    for path, data in each_file(store, paths, kind, problems):
+        content, wrong = form.decode(str(store.location(path)), data)
+        problems += wrong
+        if content is not None:
+            yield path, content
 
 
 @contextmanager
@@ -245,7 +257,7 @@ def locked(store: WritableStore) -> Iterator[None]:
         with store.lock():
             yield
     except OSError as error:
-        raise Refused(f"{store.shown} cannot be written: {error.strerror or error}") from None
+        raise Refused(f"{store.shown} cannot be written: {why(error)}") from None
 
 
 def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = False) -> None:
@@ -253,5 +265,4 @@ def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = 
     try:
         store.write(path, data, replace=replace)
     except (OSError, UnsafeName) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
+        raise Refused(f"{store.location(path)}: cannot be written: {why(error)}") from None

@@ -8,9 +8,8 @@ from datetime import date
 import click
 from msgspec import Struct
 
-from perfgate.baselines.files import FULL_SHA
+from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
 from perfgate.baselines.places import ALLOWANCES
-from perfgate.baselines.policy_files import ALLOWANCE, AllowanceFile
 from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.cli import shared
 from perfgate.cli.entry import SuggestingGroup

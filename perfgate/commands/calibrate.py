@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from perfgate.analysis.stored_runs import calibrate
 from perfgate.baselines.candidates import read_candidates
-from perfgate.baselines.files import StoredSource
+from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource
 from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.places import identity_of, prior_path
-from perfgate.baselines.policy_files import NO_PAIRS, PRIOR, PriorFile, StoredPrior
 from perfgate.baselines.repository import environments, find_environment, read_stored_runs
 from perfgate.baselines.stores import WritableStore, locked, open_store, write_file
 from perfgate.commands.preparing import with_pairs

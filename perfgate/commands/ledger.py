@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from perfgate.baselines.ledger import has_history, read_ledger, record_check, record_evidence, suites_of_ledger
-from perfgate.baselines.ledger_truth import ledger_of
+from perfgate.baselines.ledger import (
+    has_history,
+    ledger_of,
+    read_ledger,
+    record_check,
+    record_evidence,
+    suites_of_ledger,
+)
 from perfgate.baselines.stores import open_store
 from perfgate.commands.history import show
 from perfgate.core import Key, Problem, Report

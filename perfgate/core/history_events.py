@@ -70,7 +70,7 @@ class HistoryEvent(Struct, frozen=True):
 
 #: `open` is no answer: undecided, an error, or nothing judged.
 LedgerAnswer: TypeAlias = Literal["red", "green", "open"]
-#: What showed the truth; `baselines.ledger_truth` says what each of them proves.
+#: What showed the truth; `baselines.ledger` says what each of them proves.
 EvidenceKind: TypeAlias = Literal["found", "cleared", "not-reproduced", "approved", "reverted", "false-alarm", "event"]
 
 

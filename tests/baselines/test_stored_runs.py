@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
-from perfgate.baselines.files import KEEP_WHOLE, STORED_RUN, kept_positions
+from perfgate.baselines.condensed import kept_positions
+from perfgate.baselines.files import KEEP_WHOLE, STORED_RUN
 from perfgate.baselines.places import UnsafeName, differences, environment_name
 from perfgate.baselines.stores import DirectoryStore
 from perfgate.schemas import schema

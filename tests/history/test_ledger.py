@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scipy.stats import binomtest
 
-from perfgate.baselines.ledger import compact_ledger, read_ledger, record_evidence
-from perfgate.baselines.ledger_truth import ledger_of
+from perfgate.baselines.ledger import compact_ledger, ledger_of, read_ledger, record_evidence
 from perfgate.baselines.stores import open_store
 from perfgate.commands.ledger import evidence_of
 from perfgate.core import Key
