@@ -163,7 +163,7 @@ class ReportDetails(Struct, frozen=True):
 
 
 class WorkPlace(Struct, frozen=True):
-    """Where calls came or went: the part of the step, the call that made them, and its line if the trace has it."""
+    """The place where calls came or went: the part of the step, the call that made them, and its line if known."""
 
     part: str
     call: str = ""

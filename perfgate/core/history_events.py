@@ -1,4 +1,4 @@
-"""What happened on main: changes as people handle them, the answers of rules, and how often those were wrong.
+"""Events on main: changes as people handle them, the answers of rules, and how often those were wrong.
 
 A change is every metric that moved in the same commits for the same reason. `perfgate.history.events` finds it; pages,
 exports and tickets show it.
@@ -75,7 +75,7 @@ EvidenceKind: TypeAlias = Literal["found", "cleared", "not-reproduced", "approve
 
 
 class RuleAnswer(Struct, frozen=True, array_like=True):
-    """What a rule answered in a check, and the metrics that it was asked about."""
+    """The answer of a rule in a check, and the metrics that it judged."""
 
     rule: str
     answer: LedgerAnswer

@@ -135,7 +135,7 @@ class HistorySeries(Struct, frozen=True):
     noise: float
 
     def rows(self) -> Iterator[tuple[Cell, ...]]:
-        """Yield a row for each number, with the cells of COLUMNS; None for what is not known."""
+        """Yield a row for each number, with the cells of COLUMNS; None if unknown."""
         labels = ",".join(f'{name}="{value}"' for name, value in self.name.key.labels) or None
         about = (self.better, self.name.statistic, self.name.rank, labels)
         begins = {change.point.index for change in self.changes}

@@ -15,7 +15,7 @@ class Figure(Struct, frozen=True, array_like=True):
 
 
 class Qualification(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a machine is, as its file has it: facts that cost nothing to read, and figures by name (`memory of GPU 0`).
+    """A machine as its file has it: facts that cost nothing to read, and figures by name (`memory of GPU 0`).
 
     `time` is UTC, `YYYY-MM-DDTHH:MM:SSZ`. `renews` says that the machine was changed on purpose, so that earlier
     qualifications of this host do not count.
@@ -31,7 +31,7 @@ class Qualification(Struct, frozen=True, forbid_unknown_fields=True):
     content_sha256: str = ""
 
     def fault(self) -> str | None:
-        """Return what is wrong with the figures, or None."""
+        """Return the fault of the figures, or None."""
         return None if all(0 < one.value < 1e300 for one in self.figures.values()) else "has an impossible figure"
 
 
@@ -46,7 +46,7 @@ class RunnerChange(Struct, frozen=True):
 
 
 class QualificationReport(Struct, frozen=True):
-    """What was measured, the qualifications that it was compared with, and the file if it was kept.
+    """The measurement, the qualifications that it was compared with, and the file if it was kept.
 
     `disturbed` says who else used the machine: then nothing is kept.
     """

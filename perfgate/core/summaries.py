@@ -201,7 +201,7 @@ class Proof(Struct, frozen=True):
 
 
 class RulesTable(Struct, frozen=True):
-    """What rules see, prove and need with some runs, compared with `against`; pairs cannot be planned."""
+    """The changes that rules see, their proofs and needs with some runs, compared with `against`; not for pairs."""
 
     against: str
     plans: tuple[Plan, ...]

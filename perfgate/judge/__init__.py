@@ -3,9 +3,9 @@
 | module | does |
 |---|---|
 | `verdicts` | every rule of a case becomes verdicts: evidence, question, answer, words |
-| `case`, `subjects`, `derived`, `measure` | what is judged: runs, the metrics that a rule names, their statistics |
-| `evidence`, `presence`, `doubts/` | one clause about one metric: its runs, what is absent, what is doubtful |
-| `ask`, `question` | everything that can change an answer becomes a frozen question |
+| `subjects`, `derived`, `measure` | the metrics that a rule names, their parts and their statistics |
+| `evidence`, `presence`, `doubts/` | a case, and one clause about one metric: its runs, what is absent or doubtful |
+| `ask`, `exact_work`, `question` | everything that can change an answer becomes a frozen question |
 | `decide/` | questions become answers; nothing else settles an outcome |
 | `verdict`, `sentences`, `explanation`, `details` | an answer becomes a verdict, with the parts and runs behind it |
 | `plain` | the same for plain numbers: `judge_change`, `judge_limit` |

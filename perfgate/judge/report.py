@@ -106,8 +106,8 @@ _READINGS, _LEAST_SHARE = ("gpu_temperature_c", "sm_clock_mhz", "memory_clock_mh
 def fact_changes(case: Case) -> tuple[FactChange, ...]:
     """Return the facts that a new run has and no base run has, sorted by name. A fact that a side lacks is left out.
 
-    What `--env` or the machine of the command says is true of the new runs, and of both sides of pairs. Verdicts have
-    a note about throttling, so it is left out.
+    Facts of `--env` and of the machine of the command belong to the new runs, and to both sides of pairs. Verdicts
+    have a note about throttling, so it is left out.
     """
     is_paired = case.baseline.pairing is not None
     given = {name: fact for name, fact in case.facts.items() if name not in case.claimed and not is_paired}

@@ -1,6 +1,6 @@
 """Traces as the judge sees them: nothing is warm-up, and the values of stalled steps are marked.
 
-A profiler's schedule skips the warm-up of the program. What is a stall: see `stats.stalled_steps`.
+A profiler's schedule skips the warm-up of the program. `stats.stalled_steps` finds the stalls.
 """
 
 from __future__ import annotations

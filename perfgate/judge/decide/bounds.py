@@ -25,7 +25,7 @@ from perfgate.stats.statistics import RunMeasure
 
 
 class _Design(Struct, frozen=True):
-    """What green assumes about the noise, and how early the looks spend the error rates: total * time^power.
+    """The noise that green assumes, and how early the looks spend the error rates: total * time^power.
 
     `green_prior` is a share of `at_worst`, and the number of runs that it counts as. Chosen by simulation; the results
     are on docs/detection.md.
@@ -91,7 +91,7 @@ class ComparedRuns(Struct, frozen=True, dict=True):
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
-        """What each side shows by itself."""
+        """Each side by itself."""
         return side_of(self.base), side_of(self.new)
 
     @cached_property
