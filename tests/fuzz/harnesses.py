@@ -34,6 +34,10 @@ from perfgate.rules.ruleset import Ruleset
 _COMMAND = re.compile(r"^\s*::[A-Za-z]|##\[", re.MULTILINE)
 
 
+#: One input of so many is read again in two pieces, and without its end.
+CUT = 4
+
+
 @dataclass(frozen=True)
 class Harness:
     """A parser: what its inputs are made from, and what must hold for each of them."""
@@ -43,7 +47,7 @@ class Harness:
 
 
 def check_reader(data: bytes, format: str | None = None) -> None:
-    """Nothing raises, no value is impossible, a file without values is an error, pieces and cuts do not matter."""
+    """Nothing raises, no value is impossible, a file without values is an error; pieces do not matter."""
     runs = read(Source("f", [data]), format)
     for run in runs:
         assert run.series or any(problem.severity == "error" for problem in run.problems), "an empty success"
@@ -52,6 +56,8 @@ def check_reader(data: bytes, format: str | None = None) -> None:
             assert np.isfinite(series.values).all(), "a value that is no number"
             assert series.unit != "s" or (series.values >= 0).all(), "a negative time"
             assert series.steps is None or len(series.steps) == len(series.values)
+    if zlib.crc32(data) % CUT:
+        return
     if format is not None:
         check_prefix(data, format, runs)
     at = len(data) // 2
