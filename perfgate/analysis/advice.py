@@ -21,10 +21,10 @@ from perfgate.analysis.proposals import (
     shared_metrics,
 )
 from perfgate.analysis.step_time import CLEARLY, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
-from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, noise_of, spread_of, spread_of_pairs
+from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, spread_of, spread_of_pairs
 from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
 from perfgate.core import Better, Run, Series
-from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
+from perfgate.core.advice import Advice, LeftOut, ProposedRule, StepTime
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
 from perfgate.core.units import SPEEDS
 from perfgate.core.wording import COMMAND, show_labels
@@ -94,7 +94,7 @@ def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> Prop
     fit = Trial.of(runs, {STEP}, today).fitted(about(STEP), among) if among else ""
     if not isinstance(fit, Fit):
         return None
-    return replace(_of_fit("usual", rule.subject, fit), at_worst=_PROMISE_OF_TRACES * fit.tolerance)
+    return replace(fit.proposed("usual", rule.subject), at_worst=_PROMISE_OF_TRACES * fit.tolerance)
 
 
 def _advise(
@@ -154,22 +154,7 @@ def _usual(proposal: Proposal, known: Known) -> ProposedRule:
     series = known[proposal.metric][0]
     subject = proposal.sentence.partition(" within ")[0] if proposal.is_sum else ""
     subject = subject or f"{proposal.metric} {default_statistic(series)}"
-    return _of_fit("sum" if proposal.is_sum else "usual", subject, proposal.fit, proposal.limit)
-
-
-def _of_fit(purpose: Purpose, subject: str, fit: Fit, limit: str | None = None) -> ProposedRule:
-    noisiest = fit.noisiest
-    return ProposedRule(
-        purpose,
-        fit.sentence,
-        subject,
-        f"within {fit.tolerance}%",
-        fit.fails_from,
-        fit.tolerance,
-        None if noisiest is None else noise_of(noisiest),
-        noisiest is not None and noisiest.calibrated,
-        limit,
-    )
+    return proposal.proposed("sum" if proposal.is_sum else "usual", subject, proposal.limit)
 
 
 def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
@@ -181,7 +166,7 @@ def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) ->
         fit = trial.fitted(about(metric, "mean"))
         if isinstance(fit, Fit):
             statistic, tolerance = "mean", fit.tolerance
-            yield _of_fit("cost", f"{metric} mean", fit)
+            yield fit.proposed("cost", f"{metric} mean")
     measured = statistic or default_statistic(series[0])
     room = max(_ROOM, 1 + _TOLERANCES_OF_ROOM * tolerance / 100)
     for labels, of_labels in _by_labels(series, measured, room):
@@ -196,7 +181,7 @@ def _by_labels(series: Sequence[Series], statistic: str, room: float) -> list[tu
 
     One budget of a slow request would let a fast one become several times slower. Many sets have none.
     """
-    found: dict[str, list[Series]] = defaultdict(list)
+    found = defaultdict[str, list[Series]](list)
     for one in series:
         found[show_labels(one.key.without_members().labels)].append(one)
     if len(found) == 1 or (spread_of(series, statistic) or 0.0) < room - 1:

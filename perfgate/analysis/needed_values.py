@@ -53,13 +53,10 @@ class NeededValues:
     def _shortened(self, run: Run) -> Run:
         if run.format != _TRACE or (self.with_sizes and not run.call_trees):
             return run
-        outlined = [
-            one for one in run.series if one.kind == "samples" and not one.groups and not self.reads(one.key.metric)
-        ]
-        if not outlined:
-            return run
+        samples = (one for one in run.series if one.kind == "samples" and not one.groups)
+        outlined = [one for one in samples if not self.reads(one.key.metric)]
         ranks = {one.key.label("rank") or "" for one in outlined}
-        if len(ranks) > 1:
+        if len(ranks) != 1:
             return run
         left = {id(one) for one in outlined}
         kept = tuple(one for one in run.series if id(one) not in left)

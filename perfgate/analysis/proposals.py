@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 
 import numpy as np
 from msgspec import Struct
 
-from perfgate.analysis.tolerances import Fit, Trial, Writer
-from perfgate.core import Better, Key, Kind, Plan, Run, Series
+from perfgate.analysis.tolerances import Fit, Trial, Writer, value_of
+from perfgate.core import Better, Key, Kind, Run, Series
 from perfgate.core.advice import MeasuredMetric
 from perfgate.core.goodput import GOODPUT
 from perfgate.core.units import SPEEDS
 from perfgate.core.wording import COMMAND, MACHINE_STATE, TIMES_OF_RUN, series_name
 from perfgate.judge.evidence import direction
-from perfgate.judge.measure import Method, NotAvailable, default_statistic
+from perfgate.judge.measure import default_statistic
 from perfgate.rules.write import sentence_of, sum_per_step
 
 #: The largest number of rules, and of rules in one unit, so that people read the whole report.
@@ -44,23 +45,13 @@ _ROOM = 1.2
 _NEAR, _NEAR_VALUES = 0.02, 0.9
 
 
-class Proposal(Struct, frozen=True):
-    """A first rule for one metric, its plans, and a limit that all runs pass."""
+class Proposal(Fit, frozen=True):
+    """A first rule for one metric, and a limit that all runs pass."""
 
     metric: str
-    sentence: str
-    #: In percent.
-    tolerance: int
-    #: The plan of the rule, for each set of labels.
-    plans: tuple[Plan, ...]
     limit: str | None
     #: True if it is about the time of all calls in a step.
     is_sum: bool = False
-
-    @property
-    def fit(self) -> Fit:
-        """The sentence, its tolerance and its plans."""
-        return Fit(self.sentence, self.tolerance, self.plans)
 
 
 class Proposals(Struct, frozen=True):
@@ -85,13 +76,13 @@ def propose(runs: Sequence[Run], today: date, better: Mapping[str, Better] = UNS
         sums = MOST_SUMS if metric.startswith(DETAILS) else MOST
         is_full = len(found) == MOST or len(enough) == MOST_OF_A_UNIT or sum(p.is_sum for p in found.values()) >= sums
         if is_full or tried >= _MOST_TRIED:
-            reason = (
-                "smaller than the metrics that have a rule" if found else f"not one of the {_MOST_TRIED} main metrics"
-            )
-            left_out.setdefault(reason, []).append(metric)
+            few = f"not one of the {_MOST_TRIED} main metrics"
+            proposal: Proposal | str = "smaller than the metrics that have a rule" if found else few
         elif any(_is_nearly(known[metric], series) for series in enough):
-            left_out.setdefault("within 2% of a metric that has a rule", []).append(metric)
-        elif isinstance(proposal := _proposal(metric, known, runs, today, better.get(metric)), Proposal):
+            proposal = "within 2% of a metric that has a rule"
+        else:
+            proposal = _proposal(metric, known, runs, today, better.get(metric))
+        if isinstance(proposal, Proposal):
             found[metric] = proposal
         else:
             left_out.setdefault(proposal, []).append(metric)
@@ -107,23 +98,25 @@ def _is_nearly(series: Sequence[Series], other: Sequence[Series]) -> bool:
     own, others = sum(map(_total, series)), sum(map(_total, other))
     if series[0].kind != other[0].kind or len(series) != len(other) or not math.isclose(own, others, rel_tol=_NEAR):
         return False
-    return all(_has_near_values(one, two) for one, two in zip(series, other, strict=True))
-
-
-def _has_near_values(one: Series, two: Series) -> bool:
-    """Return whether nearly each value of a series is near the one of the other; True if they cannot be paired."""
-    if one.kind != "samples" or len(one.values) != len(two.values):
+    pairs = [(one.values, two.values) for one, two in zip(series, other, strict=True)]
+    if series[0].kind != "samples":
         return True
-    is_near = np.isclose(one.values, two.values, rtol=_NEAR, atol=0.0)
-    return bool(np.count_nonzero(is_near) >= _NEAR_VALUES * len(is_near))
+    near = [np.isclose(*pair, rtol=_NEAR, atol=0.0) for pair in pairs if len(pair[0]) == len(pair[1])]
+    return all(np.count_nonzero(one) >= _NEAR_VALUES * len(one) for one in near)
+
+
+def by_metric(runs: Iterable[Run]) -> dict[str, list[Series]]:
+    """Return the series of each metric of some runs."""
+    known = defaultdict[str, list[Series]](list)
+    for run in runs:
+        for series in run.series:
+            known[series.key.metric].append(series)
+    return dict(known)
 
 
 def shared_metrics(runs: Sequence[Run], left_out: dict[str, list[str]]) -> dict[str, list[Series]]:
     """Return the series of each metric that every run has; the others are added to `left_out`."""
-    known: dict[str, list[Series]] = {}
-    for run in runs:
-        for series in run.series:
-            known.setdefault(series.key.metric, []).append(series)
+    known = by_metric(runs)
     names = [{series.key.metric for series in run.series} for run in runs]
     alone = [metric for metric in known if not all(metric in some for some in names)]
     if alone:
@@ -137,27 +130,32 @@ def ranked(
     """Return the metrics that a rule can compare, the main ones first."""
     fitting = []
     for metric, series in known.items():
-        if len({(one.unit, one.kind) for one in series}) > 1:
-            left_out.setdefault("not in the same unit and kind in all runs", []).append(metric)
-        elif metric.startswith(WORK):
-            continue  # exact counts have rules of their own
-        elif metric.startswith(MACHINE_STATE):
-            left_out.setdefault("what the machine did, which explains the others", []).append(metric)
-        elif metric in TIMES_OF_RUN:
-            why = "they grow with the length of the run: limit a share, such as `time.lost / time.total under 5%`"
-            left_out.setdefault(why, []).append(metric)
-        elif metric == GOODPUT:
-            why = "longer runs have more: set a limit, such as `goodput at least 90%`"
-            left_out.setdefault(why, []).append(metric)
-        elif better.get(metric) == "neither":
-            left_out.setdefault("their mapping says that neither direction is better", []).append(metric)
-        elif direction(metric, series[0].unit, better.get(metric)) is None:
-            left_out.setdefault("unknown which direction is better (set `better:` in a rule)", []).append(metric)
-        elif metric.lower().endswith(_LEARNING):
-            left_out.setdefault("they show if a model learns, not how fast the program is", []).append(metric)
-        else:
+        why = _why_not_compared(metric, series, better.get(metric))
+        if why is None:
             fitting.append(metric)
+        elif why:
+            left_out.setdefault(why, []).append(metric)
     return sorted(fitting, key=lambda metric: _rank(metric, known[metric]))
+
+
+def _why_not_compared(metric: str, series: Sequence[Series], better: Better | None) -> str | None:
+    """Return why no rule can compare a metric; empty for exact counts, which have rules of their own."""
+    if len({(one.unit, one.kind) for one in series}) > 1:
+        return "not in the same unit and kind in all runs"
+    if metric.startswith(WORK):
+        return ""
+    if metric.startswith(MACHINE_STATE):
+        return "what the machine did, which explains the others"
+    if metric in TIMES_OF_RUN:
+        return "they grow with the length of the run: limit a share, such as `time.lost / time.total under 5%`"
+    if metric == GOODPUT:
+        return "longer runs have more: set a limit, such as `goodput at least 90%`"
+    if better == "neither":
+        return "their mapping says that neither direction is better"
+    if direction(metric, series[0].unit, better) is None:
+        return "unknown which direction is better (set `better:` in a rule)"
+    is_learning = metric.lower().endswith(_LEARNING)
+    return "they show if a model learns, not how fast the program is" if is_learning else None
 
 
 def _rank(metric: str, series: Sequence[Series]) -> tuple[bool, int, int, float, str]:
@@ -182,11 +180,11 @@ def _proposal(
     series = known[metric]
     is_sum = metric.startswith(DETAILS) and series[0].kind == "samples" and series[0].unit == "s" and STEP in known
     trial = Trial.of(runs, {metric, STEP} if is_sum else {metric}, today, better)
-    found = trial.fitted(sums_of(metric) if is_sum else about(metric))
+    found = trial.fitted((lambda rest: sum_per_step(metric, STEP, rest)) if is_sum else about(metric))
     if isinstance(found, str):
         return found
     limit = None if is_sum else _limit(trial, metric, series)
-    return Proposal(metric, found.sentence, found.tolerance, found.plans, limit, is_sum)
+    return Proposal(found.sentence, found.tolerance, found.plans, metric, limit, is_sum)
 
 
 def about(metric: str, statistic: str | None = None, labels: str = "") -> Writer:
@@ -194,21 +192,13 @@ def about(metric: str, statistic: str | None = None, labels: str = "") -> Writer
     return lambda rest: sentence_of(metric, f"{statistic} {rest}" if statistic else rest, labels)
 
 
-def sums_of(metric: str) -> Writer:
-    """Return a function that writes sentences about the sum of a metric in a step."""
-    return lambda rest: sum_per_step(metric, STEP, rest)
-
-
 def _limit(trial: Trial, metric: str, series: Sequence[Series]) -> str | None:
     """Return a limit a fifth beyond the worst run, which all runs pass: on the p95 of samples if that is possible."""
     upper = direction(metric, series[0].unit, trial.better) == "lower"
     tail = ("p95" if upper else "p5") if series[0].kind == "samples" else None
-    for statistic in [tail, "median"] if tail else [None]:
-        measured = statistic or default_statistic(series[0])
-        found = trial.limit(about(metric, statistic), series, measured, upper, _ROOM)
-        if found is not None:
-            return found
-    return None
+    statistics = [tail, "median"] if tail else [None]
+    each = ((about(metric, one), series, one or default_statistic(series[0]), upper, _ROOM) for one in statistics)
+    return next((found for arguments in each if (found := trial.limit(*arguments)) is not None), None)
 
 
 #: The most metrics that are listed, each with its labels.
@@ -222,21 +212,16 @@ def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], i
     order = ranked(known, {})
     order += [name for name in known if name not in order]
     main = [name for name in order if not name.startswith((*DETAILS, WORK))]
-    found: dict[Key, list[Series]] = {}
+    found = defaultdict[Key, list[Series]](list)
     for name in main or order:
         for series in known[name]:
-            found.setdefault(series.key, []).append(series)
+            found[series.key].append(series)
     rows = [_measured(key, series) for key, series in list(found.items())[:_MOST]]
     return tuple(rows), len({one.key for series in known.values() for one in series}) - len(rows)
 
 
 def _measured(key: Key, series: Sequence[Series]) -> MeasuredMetric:
-    statistic, values = default_statistic(series[0]), list[float]()
-    for one in series:
-        try:
-            value = Method(statistic, better="lower").measure(one).value
-        except NotAvailable:
-            continue
-        values += [] if value is None else [value]
+    statistic = default_statistic(series[0])
+    values = tuple(value for one in series if (value := value_of(one, statistic)) is not None)
     name = series_name(key.metric, dict(key.labels), statistic if series[0].kind == "samples" else None)
-    return MeasuredMetric(name, series[0].unit, tuple(values), max(len(one.values) for one in series))
+    return MeasuredMetric(name, series[0].unit, values, max(len(one.values) for one in series))

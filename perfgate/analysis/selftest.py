@@ -67,30 +67,25 @@ class _RuleTest(Struct, frozen=True, dict=True):
         for way in self.all_ways():
             if len(found) == len(self.unchanged):
                 break
-            if any(_failed(self.worse_of(way, amount)).keys() - found.keys() for amount in TELLING):
-                self.add_failing(way, found)
+            if not any(self.failed(way, amount).keys() - found.keys() for amount in TELLING):
+                continue
+            wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
+            for amount in AMOUNTS:  # each verdict at the smallest amount at which it fails
+                found = self.failed(way, amount) | found
+                if wanted <= found.keys():
+                    break
         return found
 
-    def add_failing(self, way: Way, found: dict[_Name, Verdict]) -> None:
-        """Add each verdict that fails, at the smallest amount at which it does."""
-        wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
-        for amount in AMOUNTS:
-            for name, verdict in _failed(self.worse_of(way, amount)).items():
-                found.setdefault(name, verdict)
-            if wanted <= found.keys():
-                return
-
-    def worse_of(self, way: Way, amount: float) -> dict[_Name, Verdict]:
-        """Return the verdicts on worse runs, only of the clause that the way is for."""
-        return {name: v for name, v in self.worse(way, amount).items() if way.clause in (None, name[2])}
+    def failed(self, way: Way, amount: float) -> dict[_Name, Verdict]:
+        """Return the verdicts that fail on worse runs, only of the clause that the way is for."""
+        own = ((name, v) for name, v in self.worse(way, amount).items() if way.clause in (None, name[2]))
+        return {name: v for name, v in own if _blocks(v)[0]}
 
     def worse(self, way: Way, amount: float) -> dict[_Name, Verdict]:
         """Return the verdicts on worse runs."""
         new = tuple(way.applied(run, amount) for run in self.measured)
         found = judge(replace(self.case, new=new))
-        asks = (clause.asks for clause in self.rule.clauses)
-        anchored = any(isinstance(one, ChangeClause) and one.reference == "anchor" for one in asks)
-        if anchored and (stored := self.case.baseline.runs):
+        if self.compares_with("anchor") and (stored := self.case.baseline.runs):
             # One run does not fail against the anchor, so the whole level is made worse.
             level = tuple(way.applied(run, amount) for run in stored)
             drifted = replace(self.case, new=new, baseline=replace(self.case.baseline, runs=level))
@@ -101,11 +96,13 @@ class _RuleTest(Struct, frozen=True, dict=True):
     @cached_property
     def measured(self) -> tuple[Run, ...]:
         """The new runs. For a change, they are repeated: a gate measures again if it suspects one. Pairs are not."""
-        if self.case.baseline.pairing is not None:
+        if self.case.baseline.pairing is not None or not self.compares_with("baseline"):
             return self.case.new
+        return self.case.new * math.ceil(LOOKS / max(len(self.case.new), 1))
+
+    def compares_with(self, reference: str) -> bool:
         asks = (clause.asks for clause in self.rule.clauses)
-        again = any(isinstance(one, ChangeClause) and one.reference == "baseline" for one in asks)
-        return self.case.new * (math.ceil(LOOKS / max(len(self.case.new), 1)) if again else 1)
+        return any(isinstance(one, ChangeClause) and one.reference == reference for one in asks)
 
     @cached_property
     def notices_absence(self) -> bool:
@@ -142,7 +139,8 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     def proof_of_failing(self, proof: Proof, failing: Verdict) -> Proof:
         """Return the proof of a clause whose verdict fails on worse runs."""
-        moved = _moved(failing)
+        side = failing.change if failing.kind == "change" else failing.new  # for a limit, the value moves
+        moved = side.estimate if side else None
         seen = self.seen.get((self.rule.name, str(Key.of(failing.metric, **failing.labels)), failing.asks))
         if seen is not None and moved is not None and self.rule.settings.on_inconclusive != "fail":
             moved = math.copysign(max(seen, abs(moved)), moved)
@@ -188,16 +186,6 @@ def _by_name(verdicts: Sequence[Verdict]) -> dict[_Name, Verdict]:
         if name not in found or _blocks(verdict) > _blocks(found[name]):
             found[name] = verdict
     return found
-
-
-def _failed(verdicts: Mapping[_Name, Verdict]) -> dict[_Name, Verdict]:
-    return {name: v for name, v in verdicts.items() if v.exit_code == 1 or v.outcome == "fail"}
-
-
-def _moved(verdict: Verdict) -> float | None:
-    """Return the change of a verdict; for a limit, the value."""
-    side = verdict.change if verdict.kind == "change" else verdict.new
-    return side.estimate if side else None
 
 
 def _blocks(verdict: Verdict) -> tuple[bool, bool]:

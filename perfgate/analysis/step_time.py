@@ -7,6 +7,7 @@ GPU or a disk, they do not show what makes it slower.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import stdev
@@ -14,14 +15,14 @@ from statistics import stdev
 import numpy as np
 from msgspec.structs import replace
 
-from perfgate.analysis.proposals import DETAILS, STEP, Proposals, ranked
-from perfgate.analysis.tolerances import TOO_NOISY, spread_of
-from perfgate.core import Run, Series
+from perfgate.analysis.proposals import DETAILS, STEP, Proposals, by_metric, ranked
+from perfgate.analysis.tolerances import TOO_NOISY, spread_of, value_of
+from perfgate.core import Key, Run, Series
 from perfgate.core.advice import BLIND, SteadierMetric, StepTime
 from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.units import SPEEDS, format_change
 from perfgate.core.wording import COMMAND, CPU_METRICS
-from perfgate.judge.measure import Method, NotAvailable, default_statistic
+from perfgate.judge.measure import default_statistic
 
 #: The names that tools give to the time of a whole step, or of a whole training.
 _STEPS = (
@@ -59,7 +60,7 @@ def step_time(known: Known, found: Proposals, runs: int = 0) -> StepTime:
 def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
     """Return why the rules do not compare a metric, or compare it too roughly."""
     mine = next((one for one in found.rules if one.metric == metric), None)
-    fails_from = mine.fit.fails_from if mine is not None else None
+    fails_from = mine.fails_from if mine is not None else None
     if fails_from is not None and fails_from > BLIND and len(known[metric]) >= RUNS_FOR_A_PROMISE:
         return StepTime(metric, f"stored runs would show only {format_change(fails_from)} and more", is_noisy=True)
     reason = next((reason for reason, names in found.left_out.items() if metric in names), None)
@@ -67,9 +68,9 @@ def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
         return StepTime(metric)
     if reason != TOO_NOISY:
         return StepTime(metric, reason)
-    alike: dict[object, list[Series]] = {}
+    alike = defaultdict[Key, list[Series]](list)
     for one in known[metric]:
-        alike.setdefault(one.key, []).append(one)
+        alike[one.key].append(one)
     spreads = [spread for of in alike.values() if (spread := spread_of(of, default_statistic(of[0]))) is not None]
     trouble = "the noise within a run is more than 50%"
     if spreads:
@@ -99,10 +100,10 @@ def unsteadiness(series: Iterable[Series]) -> float:
 
     The same step of two runs does the same work, so steps of different lengths do not count.
     """
-    places: dict[tuple[tuple[str, str], ...], list[Series]] = {}
+    places = defaultdict[tuple[tuple[str, str], ...], list[Series]](list)
     for one in series:
         if one.kind == "samples" and len(one.values) >= _FEWEST and (one.values > 0).all():
-            places.setdefault(one.key.labels, []).append(one)
+            places[one.key.labels].append(one)
     return max((_factor(*pair) for found in places.values() for pair in pairwise(found)), default=1.0)
 
 
@@ -115,14 +116,13 @@ def _factor(one: Series, other: Series) -> float:
 
 _CPU_TIME, _INSTRUCTIONS = ".cpu_time", ".instructions"
 #: A wall time with less noise is not replaced.
-LEAST_NOISE = 0.005
+_LEAST_NOISE = 0.005
 #: Noise is clearly smaller if it is at most this share of the other.
 CLEARLY = 0.5
 #: The least share of the wall time that is CPU time, in the run that waited least.
 _LEAST_SHARE = 0.8
 #: Fewer runs do not show their noise.
 _FEWEST_RUNS = 3
-_Known = Mapping[str, Sequence[Series]]
 
 
 def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, ...]]:
@@ -131,10 +131,7 @@ def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, 
     A whole command keeps its CPU time beside its time. A span has no CPU time in runs that were recorded without
     counters: then nothing changes.
     """
-    known: dict[str, list[Series]] = {}
-    for run in runs:
-        for series in run.series:
-            known.setdefault(series.key.metric, []).append(series)
+    known = by_metric(runs)
     stems = {name.removesuffix(_CPU_TIME) for name in known if name.endswith(_CPU_TIME)}
     dropped, chosen = set[str](), list[SteadierMetric]()
     for stem in sorted(stems):
@@ -151,11 +148,12 @@ def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, 
     return (left, tuple(chosen)) if dropped else (list(runs), ())
 
 
-def _steadier(wall: str, stem: str, known: _Known, runs: int) -> SteadierMetric | None:
+def _steadier(wall: str, stem: str, known: Known, runs: int) -> SteadierMetric | None:
     """Return the metric that is clearly steadier than a wall time; None if there is none, or the program waits."""
     cpu, instructions = stem + _CPU_TIME, stem + _INSTRUCTIONS
     noise = _noise(known[wall], runs)
-    if noise is None or not _computes(known[wall], known[cpu]):
+    shares = [busy / whole for whole, busy in zip(_medians(known[wall]), _medians(known[cpu]), strict=False)]
+    if noise is None or max(shares, default=0.0) < _LEAST_SHARE:
         return None
     found = {name: own for name in (cpu, instructions) if (own := _noise(known.get(name, ()), runs)) is not None}
     best = cpu if cpu in found else instructions
@@ -163,10 +161,8 @@ def _steadier(wall: str, stem: str, known: _Known, runs: int) -> SteadierMetric 
         best = instructions
     if best not in found or is_unsteady(known[best]):
         return None
-    is_needed = noise >= LEAST_NOISE or is_unsteady(known[wall])
-    if not is_needed or found[best] > CLEARLY * noise:
-        return None
-    return SteadierMetric(best, wall, noise)
+    is_needed = noise >= _LEAST_NOISE or is_unsteady(known[wall])
+    return SteadierMetric(best, wall, noise) if is_needed and found[best] <= CLEARLY * noise else None
 
 
 def _noise(series: Sequence[Series], runs: int) -> float | None:
@@ -177,18 +173,6 @@ def _noise(series: Sequence[Series], runs: int) -> float | None:
     return stdev(map(math.log, values)) if len(values) == runs else None
 
 
-def _computes(wall: Sequence[Series], cpu: Sequence[Series]) -> bool:
-    """Return whether nearly all of a wall time is CPU time."""
-    pairs = list(zip(_medians(wall), _medians(cpu), strict=False))
-    return bool(pairs) and max(busy / whole for whole, busy in pairs) >= _LEAST_SHARE
-
-
 def _medians(series: Sequence[Series]) -> list[float]:
-    found = []
-    for one in series:
-        try:
-            value = Method("median", better="lower").measure(one).value
-        except NotAvailable:
-            continue
-        found += [value] if value is not None and value > 0 else []
-    return found
+    values = (value_of(one, "median") for one in series)
+    return [value for value in values if value is not None and value > 0]

@@ -7,6 +7,7 @@ history: the runs of the anchor, the other stored runs of the level, and the new
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -105,9 +106,9 @@ def _by_rank(evidence: Evidence) -> Iterator[tuple[list[Members], list[Members]]
 def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[str]) -> _Noise:
     present = [i for i, run in enumerate(runs) if run]
     measures = evidence.measured([runs[i] for i in present]).measures
-    by_level: dict[str, list[RunMeasure]] = {}
+    by_level = defaultdict[str, list[RunMeasure]](list)
     for i, measure in zip(present, measures, strict=True):
-        by_level.setdefault(levels[i] if levels else "", []).append(measure)
+        by_level[levels[i] if levels else ""].append(measure)
     found = list(by_level.values())
     enough = freedom(found) >= FEWEST_RUNS - 1
     return _Noise(measures, sum(map(has_logarithm, measures)), prior_of_levels(found) if enough else None)
@@ -137,8 +138,8 @@ def drifts(case: Case, runs: JudgedRuns) -> list[Problem]:
     The history is that of the current level, so an approved change is not reported. A change for the worse before a
     later improvement is not reported, either.
     """
-    found = (_drifts_of(rule, case, runs) for rule in case.ruleset.rules if rule.comparisons)
-    return list(dict.fromkeys(problem for problems in found for problem in problems))
+    rules = (rule for rule in case.ruleset.rules if rule.comparisons)
+    return list(dict.fromkeys(problem for rule in rules for problem in _drifts_of(rule, case, runs)))
 
 
 def _drifts_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
@@ -189,12 +190,10 @@ def _points(evidence: Evidence, asks: ChangeClause, measures: tuple[RunMeasure, 
 def _words(evidence: Evidence, point: ChangePoint, run: RunView, count: int) -> str:
     name = evidence.name((), evidence.shown_statistic)
     verb = "rose" if point.change > 0 else "fell"
-    size, least, most = (
-        format_change(abs(change)).lstrip("+") for change in (point.change, *sorted((point.low, point.high), key=abs))
-    )
+    changes = (point.change, *sorted((point.low, point.high), key=abs))
+    size, least, most = (format_change(abs(change)).lstrip("+") for change in changes)
     commit = f", commit {run.run.commit[:12]}" if run.run.commit else ""
     return (
-        f"{name} {verb} by {size} ({least} to {most}) at run {point.index + 1} of the {count} kept "
-        f"runs ({run.run.name}{commit}); "
-        "add `within 5% of anchor` to limit the sum of small changes"
+        f"{name} {verb} by {size} ({least} to {most}) at run {point.index + 1} of the {count} kept runs "
+        f"({run.run.name}{commit}); add `within 5% of anchor` to limit the sum of small changes"
     )

@@ -7,6 +7,7 @@ probability (`plans`), and with which these runs do, each alone and all together
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 
@@ -14,7 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.analysis.plan import plans
-from perfgate.core import Baseline, Better, Location, Problem, Run, Series, Verdict
+from perfgate.core import Baseline, Better, Location, Problem, Run, Series
+from perfgate.core.advice import ProposedRule, Purpose
 from perfgate.core.results import RUNS_FOR_A_PROMISE
 from perfgate.core.summaries import Plan
 from perfgate.core.units import display_unit, format_number
@@ -61,6 +63,12 @@ class Fit(Struct, frozen=True):
         found = [plan.fails_from for plan in self.plans if plan.noise_between is not None]
         return None if None in found else max(change for change in found if change is not None)
 
+    def proposed(self, purpose: Purpose, subject: str, limit: str | None = None) -> ProposedRule:
+        """Return the rule of a gate with stored runs."""
+        noise = None if self.noisiest is None else noise_of(self.noisiest)
+        asks = f"within {self.tolerance}%"
+        return ProposedRule(purpose, self.sentence, subject, asks, self.fails_from, self.tolerance, noise, limit=limit)
+
 
 class Trial(Struct, frozen=True):
     """The runs that a rule is tried on, with the metrics that it reads, and today's date."""
@@ -98,14 +106,18 @@ class Trial(Struct, frozen=True):
         """Return whether a rule passes with these runs, all together and each alone, if they are its baseline, too."""
         sides = [self.runs, *((run,) for run in self.runs if len(self.runs) > 1)]
         verdicts = (verdict for new in sides for verdict in judge(self._case([sentence], new, settings)))
-        return all(v.outcome == "pass" or (v.kind == "change" and _is_accepted(v)) for v in verdicts)
+        # a change from these runs to one of them may end in exit 0, or would with more runs
+        return all(
+            v.outcome == "pass" or (v.kind == "change" and (v.exit_code == 0 or v.reason == "noise-unknown"))
+            for v in verdicts
+        )
 
     def limit(self, write: Writer, series: Sequence[Series], statistic: str, upper: bool, room: float) -> str | None:
         """Return a limit `room` times beyond the worst run, which all runs pass; None if there is none."""
-        value = _worst(series, statistic, upper)
-        if value is None:
+        values = _values(series, statistic, "lower" if upper else "higher")
+        if not values:
             return None
-        bound = quantity(value * room if upper else value / room, series[0].unit, upper)
+        bound = _quantity(max(values) * room if upper else min(values) / room, series[0].unit, upper)
         sentence = write(f"{'under' if upper else 'over'} {bound}")
         return sentence if sentence is not None and self.passes(sentence, _SURELY) else None
 
@@ -127,7 +139,7 @@ def spread_of(series: Sequence[Series], statistic: str) -> float | None:
     return max(values) / min(values) - 1 if len(values) > 1 else None
 
 
-def quantity(value: float, base: str, upper: bool) -> str:
+def _quantity(value: float, base: str, upper: bool) -> str:
     """Return a quantity with two digits, rounded away from the measured value."""
     unit = display_unit(value, base)
     scaled = value / unit.factor
@@ -151,22 +163,18 @@ def _is_exact(plan: Plan) -> bool:
     return plan.trouble is not None and "without noise" in plan.trouble
 
 
-def _is_accepted(verdict: Verdict) -> bool:
-    """Return whether a change from these runs to one of them ends in exit 0, or would with more runs."""
-    return verdict.exit_code == 0 or verdict.reason == "noise-unknown"
-
-
-def _worst(series: Sequence[Series], statistic: str, upper: bool) -> float | None:
-    values = _values(series, statistic, "lower" if upper else "higher")
-    if not values:
+def value_of(series: Series, statistic: str) -> float | None:
+    """Return a statistic of one series, or None."""
+    try:
+        return Method(statistic, better="lower").measure(series).value
+    except NotAvailable:
         return None
-    return max(values) if upper else min(values)
 
 
 def _values(series: Sequence[Series], statistic: str, better: Better) -> list[float]:
     """Return the positive values of a statistic; none if a run does not have it."""
+    method = Method(statistic, better=better)
     try:
-        method = Method(statistic, better=better)
         values = [method.measure(one).value for one in series]
     except NotAvailable:
         return []
@@ -186,8 +194,8 @@ def impossible_shares(ruleset: Ruleset) -> list[Problem]:
     for rule in ruleset.rules:
         subject = rule.sentence.subject
         if isinstance(subject, Selector) and direction(subject.pattern, "1", None) == "higher":
-            texts = filter(None, map(_impossible, rule.sentence.clauses))
-            found += [Problem("warning", text, rule.at) for text in texts]
+            texts = map(_impossible, rule.sentence.clauses)
+            found += [Problem("warning", text, rule.at) for text in texts if text]
     return found
 
 
@@ -214,7 +222,7 @@ def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
     if pairs is None:
         return None
     scale, freedom = PRIORS[pairs.pairing]
-    squares: dict[tuple[tuple[str, str], ...], list[float]] = {}
+    squares = defaultdict[tuple[tuple[str, str], ...], list[float]](list)
     for base, new in zip(pairs.base, pairs.new, strict=True):
         known = {one.key: one for one in new.series}
         for one in base.series:
@@ -229,6 +237,6 @@ def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
             by_turns = [one.values] if pairs.pairing != "whole-runs" else []
             ratio = pair_ratios(sides[:1], sides[1:], by_turns, [other.values], statistic)[0].value
             if ratio is not None and ratio > 0:
-                squares.setdefault(one.key.labels, []).append(math.log(ratio) ** 2)
+                squares[one.key.labels].append(math.log(ratio) ** 2)
     found = [(freedom * scale**2 + sum(own)) / (freedom + len(own)) for own in squares.values()]
     return math.sqrt(max(found)) if found else None

@@ -75,7 +75,12 @@ def unruled_changes(
             found.append((time, UnruledChange(key.metric, dict(key.labels), unit, *values, change, share)))
     if found:
         ruled = _ruled_values(base, measured, named)
-        found = [one for one in found if not _is_twin(one[1], ruled)]
+        near = partial(math.isclose, rel_tol=_NEAR)  # numpy takes a hundred times as long for two numbers
+        found = [
+            (time, one)
+            for time, one in found
+            if not any(unit == one.unit and near(old, one.base) and near(now, one.new) for unit, old, now in ruled)
+        ]
     found.sort(key=lambda one: (-one[0], -abs(one[1].change), one[1].metric))
     return tuple(one for _, one in found[:most]), len(found)
 
@@ -88,12 +93,6 @@ def _ruled_values(
     shared = (name for name in named if all(name in run for run in (*before, *measured)))
     sides = ((name[1], [run[name].value for run in before], [run[name].value for run in measured]) for name in shared)
     return [(unit, fmean(old), fmean(new)) for unit, old, new in sides]
-
-
-def _is_twin(change: UnruledChange, ruled: Sequence[tuple[str, float, float]]) -> bool:
-    """Return whether a metric had the values of one that a rule names, before and now."""
-    near = partial(math.isclose, rel_tol=_NEAR)  # numpy takes a hundred times as long for two numbers
-    return any(unit == change.unit and near(old, change.base) and near(new, change.new) for unit, old, new in ruled)
 
 
 def _is_of_run(metric: str) -> bool:
@@ -138,11 +137,10 @@ def _sizes(run: Run, names: Collection[tuple[Key, str]] | None = None) -> dict[t
         if one.medians:
             rows = zip(one.medians, one.errors, one.totals, strict=True)
             found.setdefault((Key(metric, labels), unit), []).extend(Size(*row) for row in rows)
-    return {name: _mean(sizes) for name, sizes in found.items()}
-
-
-def _mean(sizes: Sequence[Size]) -> Size:
-    return Size(fmean(one.value for one in sizes), fmean(one.error for one in sizes), fmean(one.total for one in sizes))
+    return {
+        name: Size(fmean(one.value for one in of), fmean(one.error for one in of), fmean(one.total for one in of))
+        for name, of in found.items()
+    }
 
 
 @np.errstate(all="ignore")

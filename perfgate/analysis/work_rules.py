@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfgate.analysis.proposals import STEP, about
-from perfgate.analysis.tolerances import Fit, Trial, noise_of
+from perfgate.analysis.tolerances import Fit, Trial
 from perfgate.core import Run, Series, read_only
 from perfgate.core.advice import ProposedRule
 from perfgate.core.details import AddedWork
@@ -43,43 +43,26 @@ def work_rules(runs: Sequence[Run], today: date) -> list[ProposedRule]:
     found = list(_counts(runs, trial))
     fit = trial.fitted(about(DEVICE_TIME), _TOLERANCES)
     if isinstance(fit, Fit) and all(DEVICE_TIME in names for names in counted):
-        found.append(_compared(fit))
+        found.append(fit.proposed("work", DEVICE_TIME))
     return [*found, *_input(runs, today)]
 
 
 def _counts(runs: Sequence[Run], trial: Trial) -> Iterator[ProposedRule]:
     """Yield the rules about counts: counts of the host block only if the step waits for the host."""
-    share = _busy_share(runs)
-    sentences = [(_ALL, False)] if share is None or share < _HOST_BOUND else [(_DEVICE, False), (_ALL, True)]
-    for sentence, warns in sentences:
+    times = [(_medians(run, DEVICE_TIME), _medians(run, STEP)) for run in runs]
+    # the share of a step in which the busiest device works
+    shares = [max(device) / max(step) for device, step in times if device and step]
+    is_busy = len(shares) == len(runs) and float(np.median(shares)) >= _HOST_BOUND
+    for sentence, warns in [(_DEVICE, False), (_ALL, True)] if is_busy else [(_ALL, False)]:
         if trial.passes(sentence):
             subject = "work" if sentence is _ALL else "device work"
             yield ProposedRule("work", sentence, subject, "no more than baseline", 0.0, 0, warns=warns)
 
 
-def _busy_share(runs: Sequence[Run]) -> float | None:
-    """The share of a step in which the busiest device works; None without devices or steps."""
-    shares = []
-    for run in runs:
-        times, step = _medians(run, DEVICE_TIME), _medians(run, STEP)
-        if not times or not step:
-            return None
-        shares.append(max(times) / max(step))
-    return float(np.median(shares))
-
-
 def _medians(run: Run, metric: str) -> list[float]:
     """The median of each series of a metric with samples."""
-    found: list[Series] = [one for one in run.series if one.key.metric == metric and one.kind == "samples"]
-    return [float(np.median(one.values)) for one in found if len(one.values)]
-
-
-def _compared(fit: Fit) -> ProposedRule:
-    noisiest = fit.noisiest
-    noise = None if noisiest is None else noise_of(noisiest)
-    return ProposedRule(
-        "work", fit.sentence, DEVICE_TIME, f"within {fit.tolerance}%", fit.fails_from, fit.tolerance, noise
-    )
+    found = (one for one in run.series if one.key.metric == metric and one.kind == "samples" and len(one.values))
+    return [float(np.median(one.values)) for one in found]
 
 
 def _input(runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
@@ -102,14 +85,14 @@ _ADDED = {
     "an allocation": ("work.allocations",),
 }
 _KIND_OF_COPY = ("kind", "DtoH")
-_DEVICE_TIME, _MORE_TIME = "work.device_time", 1.02
+_MORE_TIME = 1.02
 
 
 def added_work(case: Case) -> Iterator[AddedWork]:
     """Yield what can be added to the new runs, and the rules that fail then; nothing for runs without exact work."""
     for what, names in _ADDED.items():
         yield from _added(case, what, {name: lambda values: values + 1 for name in names})
-    yield from _added(case, "2% of device time", {_DEVICE_TIME: lambda values: values * _MORE_TIME})
+    yield from _added(case, "2% of device time", {DEVICE_TIME: lambda values: values * _MORE_TIME})
 
 
 def _added(case: Case, what: str, more: Mapping[str, Callable[[Values], Values]]) -> Iterator[AddedWork]:

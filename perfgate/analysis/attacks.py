@@ -1,4 +1,4 @@
-"""Attacks on a workflow of GitHub Actions: the parts of its text that let a pull request turn its gate green.
+"""Attacks on a gate: runs that a rule fails, hidden as a pull request can, and workflows that let one turn green.
 
 https://docs.github.com/en/actions/reference/security/secure-use has the rights of each event and of the token.
 """
@@ -9,9 +9,97 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from perfgate.core import Location
+from perfgate.analysis.distortions import TELLING, reading, ways
+from perfgate.core import Key, Location, Run, Series, read_only
+from perfgate.judge.evidence import Case
+from perfgate.judge.doubts.copies import measured_twice
+from perfgate.judge.verdicts import judge
+from perfgate.rules.syntax.sentence import ChangeClause
+
+
+class Attack(Struct, frozen=True):
+    """An attack that would work: what a pull request could do, and where the workflow or the rule lets it."""
+
+    what: str
+    at: Location
+
+
+#: Returns the replacement of a series that the rule reads; None to remove it.
+_Hide = Callable[[Series], Series | None]
+
+
+def _filled(series: Series, value: float) -> Series:
+    numbers = dict.fromkeys(series.aggregate, value)
+    return replace(series, values=read_only(np.full(len(series.values), value)), aggregate=numbers)
+
+
+#: The attacks, in words that say what passes.
+_HIDDEN: Mapping[str, _Hide] = {
+    "a run without the metric passes": lambda series: None,
+    "a run with the metric under another name passes": lambda series: replace(
+        series, key=Key.of(f"{series.key.metric}.hidden", **dict(series.key.labels))
+    ),
+    "a run with values that are not numbers passes": lambda series: _filled(series, float("nan")),
+    "a run with infinite values passes": lambda series: _filled(series, float("inf")),
+    "a run with no values passes": lambda series: replace(
+        series, values=read_only(np.array([])), steps=None, aggregate={}
+    ),
+    "a run with another unit passes": lambda series: replace(series, unit="B" if series.unit != "B" else "s"),
+}
+_COPY = "a copy of a stored run passes as a new one"
+_CLAIM = "a run that claims another `{}` passes: give the true one with --env, as the action does"
+
+
+def rule_attacks(case: Case) -> tuple[list[Attack], int]:
+    """Return the attacks on the rules that would work, and how many were tried.
+
+    `case.new` are runs that should pass. Only rules that fail on worse runs are attacked: `rules` names the others.
+    """
+    found, count = list[Attack](), 0
+    for rule in case.ruleset.rules:
+        own = replace(case, ruleset=replace(case.ruleset, rules=(rule,)))
+        red = _red(own)
+        if red is None:
+            continue
+        for what, attacked in _attacks(replace(own, new=red)):
+            count += 1
+            verdicts = judge(attacked)
+            copies = measured_twice(attacked, verdicts, ()) if what == _COPY else []
+            if not any(verdict.exit_code for verdict in verdicts) and not any(p.severity == "error" for p in copies):
+                found.append(Attack(what, rule.at))
+    return found, count
+
+
+def _red(case: Case) -> tuple[Run, ...] | None:
+    """Return runs that the only rule fails, if it fails any."""
+    (rule,), unchanged = case.ruleset.rules, judge(case)
+    for way in ways(rule, case.ruleset, case.new, unchanged):
+        for amount in TELLING:
+            worse = tuple(way.applied(run, amount) for run in case.new) * 3
+            if any(verdict.exit_code == 1 for verdict in judge(replace(case, new=worse))):
+                return worse
+    return None
+
+
+def _attacks(case: Case) -> Iterator[tuple[str, Case]]:
+    (rule,) = case.ruleset.rules
+    reads = reading(rule, case.ruleset)
+    for what, hide in _HIDDEN.items():
+        hidden = ([hide(one) if reads(one.key) else one for one in run.series] for run in case.new)
+        runs = zip(case.new, hidden, strict=True)
+        yield what, replace(case, new=tuple(replace(run, series=tuple(filter(None, some))) for run, some in runs))
+    is_change = any(isinstance(clause.asks, ChangeClause) for clause in rule.clauses)
+    if is_change and case.baseline.place is not None and case.baseline.pairing is None:
+        yield _COPY, replace(case, new=(replace(case.baseline.runs[0], source="copy", files=()),))
+    for fact in sorted({one.fact for one in rule.when} - (case.facts.keys() - case.claimed)):
+        facts = {**case.facts, fact: "another"}
+        claimed = tuple(replace(run, environment={**run.environment, fact: "another"}) for run in case.new)
+        yield _CLAIM.format(fact), replace(case, new=claimed, facts=facts)
+
 
 _Path: TypeAlias = tuple[str | int, ...]
 #: Returns the place of a value, or of the nearest one around it.
@@ -35,13 +123,6 @@ _WANTS_RED = re.compile(r"""test "?\$\{?\w+\}?"? (?:=|-eq) [1-9]|! *perfgate """
 _HARMLESS = ("security-events",)
 
 
-class Attack(Struct, frozen=True):
-    """An attack that would work: what a pull request could do, and where the workflow or the rule lets it."""
-
-    what: str
-    at: Location
-
-
 def workflow_attacks(document: Any, locate: Locate) -> list[Attack]:
     """Return the attacks that would turn the gate of a workflow green; none for one that judges no pull request."""
     found: list[Attack] = []
@@ -59,16 +140,12 @@ def judges_pull_requests(document: Any) -> bool:
 
 def _jobs_of_pulls(document: Any, locate: Locate) -> list[_Job]:
     """Return the jobs of a workflow that runs for pull requests; none of another one."""
-    data = document if isinstance(document, dict) else {}
-    events, jobs = _names(data.get("on")), data.get("jobs")
+    data = _mapping(document)
+    events, jobs = _names(data.get("on")), _mapping(data.get("jobs")).items()
     is_privileged = any(event in _PRIVILEGED for event in events)
-    if (not is_privileged and "pull_request" not in events) or not isinstance(jobs, dict):
+    if not is_privileged and "pull_request" not in events:
         return []
-    return [
-        _Job(locate, ("jobs", name), job, is_privileged=is_privileged)
-        for name, job in jobs.items()
-        if isinstance(job, dict)
-    ]
+    return [_Job(locate, ("jobs", name), job, is_privileged) for name, job in jobs if isinstance(job, dict)]
 
 
 class _Job(Struct, frozen=True):
@@ -79,8 +156,7 @@ class _Job(Struct, frozen=True):
 
     @property
     def steps(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
-        steps = self.job.get("steps")
-        return [(n, one) for n, one in enumerate(steps) if isinstance(one, dict)] if isinstance(steps, list) else []
+        return _steps(self.job)
 
     @property
     def gates(self) -> bool:
@@ -107,9 +183,8 @@ class _Job(Struct, frozen=True):
         if self.fetched is None:
             return
         if self.is_privileged:
-            yield self.attack(
-                "your workflow runs the code of a pull request with the rights of the base", *self.fetched
-            )
+            what = "your workflow runs the code of a pull request with the rights of the base"
+            yield self.attack(what, *self.fetched)
         own, place = (self.job["permissions"], self.path) if "permissions" in self.job else (outer, ())
         may_write = [own] if own in ("write-all", None) else []
         if isinstance(own, dict):
@@ -119,8 +194,7 @@ class _Job(Struct, frozen=True):
             yield self.attack(f"your workflow sets no permissions, so it may give a token that writes to {whom}")
         elif may_write:
             within = (*place, "permissions", *([may_write[0]] if isinstance(own, dict) else []))
-            at = self.locate(within)
-            yield Attack(f"your workflow gives a token that may write to {whom}", at)
+            yield Attack(f"your workflow gives a token that may write to {whom}", self.locate(within))
 
     def of_steps(self) -> Iterator[Attack]:
         earlier = ""
@@ -176,13 +250,19 @@ def _is_gate(step: Mapping[str, Any]) -> bool:
 
 
 def _asks_needs(job: Mapping[str, Any]) -> bool:
+    return any(_is_gate(step) and "toJSON(needs)" in str(_with(step).get("needs", "")) for _, step in _steps(job))
+
+
+def _steps(job: Mapping[str, Any]) -> Sequence[tuple[int, Mapping[str, Any]]]:
     steps = job.get("steps")
-    own = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
-    return any(_is_gate(step) and "toJSON(needs)" in str(_with(step).get("needs", "")) for step in own)
+    return [(n, one) for n, one in enumerate(steps) if isinstance(one, dict)] if isinstance(steps, list) else []
 
 
 def _with(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = step.get("with")
+    return _mapping(step.get("with"))
+
+
+def _mapping(found: Any) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
