@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from perfgate.measuring.pinning import parse_cpus
+from perfgate.measuring.programs import parse_cpus
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = Path(__file__).with_name("workloads.py")

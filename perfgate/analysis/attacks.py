@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from perfgate.analysis.distortions import TELLING, reading, ways
 from perfgate.core import Key, Location, Run, Series, read_only
-from perfgate.judge.evidence import Case
 from perfgate.judge.doubts.copies import measured_twice
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import ChangeClause
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,9 +27,10 @@ from perfgate.commands.bisect_request import (
 from perfgate.commands.ledger import record_search
 from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
-from perfgate.measuring.items import clock, item_runner
+from perfgate.measuring.items import item_runner
+from perfgate.measuring.kept_runs import claim
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.until_settled import Tell, claim
+from perfgate.measuring.until_settled import Tell
 from perfgate.reporters import bisect_text
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.output_files import output_faults, refuse_committed, write_reports
@@ -166,7 +168,7 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad or "HEAD")
     if items.commits and git("status", "--porcelain", "--untracked-files=no", what="the working tree cannot be read"):
         tell("note: uncommitted changes are left alone and are not measured: only commits are")
-    task = BisectTask(request, ruleset, tolerance, tell, began=clock())
+    task = BisectTask(request, ruleset, tolerance, tell, began=time.time())
     try:
         with stopped_by_signals():
             found = _search_list(task, items, Path(request.keep))

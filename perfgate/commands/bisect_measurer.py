@@ -6,6 +6,7 @@ The prior knowledge of a search is here, too: the noise, and stored runs of its 
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -34,7 +35,7 @@ from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.wording import plural
 from perfgate.history.load import commit_line, load
 from perfgate.judge.pairs import PRIORS, split_pairs
-from perfgate.measuring.items import ItemFailed, ItemRunner, clock
+from perfgate.measuring.items import ItemFailed, ItemRunner
 from perfgate.measuring.paired_run import NoTurns
 from perfgate.measuring.programs import RunFailed, Stopped
 from perfgate.measuring.until_settled import Tell
@@ -46,7 +47,7 @@ from perfgate.workspace.options import acceptance
 
 
 class BisectTask(Struct, frozen=True):
-    """The program, the one rule to measure, and the smallest change to find. `began` is in s of `clock`."""
+    """The program, the one rule to measure, and the smallest change to find. `began` is in s since 1970."""
 
     request: BisectRequest
     ruleset: Ruleset
@@ -143,7 +144,7 @@ class ItemMeasurer(Struct):
                 number = self.folder.next_number()
                 name = self.items.names[position]
                 own = reason.removeprefix(f"{self._name(position)}: ")
-                kept = StoredMeasurement(number, position, name, self.session, clock(), self.paired, skipped=own)
+                kept = StoredMeasurement(number, position, name, self.session, time.time(), self.paired, skipped=own)
                 self._keep(kept)
                 self.task.tell(f"{self._name(position)} is skipped: {own}")
                 raise NotMeasurable(own) from None
@@ -182,7 +183,7 @@ class ItemMeasurer(Struct):
         return f"{self._name(why.item if isinstance(why, ItemFailed) else position)}: {why}"
 
     def _measure(self, position: int, beside: int = 0) -> StoredMeasurement:
-        number, began, runner = self.folder.next_number(), clock(), self.runner
+        number, began, runner = self.folder.next_number(), time.time(), self.runner
         path = runner.run_pair(beside, position, number) if self.paired else runner.run(position, number)
         found = self._read(path)
         stored = StoredMeasurement(
@@ -190,7 +191,7 @@ class ItemMeasurer(Struct):
             position,
             self.items.names[position],
             self.session,
-            clock(),
+            time.time(),
             self.paired,
             path.resolve().relative_to(self.folder.path.resolve()).as_posix(),
             found.value,
@@ -199,7 +200,7 @@ class ItemMeasurer(Struct):
             beside=beside if self.paired else 0,
         )
         self._keep(stored)
-        self.spent.append(clock() - began)
+        self.spent.append(time.time() - began)
         return stored
 
     def _keep(self, measured: StoredMeasurement) -> None:
@@ -229,7 +230,7 @@ class ItemMeasurer(Struct):
         if budget is None:
             return True
         longest = max(self.spent, default=0.0)
-        return clock() - self.task.began + longest <= budget
+        return time.time() - self.task.began + longest <= budget
 
     def show(self, position: int, found: Posterior | None) -> None:
         """Print the next item to measure, and the most probable answer so far."""

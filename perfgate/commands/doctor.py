@@ -27,8 +27,7 @@ from perfgate.doctor.disturbances import disturbances, examine_cards, quietest_c
 from perfgate.doctor.loads import measure_loads
 from perfgate.doctor.qualification import Round, card_probes, host_probe, measure
 from perfgate.machine.gpus import load_nvml
-from perfgate.measuring.pinning import allowed_cpus
-from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
+from perfgate.measuring.programs import RunFailed, Stopped, allowed_cpus, stopped_by_signals
 from perfgate.reporters.doctor import qualification_json, qualification_text, render_json, render_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.options import CommandOptions, Refused

@@ -21,8 +21,7 @@ from perfgate.core.runs import same_fact
 from perfgate.measuring.attributed_run import run_attributed
 from perfgate.measuring.kept_runs import KEEP, REPORT
 from perfgate.measuring.paired_run import PairRequest, run_pairs
-from perfgate.measuring.pinning import Cpus, parse_cpus
-from perfgate.measuring.programs import Stopped, stopped_by_signals
+from perfgate.measuring.programs import Cpus, Stopped, parse_cpus, stopped_by_signals
 from perfgate.measuring.until_settled import (
     JudgeRuns,
     MeasuringOptions,

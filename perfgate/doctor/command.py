@@ -9,23 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from socket import socket
 from statistics import fmean
 
 from msgspec import Struct, field
 
 from perfgate.analysis.plan import plans
-from perfgate.core import Baseline, Run, Series
+from perfgate.analysis.tolerances import value_of
+from perfgate.core import Baseline, Run
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.summaries import MeasuredLoad, RuleNeed
 from perfgate.core.wording import COMMAND
 from perfgate.doctor.loads import FEWEST, floors_of, needed_floor
 from perfgate.judge.evidence import Case
-from perfgate.judge.measure import Method, NotAvailable, default_statistic
+from perfgate.judge.measure import default_statistic
 from perfgate.measuring.command_cost import command_cost
 from perfgate.measuring.lockstep import SIDES, listening
+from perfgate.measuring.new_runs import ProgramSide, new_run
 from perfgate.measuring.paired_run import NoTurns, steps_by_turns
-from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run
+from perfgate.measuring.programs import RunFailed, finish
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.workspace.inputs import read_runs
@@ -75,13 +76,10 @@ class CommandRuns(Struct):
     def load(self, metric: str, labels: Mapping[str, str] | None = None, statistic: str | None = None) -> MeasuredLoad:
         """Return the floors of a metric; labels and statistic are those of a rule, or None for all and the usual."""
         stem = metric.removesuffix(".time")
-        separate, pinned, base, new, cpu_times = (
-            _values(runs, name, labels, statistic)
-            for runs, name in (
-                *((runs, metric) for runs in (self.separate, self.pinned, self.base, self.new)),
-                (self.separate, f"{stem}.cpu_time"),
-            )
+        separate, pinned, base, new = (
+            _values(runs, metric, labels, statistic) for runs in (self.separate, self.pinned, self.base, self.new)
         )
+        cpu_times = _values(self.separate, f"{stem}.cpu_time", labels, statistic)
         return MeasuredLoad(metric, floors_of(separate, pinned, cpu_times, (base, new)), is_users=True)
 
     def whole(self) -> MeasuredLoad:
@@ -102,22 +100,18 @@ def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> Command
                 _separate(plan, folder, found, number)
             if has_time and cpu is not None:
                 found.pinned += _one(plan, folder / f"pinned-{number}", plan.side(cpu))
-            if takes_turns:
-                takes_turns = _pair(plan, folder / f"pair-{number}", listener, number, found)
+            if not takes_turns:
+                continue
+            sides, times = {name: plan.side() for name in SIDES}, (plan.hook_timeout, plan.timeout)
+            try:
+                made = steps_by_turns(listener, folder / f"pair-{number}", sides, number, plan.results, times)
+            except NoTurns as why:
+                found.notes.append(f"no pairs were measured: {why}")
+                takes_turns = False
+            else:
+                found.base += plan.read(made["base"])
+                found.new += plan.read(made["new"])
     return found
-
-
-def _pair(plan: CommandPlan, path: Path, listener: socket, number: int, found: CommandRuns) -> bool:
-    """Make a pair of the command with itself; return whether it takes steps by turns."""
-    sides = {name: plan.side() for name in SIDES}
-    try:
-        made = steps_by_turns(listener, path, sides, number, plan.results, (plan.hook_timeout, plan.timeout))
-    except NoTurns as why:
-        found.notes.append(f"no pairs were measured: {why}")
-        return False
-    found.base += plan.read(made["base"])
-    found.new += plan.read(made["new"])
-    return True
 
 
 def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
@@ -160,30 +154,20 @@ def _values(runs: Sequence[Run], metric: str, labels: Mapping[str, str] | None, 
     """Return the statistic of each run, the mean over its ranks; empty if a run lacks it."""
     found = []
     for run in runs:
-        own = [_value(one, statistic) for one in run.series if one.key.metric == metric and _has(one, labels)]
-        known = [value for value in own if value is not None]
-        if not known:
+        wanted = (labels or {}).items()
+        own = [one for one in run.series if one.key.metric == metric and wanted <= dict(one.key.labels).items()]
+        values = [value_of(one, statistic or default_statistic(one)) for one in own]
+        if not (known := [value for value in values if value is not None]):
             return []
         found.append(fmean(known))
     return found
-
-
-def _has(series: Series, labels: Mapping[str, str] | None) -> bool:
-    return labels is None or labels.items() <= dict(series.key.labels).items()
-
-
-def _value(series: Series, statistic: str | None) -> float | None:
-    try:
-        return Method(statistic or default_statistic(series), better="lower").measure(series).value
-    except NotAvailable:
-        return None
 
 
 #: Words in the names of metrics that have no noise, or none from the machine: bytes, counts, work.
 _QUIET = ("memory", "bytes", "count", "instructions", "flops", "loss", "accuracy")
 
 
-def change_rules(ruleset: Ruleset) -> list[tuple[Rule, ChangeClause]]:
+def _change_rules(ruleset: Ruleset) -> list[tuple[Rule, ChangeClause]]:
     """Return the rules that compare with stored runs by a relative tolerance, each with its clause."""
     return [
         (rule, clause.asks)
@@ -199,34 +183,30 @@ def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[
     if not known:
         return
     load = min(known, key=lambda one: one[0])[1]
-    for rule, clause in change_rules(ruleset):
+    for rule, clause in _change_rules(ruleset):
         if not any(word in rule.sentence.subject_text.lower() for word in _QUIET):
-            yield _need(rule.name, str(rule.at), rule, _at_worst(rule, clause), load)
+            given = rule.settings.at_worst.relative if rule.settings.at_worst is not None else None
+            at_worst = 2 * (clause.relative or 0.0) if given is None else given
+            yield _need(str(rule.at), rule, at_worst, load)
 
 
 def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
     """Yield the floor that each rule needs, and the floor that its metric has in the runs of the command."""
     rules = {rule.name: rule for rule in ruleset.rules}
-    asked = {rule.name for rule, _ in change_rules(ruleset)}
+    asked = {rule.name for rule, _ in _change_rules(ruleset)}
     for plan in plans(Case(ruleset, (), Baseline(runs=tuple(runs.separate)), today())):
         if plan.rule not in asked or (plan.trouble is not None and "without noise" in plan.trouble):
             continue
         load = runs.load(plan.metric, plan.labels, plan.statistic)
         if plan.at_worst is not None:
-            yield _need(plan.rule, str(plan.at), rules[plan.rule], plan.at_worst, load)
+            yield _need(str(plan.at), rules[plan.rule], plan.at_worst, load)
         elif not load.floors:
             yield RuleNeed(plan.rule, str(plan.at), 0.0, None, plan.metric)
 
 
-def _at_worst(rule: Rule, clause: ChangeClause) -> float:
-    given = rule.settings.at_worst
-    own = given.relative if given is not None else None
-    return own if own is not None else 2 * (clause.relative or 0.0)
-
-
-def _need(name: str, place: str, rule: Rule, at_worst: float, load: MeasuredLoad) -> RuleNeed:
+def _need(place: str, rule: Rule, at_worst: float, load: MeasuredLoad) -> RuleNeed:
     needs = needed_floor(at_worst, rule.settings.confidence, rule.settings.power)
     floor = load.floor("separate")
     quiet = [other for other in load.floors if other.way != "separate" and other.noise <= needs]
     better = min(quiet, key=lambda other: other.noise, default=None)
-    return RuleNeed(name, place, needs, floor, load.name, better)
+    return RuleNeed(rule.name, place, needs, floor, load.name, better)

@@ -42,6 +42,10 @@ class Snapshot(Struct, frozen=True):
     #: CPU seconds and the name of each process.
     processes: Mapping[int, tuple[float, str]]
 
+    def since(self, before: Snapshot) -> float:
+        """Return the seconds since an earlier snapshot."""
+        return max(self.seconds - before.seconds, 1e-9)
+
 
 def snapshot(root: Path, seconds: float) -> Snapshot:
     """Read the counters; `seconds` is the time of a clock that never goes back."""
@@ -74,7 +78,7 @@ def disturbances(
         _load(root, cpus),
         _steal(before, end, cpus),
         _waiting(before, after),
-        *_limits(root, before, end),
+        _limit(root, before, end),
         _governor(root),
         _turbo(root),
         _siblings(root, pinned_to),
@@ -88,20 +92,23 @@ def used_processors(before: Snapshot, after: Snapshot) -> float | None:
     """Return how many processors were busy between two snapshots, on average; None if the system does not show it."""
     if -1 not in before.busy or -1 not in after.busy:
         return None
-    return max(after.busy[-1] - before.busy[-1], 0.0) / max(after.seconds - before.seconds, 1e-9)
+    return max(after.busy[-1] - before.busy[-1], 0.0) / after.since(before)
+
+
+def _unknown(name: str, text: str = "not shown here") -> Disturbance:
+    return Disturbance(name, text, is_unknown=True)
 
 
 def _others(before: Snapshot, after: Snapshot, cpus: int) -> Disturbance:
-    seconds, name = max(after.seconds - before.seconds, 1e-9), "other programs"
-    used = used_processors(before, after)
+    name, used = "other programs", used_processors(before, after)
     if used is None:
-        return Disturbance(name, "not shown here", is_unknown=True)
-    shares = {
-        pid: ((cpu_time - before.processes.get(pid, (0.0, ""))[0]) / seconds, command)
+        return _unknown(name)
+    shares = [
+        ((cpu_time - before.processes[pid][0]) / after.since(before), pid, command)
         for pid, (cpu_time, command) in after.processes.items()
         if pid in before.processes and pid != os.getpid()
-    }
-    largest = sorted(((share, pid, command) for pid, (share, command) in shares.items() if share >= _NAMED))[::-1]
+    ]
+    largest = sorted((one for one in shares if one[0] >= _NAMED), reverse=True)
     named = [f"{command} ({pid}) {100 * share:.0f}%" for share, pid, command in largest]
     named[:1] = [f"{first} of a processor" for first in named[:1]]  # before the others are only counted
     text = f"used {used:.2f} of {cpus} processors while nothing was measured"
@@ -112,28 +119,28 @@ def _others(before: Snapshot, after: Snapshot, cpus: int) -> Disturbance:
 def _load(root: Path, cpus: int) -> Disturbance:
     words = _text(root / "proc/loadavg").split()
     if not words:
-        return Disturbance("load", "not shown here", is_unknown=True)
+        return _unknown("load")
     return Disturbance("load", f"{words[0]} in the last minute, with {cpus} processors", float(words[0]) > cpus)
 
 
 def _steal(before: Snapshot, end: Snapshot, cpus: int) -> Disturbance:
     if -1 not in end.busy:
-        return Disturbance("steal", "not shown here", is_unknown=True)
-    share = (end.stolen - before.stolen) / max(end.seconds - before.seconds, 1e-9) / cpus
+        return _unknown("steal")
+    share = (end.stolen - before.stolen) / end.since(before) / cpus
     text = f"the hypervisor ran other machines for {100 * share:.1f}% of the time"
     return Disturbance("steal", text, does_disturb=share > _DISTURBS)
 
 
 def _waiting(before: Snapshot, after: Snapshot) -> Disturbance:
     if before.waited is None or after.waited is None:
-        return Disturbance("CPU pressure", "not shown here", is_unknown=True)
-    share = (after.waited - before.waited) / max(after.seconds - before.seconds, 1e-9)
+        return _unknown("CPU pressure")
+    share = (after.waited - before.waited) / after.since(before)
     text = f"programs waited for a processor in {100 * share:.0f}% of the time while nothing was measured"
     return Disturbance("CPU pressure", text, does_disturb=share > _DISTURBS)
 
 
-def _limits(root: Path, before: Snapshot, end: Snapshot) -> Iterator[Disturbance]:
-    """Yield the CPU limit of the control group, and the time that it took."""
+def _limit(root: Path, before: Snapshot, end: Snapshot) -> Disturbance:
+    """The CPU limit of the control group, and the time that it took."""
     name, quota = "CPU limit", None
     for path in cpu_stat_files(root, None):
         words = _text(path.with_name("cpu.max")).split() or [
@@ -144,19 +151,18 @@ def _limits(root: Path, before: Snapshot, end: Snapshot) -> Iterator[Disturbance
                 quota = float(words[0]) / float(words[1])
                 break
     if before.throttled is None or end.throttled is None:
-        yield Disturbance(name, "the control group does not show its throttled time", is_unknown=True)
-        return
-    lost = (end.throttled - before.throttled) / max(end.seconds - before.seconds, 1e-9)
+        return _unknown(name, "the control group does not show its throttled time")
+    lost = (end.throttled - before.throttled) / end.since(before)
     limit = "none" if quota is None else f"{quota:g} processors"
     text = f"{limit}; the control group was stopped for {100 * lost:.1f}% of the time"
-    yield Disturbance(name, text, does_disturb=lost > _DISTURBS)
+    return Disturbance(name, text, does_disturb=lost > _DISTURBS)
 
 
 def _governor(root: Path) -> Disturbance:
     files = sorted((root / _SYSTEM).glob("cpu[0-9]*/cpufreq/scaling_governor"))
     names = sorted({_text(path).strip() for path in files} - {""})
     if not names:
-        return Disturbance("governor", "not shown here", is_unknown=True)
+        return _unknown("governor")
     steady = names == ["performance"]
     command = f"echo performance | sudo tee /{_SYSTEM}/cpu*/cpufreq/scaling_governor"
     text = f"the clock follows `{', '.join(names)}`"
@@ -170,13 +176,13 @@ def _turbo(root: Path) -> Disturbance:
             command = f"echo {off} | sudo tee /{_SYSTEM}/{place}" if is_on else None
             text = "on: the clock depends on heat and on the other processors" if is_on else "off"
             return Disturbance("turbo", text, does_disturb=is_on, command=command)
-    return Disturbance("turbo", "not shown here", is_unknown=True)
+    return _unknown("turbo")
 
 
 def _siblings(root: Path, pinned_to: int | None) -> Disturbance:
     active = _text(root / _SYSTEM / "smt/active").strip()
     if not active:
-        return Disturbance("SMT", "not shown here", is_unknown=True)
+        return _unknown("SMT")
     if active != "1":
         return Disturbance("SMT", "off, as far as this system sees: a virtual machine may share its cores")
     siblings = _text(root / _SYSTEM / f"cpu{pinned_to or 0}/topology/thread_siblings_list").strip()
@@ -186,7 +192,7 @@ def _siblings(root: Path, pinned_to: int | None) -> Disturbance:
 
 def _heat(before: Snapshot, end: Snapshot) -> Disturbance:
     if before.heat_events is None or end.heat_events is None:
-        return Disturbance("heat", "not shown here", is_unknown=True)
+        return _unknown("heat")
     count = end.heat_events - before.heat_events
     text = f"the processors slowed down {plural(count, 'time')} because of heat"
     return Disturbance("heat", text, does_disturb=count > 0)
@@ -196,7 +202,7 @@ def _memory(root: Path) -> Disturbance:
     pages = re.search(r"\[(\w+)\]", _text(root / "sys/kernel/mm/transparent_hugepage/enabled"))
     nodes = len(list((root / "sys/devices/system/node").glob("node[0-9]*")))
     if pages is None and not nodes:
-        return Disturbance("memory", "not shown here", is_unknown=True)
+        return _unknown("memory")
     huge = f"huge pages `{pages[1]}`" if pages else "huge pages unknown"
     text = f"{huge}, {max(nodes, 1)} NUMA node{'s' if nodes > 1 else ''}"
     return Disturbance("memory", text, does_disturb=nodes > 1)
@@ -240,16 +246,14 @@ def examine_cards(nvml: Any = None) -> list[Disturbance]:
 
     `nvml`: the module `pynvml`, or a stand-in.
     """
-    if nvml is None:
-        nvml = load_nvml()
+    nvml = nvml or load_nvml()
     if nvml is None:
         return []
     try:
         nvml.nvmlInit()
-        found = [_card(nvml, number) for number in range(nvml.nvmlDeviceGetCount())]
+        return [one for number in range(nvml.nvmlDeviceGetCount()) for one in _card(nvml, number)]
     except Exception as error:  # of the driver, or of a binding that does not fit it
-        return [Disturbance("GPU", f"NVML failed: {error}", is_unknown=True)]
-    return [one for own in found for one in own]
+        return [_unknown("GPU", f"NVML failed: {error}")]
 
 
 def _card(nvml: Any, number: int) -> list[Disturbance]:
@@ -260,12 +264,11 @@ def _card(nvml: Any, number: int) -> list[Disturbance]:
     found = [Disturbance(name, "NVML does not show whether its clocks are locked; this locks them", command=lock)]
     processes = nvml_answer(nvml, "nvmlDeviceGetComputeRunningProcesses", device)
     if processes is None:
-        found.append(Disturbance(name, "does not show the programs that use it", is_unknown=True))
+        found.append(_unknown(name, "does not show the programs that use it"))
     elif processes:
         others = ", ".join(str(getattr(one, "pid", "?")) for one in processes[:5])
-        text = f"{len(processes)} programs use it" if len(processes) > 1 else "another program uses it"
-        text += f": process {others}"
-        found.append(Disturbance(name, text, does_disturb=True))
+        users = f"{len(processes)} programs use it" if len(processes) > 1 else "another program uses it"
+        found.append(Disturbance(name, f"{users}: process {others}", does_disturb=True))
     bits = nvml_answer(nvml, "nvmlDeviceGetCurrentClocksEventReasons", device)
     if bits is None:
         bits = nvml_answer(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", device)

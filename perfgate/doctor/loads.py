@@ -17,7 +17,7 @@ from statistics import median, stdev
 from msgspec import Struct, field
 
 from perfgate.core.summaries import Floor, MeasuredLoad, Way
-from perfgate.measuring.pinning import pinned
+from perfgate.measuring.programs import pinned
 from perfgate.stats.distributions import t_quantile
 
 #: A usual comparison: this many base runs, and this many pairs.
@@ -124,7 +124,7 @@ def running(kind: str, cpus: Collection[int] | None = None) -> Iterator[TakeStep
         process.communicate()
 
 
-class LoadTimes(Struct):
+class _LoadTimes(Struct):
     """The median of each run so far, in ns."""
 
     separate: list[float] = field(default_factory=list)
@@ -141,7 +141,7 @@ def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = 
 
     `cpu`: the processor for pinned runs; None makes none.
     """
-    began, found = clock(), {kind: LoadTimes() for kind in LOADS}
+    began, found = clock(), {kind: _LoadTimes() for kind in LOADS}
     for number in range(_MOST_RUNS):
         if number >= FEWEST and clock() - began > seconds:
             break
@@ -153,7 +153,7 @@ def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = 
     ]
 
 
-def _round(kind: str, times: LoadTimes, cpu: int | None, *, base_first: bool) -> None:
+def _round(kind: str, times: _LoadTimes, cpu: int | None, *, base_first: bool) -> None:
     with running(kind) as take:
         steps = take(STEPS)
     times.separate.append(median(wall for wall, _ in steps))

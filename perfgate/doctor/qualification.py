@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -37,12 +38,12 @@ _SM = 1
 
 def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] = monotonic) -> dict[str, Figure]:
     """Return the median of each figure over the rounds that fit. Errors of probes pass through."""
-    found: dict[str, list[Figure]] = {}
+    found = defaultdict[str, list[Figure]](list)
     began, rounds = clock(), 0
     while rounds < _FEWEST or clock() - began < seconds * rounds / (rounds + 1):
         for probe in probes:
             for name, one in probe().items():
-                found.setdefault(name, []).append(one)
+                found[name].append(one)
         rounds += 1
     return {name: Figure(median(one.value for one in own), own[0].unit) for name, own in found.items()}
 

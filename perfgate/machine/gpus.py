@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from itertools import product
 from time import thread_time
 from typing import Any
 
@@ -100,33 +101,26 @@ class NvmlDevice:
         nvml, device, labels = self._nvml, self._device, self._labels
 
         def ecc() -> float:
-            return float(
-                sum(nvml.nvmlDeviceGetTotalEccErrors(device, kind, _VOLATILE) for kind in (_CORRECTED, _UNCORRECTED))
-            )
+            kinds = (_CORRECTED, _UNCORRECTED)
+            return float(sum(nvml.nvmlDeviceGetTotalEccErrors(device, kind, _VOLATILE) for kind in kinds))
 
         def link_errors() -> float:
-            asks = (
-                partial(nvml.nvmlDeviceGetNvLinkErrorCounter, device, link, counter)
-                for link in range(_LINKS)
-                for counter in range(_LINK_ERRORS)
-            )
+            places = product(range(_LINKS), range(_LINK_ERRORS))
+            asks = (partial(nvml.nvmlDeviceGetNvLinkErrorCounter, device, *place) for place in places)
             counts = [count for ask in asks if (count := self._try(ask)) is not None]
             if not counts:
                 raise TypeError("no NVLink")
             return sum(counts)
 
-        def processes() -> float:
-            return len(nvml.nvmlDeviceGetComputeRunningProcesses(device))
+        def errors(name: str) -> Channel:
+            return Channel(f"machine.gpu.{name}_errors", "/s", "total", labels, whole=f"machine.gpu.{name}_error_count")
 
-        heat = self._channel("machine.gpu.temperature", "°C")
+        heat, processes = self._channel("machine.gpu.temperature", "°C"), self._channel("machine.gpu.processes", "1")
         return [
             (heat, lambda: nvml.nvmlDeviceGetTemperature(device, 0)),
-            (Channel("machine.gpu.ecc_errors", "/s", "total", labels, whole="machine.gpu.ecc_error_count"), ecc),
-            (
-                Channel("machine.gpu.nvlink_errors", "/s", "total", labels, whole="machine.gpu.nvlink_error_count"),
-                link_errors,
-            ),
-            (self._channel("machine.gpu.processes", "1"), processes),
+            (errors("ecc"), ecc),
+            (errors("nvlink"), link_errors),
+            (processes, lambda: len(nvml.nvmlDeviceGetComputeRunningProcesses(device))),
         ]
 
 
@@ -193,10 +187,9 @@ class AmdDevice:
         }
         power = next((name for name in _POWER if name in found), None)
         if "energy_accumulator" in found:
-            energy = Channel(
+            self._channels["energy_accumulator"] = Channel(
                 "power", "W", "total", labels, _ENERGY_UNIT_J, _MOST_TICKS_OF_ENERGY, "machine.energy", "J"
             )
-            self._channels["energy_accumulator"] = energy
         elif power:
             self._channels[power] = Channel("power", "W", "level", labels)
         for name, limit in _RESIDENCIES.items():

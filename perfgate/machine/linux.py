@@ -131,49 +131,34 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
     """
     processors = os.cpu_count() or 1
     ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-    share = 100 / ticks / processors
+    times = {
+        name: Channel(
+            f"machine.cpu.{name}", "%", "total", scale=100 / ticks / processors, most=4.0 * ticks * processors
+        )
+        for name in ("busy", "steal")
+    }
+    times["switches"] = Channel("machine.context_switches", "/s", "total")
     proc = root / "proc"
-    found = [
-        KernelFile(
-            proc / "stat",
-            cpu_times,
-            {
-                "busy": Channel("machine.cpu.busy", "%", "total", scale=share, most=4.0 * ticks * processors),
-                "steal": Channel("machine.cpu.steal", "%", "total", scale=share, most=4.0 * ticks * processors),
-                "switches": Channel("machine.context_switches", "/s", "total"),
-            },
-        )
-    ]
-    found += [
-        KernelFile(
-            proc / "pressure" / kind,
-            pressure,
-            {"total": Channel(f"machine.pressure.{kind}", "%", "total", scale=1e-4, most=2e6)},
-            is_slow=kind != "cpu",
-        )
-        for kind in ("cpu", "memory", "io")
-    ]
+    found = [KernelFile(proc / "stat", cpu_times, times)]
+    for kind in ("cpu", "memory", "io"):
+        total = {"total": Channel(f"machine.pressure.{kind}", "%", "total", scale=1e-4, most=2e6)}
+        found.append(KernelFile(proc / "pressure" / kind, pressure, total, is_slow=kind != "cpu"))
     throttled = Channel("machine.cgroup.throttled", "%", "total", scale=100.0)
     found += [KernelFile(path, cgroup_cpu, {"throttled": throttled}) for path in cpu_stat_files(root, pid)[:1]]
     memory = {"available": Channel("machine.memory.available", "B")}
     swap = {"swapped": Channel("machine.swap", "/s", "total"), "faults": Channel("machine.major_faults", "/s", "total")}
     found.append(KernelFile(proc / "meminfo", available_memory, memory, is_slow=True))
     found.append(KernelFile(proc / "vmstat", swapping, swap, is_slow=True))
-    found += _clocks(root)
-    return [sensor for sensor in found if sensor.channels()]
-
-
-def _clocks(root: Path) -> list[KernelFile]:
-    """Return the clocks of the first processors, or their mean if the kernel shows only that."""
+    # the clocks of the first processors, or their mean if the kernel shows only that
     cores = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_CLOCKS_ASKED]
-    named = [(path, {"cpu": path.parent.parent.name.removeprefix("cpu")}) for path in cores]
-    found = [
-        KernelFile(path, one_clock, {"clock": Channel("clock.cpu", "MHz", labels=labels, scale=1e-6)}, is_slow=True)
-        for path, labels in named
-    ]
-    channel = {"clock": Channel("clock.cpu", "MHz", scale=1e-6)}
-    few = (os.cpu_count() or 1) <= _CLOCKS_ASKED
-    return found or ([KernelFile(root / "proc/cpuinfo", mean_clock, channel, is_slow=True)] if few else [])
+    for path in cores:
+        labels = {"cpu": path.parent.parent.name.removeprefix("cpu")}
+        clock = {"clock": Channel("clock.cpu", "MHz", labels=labels, scale=1e-6)}
+        found.append(KernelFile(path, one_clock, clock, is_slow=True))
+    if not cores and processors <= _CLOCKS_ASKED:
+        clock = {"clock": Channel("clock.cpu", "MHz", scale=1e-6)}
+        found.append(KernelFile(proc / "cpuinfo", mean_clock, clock, is_slow=True))
+    return [sensor for sensor in found if sensor.channels()]
 
 
 def cpu_stat_files(root: Path, pid: int | None) -> list[Path]:

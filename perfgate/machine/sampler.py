@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from perfgate.machine.channels import Channel, ChannelWindow, Sensor, TextSensor
+from perfgate.machine.channels import ChannelWindow, Sensor, TextSensor
 from perfgate.recorder.recorder import Recorder
 
 #: The time between two readings of fast sensors, and of slow ones, in s.
@@ -68,12 +68,12 @@ class Sampler:
         #: The readings of the fast and the slow sources that are not used yet, with their time.
         self._waiting: list[tuple[float, list[Any], list[Any]]] = []
         every = [window for _, source in sources for window in source.windows]
-        self._adders = [(window, self._adder(window.channel)) for window in every]
+        channels = ((window, window.channel) for window in every)
+        self._adders = [
+            (window, recorder.adder(one.metric, unit=one.unit, labels=one.labels)) for window, one in channels
+        ]
         self._began = self._closes = self._slow_at = -math.inf
         self._windows = 0
-
-    def _adder(self, channel: Channel) -> Callable[[float, int], None]:
-        return self._recorder.adder(channel.metric, unit=channel.unit, labels=channel.labels)
 
     def sample(self, now: float) -> None:
         """Read the sensors; `now` is the time in s of a clock that never goes back."""

@@ -25,7 +25,7 @@ from perfgate.judge.pairs import Pairing
 from perfgate.judge.report import with_problems
 from perfgate.measuring import paired_run
 from perfgate.measuring.lockstep import listening
-from perfgate.measuring.programs import ProgramSide
+from perfgate.measuring.new_runs import ProgramSide
 from perfgate.measuring.until_settled import MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
 from perfgate.words.numbers import does_not_run, nothing_to_attribute
@@ -128,7 +128,11 @@ class _RepetitionMaker(Struct):
             except paired_run.SideFailed as error:
                 if number > 1 or error.side not in MIXED:
                     raise
-                self._leave_out(error)
+                # go on without this combination, and keep what it wrote
+                del self.sides[error.side]
+                self.failed[error.side] = error.why.removeprefix("the command ")
+                for path in [*self.folder.glob(f"{_PAIR}-001*")]:
+                    path.rename(path.with_name(path.name.replace(f"{_PAIR}-001", f"failed-{len(self.failed):03d}")))
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
         for cell in (name for name in runs if name != "base"):
             path = self.folder / f"{_PAIR if cell == 'new' else cell}-{number:03d}.json"
@@ -150,10 +154,3 @@ class _RepetitionMaker(Struct):
         order = [name for name in ORDERS[(number - 1) % len(ORDERS)] if name in self.sides]
         whole = top.with_name(f"{top.name}-whole")
         return paired_run.whole_runs(whole, {name: self.sides[name] for name in order}, number, self.options, self.tell)
-
-    def _leave_out(self, error: paired_run.SideFailed) -> None:
-        """Go on without a combination, and keep what it wrote."""
-        del self.sides[error.side]
-        self.failed[error.side] = error.why.removeprefix("the command ")
-        for path in [*self.folder.glob(f"{_PAIR}-001*")]:
-            path.rename(path.with_name(path.name.replace(f"{_PAIR}-001", f"failed-{len(self.failed):03d}")))

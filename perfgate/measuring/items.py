@@ -12,14 +12,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import socket
+from statistics import fmean
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.command_cost import cost_beside
 from perfgate.measuring.lockstep import listening
+from perfgate.measuring.new_runs import ProgramSide, build, new_run
 from perfgate.measuring.paired_run import NoTurns, SideFailed, read_sides, steps_by_turns, write_pair
-from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, build, finish, new_run
+from perfgate.measuring.programs import RunFailed, Stopped, finish
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
 
@@ -78,7 +81,14 @@ class ItemRunner(Struct):
     def run_pair(self, base: int, item: int, number: int) -> Path:
         """Run two items by turns; return the file of the pair. Raises NoTurns, ItemFailed and RunFailed."""
         positions, began = {"base": base, "new": item}, time.monotonic()
-        sides = {name: self._side_of_pair(position) for name, position in positions.items()}
+        sides = {}
+        for name, position in positions.items():
+            try:
+                sides[name] = self._side(position)
+            except Stopped:
+                raise
+            except RunFailed as error:
+                raise ItemFailed(str(error), position) from None
         top, program = self.folder / "runs" / f"{number:03d}", self.program
         times = program.hook_timeout, program.timeout
         self.started += len(sides)
@@ -96,9 +106,8 @@ class ItemRunner(Struct):
 
     def cost(self, item: int) -> float:
         """Return the expected seconds of a run of an item, with its build if it is not built."""
-        run = sum(self.run_times) / len(self.run_times) if self.run_times else 1.0
-        build = sum(self.build_times) / len(self.build_times) if self.build_times else 0.0
-        return run if self._is_built(item) else run + build
+        run = fmean(self.run_times) if self.run_times else 1.0
+        return run if self._is_built(item) or not self.build_times else run + fmean(self.build_times)
 
     def _side_of_pair(self, item: int) -> ProgramSide:
         try:
@@ -110,26 +119,24 @@ class ItemRunner(Struct):
 
     def _side(self, item: int) -> ProgramSide:
         """Lay out and build an item. Raises RunFailed if it does not build, and Refused."""
-        name = self.names[item]
-        words = _filled(self.program.command, name)
+        name, program = self.names[item], self.program
+        command, builder = (
+            tuple(word.replace("{item}", name) for word in words) for words in (program.command, program.build)
+        )
+        side = ProgramSide(command)
         if self.commits:
             top = self._top(item)
             add_worktree(self.commits[item], top)
-            side = side_in(self.commits[item], top, words)
-        else:
-            side = ProgramSide(words)
-        side = ProgramSide(words, side.folder, {**side.environment, **dict(self.program.env), ITEM: name})
-        if self.program.build and not self._is_built(item):
-            self._build(item, ProgramSide(_filled(self.program.build, name), side.folder, side.environment))
+            side = side_in(self.commits[item], top, command)
+        side = replace(side, environment={**side.environment, **dict(program.env), ITEM: name})
+        if builder and not self._is_built(item):
+            began, path = time.monotonic(), self.folder / "builds" / f"{item:05d}"
+            for old in path.parent.glob(f"{path.name}*") if path.parent.exists() else ():
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
+            build(path, replace(side, words=builder), program.timeout)
+            self._mark(item).touch()
+            self.build_times.append(time.monotonic() - began)
         return side
-
-    def _build(self, item: int, side: ProgramSide) -> None:
-        began, path = time.monotonic(), self.folder / "builds" / f"{item:05d}"
-        for old in path.parent.glob(f"{path.name}*") if path.parent.exists() else ():
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
-        build(path, side, self.program.timeout)
-        self._mark(item).touch()
-        self.build_times.append(time.monotonic() - began)
 
     def _is_built(self, item: int) -> bool:
         return not self.program.build or self._mark(item).exists()
@@ -152,10 +159,6 @@ class ItemRunner(Struct):
         shutil.rmtree(top, ignore_errors=True)
 
 
-def _filled(words: Sequence[str], item: str) -> tuple[str, ...]:
-    return tuple(word.replace("{item}", item) for word in words)
-
-
 @contextmanager
 def item_runner(
     program: ItemProgram, folder: Path, names: Sequence[str], commits: Sequence[Commit]
@@ -165,8 +168,3 @@ def item_runner(
         runner = ItemRunner(program, folder, names, commits, stack.enter_context(listening()))
         stack.callback(runner.remove_worktrees)
         yield runner
-
-
-def clock() -> float:
-    """Return the time in seconds since 1970, for measurements that must be comparable after a reboot."""
-    return time.time()

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from socket import socket
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Key, Report, Run
@@ -22,18 +22,8 @@ from perfgate.core.runs import OF_BASE, WRITTEN_AS
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.command_cost import cost_beside
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
-from perfgate.measuring.programs import (
-    Program,
-    ProgramSide,
-    RunFailed,
-    Stopped,
-    build,
-    end_all,
-    fair_environment,
-    finish,
-    new_run,
-    ran_out_of_memory,
-)
+from perfgate.measuring.new_runs import ProgramSide, build, fair_environment, new_run
+from perfgate.measuring.programs import Program, RunFailed, Stopped, end_all, finish, ran_out_of_memory
 from perfgate.measuring.short_processes import Split, short_processes, split_of
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
@@ -72,7 +62,7 @@ def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRu
             base = stack.enter_context(checked_out(pairs.base_ref, pairs.base))
         base = replace(base, cpus=options.cpus, environment={**base.environment, **options.environment})
         listener = stack.enter_context(listening())
-        maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, listener, tell, [], pairs.by_turns)
+        maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, listener, tell, by_turns=pairs.by_turns)
         return until_settled(options, maker.measure, judge_runs, "pair", tell)
 
 
@@ -101,7 +91,7 @@ class _PairMaker(Struct):
     sides: dict[str, ProgramSide]
     listener: socket
     tell: Tell
-    made: list[Path]
+    made: list[Path] = field(default_factory=list)
     by_turns: bool = True
     #: How long the start and all of the first pair took, in seconds, until it is decided how to make further pairs.
     times: tuple[float, float] | None = None
@@ -120,11 +110,16 @@ class _PairMaker(Struct):
                 self.by_turns = False
                 self.tell(f"{why}; whole runs of both sides alternate instead")
         if not self.by_turns:
-            found = self._whole_runs(number)
+            order = SIDES if base_goes_first(str(number)) else SIDES[::-1]
+            sides = {name: self.sides[name] for name in order}
+            found = whole_runs(self.folder / f"pair-{number:03d}-whole", sides, number, self.options, self.tell)
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
         runs = read_sides(found, self.pairs.format, self.pairs.mappings)
-        if self.times is not None:
-            self._split(runs, *self.times)
+        if self.times is not None:  # further pairs are made of short processes, if they suit the program
+            self.split, self.times = split_of([*runs.values()], *self.times, self.pairs.processes), None
+            if self.split is not None:
+                words = f"{self.split.processes} processes of {self.split.steps} steps a side"
+                self.tell(f"further pairs have {words}, so that the memory layout averages out")
         for line in write_pair(path, runs, number, pairing):
             self.tell(line)
         self.made.append(path)
@@ -153,14 +148,6 @@ class _PairMaker(Struct):
             self.times = start, took
         return found
 
-    def _split(self, runs: Mapping[str, Run], start: float, took: float) -> None:
-        """Make further pairs of short processes, if they suit the program."""
-        self.times = None
-        self.split = split_of([*runs.values()], start, took, self.pairs.processes)
-        if self.split is not None:
-            words = f"{self.split.processes} processes of {self.split.steps} steps a side"
-            self.tell(f"further pairs have {words}, so that the memory layout averages out")
-
     def _short(self, top: Path, number: int, times: tuple[float, float]) -> dict[str, Path]:
         """Make a pair of short processes. Raises RunFailed."""
 
@@ -170,12 +157,6 @@ class _PairMaker(Struct):
 
         assert self.split is not None
         return short_processes(top, self.split, number, make)
-
-    def _whole_runs(self, number: int) -> dict[str, Path]:
-        """Run one side after the other; return the results of each. Raises RunFailed."""
-        order = SIDES if base_goes_first(str(number)) else SIDES[::-1]
-        top = self.folder / f"pair-{number:03d}-whole"
-        return whole_runs(top, {name: self.sides[name] for name in order}, number, self.options, self.tell)
 
 
 def whole_runs(
@@ -249,7 +230,16 @@ def steps_by_turns(
 
 def read_sides(found: Mapping[str, Path], format: str | None, mappings: Sequence[FileMapping] = ()) -> dict[str, Run]:
     """Return the run of each side. Raises SideFailed if a side cannot be read."""
-    return {side: _read(path, side, format, mappings) for side, path in found.items()}
+    sides = {}
+    for side, path in found.items():
+        runs = read_runs([str(path)], format, mappings=mappings)
+        if len(runs) != 1:
+            raise SideFailed(side, f" wrote {len(runs)} runs: one process is one run")
+        bad = [problem for problem in runs[0].problems if problem.severity == "error"]
+        if bad or not runs[0].series:
+            raise SideFailed(side, " wrote nothing that can be read" + (f": {bad[0]}" if bad else ""))
+        sides[side] = runs[0]
+    return sides
 
 
 def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairing) -> list[str]:
@@ -288,13 +278,3 @@ def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairin
     document = {"schema": "perfgate.results/1", "environment": facts, "series": rows}
     replace_file(str(path), (json.dumps(document) + "\n").encode())
     return lines
-
-
-def _read(path: Path, side: str, format: str | None, mappings: Sequence[FileMapping]) -> Run:
-    runs = read_runs([str(path)], format, mappings=mappings)
-    if len(runs) != 1:
-        raise SideFailed(side, f" wrote {len(runs)} runs: one process is one run")
-    bad = [problem for problem in runs[0].problems if problem.severity == "error"]
-    if bad or not runs[0].series:
-        raise SideFailed(side, " wrote nothing that can be read" + (f": {bad[0]}" if bad else ""))
-    return runs[0]

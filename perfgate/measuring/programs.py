@@ -1,46 +1,64 @@
-"""The user's program: one run of it, with what it wrote, and a process that can be ended with all that it started."""
+"""The user's program: a process on fixed processors, which can be ended with all that it started."""
 
 from __future__ import annotations
 
 import os
 import re
-import secrets
-import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 from uuid import uuid4
 
-from msgspec import Struct, field
-
-from perfgate.core.file_mappings import is_for_a_shell
-from perfgate.core.wording import MACHINE_FILE
-from perfgate.measuring.files_before import FilesBefore
-from perfgate.measuring.pinning import pinned
-from perfgate.workspace.options import Refused, shown_path
-
 #: The time that a process has to end by itself, in seconds.
 GRACE_S = 5.0
 #: This environment variable marks every process that a program starts, whatever process group it moves to.
 _MARK = "PERFGATE_PROCESS"
+Cpus = frozenset[int]
 _GONE = (ProcessLookupError, PermissionError)
 #: Errors of allocators: torch on CUDA, ROCm and the host; cuBLAS and cuDNN; NumPy and Python; malloc.
 _NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED|MemoryError|Cannot allocate memory|Unable to allocate", re.I)
-#: A variable of random length. Where a process keeps its data depends on the lengths of its environment and its paths,
-#: which differ between a worktree and the working tree. This can make the same program some percent slower, by the
-#: same amount in every pair (Mytkowicz et al., "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009).
-#: With this variable, such a bias is a part of the noise between pairs, which the interval includes.
-_LAYOUT, _LONGEST_LAYOUT = "PERFGATE_LAYOUT", 4096
-#: While one side waits for its turn, its threads must sleep. By default, those of OpenBLAS wait actively for 2^26
-#: cycles (some 25 ms) and those of Intel's OpenMP for 200 ms, and take a processor from the other side. Between two
-#: operations of one step they may wait actively: to wake a thread on a busy machine takes long.
-_SLEEPING = {"OPENBLAS_THREAD_TIMEOUT": "18", "KMP_BLOCKTIME": "1"}
+
+
+def allowed_cpus() -> Cpus | None:
+    """Return the processors that this process may use; None if the system cannot pin programs."""
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def parse_cpus(text: str) -> Cpus:
+    """Return the processors of `1`, `0,2` or `4-7`. Raises ValueError, with the reason."""
+    found = set[int]()
+    for part in text.split(","):
+        given = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part)
+        if given is None:
+            raise ValueError(f"{text!r} is not a list of processors: write 1, 0,2 or 4-7")
+        found |= set(range(int(given[1]), int(given[2] or given[1]) + 1))
+    allowed = allowed_cpus()
+    if allowed is None:
+        raise ValueError("this system cannot pin programs to processors")
+    if not found or not found <= allowed:
+        usable = ", ".join(map(str, sorted(allowed)))
+        raise ValueError(f"{text}: this process may use only the processors {usable}")
+    return frozenset(found)
+
+
+@contextmanager
+def pinned(cpus: Collection[int] | None) -> Iterator[None]:
+    """Let the processes that a block starts in this thread run on these processors only; None changes nothing."""
+    before = allowed_cpus()
+    if cpus is None or before is None:
+        yield
+        return
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 class RunFailed(Exception):
@@ -96,97 +114,6 @@ def _signals_wait() -> Iterator[None]:
             signal.signal(number, handler)
         if waiting:
             signal.raise_signal(waiting[0])
-
-
-class ProgramSide(Struct, frozen=True):
-    """The program of one side: a command with the placeholders `{run}` and `{results}`, and where it runs."""
-
-    words: tuple[str, ...]
-    folder: Path = field(default_factory=Path.cwd)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    #: The processors that it may use; None for all.
-    cpus: frozenset[int] | None = None
-
-
-class NewRun(Struct, frozen=True):
-    """A run of a side: its number, the folder of its files, and the log of what the command prints."""
-
-    side: ProgramSide
-    number: int
-    results: Path
-    log: Path
-    #: The files that the run may create or change, as they are before it.
-    before: FilesBefore
-
-    def start(self, more: Mapping[str, str] | None = None) -> Program:
-        """Start the command; `more` are further environment variables. Raises RunFailed."""
-        side, run, results = self.side, str(self.number), str(self.results)
-        words = tuple(word.replace("{run}", run).replace("{results}", results) for word in side.words)
-        environment = {"PERFGATE_RUN": run, "PERFGATE_RESULTS": results, **side.environment, **(more or {})}
-        if side.cpus is None:
-            return Program(words, side.folder, environment, self.log)
-        with pinned(side.cpus):
-            return Program(words, side.folder, environment, self.log)
-
-    def collect(self, warn: Callable[[str], None] = lambda message: None) -> Path:
-        """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.
-
-        A file outside of the command's folder is kept with its whole path. One that has the same content as before the
-        first run does not count: `warn` gets a message, or the error says it.
-        """
-        folder, same = self.side.folder.resolve(), ""
-        for path in self.before.changed():
-            if self.before.is_old(path):
-                name = shown_path(str(path))
-                same = f"{name} has the same content as before the first run, so it does not count: remove it first"
-                warn(f"warning: {same}")
-            elif not path.is_relative_to(self.results):
-                target = self.results / path.relative_to(folder if path.is_relative_to(folder) else path.anchor)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, target)
-        run = result_of(self.results)
-        if run is None and self.before.globs:
-            raise RunFailed(same or f"the command wrote nothing that matches {' or '.join(self.before.globs)}")
-        machine = Path(f"{self.results}{MACHINE_FILE}")
-        if run is None and self.log.stat().st_size == 0 and not machine.exists():
-            raise RunFailed("the command printed nothing and wrote nothing to $PERFGATE_RESULTS ({results})")
-        run = run or self.log
-        if machine.exists():
-            machine.replace(f"{run}{MACHINE_FILE}")
-        return run
-
-
-def result_of(folder: Path) -> Path | None:
-    """Return what a run wrote to its folder: its only file, or the folder of several; None for nothing."""
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
-    files = [path for path in files if not path.name.endswith(MACHINE_FILE)]
-    return (files[0] if len(files) == 1 else folder) if files else None
-
-
-@contextmanager
-def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = ()) -> Iterator[NewRun]:
-    """Make a new folder for a run. If the run fails, a file beside the folder says why. Raises Refused.
-
-    Globs are relative to the folder of the command.
-    """
-    try:
-        path.mkdir(parents=True)
-    except OSError as error:
-        raise Refused(f"{shown_path(str(path))}: cannot keep runs there: {error.strerror}") from None
-    results = path.resolve()
-    log = results.with_name(f"{results.name}.log")
-    try:
-        yield NewRun(side, number, results, log, FilesBefore.of(side.folder.resolve(), tuple(globs)))
-    except BaseException as error:
-        why = str(error) or type(error).__name__
-        results.with_name(f"{results.name}.FAILED.txt").write_text(why + "\n", encoding="utf-8")
-        raise
-
-
-def fair_environment() -> dict[str, str]:
-    """Return environment variables for one run of one side of a pair. Variables of the user are not changed."""
-    own = {name: value for name, value in _SLEEPING.items() if name not in os.environ}
-    return {**own, _LAYOUT: "x" * secrets.randbelow(_LONGEST_LAYOUT)}
 
 
 def finish(program: Program, timeout: float) -> None:
@@ -282,19 +209,3 @@ def _marked(mark: str) -> Iterator[int]:
         with suppress(OSError):
             if int(entry.name) != os.getpid() and wanted in (entry / "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
-
-
-def build(path: Path, side: ProgramSide, timeout: float) -> None:
-    """Run the build command of a side; its log is beside `path`. Raises RunFailed, and Stopped after a signal.
-
-    `path`: a new folder, for the files of the build. `side`: the words of the command, and where it runs. `timeout`:
-    its longest time in seconds.
-    """
-    try:
-        with new_run(path, side, 0) as run:
-            finish(run.start(), timeout)
-    except Stopped:  # the user stopped the command: that says nothing about the build
-        raise
-    except RunFailed as error:
-        hint = "; --build runs no shell: write sh -c '...'" if is_for_a_shell(side.words) else ""
-        raise RunFailed(f"does not build: {error}{hint}") from None

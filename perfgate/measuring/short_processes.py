@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from perfgate.core import Run, Series
+from perfgate.core import Key, Run
 from perfgate.judge.measure import Method, NotAvailable
 from perfgate.judge.pairs import base_goes_first
 from perfgate.measuring.lockstep import SIDES
@@ -60,7 +61,11 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
     if not is_of_steps or not all(counts):
         return None
     steps, stepping = min(counts) - 1, max(seconds - start, 0.0)
-    warmup = max(map(_warmup, runs))
+    warmup = 0
+    for run in runs:
+        series = next(one for one in run.series if one.key.metric == STEP_TIME)
+        with suppress(NotAvailable):
+            warmup = max(warmup, Method("median", better="lower").measure(series).dropped)
     warmup += warmup % 2
     start += warmup * stepping / max(steps, 1)
     for processes in (8, 4, 2):
@@ -69,15 +74,6 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
         if processes <= most and own >= max(_FEWEST_STEPS, warmup) and is_short:
             return Split(processes, own, warmup)
     return None
-
-
-def _warmup(run: Run) -> int:
-    """Return the number of warm-up steps."""
-    series = next(one for one in run.series if one.key.metric == STEP_TIME)
-    try:
-        return Method("median", better="lower").measure(series).dropped
-    except NotAvailable:
-        return 0
 
 
 def orders(processes: int, number: int) -> list[bool]:
@@ -109,7 +105,8 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
     The steps are numbered so that base goes first in the even ones of pairs with odd numbers, as in other pairs. So a
     number is left out where the order changes, and no more: gaps would look like steps that were not recorded.
     """
-    rows: dict[object, dict[str, object]] = {}
+    rows: dict[Key, dict[str, object]] = {}
+    columns: dict[Key, tuple[list[float], list[int]]] = {}
     first = 1 + split.warmup  # of a process, and the next free number
     free = first
     for run, base_first in zip(runs, firsts, strict=True):
@@ -122,20 +119,14 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
         places = {step: free + at for at, step in enumerate(counted)}
         free += split.steps
         for series in run.series:
-            _add(rows, series, places)
+            head = {"metric": series.key.metric, "labels": dict(series.key.labels), "unit": series.unit}
+            values, steps = columns.setdefault(series.key, ([], []))
+            rows.setdefault(series.key, {**head, "values": values, "steps": steps})
+            own = series.steps if series.steps is not None else ()
+            for step, value in zip(own, series.values.tolist(), strict=False):
+                if int(step) in places:
+                    values.append(value)
+                    steps.append(places[int(step)])
     document = {"schema": "perfgate.results/1", "environment": dict(runs[0].environment), "series": [*rows.values()]}
     replace_file(str(path), (json.dumps(document) + "\n").encode())
     return path
-
-
-def _add(rows: dict[object, dict[str, object]], series: Series, places: Mapping[int, int]) -> None:
-    """Add the values of the counted steps to the row of a series."""
-    head = {"metric": series.key.metric, "labels": dict(series.key.labels), "unit": series.unit}
-    row = rows.setdefault(series.key, {**head, "values": [], "steps": []})
-    values, steps = row["values"], row["steps"]
-    assert isinstance(values, list)
-    assert isinstance(steps, list)
-    for step, value in zip(series.steps if series.steps is not None else (), series.values.tolist(), strict=False):
-        if int(step) in places:
-            values.append(value)
-            steps.append(places[int(step)])

@@ -8,9 +8,6 @@ the runs before the last look.
 from __future__ import annotations
 
 import json
-import os
-import re
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,15 +16,20 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.core import Fact, Location, Problem, Report, Verdict
 from perfgate.core.runs import TENANTS
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
-from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
+from perfgate.measuring.command_cost import command_cost, move_results, sampled_into
+from perfgate.measuring.kept_runs import claim, make_folder, move_aside
+from perfgate.measuring.new_runs import EVERYTHING, NewRun, ProgramSide, new_run
+from perfgate.measuring.programs import Program, RunFailed, finish, pinned
+from perfgate.recorder.watch import sampled
 from perfgate.words import in_short
 from perfgate.workspace.options import Refused, shown_path
-from perfgate.workspace.output_files import refuse_committed, replace_file
+from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.surroundings import machine_facts
 
 StopRule = Literal["final", "never", "unless-suspect"]
@@ -78,6 +80,8 @@ class MeasuringOptions(Struct, frozen=True):
         return folder
 
 
+#: Returns the globs of the results of the first run, which began with `EVERYTHING`.
+FindResults = Callable[[NewRun], Sequence[str]]
 #: Makes the run or pair of a number; returns the files or folders of all so far. Raises RunFailed.
 MeasureRun = Callable[[int], Sequence[Path]]
 #: Judges the runs so far. It gets their files, and the facts of the machine, by the files that have them.
@@ -86,9 +90,6 @@ JudgeRuns = Callable[[Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
 def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run a command until every verdict is final. Raises Refused for usage errors."""
-    from perfgate.measuring.command_cost import command_cost
-    from perfgate.recorder.watch import sampled
-
     side, folder = ProgramSide(words, environment=options.environment, cpus=options.cpus), options.new_folder()
     made: list[Path] = []
 
@@ -113,9 +114,6 @@ def run_again_if_suspect(
     `options`: `most_runs` counts the first run, too. `words`: the command. PERFGATE_RUN is the number of the run.
     `measured`: the results of the first run, if it was made already.
     """
-    from perfgate.measuring.command_cost import move_results, sampled_into
-    from perfgate.measuring.pinning import pinned
-
     keep = Path(options.keep)
     make_folder(keep)
     latest, earlier = [Path(path) for path in measured], list[Path]()
@@ -226,56 +224,31 @@ def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, 
     return {name: facts}
 
 
-#: The names that `perfgate run` gives to files and folders: nothing else is moved.
-_OWN = re.compile(
-    r"(?:run|pair|failed|new-code|new-environment)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
-    r"|build-\w+(?:\.log|\.FAILED\.txt)?"
-    r"|(?:machine-\w+|report)\.json"
-    r"|\.(?:machine-\w+|report)\.json\.\w+\.tmp"  # a killed process leaves it
-)
-_IGNORE = ".gitignore"
-_EARLIER = re.compile(r"earlier-(\d{3,})")
-#: The folders that this process runs in, by their real path, each with its open descriptor, which has the lock.
-_CLAIMED: dict[str, int] = {}
+class RepeatedRuns(Struct, frozen=True):
+    """The runs of one command: their files or folders, how long each took in s, and the facts of the machine."""
+
+    paths: tuple[Path, ...]
+    seconds: tuple[float, ...]
+    facts: tuple[str, ...]
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder for runs if there is none; git leaves a new one out of `git add`. Raises OSError and Refused."""
-    refuse_committed(str(folder))
-    if folder.exists():
-        folder.mkdir(exist_ok=True)
-        return
-    folder.mkdir(parents=True)
-    (folder / _IGNORE).write_text("*\n", encoding="utf-8")
-
-
-def claim(folder: Path, keep: str, command: str = "perfgate run") -> None:
-    """Keep other processes from running in a folder until this one ends. Raises Refused if one does, and OSError."""
-    if sys.platform == "win32" or os.path.realpath(folder) in _CLAIMED:  # no flock there
-        return
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise Refused(f"--keep {keep}: another `{command}` is writing there: name another folder") from None
-    _CLAIMED[os.path.realpath(folder)] = descriptor
-
-
-def move_aside(folder: Path, keep: str) -> None:
-    """Move earlier runs into `earlier-001` of their folder, later ones into `earlier-002` and so on.
-
-    Raises Refused if the folder has files that `perfgate run` did not write, and OSError.
-    """
-    found = sorted(path for path in folder.iterdir() if not _EARLIER.fullmatch(path.name) and path.name != _IGNORE)
-    if others := [path.name for path in found if not _OWN.fullmatch(path.name)]:
-        why = f"is not empty: it has {others[0]}, which `perfgate run` did not write"
-        raise Refused(f"--keep {keep}: {why}; name another folder")
-    if found:
-        numbers = [int(name[1]) for path in folder.iterdir() if (name := _EARLIER.fullmatch(path.name))]
-        aside = folder / f"earlier-{max(numbers, default=0) + 1:03d}"
-        aside.mkdir()
-        for path in found:
-            path.rename(aside / path.name)
+def repeated_runs(options: MeasuringOptions, words: tuple[str, ...], find: FindResults, tell: Tell) -> RepeatedRuns:
+    """Run a command `options.most_runs` times. Raises RunFailed, Stopped after a signal, and the errors of `find`."""
+    folder, globs = options.new_folder(), EVERYTHING
+    side = ProgramSide(words, environment=options.environment)
+    facts, paths, seconds = noted_facts(options, "before"), list[Path](), list[float]()
+    for number in range(1, options.most_runs + 1):
+        head = f"run {number} of {options.most_runs}"
+        left = (options.most_runs - number + 1) * max(seconds) if seconds else None
+        with new_run(folder / f"run-{number:03d}", side, number, globs) as run:
+            began = time.monotonic()
+            watch = options.watch(head, left) if options.watch else nullcontext()
+            with watch, sampled(run.results) as note, command_cost(note):
+                finish(run.start(), options.timeout)
+            seconds.append(time.monotonic() - began)
+            if number == 1:
+                globs = tuple(find(run))
+            paths.append(replace(run, before=replace(run.before, globs=globs)).collect(tell))
+        tell(f"{head}: {seconds[-1]:.3g} s")
+    facts |= noted_facts(options, "after")
+    return RepeatedRuns(tuple(paths), tuple(seconds), tuple(facts))

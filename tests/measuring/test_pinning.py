@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import Done, write_rules
 
-from perfgate.measuring.pinning import parse_cpus, pinned
+from perfgate.measuring.programs import parse_cpus, pinned
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux pins programs")
 PROGRAM = """
@@ -47,9 +47,9 @@ def test_processors_that_do_not_fit_are_refused(
 
 
 def test_lists_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.measuring.pinning.allowed_cpus", lambda: frozenset(range(8)))
+    monkeypatch.setattr("perfgate.measuring.programs.allowed_cpus", lambda: frozenset(range(8)))
     assert parse_cpus("0,2,4-6") == {0, 2, 4, 5, 6}
-    monkeypatch.setattr("perfgate.measuring.pinning.allowed_cpus", lambda: None)
+    monkeypatch.setattr("perfgate.measuring.programs.allowed_cpus", lambda: None)
     with pinned({0}):
         pass
     with pytest.raises(ValueError, match="cannot pin"):
