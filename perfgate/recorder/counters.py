@@ -15,7 +15,7 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import process_time_ns
@@ -118,21 +118,17 @@ class CpuCounters:
 
     def read(self) -> tuple[Reading, ...]:
         """Return the instructions and the cycles so far. Raises OSError."""
-        return tuple(_total([_READING.unpack(os.read(one, _READING.size)) for one in found]) for found in self._all())
-
-    def _all(self) -> Sequence[Sequence[int]]:
-        return tuple(self._descriptors.values())
+        readings = (
+            [_READING.unpack(os.read(one, _READING.size)) for one in found] for found in self._descriptors.values()
+        )
+        return tuple(Reading(*map(sum, zip((0, 0, 0), *each, strict=True))) for each in readings)
 
     def close(self) -> None:
         """Close the counters."""
-        for descriptor in [one for found in self._all() for one in found]:
+        for descriptor in [one for found in self._descriptors.values() for one in found]:
             with suppress(OSError):
                 os.close(descriptor)
         self._descriptors = {}
-
-
-def _total(readings: Sequence[tuple[int, int, int]]) -> Reading:
-    return Reading(*map(sum, zip(*readings, strict=True))) if readings else Reading(0, 0, 0)
 
 
 class ProcessCounters:

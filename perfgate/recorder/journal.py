@@ -116,7 +116,11 @@ class Journal:
         """
         try:
             self.append([{"closed": True}])
-            document = self._size <= MAX_DOCUMENT and _document(self._lines())
+            document = b""
+            if self._size <= MAX_DOCUMENT:
+                with open(os.dup(self._file), "rb") as file:
+                    file.seek(0)
+                    document = _document(map(json.loads, file))
             mode = stat.S_IMODE(os.fstat(self._file).st_mode)
         finally:
             self.release()
@@ -127,11 +131,6 @@ class Journal:
         """Close the file as it is. In a child process, the parent keeps its lock."""
         with suppress(OSError):  # a quota, for example: the values of the last write may be lost
             os.close(self._file)
-
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        with open(os.dup(self._file), "rb") as file:
-            file.seek(0)
-            yield from map(json.loads, file)
 
 
 def _replace(path: str, data: bytes, mode: int) -> None:

@@ -112,7 +112,7 @@ class Recorder:
         return {**({"world_size": self.world_size} if self.world_size else {}), **known_facts(), **self._given}
 
     def _add_mark(self, elapsed: float, step: int) -> None:
-        self._writer.add(self._series.find(ELAPSED, "s", None), elapsed, step)
+        self._writer.add(self._series.find(ELAPSED, "s"), elapsed, step)
 
     def span(self, metric: str, labels: Labels | None = None) -> TimedSpan:
         """Time a `with` block on the host's monotonic clock, as a value of `metric` in nanoseconds.
@@ -252,7 +252,10 @@ class Recorder:
         self._end_steps()
         try:
             if self._writer.is_open:
-                self._record_whole_time()
+                # A process that took turns also waited for the other side.
+                if self._began is not None and STEP_TIME in self._times and not self._turns.are_taken:
+                    took = perf_counter_ns() - self._began - self._work.nanoseconds
+                    self.value(WHOLE_TIME, took, unit=SPAN_UNIT)
                 self._work.end(self.add_work, str(self.rank or 0))
                 if not self._series.all:
                     warn(f"{self.path}: nothing was recorded")
@@ -267,11 +270,6 @@ class Recorder:
         self._work.abandon()
         self._writer.abort()
         self._end_watch()
-
-    def _record_whole_time(self) -> None:
-        """Record the time of a whole run with steps; a process that took turns also waited for the other side."""
-        if self._began is not None and STEP_TIME in self._times and not self._turns.are_taken:
-            self.value(WHOLE_TIME, perf_counter_ns() - self._began - self._work.nanoseconds, unit=SPAN_UNIT)
 
     def _end_steps(self) -> None:
         self._turns.leave()

@@ -186,8 +186,7 @@ class Writer:
         return is_written
 
     def _end(self, why: str) -> None:
-        self.pending = _Ended(why)
-        self.due = 0
+        self.pending, self.due = _Ended(why), 0
         _open.discard(self)
 
     def check_open(self) -> None:
