@@ -77,12 +77,12 @@ def _with_work(advice: Advice, runs: Sequence[Run], work: Sequence[ProposedRule]
     times = [one for one in advice.rules if one.subject.startswith(f"{STEP} ") and one.purpose == "usual"]
     wide = [rule for one in times if (rule := _twice_as_wide(one, runs, today)) is not None]
     step = advice.step if wide else StepTime(STEP, "the steps of a trace vary too much; their work is exact")
-    left_out = {one.reason: list(filter(_is_main, one.metrics)) for one in advice.left_out}
+    exact = (DEVICE_TIME, STEP, INPUT)
+    left_out = {
+        one.reason: [name for name in one.metrics if name not in exact and not name.startswith((*DETAILS, "work."))]
+        for one in advice.left_out
+    }
     return replace(advice, rules=(*work, *wide), step=replace(step, is_noisy=False), left_out=_left_out(left_out))
-
-
-def _is_main(metric: str) -> bool:
-    return metric not in (DEVICE_TIME, STEP, INPUT) and not metric.startswith((*DETAILS, "work."))
 
 
 def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> ProposedRule | None:
@@ -154,7 +154,7 @@ def _usual(proposal: Proposal, known: Known) -> ProposedRule:
     series = known[proposal.metric][0]
     subject = proposal.sentence.partition(" within ")[0] if proposal.is_sum else ""
     subject = subject or f"{proposal.metric} {default_statistic(series)}"
-    return proposal.proposed("sum" if proposal.is_sum else "usual", subject, proposal.limit)
+    return proposal.fit.proposed("sum" if proposal.is_sum else "usual", subject, proposal.limit)
 
 
 def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:

@@ -54,13 +54,11 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
             yield _scaled(some, up=True, member=member)
             yield _scaled(some, up=False, member=member)
         if any(map(read_by, selectors(rule.sentence.subject))):
-            yield _changed(some, _slower_start)
+            yield _changed(
+                some, lambda values, by: np.where(np.arange(len(values)) < len(values) // 4, values * by, values)
+            )
         yield _changed(some, lambda values, amount: np.tile(values, 1 + int(amount)))
         yield _changed(some, lambda values, amount: values[: max(1, int(len(values) / amount))])
-
-
-def _slower_start(values: Values, by: float) -> Values:
-    return np.where(np.arange(len(values)) < len(values) // 4, values * by, values)
 
 
 def reading(rule: Rule, ruleset: Ruleset) -> Callable[[Key], bool]:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer, value_of
-from perfgate.core import Better, Key, Kind, Run, Series
+from perfgate.core import Better, Key, Kind, Plan, Run, Series
 from perfgate.core.advice import MeasuredMetric
 from perfgate.core.goodput import GOODPUT
 from perfgate.core.units import SPEEDS
@@ -45,13 +45,22 @@ _ROOM = 1.2
 _NEAR, _NEAR_VALUES = 0.02, 0.9
 
 
-class Proposal(Fit, frozen=True):
-    """A first rule for one metric, and a limit that all runs pass."""
+class Proposal(Struct, frozen=True):
+    """A first rule for one metric, as a fit, and a limit that all runs pass."""
 
     metric: str
+    sentence: str
+    #: In percent.
+    tolerance: int
+    plans: tuple[Plan, ...]
     limit: str | None
     #: True if it is about the time of all calls in a step.
     is_sum: bool = False
+
+    @property
+    def fit(self) -> Fit:
+        """The sentence, its tolerance and its plans."""
+        return Fit(self.sentence, self.tolerance, self.plans)
 
 
 class Proposals(Struct, frozen=True):
@@ -184,7 +193,7 @@ def _proposal(
     if isinstance(found, str):
         return found
     limit = None if is_sum else _limit(trial, metric, series)
-    return Proposal(found.sentence, found.tolerance, found.plans, metric, limit, is_sum)
+    return Proposal(metric, found.sentence, found.tolerance, found.plans, limit, is_sum)
 
 
 def about(metric: str, statistic: str | None = None, labels: str = "") -> Writer:
@@ -214,14 +223,12 @@ def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], i
     main = [name for name in order if not name.startswith((*DETAILS, WORK))]
     found = defaultdict[Key, list[Series]](list)
     for name in main or order:
-        for series in known[name]:
-            found[series.key].append(series)
-    rows = [_measured(key, series) for key, series in list(found.items())[:_MOST]]
+        for one in known[name]:
+            found[one.key].append(one)
+    rows = []
+    for key, series in list(found.items())[:_MOST]:
+        first, statistic = series[0], default_statistic(series[0])
+        values = tuple(value for one in series if (value := value_of(one, statistic)) is not None)
+        label = series_name(key.metric, dict(key.labels), statistic if first.kind == "samples" else None)
+        rows.append(MeasuredMetric(label, first.unit, values, max(len(one.values) for one in series)))
     return tuple(rows), len({one.key for series in known.values() for one in series}) - len(rows)
-
-
-def _measured(key: Key, series: Sequence[Series]) -> MeasuredMetric:
-    statistic = default_statistic(series[0])
-    values = tuple(value for one in series if (value := value_of(one, statistic)) is not None)
-    name = series_name(key.metric, dict(key.labels), statistic if series[0].kind == "samples" else None)
-    return MeasuredMetric(name, series[0].unit, values, max(len(one.values) for one in series))

@@ -60,7 +60,7 @@ def step_time(known: Known, found: Proposals, runs: int = 0) -> StepTime:
 def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
     """Return why the rules do not compare a metric, or compare it too roughly."""
     mine = next((one for one in found.rules if one.metric == metric), None)
-    fails_from = mine.fails_from if mine is not None else None
+    fails_from = mine.fit.fails_from if mine is not None else None
     if fails_from is not None and fails_from > BLIND and len(known[metric]) >= RUNS_FOR_A_PROMISE:
         return StepTime(metric, f"stored runs would show only {format_change(fails_from)} and more", is_noisy=True)
     reason = next((reason for reason, names in found.left_out.items() if metric in names), None)
@@ -104,14 +104,13 @@ def unsteadiness(series: Iterable[Series]) -> float:
     for one in series:
         if one.kind == "samples" and len(one.values) >= _FEWEST and (one.values > 0).all():
             places[one.key.labels].append(one)
-    return max((_factor(*pair) for found in places.values() for pair in pairwise(found)), default=1.0)
-
-
-def _factor(one: Series, other: Series) -> float:
-    count = min(len(one.values), len(other.values))
-    ratios = np.log(one.values[_WARMUP:count]) - np.log(other.values[_WARMUP:count])
-    low, high = np.percentile(ratios, (10, 90))
-    return math.exp((high - low) / math.sqrt(2))
+    factors = [1.0]
+    for one, other in (pair for found in places.values() for pair in pairwise(found)):
+        count = min(len(one.values), len(other.values))
+        ratios = np.log(one.values[_WARMUP:count]) - np.log(other.values[_WARMUP:count])
+        low, high = np.percentile(ratios, (10, 90))
+        factors.append(math.exp((high - low) / math.sqrt(2)))
+    return max(factors)
 
 
 _CPU_TIME, _INSTRUCTIONS = ".cpu_time", ".instructions"

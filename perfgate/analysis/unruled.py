@@ -193,7 +193,8 @@ def step_time(times: Mapping[str, float], format: str) -> WholeStep:
     for whole in WHOLES:
         if found := [time for name, time in own.items() if hook_of(name) == whole]:
             return WholeStep(max(found), True, format)
-    tops = _tops(own, format)
+    nesting, hooks = nesting_of(format), {hook_of(name) for name in own}
+    tops = [name for name in own if around(name, hooks, nesting) is None]
     perhaps = {name for name in tops if may_be_whole(name, format)}
     whole_time = max((own[name] for name in perhaps), default=0.0)
     parts = {name: own[name] for name in tops if _is_part(name, format)}
@@ -226,12 +227,6 @@ def time_named(times: Mapping[str, float], named: Collection[str], format: str) 
 
 def _without_redundant(times: Mapping[str, float]) -> dict[str, float]:
     return {name: time for name, time in times.items() if not is_redundant(name, times.keys())}
-
-
-def _tops(times: Mapping[str, float], format: str) -> list[str]:
-    """The timers that are in no other timer of the run."""
-    nesting, hooks = nesting_of(format), {hook_of(name) for name in times}
-    return [name for name in times if around(name, hooks, nesting) is None]
 
 
 def _is_part(metric: str, format: str) -> bool:

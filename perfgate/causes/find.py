@@ -224,8 +224,9 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
 
 
 def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float) -> Cause:
-    where = _where(group, alignment)
-    reach = noise.reach * group.error
+    where, reach = _where(group, alignment), noise.reach * group.error
+    share = group.change / total if total else None  # unknown if the step did not change with it, as with noisy timers
+    is_hidden = share is not None and isinstance(noise, SeriesNoise) and not 0 < share <= _LARGEST_SHARE
     places = dict.fromkeys((where, *(alignment.path(parent) for parent in group.parents if parent)))
     return Cause(
         group.kind,
@@ -234,7 +235,7 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
         group.change,
         group.change - reach,
         group.change + reach,
-        _share(group.change, total, noise),
+        None if is_hidden else share,
         group.ranks,
         _calls(group.gone, alignment),
         _calls(group.come, alignment),
@@ -243,13 +244,6 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
         factor=group.factor,
         types=types_of(group.nodes, alignment),
     )
-
-
-def _share(change: float, total: float, noise: _AnyNoise) -> float | None:
-    """A change as a share of that of the step; None if the step did not change with it, as with noisy timers."""
-    share = change / total if total else None
-    is_hidden = share is not None and isinstance(noise, SeriesNoise) and not 0 < share <= _LARGEST_SHARE
-    return None if is_hidden else share
 
 
 def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, float], ...]:

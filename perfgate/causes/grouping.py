@@ -81,15 +81,12 @@ def _is_minor(small: Finding, large: Finding, alignment: Alignment) -> bool:
     """True if a small one is below the same node, or in the same range."""
     if abs(small.change) > _MINOR * abs(large.change):
         return False
-    parents = set(small.parents), set(large.parents)
-    ranges = [{_range_of(alignment, parent) for parent in of_one} for of_one in parents]
+    nodes, parents = alignment.nodes, (set(small.parents), set(large.parents))
+    ranges = [
+        {next((at for at in alignment.chain(one) if nodes[at].kind in ("range", "loader")), 0) for one in of}
+        for of in parents
+    ]
     return bool((ranges[0] & ranges[1] - {0}) or (parents[0] & parents[1] - {0}))
-
-
-def _range_of(alignment: Alignment, node: int) -> int:
-    """The innermost range at or above a node; the step if there is none."""
-    nodes = alignment.nodes
-    return next((one for one in alignment.chain(node) if nodes[one].kind in ("range", "loader")), 0)
 
 
 def _surrounds(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
@@ -105,17 +102,13 @@ def _is_waiting(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
 
 def _is_backward_of(one: Finding, other: Finding, alignment: Alignment) -> bool:
     """True if one is in the backward pass, and the other is the forward of its operators."""
-    backward = [_in_backward(finding, alignment) for finding in (one, other)]
+    names = (_names(alignment, _shown(finding, alignment)) for finding in (one, other))
+    backward = [any(_BACKWARD.match(name) or name.startswith("autograd::") for name in of) for of in names]
     if backward[0] == backward[1]:
         return False
     if one.is_edit and other.is_edit:
         return True
     return bool(_operators(one, alignment) & _operators(other, alignment)) and one.change * other.change > 0
-
-
-def _in_backward(finding: Finding, alignment: Alignment) -> bool:
-    names = _names(alignment, _shown(finding, alignment))
-    return any(_BACKWARD.match(name) or name.startswith("autograd::") for name in names)
 
 
 def _shown(finding: Finding, alignment: Alignment) -> set[int]:
@@ -129,13 +122,10 @@ def _names(alignment: Alignment, nodes: Iterable[int]) -> set[str]:
 
 def _operators(finding: Finding, alignment: Alignment) -> set[str]:
     """The operators as autograd names them: `aten::_softmax` and `SoftmaxBackward0` are softmax."""
-    found = set()
-    for node in _shown(finding, alignment):
-        name = alignment.nodes[node].name
-        if alignment.nodes[node].kind == "operator":
-            match = _BACKWARD.match(name)
-            found.add((match[1] if match else name.rpartition("::")[2]).replace("_", "").lower())
-    return found
+    shown = (alignment.nodes[node] for node in _shown(finding, alignment))
+    names = [(node.name, _BACKWARD.match(node.name)) for node in shown if node.kind == "operator"]
+    found = (match[1] if match else name.rpartition("::")[2] for name, match in names)
+    return {name.replace("_", "").lower() for name in found}
 
 
 def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise | PairNoise) -> Finding:

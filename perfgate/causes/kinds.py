@@ -179,16 +179,14 @@ def find_machine(alignment: Alignment, noise: Noise, claimed: set[int], *, other
     return Finding("machine", frozenset(nodes), lead, (alignment.nodes[lead].parent,), change=change, error=error)
 
 
-def _is_swap(finding: Finding, alignment: Alignment) -> bool:
-    """True if an operator runs other kernels than before."""
-    kinds = {alignment.nodes[node].kind for node in (*finding.gone, *finding.come)}
-    is_operator = all(alignment.nodes[parent].kind == "operator" for parent in finding.parents)
-    return bool(finding.gone and finding.come) and is_operator and kinds <= {*DEVICE_KINDS, "runtime"}
-
-
 def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Finding]:
-    """The findings of operators with other kernels, if too many of them differ to compare kernel names."""
-    swaps = [finding for finding in findings if _is_swap(finding, alignment)]
+    """The findings of operators that run other kernels, if too many of them differ to compare kernel names."""
+    nodes, swaps = alignment.nodes, []
+    for one in findings:
+        kinds = {nodes[node].kind for node in (*one.gone, *one.come)}
+        is_operator = all(nodes[parent].kind == "operator" for parent in one.parents)
+        if one.gone and one.come and is_operator and kinds <= {*DEVICE_KINDS, "runtime"}:
+            swaps.append(one)
     base, new = (side.durations for side in alignment.sides)
     device = classes(alignment)["device"]
     gone = sum(float(base[node]) for finding in swaps for node in finding.gone)

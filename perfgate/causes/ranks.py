@@ -128,7 +128,10 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)
     worth = _WORTH * alignment.step
     clear = np.where((beyond[:, work] > limit) & (beyond[:, work] > worth / 2), beyond[:, work], 0.0)
-    growth = _first_only(clear) if len(ranks) == 2 else clear.sum(axis=1)
+    growth = clear.sum(axis=1)
+    if len(ranks) == 2 and clear.any():  # the one that grew in the earlier node: the other waits for it later
+        earlier = int(np.argmax(clear[:, np.flatnonzero(clear.max(axis=0) > 0)[0]]))
+        growth[1 - earlier] = 0.0
     if growth.max() < worth:
         clear = _growth_of_awaited(change, beyond, alignment, noise, work)
         growth = clear.sum(axis=1)
@@ -191,16 +194,6 @@ def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, wor
     within = sum(np.square(side.error[work]).sum(axis=1) * count / side.runs**2 for side in alignment.sides)
     spread = np.sqrt((variance * runs + within) * (1 + 1 / (count - 1)))
     found: Floats = np.broadcast_to(t_quantile(total, 1 - _FALSE / (count * max(nodes, 1))) * spread, beyond.shape)
-    return found
-
-
-def _first_only(clear: Floats) -> Floats:
-    """The growth of the one of two ranks that grew in the earlier node: the other waits for it later."""
-    grown = np.flatnonzero(clear.max(axis=0) > 0)
-    found = np.zeros(2)
-    if len(grown):
-        rank = int(np.argmax(clear[:, grown[0]]))
-        found[rank] = clear[rank].sum()
     return found
 
 

@@ -68,7 +68,10 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
             by_rank[labels.get("rank", "")].append(series)
     if len(by_rank) > 1 and (nameless := by_rank.pop("", [])) and len(by_rank) == 1:
         next(iter(by_rank.values())).extend(nameless)  # lines without a rank in the log of one rank
-    peak = _peak(run)
+    peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
+    peaks = [series for series in peaks if {name for name, _ in series.key.labels} <= {"rank", "device"}]  # not a place
+    values = [float(one.values.max()) if len(one.values) else one.aggregate.get("max", math.nan) for one in peaks]
+    peak = max((value for value in values if math.isfinite(value)), default=None)
     trees = (_tree(rank, series, run.format, peak) for rank, series in sorted(by_rank.items()))
     return tuple(tree for tree in trees if tree is not None)
 
@@ -81,14 +84,6 @@ def range_trees(run: Run) -> tuple[CallTree, ...]:
         if series.key.metric.startswith("range.")
     ]
     return timer_trees(replace(run, series=tuple(ranges))) if ranges else ()
-
-
-def _peak(run: Run) -> float | None:
-    """The largest peak of allocated memory of a run in B, or None. Memory at one place does not count."""
-    peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
-    peaks = [series for series in peaks if {name for name, _ in series.key.labels} <= {"rank", "device"}]
-    values = [float(one.values.max()) if len(one.values) else one.aggregate.get("max", math.nan) for one in peaks]
-    return max((value for value in values if math.isfinite(value)), default=None)
 
 
 def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) -> CallTree | None:

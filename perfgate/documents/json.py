@@ -117,7 +117,9 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     try:
         data = json.loads(text, object_pairs_hook=unique, parse_constant=decimal, **numbers)
     except json.JSONDecodeError as error:
-        return _unreadable(document, error)
+        cut = error.msg.startswith("Unterminated string") or not text[error.pos :].strip()
+        message = "the JSON document is cut off" if cut else f"this is not JSON: {error.msg}"
+        return _refused(document, message, error.pos)
     except RecursionError:
         return _too_deep(document, limits)
     if not _within(data, limits.depth):
@@ -132,11 +134,6 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
 
 def _refused(document: JsonDocument, message: str, offset: int = 0) -> JsonDocument:
     return replace(document, faults=(document._fault((), offset, message),))
-
-
-def _unreadable(document: JsonDocument, error: json.JSONDecodeError) -> JsonDocument:
-    cut = error.msg.startswith("Unterminated string") or not document.text[error.pos :].strip()
-    return _refused(document, "the JSON document is cut off" if cut else f"this is not JSON: {error.msg}", error.pos)
 
 
 def _too_deep(document: JsonDocument, limits: Limits) -> JsonDocument:

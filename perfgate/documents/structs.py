@@ -117,7 +117,8 @@ class SignedFile(Struct, Generic[Content], frozen=True):
 
     def decode(self, name: str, data: bytes) -> tuple[Content | None, list[Problem]]:
         """Read a file; a damaged, altered or newer one gives a problem that names it, and None."""
-        content, why = self._decode(name, data)
+        content = self.outline(data, self.form)
+        content, why = self._decode_carefully(name, data) if content is None else (content, self.fault(content))
         if why is None:
             return content, []
         return None, [Problem("error", f"{why}; restore it from git, or {self.remedy}", Location(name))]
@@ -140,12 +141,6 @@ class SignedFile(Struct, Generic[Content], frozen=True):
         digest = hashlib.sha256(memoryview(data)[: found.start(1)])
         digest.update(data[found.end(1) :])
         return digest.hexdigest().encode() == found[1]
-
-    def _decode(self, name: str, data: bytes) -> tuple[Content | None, str | None]:
-        content = self.outline(data, self.form)
-        if content is not None:
-            return content, self.fault(content)
-        return self._decode_carefully(name, data)
 
     def _decode_carefully(self, name: str, data: bytes) -> tuple[Content | None, str | None]:
         try:

@@ -77,11 +77,8 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         count, names = len(self.parents), len(self.names)
         columns = (self.called, self.first, self.counts, self.busy, self.wall)
         rows = [row for one in (self.counts, self.busy, self.wall) for row in one if isinstance(row, list)]
-        nodes = [
-            *self.rank_nodes,
-            *self.pooled,
-            *(node for node, _ in (*self.sources, *(self.memory or ()), *(self.blocks or ()))),
-        ]
+        named = (node for node, _ in (*self.sources, *(self.memory or ()), *(self.blocks or ())))
+        nodes = [*self.rank_nodes, *self.pooled, *named]
         return (
             0 < count <= _MOST_CELLS // max(len(self.ranks), 1)
             and 0 < self.groups <= MOST_GROUPS
@@ -107,6 +104,10 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         )
         first = np.array(self.first, np.float64) * 1e-6
         wall = _table(self.wall, self.groups) * NANOSECOND
+        mean = wall.mean(axis=1)
+        rank_wall = {rank: mean.copy() for rank in self.ranks}
+        for rank, differences in zip(self.ranks, self.rank_walls, strict=False):
+            rank_wall[rank][self.rank_nodes] += np.array(differences, np.float64) * (self.rank_unit * NANOSECOND)
         return CallTree(
             "",
             nodes,
@@ -119,17 +120,9 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
             first=read_only(np.where(first < 0, np.inf, first)),
             has_steps=self.has_steps,
             steps=self.steps,
-            rank_wall=self._rank_wall(wall.mean(axis=1)),
+            rank_wall=rank_wall,
             pooled=frozenset(self.pooled),
         )
-
-    def _rank_wall(self, mean: Floats) -> dict[str, Floats]:
-        found: dict[str, Floats] = {}
-        for rank, differences in zip(self.ranks, self.rank_walls or [[]] * len(self.ranks), strict=True):
-            found[rank] = mean.copy()
-            if differences:
-                found[rank][self.rank_nodes] += np.array(differences, np.float64) * (self.rank_unit * NANOSECOND)
-        return found
 
 
 @dataclass(frozen=True)

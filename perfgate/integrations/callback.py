@@ -118,12 +118,9 @@ class RecordingCallback:
         self.recorder.end_start()
         self._pass_over_compilation()
         if step:
-            self._lacks(f"the training began at step {step}, so earlier steps are missing")
-
-    def _lacks(self, reason: str) -> None:
-        """Mark the recording as incomplete, and warn."""
-        self.recorder.mark_incomplete(reason)
-        self._say(f"{self.recorder.path}: the recording is incomplete: {reason}")
+            reason = f"the training began at step {step}, so earlier steps are missing"
+            self.recorder.mark_incomplete(reason)
+            self._say(f"{self.recorder.path}: the recording is incomplete: {reason}")
 
     def _close(self) -> None:
         """Close the recording; the training has ended."""
@@ -206,14 +203,12 @@ class RecordingCallback:
 
 def guarded(method: Callable[..., None]) -> Callable[..., None]:
     """Make a method a hook that never raises. Without a recording in this process it is not called."""
+    attempt = opening(method)
 
     @wraps(method)
     def guard(self: RecordingCallback, *args: object, **kwargs: object) -> None:
         if self._open_recorder is not None and self._process == os.getpid():
-            try:
-                method(self, *args, **kwargs)
-            except Exception as error:
-                self._give_up(error)
+            attempt(self, *args, **kwargs)
 
     return guard
 

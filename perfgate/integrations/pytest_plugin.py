@@ -97,7 +97,12 @@ class _RecordingPlugin:
                 try:
                     self._record(item.nodeid)
                 except Exception as error:  # pytest would end with an internal error
-                    self._lacks(f"the times of {item.nodeid!a} are missing: {type(error).__name__}: {error}")
+                    from perfgate.recorder.writer import warn_safely
+
+                    reason = f"the times of {item.nodeid!a} are missing: {type(error).__name__}: {error}"
+                    with suppress(Exception):  # the recording may have ended
+                        self._recorder.mark_incomplete(reason)
+                    warn_safely(f"{self._recorder.path}: {reason}")
             self.times.clear()
             self.pairs.clear()
 
@@ -108,14 +113,6 @@ class _RecordingPlugin:
             from perfgate.measuring.in_process import record_pair
 
             record_pair(self._recorder, name, self.pairs[0])
-
-    def _lacks(self, reason: str) -> None:
-        """Mark the recording as incomplete, and warn."""
-        from perfgate.recorder.writer import warn_safely
-
-        with suppress(Exception):  # the recording may have ended
-            self._recorder.mark_incomplete(reason)
-        warn_safely(f"{self._recorder.path}: {reason}")
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Note whether the tests were interrupted."""

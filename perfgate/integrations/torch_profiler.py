@@ -44,7 +44,12 @@ def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callabl
         profiler.export_chrome_trace(os.path.join(folder, f"{name}.json.gz"))
 
     def record(profiler: Any) -> None:
-        for number, microseconds in _steps(profiler):
+        found: dict[int, float] = {}  # the microseconds of each finished step of a cycle, from the host's events
+        for event in profiler.events():
+            named = _STEP.fullmatch(event.trace_name or "")
+            if named and event.device_type.name == "CPU" and int(named[1]) < profiler.step_num:
+                found.setdefault(int(named[1]), event.time_range.elapsed_us())
+        for number, microseconds in sorted(found.items()):
             recorder.record(PROFILED_STEP, microseconds / 1e6, unit="s", step=number)
 
     def handle(profiler: Any) -> None:
@@ -60,13 +65,3 @@ def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callabl
                     warn_safely(f"{recorder.path}: {problem}")
 
     return handle
-
-
-def _steps(profiler: Any) -> list[tuple[int, float]]:
-    """(number, microseconds) of each finished step of a cycle, in order, from the host's events."""
-    found: dict[int, float] = {}
-    for event in profiler.events():
-        named = _STEP.fullmatch(event.trace_name or "")
-        if named and event.device_type.name == "CPU" and int(named[1]) < profiler.step_num:
-            found.setdefault(int(named[1]), event.time_range.elapsed_us())
-    return sorted(found.items())

@@ -141,8 +141,11 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
             start, stop, _ = key.indices(len(self))
             begin, end = self.start + start, self.start + max(start, stop)
             return LargeArray(self._read, begin, end, self.dtype, self.scratch, self.ordered)
-        if isinstance(key, LargeArray) and key.dtype == np.bool_:
-            return self._where(key)
+        if isinstance(key, LargeArray) and key.dtype == np.bool_:  # the values for which it is true
+            kept = Spool(self.dtype, self.scratch)
+            for block, wanted in zip(self.blocks(), key.blocks(), strict=True):
+                kept.add(block[wanted])
+            return as_values(kept.array(0, kept.size))
         if isinstance(key, np.ndarray) and key.ndim == 1 and key.dtype.kind in "iu":
             return self._picked(key)
         if hasattr(key, "__index__"):
@@ -163,13 +166,6 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
             start = block * BLOCK
             found[inside] = self.read(start, min(start + BLOCK, len(self)))[places[inside] - start]
         return found
-
-    def _where(self, mask: LargeArray) -> AnyArray:
-        """The values for which a mask is true."""
-        kept = Spool(self.dtype, self.scratch)
-        for block, wanted in zip(self.blocks(), mask.blocks(), strict=True):
-            kept.add(block[wanted])
-        return as_values(kept.array(0, kept.size))
 
     # --- numpy's functions --------------------------------------------------------------------------------------------
 

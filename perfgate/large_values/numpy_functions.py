@@ -27,7 +27,12 @@ def ascending(x: LargeArray) -> AnyArray:
     """Return the values in ascending order, NaN last."""
     kept, place = x.ordered, (x.start, x.stop)
     if place not in kept:
-        kept[place] = _sorted_at_once(x) if len(x) <= CHUNK else _sorted_outside(x)
+        if len(x) > CHUNK:
+            kept[place] = _sorted_outside(x)
+        else:
+            found = Spool(x.dtype, x.scratch)
+            found.add(np.sort(np.asarray(x)))
+            kept[place] = as_values(found.array(0, found.size))
     recent = (id(kept), *place)
     _RECENT.pop(recent, None)
     _RECENT[recent] = kept
@@ -35,12 +40,6 @@ def ascending(x: LargeArray) -> AnyArray:
         oldest = next(iter(_RECENT))
         _RECENT.pop(oldest).pop(oldest[1:])
     return kept[place]
-
-
-def _sorted_at_once(x: LargeArray) -> AnyArray:
-    found = Spool(x.dtype, x.scratch)
-    found.add(np.sort(np.asarray(x)))
-    return as_values(found.array(0, found.size))
 
 
 def _sorted_outside(x: LargeArray) -> AnyArray:
@@ -151,12 +150,6 @@ def _concatenate(parts: Sequence[AnyArray | LargeArray]) -> AnyArray:
     return as_values(joined.array(0, joined.size))
 
 
-def _array_equal(a: Any, b: Any) -> bool:
-    if np.shape(a) != np.shape(b):
-        return False
-    return bool((a == b).all())
-
-
 def _isin(elements: Any, among: Any) -> AnyArray:
     """Return which of some elements are among very many values."""
     if isinstance(elements, LargeArray):
@@ -182,7 +175,7 @@ FUNCTIONS |= {
     np.bincount: lambda x, minlength: sum(np.bincount(block, minlength=minlength) for block in x.blocks()),
     np.clip: lambda x, low, high: elementwise(np.clip, x, low, high),
     np.concatenate: _concatenate,
-    np.array_equal: _array_equal,
+    np.array_equal: lambda a, b: np.shape(a) == np.shape(b) and bool((a == b).all()),
     np.isin: _isin,
     np.count_nonzero: lambda x: sum(int(np.count_nonzero(block)) for block in x.blocks()),
     np.sum: lambda x: x.sum(),

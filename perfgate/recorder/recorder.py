@@ -125,11 +125,9 @@ class Recorder:
     def _span(self, metric: str, labels: Labels | None = None) -> TimedSpan:
         series = self._times.get(metric) if labels is None else None
         series = series or self._series.find(metric, SPAN_UNIT, labels)
-        return TimedSpan(self._writer, series) if self._counters is None else self._with_counters(series)
-
-    def _with_counters(self, series: RecordedSeries) -> TimedSpan:
-        """Return a span that is counted, too: `forward.cpu_time` for `forward`, and `step.cpu_time` for `step.time`."""
-        assert self._counters is not None
+        if self._counters is None:
+            return TimedSpan(self._writer, series)
+        # counted, too: `forward.cpu_time` for `forward`, and `step.cpu_time` for `step.time`
         if (counted := self._counted.get(series)) is None:
             stem, labels = series.metric.removesuffix(".time"), series.labels
             names = self._counters.names
