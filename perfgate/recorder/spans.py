@@ -7,18 +7,19 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from perfgate.recorder.counters import ProcessCounters, Reading, grown
 from perfgate.recorder.process import Turns, wait_for_gpu
 from perfgate.recorder.recorded_series import RecordedSeries
 from perfgate.recorder.writer import Writer
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Timed = TypeVar("Timed", bound="TimedSpan")
+Counted = TypeVar("Counted", bound="CountedSpan")
+Step = TypeVar("Step", bound="StepSpan")
+Marked = TypeVar("Marked", bound="MarkedSpan")
 _RUN_LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
@@ -34,7 +35,7 @@ class TimedSpan:
         self._writer = writer
         self._series = series
 
-    def start(self) -> Self:
+    def start(self: Timed) -> Timed:
         """Begin now."""
         self._began = perf_counter_ns()
         return self
@@ -73,7 +74,7 @@ class CountedSpan(TimedSpan):
         super().__init__(writer, series)
         self._counters, self._counted = counters, counted
 
-    def start(self) -> Self:
+    def start(self: Counted) -> Counted:
         """Begin now."""
         self._before = self._counters.read()
         self._began = perf_counter_ns()
@@ -94,12 +95,45 @@ class CountedSpan(TimedSpan):
     __enter__ = start
 
 
+class StepSpan(TimedSpan):
+    """A whole step; its end begins the next one. In a program that takes turns it waits for the GPU before it ends.
+
+    Parameters:
+        span: the span that measures the step.
+        turns: of this process.
+        begin_next: begins the next step.
+    """
+
+    __slots__ = ("_begin_next", "_span", "_turns")
+
+    def __init__(self, span: TimedSpan, turns: Turns, begin_next: Callable[[], None]) -> None:
+        self._span, self._turns, self._begin_next = span, turns, begin_next
+
+    def start(self: Step) -> Step:
+        """Begin now."""
+        self._span.start()
+        return self
+
+    def stop(self) -> None:
+        """End now, record the time since `start`, and begin the next step."""
+        if self._turns.are_taken:
+            wait_for_gpu()
+        self._span.stop()
+        self._begin_next()
+
+    def elapsed(self) -> int:
+        """Return the nanoseconds since `start`; nothing is recorded."""
+        return self._span.elapsed()
+
+    __enter__ = start
+
+
 class CudaSpan(TimedSpan):
     """A span of time on the GPU, between two marks in a CUDA stream."""
 
     __slots__ = ("_event",)
 
-    def start(self) -> Self:
+    def start(self: Timed) -> Timed:
         """Mark the beginning in the current stream."""
         self._event = self._writer.cuda_event()
         return self
@@ -111,62 +145,27 @@ class CudaSpan(TimedSpan):
     __enter__ = start
 
 
-class _OuterSpan(TimedSpan):
-    """A span around another one, which measures."""
-
-    __slots__ = ("_span",)
-    _span: TimedSpan
-
-    def start(self) -> Self:
-        """Begin now."""
-        self._span.start()
-        return self
-
-    def elapsed(self) -> int:
-        """Return the nanoseconds since `start`; nothing is recorded."""
-        return self._span.elapsed()
-
-    __enter__ = start
-
-
-class StepSpan(_OuterSpan):
-    """A whole step; its end begins the next one. In a program that takes turns it waits for the GPU before it ends.
-
-    Parameters:
-        span: the span that measures the step.
-        turns: of this process.
-        begin_next: begins the next step.
-    """
-
-    __slots__ = ("_begin_next", "_turns")
-
-    def __init__(self, span: TimedSpan, turns: Turns, begin_next: Callable[[], None]) -> None:
-        self._span, self._turns, self._begin_next = span, turns, begin_next
-
-    def stop(self) -> None:
-        """End now, record the time since `start`, and begin the next step."""
-        if self._turns.are_taken:
-            wait_for_gpu()
-        self._span.stop()
-        self._begin_next()
-
-
-class MarkedSpan(_OuterSpan):
+class MarkedSpan(TimedSpan):
     """A span that is a range of the running profile, too. `mark` is a context manager of the profiler."""
 
-    __slots__ = ("_mark",)
+    __slots__ = ("_mark", "_span")
 
     def __init__(self, span: TimedSpan, mark: AbstractContextManager[object]) -> None:
         self._span, self._mark = span, mark
 
-    def start(self) -> Self:
+    def start(self: Marked) -> Marked:
         """Begin now."""
         self._mark.__enter__()
-        return super().start()
+        self._span.start()
+        return self
 
     def stop(self) -> None:
         """End now, and record the time since `start`."""
         self.__exit__(None, None, None)
+
+    def elapsed(self) -> int:
+        """Return the nanoseconds since `start`; nothing is recorded."""
+        return self._span.elapsed()
 
     __enter__ = start
 
