@@ -18,7 +18,7 @@ from trace_texts import traces
 from perfgate.core import Run
 from perfgate.readers import Source, read
 from perfgate.readers.line_blocks import NotInParts
-from perfgate.readers.torch_trace import chunks, parts
+from perfgate.readers.torch_trace import chunks, trace_file
 from perfgate.workspace import inputs
 from perfgate.workspace.parallel import WORKERS
 
@@ -133,7 +133,7 @@ def test_an_unproven_border_is_refused_by_the_part_before_it() -> None:
     data = trace([event(at, args={"list": [{"a": 1}, {"b": 2}]}) for at in range(9)])
     begin = data.index(b"[") + 1
     inside = data.index(b'}, {"b"', begin) + 1
-    assert parts.read_part(iter([data[begin:inside]]), begin) is None
+    assert trace_file.read_part(iter([data[begin:inside]]), begin) is None
 
 
 @pytest.fixture
@@ -149,8 +149,8 @@ def test_processes_read_a_file_in_parts(folder: Path, monkeypatch: pytest.Monkey
     alone = inputs.read_runs([str(path)])
     monkeypatch.setattr(inputs, "WORTH_PARTS", 0)
     joined = []
-    join = parts.PartsElsewhere.join
-    monkeypatch.setattr(parts.PartsElsewhere, "join", lambda self, *own: joined.append(own) or join(self, *own))
+    join = trace_file.PartsElsewhere.join
+    monkeypatch.setattr(trace_file.PartsElsewhere, "join", lambda self, *own: joined.append(own) or join(self, *own))
     together = inputs.read_runs([str(path)])
     assert len(joined) == 1
     assert (content(together), together[0].files) == (content(alone), alone[0].files)

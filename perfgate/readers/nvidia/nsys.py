@@ -10,7 +10,7 @@
 `memcpy.NAME.size`, `range.NAME` (NVTX, `domain:name` as printed) or `os.NAME`. Names that the tool shortens with `…`
 stay as printed; the ranges that PyTorch writes for each call of an operator are one metric. A report
 that occurs again, or one of another export, begins another run. Units: s and B. The export
-itself, an SQLite database, is read by `nsys_sqlite`.
+itself, an SQLite database, is read by `nsys_export`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perfgate.documents.json import JsonDocument, load_json
 from perfgate.documents.json_tokens import cut_back, walk
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.kit import Format, InputFile, JsonOutline, Key, Run, RunBuilder, Runs, fault_of, items, mapping
-from perfgate.readers.nvidia import nsys_sqlite, nsys_tables
+from perfgate.readers.nvidia import nsys_export, nsys_tables
 from perfgate.readers.text import SQLITE
 
 NAME = "nsys"
@@ -71,7 +71,6 @@ class _Summary(RunBuilder):
 
     @property
     def has_measured(self) -> bool:
-        """Return whether any series has begun."""
         return super().has_measured or bool(self._calls)
 
     def call(self, key: Key, unit: str, aggregate: dict[str, float]) -> None:
@@ -81,7 +80,6 @@ class _Summary(RunBuilder):
         self._calls.setdefault(key, (unit, []))[1].append(aggregate)
 
     def run(self, part: int | None = None) -> Run:
-        """Return the finished run, with one series for all calls of a range."""
         for key, (unit, rows) in self._calls.items():
             known = [dict(self.finished[key].aggregate)] if key in self.finished else []
             if several := [row for row in (*known, *rows) if row]:
@@ -95,12 +93,11 @@ class _Reports:
         #: The announced report, and the export of the current one.
         self._notice: nsys_tables.Notice | None = None
         self._source: str | None = None
-        #: The open table, its announced report, how its rows are split, and the number of cells.
+        #: The open table, its announced report, how its rows are split, and the number of cells; then if it has rows.
         self._table: nsys_tables.Table | None = None
         self._report: str | None = None
         self._split: nsys_tables.Split = ","
-        self._width = 0
-        self._begun = False
+        self._width, self._begun = 0, False
         #: The reports of this run so far, and the messages about tables that are not read.
         self._reports: set[str] = set()
         self._said: set[str] = set()
@@ -137,7 +134,11 @@ class _Reports:
         self.runs.run.table_row()
         metric = table.metric(cells[table.name].strip())
         if not self._begun:
-            self._begin(table, metric, number)
+            report = self._report if self._report and table.kind == "range" else metric.partition(".")[0] + table.unit
+            if report in self._reports:  # a report that this run already has belongs to another run
+                self._another_run(number)
+            self._reports.add(report)
+            self._begun = True
         run = self.runs.run
         name = nsys_tables.name_of_calls(metric) if table.kind == "range" else metric
         key = run.unique(Key(metric), number) if name == metric else Key(name)
@@ -157,14 +158,6 @@ class _Reports:
             run.aggregate(key, table.unit, aggregate)
         else:
             run.call(key, table.unit, aggregate)
-
-    def _begin(self, table: nsys_tables.Table, metric: str, number: int) -> None:
-        """The first row of a table: a report that this run already has belongs to another run."""
-        report = self._report if self._report and table.kind == "range" else metric.partition(".")[0] + table.unit
-        if report in self._reports:
-            self._another_run(number)
-        self._reports.add(report)
-        self._begun = True
 
     def _another_run(self, number: int) -> None:
         self.runs.banner(number)
@@ -214,27 +207,30 @@ class _Reports:
         names = [*next(filter(None, rows), {})]
         if not self.table(names, first) or self._table is None:
             return
-        for row, line in zip(rows, _lines_of_rows(document.text), strict=False):
+        line, at = first, 0
+        starts = (offset for path, offset, _ in walk(document.text, 1) if len(path) == 1)
+        for row, offset in zip(rows, starts, strict=False):
+            line, at = line + document.text.count("\n", at, offset), offset
             values = [row.get(name) for name in names]
             cells = ["" if value is None else value if isinstance(value, str) else repr(value) for value in values]
             if cells[self._table.name]:
-                self.row(self._table, cells, first + line - 1)
+                self.row(self._table, cells, line)
             else:
-                self.runs.run.say("warning", "a row without a name is left out", first + line - 1)
+                self.runs.run.say("warning", "a row without a name is left out", line)
         self._table = None
 
     def finish(self) -> tuple[Run, ...]:
         """Return the runs of the output."""
-        last, all_reports = self._progress
-        if last < all_reports:
-            self.runs.run.say("warning", f"the last report is {last} of {all_reports}: the output is cut off")
+        last, every = self._progress
+        if last < every:
+            self.runs.run.say("warning", f"the last report is {last} of {every}: the output is cut off")
         return self.runs.finish()
 
 
 def read(document: InputFile) -> tuple[Run, ...]:
-    """The runs of an output or an export; each has at least one series or an error."""
+    """Return the runs of an output or an export; each has at least one series or an error."""
     if document.head(len(SQLITE)) == SQLITE:
-        return nsys_sqlite.read(document)
+        return nsys_export.read(document)
     reports = _Reports(document)
     if not document.is_json():
         _read_text(reports, ((number, line, ended) for number, line, _, ended in document.lines()), document)
@@ -264,13 +260,3 @@ def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], docume
                 reports.json(load_json(item.text, document.name, document.limits), item.line)
             elif item.fault_matters("(?:Name|Operation|Range)"):
                 reports.runs.run.say("error", item.fault, item.line)
-
-
-def _lines_of_rows(text: str) -> Iterator[int]:
-    """Yield the line on which each member of a JSON list begins."""
-    line, at = 1, 0
-    for path, offset, _ in walk(text, 1):
-        if len(path) == 1:
-            line += text.count("\n", at, offset)
-            at = offset
-            yield line

@@ -72,6 +72,10 @@ _COLUMN = re.compile(r"(.*?) ?\(([^()]*)\)")
 _SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s"}
 #: The numbers and sizes of a call in the name of a range.
 _CALL = re.compile(r",? (?:stashed seq|seq|op_id) = -?\d+(?=,|$)|, (?:sizes|input_op_ids) = .*")
+#: The range of a step; the group is its number.
+STEP = re.compile(
+    r"(?:ProfilerStep#|(?:(?:train(?:ing)?|global)[ _]?)?(?:steps?|iter(?:ation)?s?)[ _#:=]*)(\d{1,15})", re.I
+)
 _RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
 #: The way to split a row into cells: by a delimiter, or at columns; the last column may be open.
 Split = str | tuple[tuple[int, int | None], ...]
@@ -101,7 +105,7 @@ class Table(Struct, frozen=True):
         return "B" if self.kind == "memcpy.size" else "s"
 
     def metric(self, name: str) -> str:
-        """The metric of a row: `kernel.NAME`, `memcpy.NAME.size`, ..."""
+        """Return the metric of a row: `kernel.NAME`, `memcpy.NAME.size`, ..."""
         kind, _, size = self.kind.partition(".")
         if kind == "calls":
             # CUDA functions are `cuInit` or `cudaMalloc`; those of the operating system are like `poll`.
@@ -110,17 +114,16 @@ class Table(Struct, frozen=True):
 
 
 def notice_of(line: str) -> Notice | None:
-    """The notice in a line, if it is one."""
+    """Return the notice in a line, if it is one."""
     for pattern in _NOTICES:
         if found := pattern.search(line):
             parts = found.groupdict()
-            report = parts.get("report") or _TITLES[parts["old"]]
-            return Notice(report, parts.get("source"), parts.get("unit"))
+            return Notice(parts.get("report") or _TITLES[parts["old"]], parts.get("source"), parts.get("unit"))
     return None
 
 
 def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None:
-    """The table with this header, a message if it cannot be read, or None if this is not a header of a summary."""
+    """Return the table with this header, a message if it cannot be read, or None if it is not a header of a summary."""
     names = [index for index, text in enumerate(header) if text in _NAMES]
     parts = [_parts(text) for text in header]
     found = {statistic: index for index, (statistic, _) in enumerate(parts) if statistic}
@@ -128,9 +131,9 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
         return None
     if notice and notice.report not in KINDS:
         return f"the report {notice.report} is not read"
-    for text, (statistic, _) in zip(header, parts, strict=True):
-        if not statistic and text not in _OTHERS:
-            return f"a table with the column {text[:40]!r} is not read"
+    others = (text for text, (statistic, _) in zip(header, parts, strict=True) if not statistic)
+    if unknown := [text for text in others if text not in _OTHERS]:
+        return f"a table with the column {unknown[0][:40]!r} is not read"
     if (kind := _kind(header, notice)) is None:
         return "a table of unknown calls is not read"
     base = "B" if kind == "memcpy.size" else "s"
@@ -149,23 +152,21 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
 
 
 def _parts(text: str) -> tuple[str | None, str | None]:
-    """The statistic of a column and its printed unit; a percentage is not a statistic."""
+    """Return the statistic of a column and its printed unit; a percentage is not a statistic."""
     found = _COLUMN.fullmatch(text)
     label, unit = (found[1], found[2]) if found else (text, None)
     return _STATISTICS.get(label), _SYNONYMS.get(unit, unit) if unit else None
 
 
 def _kind(header: Sequence[str], notice: Notice | None) -> str | None:
-    """The kind of a table from its header, or from the notice if several kinds have this header."""
+    """Return the kind of a table from its header, or from the notice if several kinds have this header."""
     if "Operation" in header:
         return "memcpy" if any(text.startswith("Total Time") for text in header) else "memcpy.size"
     if "Range" in header:
         return "range"
     if notice:
         return KINDS[notice.report]
-    if "Instances" in header:
-        return "kernel"
-    return "calls" if {"Num Calls", "Calls"} & {*header} else None
+    return "kernel" if "Instances" in header else "calls" if {"Num Calls", "Calls"} & {*header} else None
 
 
 def cells_before_cut(line: str) -> list[str]:

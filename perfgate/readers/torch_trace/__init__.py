@@ -4,8 +4,7 @@
 
 | module | contents |
 |---|---|
-| `trace_file`, `chunks`, `repair` | text: the outermost object, the list of events, broken JSON |
-| `parts` | one large trace in several processes |
+| `trace_file`, `chunks`, `repair` | text: the outermost object, also in several processes; events; broken JSON |
 | `event_fields`, `tables`, `event_tables` | the events and fields that are read, and how they are stored |
 | `steps`, `breakdown` | how the time of steps and devices was used |
 | `series`, `flops` | the metrics that rules can name |
@@ -34,7 +33,7 @@ from perfgate.readers.torch_trace.event_fields import LONGEST_NAME, MOST_NAMES, 
 from perfgate.readers.torch_trace.event_tables import MOST_DEVICES, EventTables
 from perfgate.readers.torch_trace.series import MOST_SERIES, SeriesMaker
 from perfgate.readers.torch_trace.steps import find_steps
-from perfgate.readers.torch_trace.trace_file import TraceFile
+from perfgate.readers.torch_trace.trace_file import PartsElsewhere, TraceFile
 from perfgate.readers.torch_trace.work import Work
 
 TITLE = "a Chrome trace of torch.profiler (Kineto JSON), or a folder of them, one per rank or span"
@@ -77,11 +76,8 @@ FORMAT = Format(
 def read(document: InputFile) -> tuple[Run, ...]:
     """The one run of a trace: one rank, or one cycle of it."""
     file, tables = TraceFile(Buffer(document.blocks())), EventTables()
-    elsewhere = None
-    if document.source.parts:
-        from perfgate.readers.torch_trace.parts import PartsElsewhere
-
-        elsewhere = PartsElsewhere(document.source.parts)
+    elsewhere = PartsElsewhere(document.source.parts) if document.source.parts else None
+    if elsewhere:
         file.before_events = elsewhere.begin
     for chunk in file.chunks():
         tables.add(chunk)

@@ -22,7 +22,7 @@ from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.event_fields import Int64, Mask
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps
-from perfgate.readers.torch_trace.tables import ANNOTATION, MEMCPY, MEMSET, OP, Kernels, Table
+from perfgate.readers.torch_trace.tables import ANNOTATION, MEMCPY, MEMSET, OP, Kernels, Spans
 
 #: The classes of a step's time. A moment in several classes belongs to the first of them; in none, to `other`.
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec")
@@ -42,7 +42,7 @@ NOTHING = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def union(starts: Int64, ends: Int64) -> Intervals:
-    """The union of intervals, which may overlap, touch, be empty and have any order."""
+    """Return the union of intervals, which may overlap, touch, be empty and have any order."""
     if len(starts) == 0:
         return NOTHING
     # Each array is freed as early as possible: of a large trace they are the peak of memory.
@@ -59,12 +59,12 @@ def union(starts: Int64, ends: Int64) -> Intervals:
 
 
 def join(*sets: Intervals) -> Intervals:
-    """The union of several sets."""
+    """Return the union of several sets."""
     return union(np.concatenate([one.starts for one in sets]), np.concatenate([one.ends for one in sets]))
 
 
 def measure_within(intervals: Intervals, starts: Int64, ends: Int64) -> Int64:
-    """The length of the part of the set inside each window; (n,) for n windows."""
+    """Return the length of the part of the set inside each window; (n,) for n windows."""
     if len(intervals.starts) == 0:
         return np.zeros(len(starts), np.int64)
     total = np.concatenate(([0], np.cumsum(intervals.ends - intervals.starts)))
@@ -77,7 +77,7 @@ def measure_within(intervals: Intervals, starts: Int64, ends: Int64) -> Int64:
 
 
 def complement(intervals: Intervals, start: int, end: int) -> Intervals:
-    """The part of the window [start, end) outside the set."""
+    """Return the part of the window [start, end) outside the set."""
     starts = np.concatenate(([start], intervals.ends)).clip(start, end)
     ends = np.concatenate((intervals.starts, [end])).clip(start, end)
     keep = starts < ends
@@ -96,12 +96,7 @@ class StepBreakdown(Struct, frozen=True):
         """Put the events of a trace into the classes of a mode."""
         host, kernels, device, runtime = tables.host, tables.kernels, tables.device, tables.runtime
         is_plugin = mode == "tensorboard"
-        is_range = host.names.which(kinds.PLUGIN_COLLECTIVES.__contains__ if is_plugin else kinds.is_collective_range)
-        by_host = is_range[host.name]
-        ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
-        by_kernel = np.isin(kernels.external_id, np.array(ids, np.int64))
-        if not is_plugin:
-            by_kernel |= kernels.names.which(kinds.is_collective_kernel)[kernels.name]
+        by_host, by_kernel = _collective_ranges(tables, mode)[host.name], collective_kernels(tables, mode)
         loader = host.names.which(kinds.is_loader)[host.name] & ~by_host
         loader &= (host.kind == OP) if is_plugin else (host.kind == OP) | (host.kind == ANNOTATION)
         step = host.names.which(kinds.is_step)[host.name]
@@ -144,7 +139,20 @@ class StepBreakdown(Struct, frozen=True):
         return measure_within(intervals, self.steps.starts, self.steps.ends)
 
 
-def _select(table: Table, mask: Mask) -> Intervals:
+def _collective_ranges(tables: EventTables, mode: TraceMode) -> Mask:
+    is_one = kinds.PLUGIN_COLLECTIVES.__contains__ if mode == "tensorboard" else kinds.is_collective_range
+    return tables.host_names.which(is_one)
+
+
+def collective_kernels(tables: EventTables, mode: TraceMode) -> Mask:
+    """Return which kernels are of collectives, (kernels,): by the range that launched them, or by their name."""
+    kernels, is_range = tables.kernels, _collective_ranges(tables, mode)
+    ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
+    by_name = kernels.names.which(kinds.is_collective_kernel)[kernels.name] & (mode != "tensorboard")
+    return by_name | np.isin(kernels.external_id, np.array(ids, np.int64))
+
+
+def _select(table: Spans, mask: Mask) -> Intervals:
     return union(table.start[mask], table.end[mask])
 
 

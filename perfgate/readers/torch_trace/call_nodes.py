@@ -1,6 +1,8 @@
-"""The nodes of a call tree while it is built, and the time that each of them gets in each step."""
+"""The nesting of the calls of a thread, and the nodes of a call tree with the time that each gets in each step."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct, field
@@ -18,6 +20,77 @@ Name = tuple[str, NodeKind]
 #: More than the number of any name.
 _WIDTH = 1 << 32
 _NEVER = np.iinfo(np.int64).max
+#: No program nests deeper on purpose; deeper calls count as calls of this depth.
+_DEEPEST = 250
+#: Spans that overlap by less ns do so because their times were rounded to microseconds.
+_ROUNDING = 1100
+#: Attempts to repair spans that overlap without being nested.
+_ATTEMPTS = 4
+
+
+class Nest(Struct, frozen=True):
+    """The spans of one thread in order of start, outer spans first; all arrays (n,)."""
+
+    #: The position of each span in the arrays that were given.
+    rows: Int64
+    #: When spans begin and end, in ns; a span that outlasts its caller ends with it.
+    start: Int64
+    end: Int64
+    #: The position of the caller in this order; -1 at the top.
+    parent: Int64
+    #: The positions of each depth, from the top down.
+    levels: list[Int64]
+
+    def running_at(self, times: Int64) -> Int64:
+        """The position of the innermost span that runs at each time, (times,); -1 if none does."""
+        at = np.searchsorted(self.start, times, side="right") - 1
+        while (over := (at >= 0) & (self.end[at] <= times)).any():
+            at[over] = self.parent[at[over]]
+        return at
+
+
+def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
+    """Return the nesting of spans, given in any order; of two with the same times, that with the lower rank is outside.
+
+    A span is inside another if it begins while that one runs. Of two spans that overlap without being nested, the
+    second is inside the first, and cut.
+    """
+    order = np.argsort(start, kind="stable")
+    begins = start[order]
+    same = begins[1:] == begins[:-1]
+    tied = np.flatnonzero(np.concatenate(([False], same)) | np.concatenate((same, [False])))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((rank[rows], -end[rows], start[rows]))]  # the longer of two is first, then by rank
+    ends = np.maximum(end[order], begins + 1)
+    parent, levels = _parents(begins, ends)
+    for _ in range(_ATTEMPTS):
+        inside = np.flatnonzero(parent >= 0)
+        above = parent[inside]
+        crossing = ends[inside] > ends[above]
+        if not crossing.any():
+            break
+        rows, above = inside[crossing], above[crossing]
+        over = ends[above] - begins[rows]
+        rounded = (over <= _ROUNDING) & (2 * over < ends[rows] - begins[rows]) & (begins[rows] > begins[above])
+        np.minimum.at(ends, above[rounded], begins[rows[rounded]])
+        ends[rows[~rounded]] = ends[above[~rounded]]
+        parent, levels = _parents(begins, ends)
+    return Nest(order, begins, np.minimum(ends, np.maximum(end[order], begins)), parent, levels)
+
+
+def _parents(begins: Int64, ends: Int64) -> tuple[Int64, list[Int64]]:
+    """Return the caller of each span, and the spans of each depth: the number of spans that run when it begins."""
+    count = len(begins)
+    depth = np.arange(count) - np.searchsorted(np.sort(ends, kind="stable"), begins, side="right")
+    depth = depth.clip(0, _DEEPEST)
+    by_depth = np.argsort(depth.astype(np.int16), kind="stable")
+    limits = np.searchsorted(depth[by_depth], np.arange(_DEEPEST + 2))
+    levels = [by_depth[low:high] for low, high in pairwise(limits) if high > low]
+    parent = np.full(count, -1)
+    for above, level in pairwise(levels):
+        at = np.searchsorted(above, level) - 1
+        parent[level] = np.where(at >= 0, above[at], -1)
+    return parent, levels
 
 
 class CallNodes(Struct):
@@ -39,35 +112,26 @@ class CallNodes(Struct):
     _places: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
-    def groups(self) -> int:
-        """The number of groups of steps."""
-        return min(len(self.steps), MOST_GROUPS)
-
-    @property
     def has_calls(self) -> Mask:
         """True for the nodes with a call in a step, (nodes,)."""
         found: Mask = self.first_time[: len(self.nodes)] < _NEVER
         return found
 
     def name(self, text: str, kind: NodeKind) -> int:
-        """The number of a name."""
+        """Return the number of a name."""
         number = self._numbers.setdefault((text, kind), len(self.names))
         if number == len(self.names):
             self.names.append((text, kind))
         return number
 
-    def child(self, parent: int, name: int) -> int:
-        """The node of a name below a node; the node itself if there are too many."""
-        return int(self.children(np.array([parent]), np.array([name]))[0])
-
     def range_of(self, node: int) -> int:
-        """The innermost range at or above a node, or the step."""
+        """Return the innermost range at or above a node, or the step."""
         while node > 0 and self.nodes[node].kind != "range":
             node = self.nodes[node].parent
         return node
 
     def children(self, parents: Int64, names: Int64) -> Int64:
-        """The nodes of names below nodes; all arrays (n,). Of too many nodes, the last ones are their callers."""
+        """Return the nodes of names below nodes, (n,) each. Of too many nodes, the last ones are their callers."""
         keys = parents * _WIDTH + names
         at = np.searchsorted(self._keys, keys)
         is_known = at < len(self._keys)
@@ -78,7 +142,6 @@ class CallNodes(Struct):
         return self._places[at]
 
     def _add_nodes(self, keys: Int64) -> None:
-        """Add the nodes of keys that are not known."""
         found = []
         for parent, name in zip((keys // _WIDTH).tolist(), (keys % _WIDTH).tolist(), strict=True):
             if len(self.nodes) >= MOST_NODES:
@@ -106,8 +169,14 @@ class CallNodes(Struct):
 
     def add_wall(self, nodes: Int64, callers: Int64, low: Int64, high: Int64, free: Intervals) -> None:
         """Give nodes the free parts of the steps in [low, high), and take them from their callers (-1: none)."""
-        rows, step, low, high = split(low, high, self.steps)
-        part = measure_within(free, low, high)
+        steps = self.steps
+        begin = np.searchsorted(steps.ends, low, side="right")
+        last = np.searchsorted(steps.starts, high, side="left") - 1
+        counts = np.maximum(last - begin + 1, 0)
+        # A span is cut at the limits of steps: the row and the step of each piece.
+        rows = np.repeat(np.arange(len(low)), counts)
+        step = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + begin[rows]
+        part = measure_within(free, np.maximum(low[rows], steps.starts[step]), np.minimum(high[rows], steps.ends[step]))
         some = part > 0
         rows, step, part = rows[some], step[some], part[some]
         self._add("wall", nodes[rows], step, part)
@@ -115,33 +184,25 @@ class CallNodes(Struct):
         has = above >= 0
         self._add("wall", above[has], step[has], -part[has])
 
+    def _sums_of(self, which: str, least: int) -> Int64:
+        """Return the sums of a table, with room for at least this number of nodes."""
+        width = min(len(self.steps), MOST_GROUPS)
+        table = self._sums.get(which, np.zeros((0, width), np.int64))
+        missing = max(least - len(table), 0)
+        return np.concatenate([table, np.zeros((missing, width), np.int64)]) if missing else table
+
     def _add(self, which: str, nodes: Int64, step: Int64, values: Int64) -> None:
         """Add values at nodes and steps to a table."""
-        table, width = self._sums.get(which), self.groups
+        table = self._sums.get(which)
         if table is None or len(table) < len(self.nodes):
-            grown = np.zeros((min(2 * len(self.nodes), MOST_NODES), width), np.int64)
-            if table is not None:
-                grown[: len(table)] = table
-            table = self._sums[which] = grown
-        group = step * width // len(self.steps)
-        np.add.at(table.reshape(-1), nodes * width + group, values)
+            table = self._sums[which] = self._sums_of(which, min(2 * len(self.nodes), MOST_NODES))
+        width = table.shape[1]
+        np.add.at(table.reshape(-1), nodes * width + step * width // len(self.steps), values)
 
     def table(self, which: str) -> Float64:
         """Return `counts`, `busy` or `wall` as means over the steps of each group, (nodes, groups), and forget it."""
-        table = self._sums.pop(which, np.zeros((len(self.nodes), self.groups), np.int64))
-        missing = len(self.nodes) - len(table)
-        if missing > 0:
-            table = np.concatenate([table, np.zeros((missing, self.groups), np.int64)])
-        sizes = np.bincount(np.arange(len(self.steps)) * self.groups // len(self.steps))
+        table = self._sums_of(which, len(self.nodes))
+        self._sums.pop(which, None)
+        sizes = np.bincount(np.arange(len(self.steps)) * table.shape[1] // len(self.steps))
         means: Float64 = table[: len(self.nodes)] / sizes
         return means
-
-
-def split(low: Int64, high: Int64, steps: Steps) -> tuple[Int64, Int64, Int64, Int64]:
-    """Cut spans at the limits of steps: the row, the index of the step, the start and the end of each piece."""
-    begin = np.searchsorted(steps.ends, low, side="right")
-    last = np.searchsorted(steps.starts, high, side="left") - 1
-    counts = np.maximum(last - begin + 1, 0)
-    rows = np.repeat(np.arange(len(low)), counts)
-    step = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + begin[rows]
-    return rows, step, np.maximum(low[rows], steps.starts[step]), np.minimum(high[rows], steps.ends[step])

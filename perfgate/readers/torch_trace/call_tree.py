@@ -13,13 +13,12 @@ from msgspec.structs import replace
 
 from perfgate.core import read_only
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
-from perfgate.readers.torch_trace.breakdown import NOTHING, complement, join, union
-from perfgate.readers.torch_trace.call_nodes import CallNodes
-from perfgate.readers.torch_trace.event_fields import Float64, Int64, is_collective_kernel, is_collective_range
+from perfgate.readers.torch_trace.breakdown import NOTHING, collective_kernels, complement, join, union
+from perfgate.readers.torch_trace.call_nodes import CallNodes, nest
+from perfgate.readers.torch_trace.event_fields import Float64, Int64
 from perfgate.readers.torch_trace.event_tables import EventTables
-from perfgate.readers.torch_trace.host_calls import Moments, add_host_calls, step_of
-from perfgate.readers.torch_trace.nesting import nest
-from perfgate.readers.torch_trace.steps import Steps
+from perfgate.readers.torch_trace.host_calls import HostCalls
+from perfgate.readers.torch_trace.steps import Steps, index_at, step_of
 from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, Allocations, Frames, Ids
 
 _SECOND = 1e9
@@ -30,8 +29,7 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
     nodes, device = CallNodes(steps), tables.device
     live = _live_at_peak(tables.allocations)
     made = tables.allocations
-    asked = Moments(made.time[live], made.thread[live].astype(np.int64))
-    calls = add_host_calls(tables, nodes, union(device.start, device.end), asked)
+    calls = HostCalls(tables, nodes, union(device.start, device.end), (made.time[live], made.thread[live]))
     blocks = _add_device(tables, nodes, calls.launchers)
     count = len(nodes.nodes)
     first = np.where(nodes.has_calls, nodes.first_offset[:count] / _SECOND, np.inf)
@@ -57,8 +55,8 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     """
     device, steps = tables.device, nodes.steps
     parents, step = _launches(tables, nodes.steps, launchers)
-    is_comm = _is_communication(tables)
-    kind = np.where(device.kind == KERNEL, np.where(is_comm, 1, 0), 2)
+    kind = np.full(len(device.start), 2)
+    kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")
     names: tuple[NodeKind, ...] = ("kernel", "communication", "copy")
     texts = [stable_name(text) for text in device.names.texts]
     width = max(len(texts), 1)
@@ -84,25 +82,13 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     return None if np.isnan(blocks).any() else read_only(blocks)
 
 
-def _is_communication(tables: EventTables) -> Int64:
-    """True for the kernels of collectives, among all device events, (n,)."""
-    kernels, device = tables.kernels, tables.device
-    is_range = tables.host.names.which(is_collective_range)
-    ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
-    found = np.zeros(len(device.start), bool)
-    by_name = kernels.names.which(is_collective_kernel)[kernels.name]
-    found[device.kind == KERNEL] = by_name | np.isin(kernels.external_id, np.array(ids, np.int64))
-    return found
-
-
 def _launches(tables: EventTables, steps: Steps, launchers: Ids) -> tuple[Int64, Int64]:
-    """The node that launched each device event, and the index of the step in which it did: (n,) each.
+    """Return the node that launched each device event, and the index of the step in which it did: (n,) each.
 
     An event without a launch is below the step, and belongs to the step in which it ran.
     """
     runtime, device = tables.runtime, tables.device
-    at = np.searchsorted(steps.starts, device.start, side="right") - 1
-    step = np.where((at >= 0) & (device.start < steps.ends[at]), at, -1)
+    step = index_at(device.start, steps.starts, steps.ends)
     parents = np.zeros(len(device.start), np.int64)
     if not len(runtime.start) or not len(device.start):
         return parents, step
@@ -116,7 +102,7 @@ def _launches(tables: EventTables, steps: Steps, launchers: Ids) -> tuple[Int64,
 
 
 def _live_at_peak(made: Allocations) -> Int64:
-    """The rows of the allocations in use at the peak of the devices, or else of the host, (n,)."""
+    """Return the rows of the allocations in use at the peak of the devices, or else of the host, (n,)."""
     if not len(made.time):
         return np.empty(0, np.int64)
     on_host = np.array([text == "cpu" for text in made.devices.texts], bool)[made.device]
@@ -131,14 +117,14 @@ def _live_at_peak(made: Allocations) -> Int64:
 
 
 def _peak(peaks: dict[tuple[str, str], int]) -> float | None:
-    """The peak of allocated bytes: of all devices together, or of the host if no device has one."""
+    """Return the peak of allocated bytes: of all devices together, or of the host if no device has one."""
     allocated = {place: size for (which, place), size in peaks.items() if which == "allocated"}
     devices = [size for place, size in allocated.items() if place != "cpu"]
     return float(sum(devices)) if devices else allocated.get("cpu")
 
 
 def _with_sources(nodes: CallNodes, frames: Frames) -> tuple[CallNode, ...]:
-    """The nodes with the line of the program's own function that first called each, if the trace has stacks."""
+    """Return the nodes with the line of the program's own function that first called each, if the trace has stacks."""
     found = list(nodes.nodes)
     for thread in np.unique(frames.thread).tolist():
         rows = np.flatnonzero(frames.thread == thread)

@@ -83,11 +83,6 @@ class Buffer:
         return True
 
     @property
-    def is_low(self) -> bool:
-        """True if less than half of its size is not consumed."""
-        return self.end - self.start < self.size // 2
-
-    @property
     def is_full(self) -> bool:
         """True if it can neither grow nor read before some bytes are consumed."""
         return self.start == 1 and self.end == len(self.data) and len(self.data) > LARGEST
@@ -104,13 +99,13 @@ class Chunk(Struct):
     _lines: Sequence[int] | None = None
 
     def exact(self) -> Sequence[Event]:
-        """The same events with times as decimals."""
+        """Return the same events with times as decimals."""
         if self._lines is None:
             self.events = _decode(EXACT, self._buffer, self._start, self._end)
         return self.events
 
     def line(self, index: int) -> int:
-        """The line on which an event begins."""
+        """Return the line on which an event begins."""
         if self._lines is None:
             text = bytes(self._buffer.data[self._start + 1 : self._end])
             self._lines = repair.read(text, self._line, ended=True).lines
@@ -132,7 +127,8 @@ class Chunks(Struct):
 
     def __iter__(self) -> Iterator[Chunk]:
         while not self.closed and not self.has_too_many_faults:
-            while self.buffer.is_low and self.buffer.more():
+            # Read on while less than half of the buffer is not consumed.
+            while self.buffer.end - self.buffer.start < self.buffer.size // 2 and self.buffer.more():
                 pass
             if chunk := self._fast() or self._slow():
                 yield chunk
@@ -145,7 +141,7 @@ class Chunks(Struct):
         return self.unreadable > repair.MOST_UNREADABLE or self.repaired > repair.MOST_REPAIRED
 
     def _fast(self) -> Chunk | None:
-        """All events in the buffer, decoded by type; None if they do not decode."""
+        """Return all events in the buffer, decoded by type; None if they do not decode."""
         buffer = self.buffer
         for cut in _cuts(buffer):
             is_comma = cut < buffer.end
@@ -180,7 +176,7 @@ class Chunks(Struct):
         return Chunk(events, buffer, start, end, line)
 
     def _slow(self) -> Chunk | None:
-        """The events of text that is broken JSON; None if the buffer lacks a part of the next event."""
+        """Return the events of text that is broken JSON; None if the buffer lacks a part of the next event."""
         buffer, line = self.buffer, self.buffer.line
         found = repair.read(bytes(buffer.data[buffer.start : buffer.end]), line, ended=buffer.ended or buffer.is_full)
         self.faults += found.faults

@@ -143,13 +143,10 @@ def whole_numbers(values: Sequence[Any], absent: int = -1) -> Int64:
     except (ValueError, OverflowError, TypeError):
         found = np.array([math.inf])
     if (np.abs(found) >= _EXACT_WHOLE).any():
-        return np.array([_whole(value, absent) for value in values], np.int64)
+        numbers = (number_of(value) if isinstance(value, str) else value for value in values)
+        # The comparison is False for NaN.
+        return np.array([int(one) if one is not None and abs(one) < 1 << 62 else absent for one in numbers], np.int64)
     return np.where(np.isnan(found), absent, found).astype(np.int64)
-
-
-def _whole(value: Any, absent: int) -> int:
-    value = number_of(value) if isinstance(value, str) else value
-    return int(value) if value is not None and abs(value) < 1 << 62 else absent  # the comparison is False for NaN
 
 
 def decimals(values: Sequence[Any]) -> Float64:
@@ -167,12 +164,8 @@ def blocks(grids: Sequence[Any]) -> Float64:
     try:
         return decimals([x * y * z for x, y, z in grids])
     except (TypeError, ValueError):
-        return decimals([_blocks(grid) for grid in grids])
-
-
-def _blocks(grid: Any) -> Any:
-    is_grid = isinstance(grid, tuple) and len(grid) == 3 and None not in grid
-    return grid[0] * grid[1] * grid[2] if is_grid else None
+        are_grids = (isinstance(grid, tuple) and len(grid) == 3 and None not in grid for grid in grids)
+        return decimals([math.prod(grid) if is_grid else None for grid, is_grid in zip(grids, are_grids, strict=True)])
 
 
 def _decimal(value: Any) -> float:
@@ -244,7 +237,7 @@ class Names(dict[object, int]):
         return number
 
     def which(self, predicate: Callable[[str], object]) -> Mask:
-        """The result of a predicate for each name; shape (names,)."""
+        """Return the result of a predicate for each name; shape (names,)."""
         return np.fromiter((bool(predicate(text)) for text in self.texts), bool, len(self.texts))
 
 

@@ -133,10 +133,10 @@ def _whole(text: str, at: int, ends: list[int]) -> tuple[object, int]:
 
 
 def _is_incomplete(error: Exception) -> bool:
-    """True if the text that `json` misses may follow after the end."""
-    return isinstance(error, json.JSONDecodeError) and (
-        error.pos > len(error.doc) - 10 or error.msg.startswith("Unterminated string")
-    )
+    """Return whether the text that `json` misses may follow after the end."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.pos > len(error.doc) - 10 or error.msg.startswith("Unterminated string")
 
 
 def _repaired(text: str, *, quotes: bool) -> Iterator[tuple[str, str]]:

@@ -13,10 +13,10 @@ from perfgate.core import Key, Series, read_only
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import StepBreakdown, device_shares, idle_times, tensor_core_share
-from perfgate.readers.torch_trace.event_fields import OTHERS, Int64, Names, whole_numbers
+from perfgate.readers.torch_trace.event_fields import OTHERS, Int64, Mask, whole_numbers
 from perfgate.readers.torch_trace.event_tables import EventTables
-from perfgate.readers.torch_trace.steps import Steps
-from perfgate.readers.torch_trace.tables import ANNOTATION, OP, Collective
+from perfgate.readers.torch_trace.steps import Steps, index_at
+from perfgate.readers.torch_trace.tables import ANNOTATION, OP, Collective, Spans
 
 #: Of more names in one family, those with the most time are kept.
 MOST_SERIES = 5000
@@ -68,8 +68,8 @@ class SeriesMaker(Struct, frozen=True):
     def of_flop(self, steps: Steps) -> Iterator[Series]:
         """`matmul.flop`: the FLOP of the operators in each step; absent if one of them has no shapes."""
         starts, ends = steps.host if steps.host is not None else (steps.starts, steps.ends)
-        at = np.searchsorted(starts, self.tables.flop_starts, side="right") - 1
-        inside = (at >= 0) & (self.tables.flop_starts < ends[at])
+        at = index_at(self.tables.flop_starts, starts, ends)
+        inside = at >= 0
         if inside.any() and not self.misses_flop() and not np.isnan(self.tables.flop[inside]).any():
             flop = np.bincount(at[inside], self.tables.flop[inside], len(steps)).astype(np.float64)
             key, numbers = self.key("matmul.flop", {}), read_only(steps.numbers.copy())
@@ -98,17 +98,14 @@ class SeriesMaker(Struct, frozen=True):
         """`kernel.NAME`."""
         kernels = self.tables.kernels
         for number in np.unique(kernels.device).tolist():
-            chosen = kernels.device == number
-            label, times = self.device_label(number), (kernels.start[chosen], kernels.end[chosen])
-            yield from self._by_name("kernel", kernels.names, kernels.name[chosen], *times, label)
+            yield from self._by_name("kernel", kernels, kernels.device == number, self.device_label(number))
 
     def of_ranges(self) -> Iterator[Series]:
         """`op.NAME` and `range.NAME`."""
         host = self.tables.host
         is_step = host.names.which(kinds.is_step)[host.name]
         for family, kind in (("op", OP), ("range", ANNOTATION)):
-            chosen = (host.kind == kind) & ~is_step
-            yield from self._by_name(family, host.names, host.name[chosen], host.start[chosen], host.end[chosen], {})
+            yield from self._by_name(family, host, (host.kind == kind) & ~is_step, {})
 
     def of_collectives(self, steps: Steps | None) -> Iterator[Series]:
         """`collective.NAME`, and `.bytes` and `.bus_bandwidth` if the arguments give them (torch 2.3 and later).
@@ -125,9 +122,8 @@ class SeriesMaker(Struct, frozen=True):
             bandwidth = np.where(duration > 0, size * factor / duration * _SECOND, np.nan)
         step = None
         if steps:
-            at = np.searchsorted(steps.starts, kernels.start[rows], side="right") - 1
-            inside = (at >= 0) & (kernels.start[rows] < steps.ends[at])
-            step = np.where(inside, steps.numbers[at], -1)
+            at = index_at(kernels.start[rows], steps.starts, steps.ends)
+            step = np.where(at >= 0, steps.numbers[at], -1)
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for index, (call, device) in enumerate(zip(calls, kernels.device[rows].tolist(), strict=True)):
             found[call.name, device].append(index)
@@ -164,31 +160,30 @@ class SeriesMaker(Struct, frozen=True):
         values = read_only(part / _SECOND)
         return Series(self.key(metric, more or {}), "s", "samples", values, read_only(steps.numbers.copy()))
 
-    def _by_name(
-        self, family: str, names: Names, name: Int64, start: Int64, end: Int64, more: Mapping[str, str]
-    ) -> Iterator[Series]:
-        """One series for each name: its durations in order of start."""
+    def _by_name(self, family: str, table: Spans, chosen: Mask, more: Mapping[str, str]) -> Iterator[Series]:
+        """Yield one series for each name: its durations in order of start."""
+        name, start, end = table.name[chosen], table.start[chosen], table.end[chosen]
         order = np.lexsort((start, name))
         values = read_only(((end - start) / _SECOND)[order])
         found, begins, counts = np.unique(name[order], return_index=True, return_counts=True)
         totals = np.add.reduceat(values, begins) if len(begins) else np.empty(0)
         kept = np.sort(np.argsort(-totals, kind="stable")[:MOST_SERIES])
         for at in kept.tolist():
-            text = names.texts[found[at]]
+            text = table.names.texts[found[at]]
             if text != OTHERS:
                 piece = values[begins[at] : begins[at] + counts[at]]
                 yield Series(self.key(f"{family}.{text}", more), "s", "samples", piece)
 
 
 def message_size(call: Collective) -> float:
-    """Bytes of the whole message: the larger of what a rank sends and receives. NaN if unknown."""
+    """Return the bytes of the whole message: the larger of what a rank sends and receives. NaN if unknown."""
     args = call.event.args
     elements = whole_numbers([args.elements_in, args.elements_out]).max()
     return float(elements) * _BYTES.get(str(args.dtype), np.nan) if elements >= 0 else np.nan
 
 
 def _bus_factor(call: Collective) -> float:
-    """The number of times that the message crosses each link, for a group of n ranks. NaN if n is unknown."""
+    """Return how often the message crosses each link, for a group of n ranks. NaN if n is unknown."""
     n = int(whole_numbers([call.event.args.group_size])[0])
     if n < 2:
         return np.nan

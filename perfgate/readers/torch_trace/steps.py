@@ -44,8 +44,21 @@ class Steps(Struct, frozen=True):
         return int(self.starts[0]), int(self.ends.max())
 
 
+def index_at(times: Int64, starts: Int64, ends: Int64) -> Int64:
+    """Return the index of the span that each time is in, (n,); -1 outside of all spans, which are in order."""
+    at = np.searchsorted(starts, times, side="right") - 1
+    return np.where((at >= 0) & (times < ends[at]), at, -1)
+
+
+def step_of(times: Int64, steps: Steps) -> Int64:
+    """Return the index of the step in which the host did something, (n,); -1 outside of all."""
+    starts, ends = (steps.starts, steps.ends) if steps.host is None else steps.host
+    index = np.searchsorted(starts, times, side="right") - 1
+    return np.where((index < len(starts) - 1) | (times < ends[-1]), index, -1)
+
+
 def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
-    """The steps of a trace; None without host events.
+    """Return the steps of a trace; None without host events.
 
     torch_tb_profiler knows only the runtime calls of 2021 and before. In its mode, the steps of later traces are not
     extended.

@@ -1,4 +1,4 @@
-"""The events of a trace as whole tables of numpy columns, and the table of each category; all times are in ns."""
+"""The events of a trace as tables of numpy columns, and the table of each category; all times are in ns."""
 
 from __future__ import annotations
 
@@ -38,87 +38,71 @@ _CATEGORIES = {
 }
 
 
-class Host(Struct, frozen=True):
-    """Host ranges; all arrays (n,), times in ns. `kind` is OP, ANNOTATION or PYTHON."""
+class Spans(Struct, frozen=True, kw_only=True):
+    """Events with a name and a duration; all arrays (n,), times in ns."""
 
     names: Names
     name: Ids
-    kind: Kinds
-    thread: Threads
     start: Int64
     end: Int64
 
 
-class Runtime(Struct, frozen=True):
-    """Calls of the runtime and the driver; all arrays (n,), times in ns. `kind` is PLAIN or NAMED."""
+class Host(Spans, frozen=True, kw_only=True):
+    """Host ranges; `kind` is OP, ANNOTATION or PYTHON."""
 
-    names: Names
-    name: Threads
+    kind: Kinds
+    thread: Threads
+
+
+class Runtime(Spans, frozen=True, kw_only=True):
+    """Calls of the runtime and the driver; `kind` is PLAIN or NAMED."""
+
     kind: Kinds
     thread: Threads
     correlation: Int64
-    start: Int64
-    end: Int64
 
     def known_to(self, mode: TraceMode) -> Mask:
-        """True for the calls that a mode uses: torch_tb_profiler knows only the category of 2021."""
+        """Return which calls a mode uses: torch_tb_profiler knows only the category of 2021."""
         return self.kind == PLAIN if mode == "tensorboard" else np.ones(len(self.kind), bool)
 
 
-class Frames(Struct, frozen=True):
-    """Calls of Python functions of the program itself, not of libraries; all arrays (n,), times in ns."""
+class Frames(Spans, frozen=True, kw_only=True):
+    """Calls of Python functions of the program itself, not of libraries."""
 
-    names: Names
-    name: Ids
     thread: Threads
-    start: Int64
-    end: Int64
 
 
-class Allocations(Struct, frozen=True):
-    """Changes of allocated memory, (n,); `size` in bytes is negative where memory is freed."""
-
-    devices: Names
-    device: Threads
-    thread: Threads
-    time: Int64
-    address: Int64
-    size: Int64
-
-
-class Device(Struct, frozen=True):
-    """Kernels and copies; all arrays (n,), times in ns. `kind` is KERNEL, MEMCPY or MEMSET.
+class Device(Spans, frozen=True, kw_only=True):
+    """Kernels and copies; `kind` is KERNEL, MEMCPY or MEMSET.
 
     `amount` is the number of thread blocks of a kernel, or the bytes of a copy; NaN if absent.
     """
 
     devices: Names
-    names: Names
-    name: Ids
     kind: Kinds
     correlation: Int64
     device: Ids
     amount: Float64
-    start: Int64
-    end: Int64
 
 
-class Kernels(Struct, frozen=True):
-    """The kernels of `Device`, with the fields that only they have; all arrays (n,)."""
+class Kernels(Spans, frozen=True, kw_only=True):
+    """The kernels of `Device`, with their blocks per multiprocessor and percent of occupancy; NaN if absent."""
 
-    names: Names
-    name: Ids
     device: Ids
-    start: Int64
-    end: Int64
     external_id: Int64
-    #: Blocks per multiprocessor, and percent of occupancy; NaN if absent.
     blocks: Float64
     occupancy: Float64
 
 
-#: Any of the tables of spans.
-Table = Host | Runtime | Device | Kernels
+class Allocations(Struct, frozen=True, kw_only=True):
+    """Changes of allocated memory, (n,); `size` in bytes is negative where memory is freed."""
+
+    devices: Names
+    device: Ids
+    thread: Threads
+    time: Int64
+    address: Int64
+    size: Int64
 
 
 class Collective(Struct, frozen=True):
@@ -128,6 +112,47 @@ class Collective(Struct, frozen=True):
     name: str
     group: str
     event: Event
+
+
+#: The types of columns while a table grows; all others are int64.
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("name", "device"), np.int32),
+    **dict.fromkeys(("amount", "blocks", "occupancy", "flop"), np.float64),
+    "kind": np.int8,
+    "thread": np.int16,
+}
+
+
+class Pieces:
+    """The columns of a table while it grows; `names` are those that the numbers in a column mean."""
+
+    def __init__(self, columns: str, **names: Names) -> None:
+        self._pieces: dict[str, list[Any]] = {name: [] for name in columns.split()}
+        self.names = names
+
+    def add(self, **columns: Any) -> None:
+        """Append values to each of these columns."""
+        for name, values in columns.items():
+            self._pieces[name].append(np.asarray(values, _TYPES.get(name, np.int64)))
+
+    def extend(self, part: Pieces) -> None:
+        """Append the columns of a part, whose names have numbers of their own."""
+        numbers = {
+            name: np.array([self.names[name][text] for text in own.texts], np.int64) for name, own in part.names.items()
+        }
+        for name, arrays in part._pieces.items():
+            for array in arrays:
+                self.add(**{name: numbers[name][array] if name in numbers else array})
+
+    def take(self) -> dict[str, Any]:
+        """Remove and return the whole columns, (n,), with the ends of spans for their durations."""
+        found = {}
+        for name, pieces in self._pieces.items():
+            found[name] = np.concatenate(pieces) if pieces else np.empty(0, _TYPES.get(name, np.int64))
+            pieces.clear()
+        if "duration" in found:
+            found["end"] = found["start"] + found.pop("duration")
+        return found
 
 
 #: Categories that measure the profiler, or show ranges of the host once more.

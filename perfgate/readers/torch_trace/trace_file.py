@@ -1,19 +1,32 @@
 """The outermost level of a trace: an object with the key `traceEvents` at any place, or a bare list of events.
 
 Values of other keys are skipped as bytes, at any length. Only the values of the keys in `_HEADER` are decoded.
+
+Several processes read one large trace in parts: its list of events is cut at borders between two events.
+
+    { header, "traceEvents": [ part 1 , part 2 , the last part ], trailer }
+
+A comma between two braces may be such a border, or be inside a string or a nested list. That is not guessed: the first
+part begins where the list begins, and it can only be decoded as a list of events if it ends at a border. Then the
+second part begins at a border, too, and so on. The process that reads the file itself reads the header, the last part
+and the trailer. Anything unusual (broken text, an impossible event, too many names) is left to one process that reads
+the whole file, because lines are counted from its beginning.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain, pairwise
 
 import msgspec
 from msgspec import Struct, field
 
 from perfgate.core import Severity
-from perfgate.readers.torch_trace.chunks import Buffer, Chunk, Chunks
-from perfgate.readers.torch_trace.event_fields import Loose
+from perfgate.readers.line_blocks import FileParts, NotInParts
+from perfgate.readers.torch_trace.chunks import BOUNDARY, REACH, Buffer, Chunk, Chunks
+from perfgate.readers.torch_trace.event_fields import OTHERS, Loose
+from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.repair import Fault
 
 _SPACE = re.compile(rb"[\s,:]+")
@@ -23,7 +36,7 @@ _MAX_KEPT = 4 << 20
 _CUT = "the trace is cut off here: the rest is missing"
 
 
-class Distributed(msgspec.Struct, frozen=True):
+class Distributed(Struct, frozen=True):
     """`distributedInfo`: which process of a job wrote the trace."""
 
     rank: Loose = None
@@ -31,7 +44,7 @@ class Distributed(msgspec.Struct, frozen=True):
     nccl_version: Loose = None
 
 
-class DeviceProperties(msgspec.Struct, frozen=True):
+class DeviceProperties(Struct, frozen=True):
     """One row of `deviceProperties`."""
 
     name: Loose = None
@@ -173,3 +186,55 @@ class TraceFile(Struct):
 
     def _fault(self, severity: Severity, what: str) -> None:
         self.faults.append((severity, what, self.buffer.line, ""))
+
+
+class PartsElsewhere:
+    """The parts of a trace that other processes read."""
+
+    def __init__(self, parts: FileParts) -> None:
+        self._parts = parts
+        self._found: Iterator[EventTables | None] = iter(())
+
+    def begin(self, buffer: Buffer) -> None:
+        """Let others read the list of events, which begins here, up to its last part; skip the buffer to that part."""
+        borders = [buffer.position]
+        for share in self._parts.shares:
+            border = self._border(int(self._parts.size * share) // buffer.size * buffer.size)
+            if border is not None and border > borders[-1]:
+                borders.append(border)
+        self._found = self._parts.each(read_part, [(begin, end - 1) for begin, end in pairwise(borders)])
+        while (left := borders[-1] - buffer.position) > 0:
+            if buffer.start == buffer.end and not buffer.more():
+                raise NotInParts
+            buffer.skip(min(buffer.end, buffer.start + left))
+
+    def _border(self, end: int) -> int | None:
+        """Return where one process would begin a chunk after the one that ends before this place; None if unknown."""
+        for reach in REACH:
+            begin = max(end - reach, 0)
+            if found := BOUNDARY.search(self._parts.read(begin, end - begin)):
+                return begin + found.end(1)
+        return None
+
+    def join(self, last: EventTables, file: TraceFile) -> EventTables:
+        """Return the events of all parts in their order. Raises NotInParts if one of them is unusual."""
+        joined = EventTables()
+        for part in chain(self._found, [last]):
+            if part is None:
+                raise NotInParts
+            joined.append(part)
+        every = (names for pieces in joined.pieces.values() for names in pieces.names.values())
+        if any(OTHERS in names.texts for names in every) or file.broken or file.faults or last.refused_count:
+            raise NotInParts
+        return joined
+
+
+def read_part(blocks: Iterator[bytes], begin: int) -> EventTables | None:
+    """Return the events between two borders, the first of them here; None if they are not exactly a list."""
+    tables, buffer = EventTables(), Buffer(chain(blocks, [b"]"]), position=begin)
+    events = Chunks(buffer)
+    for chunk in events:
+        tables.add(chunk)
+    rest = buffer.start < buffer.end or buffer.more()
+    usual = events.closed and not rest and not (events.broken or events.faults or tables.refused_count)
+    return tables if usual else None

@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct
@@ -44,9 +44,8 @@ from perfgate.core import Series, read_only
 from perfgate.core.call_trees import IS_RUNTIME
 from perfgate.readers.step_work import CALLS, DeviceEvents, Mask, StepSums, kind_of_call
 from perfgate.readers.torch_trace.event_fields import ABSENT, Int64, is_collective_range, is_step
-from perfgate.readers.torch_trace.host_calls import step_of
 from perfgate.readers.torch_trace.series import SeriesMaker, message_size
-from perfgate.readers.torch_trace.steps import Steps
+from perfgate.readers.torch_trace.steps import Steps, step_of
 from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, OP, PYTHON
 
 #: A program has about ten collectives; of more, the first ones are counted.
@@ -78,14 +77,23 @@ class Work(Struct, frozen=True):
         return cls(make, steps, StepSums(read_only(steps.numbers.copy()), make.key), devices, step)
 
     def series(self) -> Iterator[Series]:
-        """All series; a metric that the trace cannot show is absent."""
-        return chain(self._of_host(), self._of_calls(), self._of_devices(), self._of_collectives(), self._of_flop())
-
-    def _of_host(self) -> Iterator[Series]:
-        host = self.make.tables.host
+        """Yield all series; a metric that the trace cannot show is absent."""
+        tables = self.make.tables
+        host, device = tables.host, tables.device
         is_op = (host.kind == OP) & ~host.names.which(is_step)[host.name]
         if is_op.any():
             yield self._issued("ops", host.start[is_op])
+        yield from self._of_calls()
+        for number in self.devices:
+            rows = np.flatnonzero((device.device == number) & (self.device_step >= 0))
+            kind, duration = device.kind[rows], (device.end[rows] - device.start[rows]).astype(np.float64)
+            columns = self.device_step[rows], duration, device.amount[rows], kind == KERNEL, kind == MEMSET
+            events = DeviceEvents(*columns, self._copies(device.name[rows].astype(np.int64), kind == MEMCPY))
+            yield from self.sums.of_device(events, self.make.device_label(number))
+        yield from self._of_collectives()
+        step = _step_of(tables.flop_starts, self.steps)
+        if (step >= 0).any() and not self.make.misses_flop():
+            yield from self.sums.amount("flops", "FLOP", step, tables.flop, {})
 
     def _of_calls(self) -> Iterator[Series]:
         runtime, made = self.make.tables.runtime, self.make.tables.allocations
@@ -101,17 +109,8 @@ class Work(Struct, frozen=True):
         for at, name in enumerate(CALLS):
             yield self._issued(name, runtime.start[kind == at])
 
-    def _of_devices(self) -> Iterator[Series]:
-        device = self.make.tables.device
-        for number in self.devices:
-            rows = np.flatnonzero((device.device == number) & (self.device_step >= 0))
-            kind, duration = device.kind[rows], (device.end[rows] - device.start[rows]).astype(np.float64)
-            columns = self.device_step[rows], duration, device.amount[rows], kind == KERNEL, kind == MEMSET
-            events = DeviceEvents(*columns, self._copies(device.name[rows].astype(np.int64), kind == MEMCPY))
-            yield from self.sums.of_device(events, self.make.device_label(number))
-
     def _copies(self, name: Int64, is_copy: Mask) -> Mapping[str, Mask]:
-        """The copies of each kind; `name` are the indices of the names of device events."""
+        """Return the copies of each kind; `name` are the indices of the names of device events."""
         kinds: dict[str, list[int]] = defaultdict(list)
         for index in np.unique(name[is_copy]).tolist():
             found = _KIND.search(self.make.tables.device.names.texts[index])
@@ -142,14 +141,8 @@ class Work(Struct, frozen=True):
             op = host.names.texts[name].partition(":")[2]
             yield self.sums.count("collectives", step[host.name[rows] == name], {"op": op})
 
-    def _of_flop(self) -> Iterator[Series]:
-        tables = self.make.tables
-        step = _step_of(tables.flop_starts, self.steps)
-        if (step >= 0).any() and not self.make.misses_flop():
-            yield from self.sums.amount("flops", "FLOP", step, tables.flop, {})
-
     def _issued(self, name: str, times: Int64) -> Series:
-        """How much the host did in each step: one for each time, in slices because there are many."""
+        """Return how much the host did in each step: one for each time, in slices because there are many."""
         counts = np.zeros(len(self.steps), np.int64)
         for part in np.array_split(times, 1 + len(times) // _SLICE):
             step = _step_of(part, self.steps)
@@ -158,5 +151,5 @@ class Work(Struct, frozen=True):
 
 
 def _step_of(times: Int64, steps: Steps) -> Int64:
-    """The index of the step of what the host did at some times, (n,); -1 outside of all."""
+    """Return the index of the step of what the host did at some times, (n,); -1 outside of all."""
     return step_of(times, steps) if steps.are_marked else np.zeros(len(times), np.int64)
