@@ -15,7 +15,7 @@ nested: a batch is inside an epoch, so a sum of rows means nothing. Percentages 
 wall time since the profiler was made, is `time.total`; `time_split` splits it. Unit: s.
 
 **AdvancedProfiler and PyTorchProfiler** print sections, `Profile stats for: ACTION[ rank: 0]`: text of Python's
-`pstats`, or a table of operators (`torch_text.op_table`). PyTorchProfiler before 1.3 has a section for each action: the
+`pstats`, or a table of operators (`torch_table`). PyTorchProfiler before 1.3 has a section for each action: the
 label `action` distinguishes their operators.
 
           23 function calls (20 primitive calls) in 0.618 seconds
@@ -39,9 +39,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs
-from perfgate.readers.time_split import ProfilerTimes, add_times
-from perfgate.readers.torch_text.op_columns import Amount, add_amounts
-from perfgate.readers.torch_text.op_table import Labels, OpTable
+from perfgate.readers.time_split import add_times, profiler_metrics
+from perfgate.readers.torch_columns import Amount, add_amounts
+from perfgate.readers.torch_table import Labels, OpTable
 from perfgate.readers.values import number as number_of
 
 NAME = "lightning"
@@ -156,7 +156,9 @@ class _SimpleTable:
         self._ended = False
         #: True after the rule at the end, which tables have since 1.6.
         self._is_whole = False
-        self._times = ProfilerTimes()
+        #: Seconds by action, and since the profiler was made.
+        self._totals: dict[str, float] = {}
+        self._total: float | None = None
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
@@ -176,7 +178,7 @@ class _SimpleTable:
         if self._opened and self._last_row is not None and not self._ended:
             self._run.say("warning", "the table has no rule at its end: rows may be missing", self._last_row)
         is_fit = self._labels.get("stage", "fit") == "fit"
-        found = self._times.metrics(is_whole=self._is_whole) if is_fit else {}
+        found = profiler_metrics(self._totals, self._total, is_whole=self._is_whole) if is_fit else {}
         self._ended = True
         add_times(self._run, found, {name: value for name, value in self._labels.items() if name == "rank"})
 
@@ -189,8 +191,7 @@ class _SimpleTable:
         action = self._action(printed)
         seconds = number_of(numbers.get("total", ""))
         if action == "Total" and numbers.get("mean") == "-":
-            if seconds is not None:
-                self._times.whole(seconds)
+            self._total = self._total if seconds is None else seconds
             return
         if len(cells) < len(self._statistics) or all(number_of(cell) is None for cell in numbers.values()):
             if "\t|" in text or (self._opened and text.lstrip(" >").startswith("|")):
@@ -199,7 +200,7 @@ class _SimpleTable:
         self._last_row = number
         self._run.table_row()
         if seconds is not None:
-            self._times.row(action, seconds)
+            self._totals[action] = seconds
         amounts = {statistic: Amount(cell) for statistic, cell in numbers.items()}
         _add(self._run, action, self._labels, amounts, number)
 

@@ -46,10 +46,8 @@ def moment_of(text: str) -> float | None:
     """Return the first date of a line in s, without its time zone; None without a valid one."""
     found = _DATE.search(text)
     day = _day(found[1]) if found else None
-    if found is None or day is None:
-        return None
-    hour, minute, second = map(int, found[2].split(":"))
-    if hour > 23 or minute > 59 or second > 59:
+    hour, minute, second = map(int, found[2].split(":")) if found else (0, 0, 0)
+    if found is None or day is None or hour > 23 or minute > 59 or second > 59:
         return None
     return day + (hour * 3600 + minute * 60 + second) + float(f"0.{found[3] or 0}")
 
@@ -263,33 +261,22 @@ _ROWS = {
 _ROUNDING = 1e-3
 
 
-class ProfilerTimes:
-    """The totals of one report, in s, while its rows are read."""
+def profiler_metrics(rows: Mapping[str, float], whole: float | None, *, is_whole: bool) -> dict[str, tuple[float, str]]:
+    """Return each metric of a profiler's report with its value and unit; none without steps or without the total.
 
-    def __init__(self) -> None:
-        self._rows: dict[str, float] = {}
-        self._whole: float | None = None
+    Parameters:
+        rows: the total of each action in s.
+        whole: the row of the total.
+        is_whole: the report has all its rows, so a part without a row took no time; otherwise it is unknown.
+    """
+    if whole is None or _STEP not in rows:
+        return {}
 
-    def row(self, action: str, total: float) -> None:
-        """Take a row with the total of an action."""
-        self._rows[action] = total
+    def totals(names: re.Pattern[str]) -> list[float]:
+        return [total for action, total in rows.items() if names.fullmatch(action)]
 
-    def whole(self, total: float) -> None:
-        """Take the row of the total."""
-        self._whole = total
-
-    def metrics(self, *, is_whole: bool) -> dict[str, tuple[float, str]]:
-        """Return each metric with its value and unit; nothing for a report without steps or without the total.
-
-        A part without a row took no time if the report has all its rows (`is_whole`); otherwise it is unknown.
-        """
-        if self._whole is None or _STEP not in self._rows:
-            return {}
-        found = {part: self._totals(names) for part, names in _ROWS.items()}
-        found[CHECKPOINT] = self._totals(_SAVE) or self._totals(_SAVE_HOOKS)
-        parts = {part: sum(totals) for part, totals in found.items() if totals or is_whole}
-        parts[STEP] = self._rows[_STEP]
-        return metrics(with_rest(parts, self._whole, _ROUNDING * self._whole) or {})
-
-    def _totals(self, names: re.Pattern[str]) -> list[float]:
-        return [total for action, total in self._rows.items() if names.fullmatch(action)]
+    found = {part: totals(names) for part, names in _ROWS.items()}
+    found[CHECKPOINT] = totals(_SAVE) or totals(_SAVE_HOOKS)
+    parts = {part: sum(spent) for part, spent in found.items() if spent or is_whole}
+    parts[STEP] = rows[_STEP]
+    return metrics(with_rest(parts, whole, _ROUNDING * whole) or {})

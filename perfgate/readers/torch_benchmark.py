@@ -57,14 +57,12 @@ class _Measurement(Struct):
 
     def names(self) -> tuple[str, str]:
         """Return the title and the description, from the text above `setup:`."""
-        lines = self.text[:]
-        if re.fullmatch(r"stmt:(?: \(.*\))?", lines[0]):
-            end = lines.index("") if "" in lines else len(lines)
-            title = "; ".join(lines[1:end]) + (f": {lines[0][7:-1]}" if lines[0] != "stmt:" else "")
-            lines = ["", *lines[end + 1 :]]
-        else:
-            title = lines[0]
-        return title, lines[1] if len(lines) > 1 and not lines[1].startswith("setup:") else ""
+        title, *rest = self.text
+        if re.fullmatch(r"stmt:(?: \(.*\))?", title):
+            end = rest.index("") if "" in rest else len(rest)
+            title = "; ".join(rest[:end]) + (f": {title[7:-1]}" if title != "stmt:" else "")
+            rest = rest[end + 1 :]
+        return title, rest[0] if rest and not rest[0].startswith("setup:") else ""
 
 
 class _Table(Struct):
@@ -81,7 +79,7 @@ class _Table(Struct):
     ended: bool = False
 
     def row(self, line: int, text: str) -> bool:
-        """`      dense   |   12.8   |   141.9`; an empty cell was not measured. Return False for another line."""
+        """Take `   dense   |   12.8   |   141.9`; an empty cell was not measured. Return False for another line."""
         if found := _ENV.match(text):
             self.env, text = found[1], found[2]
         name, *cells = text.rsplit(_SEPARATOR, len(self.columns))
@@ -112,7 +110,7 @@ class _Text:
         if begun:
             self.abandon(number)
             self.measurement = _Measurement(number)
-        elif threads and (header := _header(self.before[0])) and _SEPARATOR in self.before[1]:
+        elif threads and _SEPARATOR in self.before[1] and (header := _header(self.before[0])):
             self.abandon(number)
             columns = [column.strip() for column in self.before[1].split(_SEPARATOR)[1:]]
             self.table = _Table(number - 2, *header, columns, threads[1])

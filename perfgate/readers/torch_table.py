@@ -12,18 +12,24 @@
     OP.device_memory  OP.self_device_memory  OP.flops  OP.calls
 
 These are the metrics of every printed row; a name that comes again, in this table or in a later one, is `OP#2`. Every
-device is called `device`; `op_columns` has the columns of every version. Rows below the caller's row limit are absent,
-which does not mean 0. The sums under a table are `table.self_cpu_time` and `table.self_device_time`: they have the rows
-below the limit, too.
+device is called `device`; `torch_columns` has the columns of every version. Rows below the caller's row limit are
+absent, which does not mean 0. The sums under a table are `table.self_cpu_time` and `table.self_device_time`: they have
+the rows below the limit, too.
+
+The rule, not the header, shows where columns are: headers may be wider than their columns. A cell that is wider pushes
+the rest of its row to the right, as `str.format` does.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
-from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
-from perfgate.readers.torch_text.op_columns import Amount, Kind, OpColumn, OpHeader, Span, add_amounts, rule_spans
+from msgspec import Struct
+
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, number
+from perfgate.readers.torch_columns import CELL, Amount, Kind, OpColumn, add_amounts, column_of
 
 NAME = "torch-table"
 METRICS = (
@@ -34,9 +40,63 @@ CHECKED = "torch 2.13: tables that it printed, with its numbers; public tables o
 FORMAT = Format(NAME, __name__, markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"})
 #: A sum under a table.
 _SUM = re.compile(r"\bSelf (\w{1,40}) time total: (\S{1,40})\s*$")
-_TIME = OpColumn("time")
 Labels = Mapping[str, str]
+Span = tuple[int, int]
 _BASE: dict[Kind, str] = {"time": "s", "memory": "B", "flops": "FLOP"}
+#: No table has fewer columns, and more would take long.
+_FEWEST, _MOST = 5, 64
+
+
+def _rule_spans(line: str) -> list[Span]:
+    """Return where the columns are if a line is the rule of a table: runs of dashes with two blanks between them."""
+    text = line.rstrip()
+    spans = [found.span() for found in re.finditer("-{3,}", text)] if text.endswith("---") else []
+    breaks = [at for at, (one, other) in enumerate(pairwise(spans), 1) if text[one[1] : other[0]] != "  "]
+    spans = spans[breaks[-1] :] if breaks else spans  # a logger printed the text before the last break
+    return spans if _FEWEST <= len(spans) <= _MOST else []
+
+
+def _cut(line: str, spans: Sequence[Span]) -> list[str]:
+    """Return the cells of a row; a cell that is wider than its column moves the cells behind it."""
+    cells, shift = [], 0
+    for start, end in spans[:-1]:
+        begin, stop = start + shift, end + shift
+        if line[stop : stop + 2].strip():
+            gap = line.find("  ", stop)
+            stop = len(line) if gap < 0 else gap
+            shift = stop - end
+        cells.append(line[begin:stop].strip())
+    return [*cells, line[spans[-1][0] + shift :].strip()]
+
+
+class _Header(Struct, frozen=True):
+    """The columns of one table; the numbers of names and spans may differ."""
+
+    spans: Sequence[Span]
+    names: Sequence[str]
+    columns: Sequence[OpColumn]
+    #: The devices of the columns; 1.10 to 2.0 may print two, and only the first is read.
+    devices: Sequence[str]
+
+    def cells(self, line: str) -> list[str]:
+        """Return the cells of a row; if it does not line up with the rule, the texts between double blanks."""
+        cells = self._in_order(_cut(line, self.spans))
+        if self._fitting(cells) == len(self.columns):
+            return cells
+        parts = re.split(r"\s{2,}", line[self.spans[0][0] :].strip())
+        return max(cells, self._in_order(parts), key=self._fitting) if len(parts) == len(self.columns) else cells
+
+    def _fitting(self, cells: Sequence[str]) -> int:
+        return sum(column.fits(cell) for column, cell in zip(self.columns, cells, strict=True))
+
+    def _in_order(self, cells: list[str]) -> list[str]:
+        """Return the cells in the order of the header, which has the FLOPs behind the source location."""
+        if "Source Location" not in self.names or self.columns[-1].kind != "flops":
+            return cells
+        source = self.names.index("Source Location")
+        if not self.columns[-1].fits(cells[source]):
+            return cells
+        return [*cells[:source], cells[-1], *cells[source + 1 : -1], cells[source]]
 
 
 class OpTable:
@@ -46,18 +106,17 @@ class OpTable:
         self._run, self._labels = run, labels
         #: The columns in the rule above a header.
         self._spans: Sequence[Span] = ()
-        self._header: OpHeader | None = None
+        self._header: _Header | None = None
         #: True between the rule under the header and the rule at the end.
         self._in_rows = False
-        self._last_row = 0
-        self._tables = 0
+        self._last_row = self._tables = 0
         #: True from the first header on.
         self.has_begun = False
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
         line = line.removeprefix("\ufeff")
-        if line.rstrip().endswith("---") and (spans := rule_spans(line)):
+        if line.rstrip().endswith("---") and (spans := _rule_spans(line)):
             self._rule(number, spans)
         elif not line.strip():
             return
@@ -71,15 +130,11 @@ class OpTable:
             self._begin(number, line)
         else:
             self._forget()
-            if self.has_begun and "Self " in line and ended and (found := _SUM.search(line)):
-                self._add_sum(found[1], found[2])
-
-    def _add_sum(self, device: str, cell: str) -> None:
-        """Keep a sum under a table; tables of one file have different names."""
-        table = "table" if self._tables == 1 else f"table#{self._tables}"
-        key = Key.of(f"{table}.self_{'cpu' if device == 'CPU' else 'device'}_time", **self._labels)
-        if (amount := _TIME.amount(cell)) and not amount.fault():
-            self._run.one_value(key, "s", amount.value)
+            if self._tables and "Self " in line and ended and (found := _SUM.search(line)):
+                table = "table" if self._tables == 1 else f"table#{self._tables}"
+                key = Key.of(f"{table}.self_{'cpu' if found[1] == 'CPU' else 'device'}_time", **self._labels)
+                if (amount := OpColumn("time").amount(found[2])) and not amount.fault():
+                    self._run.one_value(key, "s", amount.value)
 
     def close(self) -> None:
         """End the table: without its last rule it may have lost rows."""
@@ -101,22 +156,25 @@ class OpTable:
             self._in_rows, self._last_row = True, number
 
     def _begin(self, number: int, line: str) -> None:
-        header = OpHeader.of(line, self._spans)
+        spans = self._spans
         self._forget()
-        if header is None:
+        names = re.split(r"\s{2,}", line[spans[0][0] :].strip())
+        columns = [column_of(name) for name in names]
+        if names[0] != "Name" or all(column.metric != "self_cpu_time" for column in columns):
             return
-        if len(header.names) != len(header.spans):
-            message = f"the table is not read: it has {len(header.names)} headers over {len(header.spans)} columns"
+        if len(names) != len(spans):
+            message = f"the table is not read: it has {len(names)} headers over {len(spans)} columns"
             self._run.say("error", message, number)
             return
-        if len(header.devices) > 1:
-            message = f"only {header.devices[0]} is read, because the table has {' and '.join(header.devices)}"
+        devices = list(dict.fromkeys(column.device for column in columns if column.device))
+        if len(devices) > 1:
+            message = f"only {devices[0]} is read, because the table has {' and '.join(devices)}"
             self._run.say("warning", message, number)
-        self._header, self.has_begun = header, True
-        self._tables += 1
+        self._header = _Header(spans, names, columns, devices)
+        self._tables, self.has_begun = self._tables + 1, True
         self._run.table("operators", number)
 
-    def _row(self, number: int, line: str, header: OpHeader) -> None:
+    def _row(self, at: int, line: str, header: _Header) -> None:
         """Read one row; lines of a stack (only the last cell is filled) and of other writers are passed over."""
         if "  " not in line.strip():
             return
@@ -124,25 +182,25 @@ class OpTable:
         numbers = [(column, cell) for column, cell in zip(header.columns, cells, strict=True) if column.kind != "text"]
         fitting = sum(column.fits(cell) for column, cell in numbers)
         if not cells[0] or 2 * fitting < len(numbers):
-            if header.is_like_row(line):
-                self._run.say("error", "a row of the table cannot be read", number)
+            parts = re.split(r"\s{2,}", line.strip())
+            if sum(part[-1:] in ("s", "%") and CELL.fullmatch(part) is not None for part in parts) > 1:
+                self._run.say("error", "a row of the table cannot be read", at)  # it has two times or percentages
             return
-        self._last_row = number
+        self._last_row = at
         self._run.table_row()
         overload = cells[1] if header.names[1] == "Overload Name" else ""
         printed = f"{cells[0]}.{overload}" if overload else cells[0]  # `aten::add.Tensor`
-        name = self._run.unique(Key.of(printed, **self._labels), number).metric
+        name = self._run.unique(Key.of(printed, **self._labels), at).metric
         found: dict[OpColumn, Amount] = {}
         for column, cell in numbers:
             if amount := column.amount(cell):
                 found[column] = amount
             elif not column.fits(cell):
                 why = f"{cell!r} is not in a unit of {column.kind}; left out"
-                self._run.refuse(self._key(name, column), why, number)
-        self._run.file.coverage.mark(None, number, *(amount.printed for amount in found.values()))
-        first = header.devices[:1]
-        read = {column: amount for column, amount in found.items() if not column.device or [column.device] == first}
-        self._keep(name, printed, read, number)
+                self._run.refuse(self._key(name, column), why, at)
+        self._run.file.coverage.mark(None, at, *(number(amount.text) for amount in found.values()))
+        devices = ("", *header.devices[:1])
+        self._keep(name, printed, {column: one for column, one in found.items() if column.device in devices}, at)
 
     def _key(self, name: str, column: OpColumn) -> Key:
         return Key.of(f"{name}.{column.metric or column.kind}", **self._labels)
@@ -152,15 +210,15 @@ class OpTable:
         series: dict[Key, tuple[OpColumn, dict[str, Amount]]] = {}
         count: dict[str, Amount] = {}
         for column, amount in amounts.items():
+            key = self._key(name, column)
             if column.kind == "calls":
-                key, fault = self._key(name, column), amount.fault()
-                if fault:
+                if fault := amount.fault():
                     self._run.refuse(key, fault, number)
                 else:
                     self._run.one_value(key, "1", amount.value)
                 count = {} if fault else {"count": amount}
             elif column.kind != "percent":
-                series.setdefault(self._key(name, column), (column, {}))[1][column.statistic] = amount
+                series.setdefault(key, (column, {}))[1][column.statistic] = amount
         for key, (column, statistics) in series.items():
             own_name = column.metric.replace("device", column.device.lower())  # `self_cuda_time`
             printed_as = f"{printed}.{own_name}" if column.device else None
@@ -171,7 +229,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file, with every row of its tables."""
     run = RunBuilder(file, NAME)
     table = OpTable(run, {})
-    for number, line, _, ended in file.lines():
-        table.line(number, line, ended)
+    for at, line, _, ended in file.lines():
+        table.line(at, line, ended)
     table.close()
     return (run.run(),)

@@ -1,1 +1,0 @@
-"""Text that PyTorch prints: operator tables and measurements."""
