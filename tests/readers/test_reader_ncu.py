@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, values_of
 
 from perfgate.readers import Source, recognise
-from perfgate.readers.nvidia.ncu_numbers import decimal_mark, readings, scale_of
+from perfgate.readers.nvidia.ncu import decimal_mark, readings, scale_of
 
 LAUNCH = [
     "ID",

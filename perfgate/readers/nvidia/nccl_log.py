@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
 from perfgate.readers.kit import MAX_FAULTS, InputFile, Key, Labels, RecordRuns, Run, RunBuilder, number
 from perfgate.readers.nvidia import nccl_rows as rows
-from perfgate.readers.nvidia.all_reduce_bench import BENCH_WORDS, AllReduceBench
-from perfgate.readers.nvidia.nccl_rows import NcclValue, add_values, varying_details, without_prefix, without_tags
+from perfgate.readers.nvidia.nccl_rows import NcclValue, add_values, varying_details, without_prefix
 
 NAME = "nccl-tests"
-_WORDS = (
+#: A line that matters has one of these words.
+WORDS = (
     *("algbw", "(GB/s)", "_perf", "nThread", "NCCL_", "Using devices"),
     *("#  Rank", "#   Rank", "Reducing maxBytes", "Avg bus bandwidth", "Out of bounds", " failure ", "  "),
 )
@@ -57,15 +57,39 @@ class _Section(Struct, eq=False):
     announced: int = 0
     #: The beginning of a row that a message of NCCL interrupted, and its line.
     open_row: tuple[str, int] | None = None
-    ranks: int = 0
     gpus: list[tuple[str, int]] = field(default_factory=list)
     #: Errors: message, line and detail.
     errors: list[tuple[str, int, str]] = field(default_factory=list)
 
-    def per(self, metric: str) -> float:
-        """The unit of a column from the line of units; without one, the unit of all versions so far."""
-        known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")
-        return known[next((unit for unit in self.units if unit in known), usual)]
+    @property
+    def ranks(self) -> int:
+        """The number of printed ranks."""
+        return len(self.gpus)
+
+    def note(self, message: str, line: int, detail: str) -> None:
+        """Keep an error."""
+        self.errors.append((message, line, detail))
+
+    def end_row(self) -> None:
+        """Note a row whose end did not come."""
+        if self.open_row:
+            self.note("a row is interrupted by a message of NCCL", self.open_row[1], ": its end is missing")
+        self.open_row = None
+
+    def end(self) -> None:
+        """Note a table that ends before its last announced size, or did not come."""
+        self.end_row()
+        sizes = self.sizes
+        if self.announced and not self.header:
+            self.note("a test was announced, and has no table", self.announced, f": {self.name}")
+        elif sizes is not None and self.header and self.rows < sizes.count and self.average is None:
+            rows = f": it has {self.rows} of the {sizes.count} sizes, and no average at its end"
+            self.note("the table is cut off", self.line, rows)
+
+    def report(self, run: RunBuilder) -> None:
+        """Report the errors."""
+        for message, line, detail in self.errors:
+            run.say("error", message, line, detail)
 
 
 class NcclLog:
@@ -79,93 +103,58 @@ class NcclLog:
         self.next_name = ""
         self.next_settings: dict[str, str] = {}
         self.other = RunBuilder(document, NAME)
-        self.bench = AllReduceBench()
 
-    def read(self) -> tuple[Run, ...]:
-        """Return the runs of the log, at least one."""
-        for at, line, _, ended in self.file.lines((*_WORDS, *BENCH_WORDS)):
-            tag, text = without_tags(line)
-            if ended:
-                self._line(at, text, tag)
-                self.bench.line(self.other, at, text)
-            elif self._section(tag).header and _ROW.match(without_prefix(text)):
-                self.other.say("warning", "the last row is cut off; left out", at)
-        self.bench.finish(self.other)
+    def runs(self) -> tuple[Run, ...]:
+        """Return the runs of the log, at least one; problems without a table belong to the first run."""
         for section in self.sections:
-            _whole(section)
+            section.end()
         tables = [section for section in self.sections if section.header or section.average]
-        if not tables:
-            for section in self.sections:
-                _report(self.other, section)
-            return (self.other.run(),)
-        return self._runs(tables)
-
-    def _runs(self, tables: Sequence[_Section]) -> tuple[Run, ...]:
-        """The runs of the tables; problems without a table belong to the first run."""
         for section in tables:
             if heading := self.file.heading(section.line):
                 section.settings["heading"] = heading
         runs, labels = RecordRuns(self.file, NAME), _labels(tables)
-        details = {
-            name: varying_details(value for one in tables if one.name == name for value in one.values)
-            for name in _names(tables)
-        }
-        first: RunBuilder | None = None
         for section, own in zip(tables, labels, strict=True):
             run = runs.run_of((section.name, own))
-            if first is None:
-                first = run
-                for other in self.sections:
-                    if other not in tables:
-                        _report(run, other)
+            if section is tables[0]:
+                self._report_others(run, tables)
                 run.problems += self.other.problems
-            _finish(run, section, details[section.name], own, tables)
-        measured = (self.other.run(),) if self.other.has_measured else ()
-        return (*runs.finish(), *measured)
+            varying = varying_details(value for one in tables if one.name == section.name for value in one.values)
+            _finish(run, section, varying, own, tables)
+        if not tables:
+            self._report_others(self.other, tables)
+            return (self.other.run(),)
+        return (*runs.finish(), *((self.other.run(),) if self.other.has_measured else ()))
 
-    def _section(self, tag: str) -> _Section:
-        if tag not in self.current:
-            self._begin(tag)
-        return self.current[tag]
+    def _report_others(self, run: RunBuilder, tables: Sequence[_Section]) -> None:
+        for section in self.sections:
+            if section not in tables:
+                section.report(run)
 
-    def _begin(self, tag: str) -> None:
+    def _begin(self, tag: str) -> _Section:
         self.file.count("runs")
-        section = _Section(self.next_name, tag, dict(self.next_settings))
+        section = self.current[tag] = _Section(self.next_name, tag, dict(self.next_settings))
         self.next_name, self.next_settings = "", {}
         self.sections.append(section)
-        self.current[tag] = section
+        return section
 
-    def _line(self, number: int, line: str, tag: str) -> None:
-        section = self._section(tag)
-        if section.header and self._row(section, number, without_prefix(line)):
+    def line(self, number: int, line: str, tag: str, ended: bool) -> None:
+        """Take a line of a process; one without a line end may be a part of a row."""
+        section = self.current.get(tag) or self._begin(tag)
+        if not ended:
+            if section.header and _ROW.match(without_prefix(line)):
+                self.other.say("warning", "the last row is cut off; left out", number)
+            return
+        if section.header and _take_row(section, number, without_prefix(line)):
             return
         if found := _HEADER.search(line):
-            if section.header and section.is_over:
-                self._begin(tag)
-                section = self.current[tag]
+            section = self._begin(tag) if section.header and section.is_over else section
             section.header, section.line = found[1].split(), number
             section.name = section.name or self.next_name
             self.next_name = ""
             return
         if _BEGINNING.search(line) and section.header:
-            self._begin(tag)
-            section = self.current[tag]
+            section = self._begin(tag)
         self._fact(section, number, line)
-
-    def _row(self, section: _Section, number: int, text: str) -> bool:
-        """Read a row, or a part of one; return whether the line is one."""
-        if section.open_row and 0 < rows.length_of_rest(text) < len(section.header):
-            begun, number = section.open_row
-            section.open_row, text = None, f"{begun} {text}"
-        if not _ROW.match(text):
-            return False
-        _end_row(section)
-        if (before := rows.interrupted(text)) is not None:
-            section.open_row = (before, number)
-            return True
-        section.values += _row(section, number, text.split())
-        section.rows += 1
-        return True
 
     def _fact(self, section: _Section, number: int, line: str) -> None:
         """Take what a line says about the program of a section, or of the next one."""
@@ -175,12 +164,11 @@ class NcclLog:
         if found := _UNITS.search(line):
             section.units = re.findall(r"\([^)]{1,20}\)", found[1])
         elif found := _RANK.search(line):
-            section.ranks += 1
             section.gpus.append((found[1].strip(), number))
         elif found := _AVERAGE.search(line):
             section.average, section.is_over = section.average or (found[1], number), True
         elif found := _FAILED.search(line):
-            _note(section, "the test failed", number, f": {found[0].strip('# ')[:120]}")
+            section.note("the test failed", number, f": {found[0].strip('# ')[:120]}")
         elif "test concluded" in line:
             section.is_over = True
         else:
@@ -197,19 +185,15 @@ class NcclLog:
                         section.settings[name] = found[1]
 
 
-def _names(sections: Iterable[_Section]) -> dict[str, None]:
-    return dict.fromkeys(section.name for section in sections)
-
-
 def _labels(sections: Sequence[_Section]) -> list[Labels]:
-    """The labels of each section: the facts that differ between the programs of one log."""
+    """Return the labels of each section: the facts that differ between the programs of one log."""
     labels: list[dict[str, str]] = [{} for _ in sections]
     several = len({section.ranks for section in sections if section.ranks}) > 1
     tagged = len({section.tag for section in sections}) > 1
     for section, own in zip(sections, labels, strict=True):
         own.update({"ranks": str(section.ranks)} if several and section.ranks else {})
         own.update({"rank": section.tag.partition(",")[2]} if tagged else {})
-    for name in _names(sections):
+    for name in dict.fromkeys(section.name for section in sections):
         same = [at for at, section in enumerate(sections) if section.name == name]
         for setting in sorted({setting for at in same for setting in sections[at].settings}):
             if len({sections[at].settings.get(setting) for at in same}) > 1:
@@ -226,37 +210,10 @@ def _labels(sections: Sequence[_Section]) -> list[Labels]:
     return [tuple(sorted(own.items())) for own in labels]
 
 
-def _note(section: _Section, message: str, line: int, detail: str) -> None:
-    section.errors.append((message, line, detail))
-
-
-def _end_row(section: _Section) -> None:
-    """Report a row whose end did not come."""
-    if section.open_row:
-        _note(section, "a row is interrupted by a message of NCCL", section.open_row[1], ": its end is missing")
-    section.open_row = None
-
-
-def _whole(section: _Section) -> None:
-    """Report a table that ends before its last announced size, or did not come."""
-    _end_row(section)
-    sizes = section.sizes
-    if section.announced and not section.header:
-        _note(section, "a test was announced, and has no table", section.announced, f": {section.name}")
-    elif sizes is not None and section.header and section.rows < sizes.count and section.average is None:
-        rows = f": it has {section.rows} of the {sizes.count} sizes, and no average at its end"
-        _note(section, "the table is cut off", section.line, rows)
-
-
-def _report(run: RunBuilder, section: _Section) -> None:
-    for message, line, detail in section.errors:
-        run.say("error", message, line, detail)
-
-
 def _finish(
     run: RunBuilder, section: _Section, varying: Sequence[str], labels: Labels, tables: Sequence[_Section]
 ) -> None:
-    _report(run, section)
+    section.report(run)
     for gpu, line in section.gpus:
         run.fact("gpu", gpu, line)
     if section.ranks and len({one.ranks for one in tables if one.ranks}) == 1:
@@ -270,16 +227,33 @@ def _finish(
         run.value(Key(f"{collective}.avg_busbw", labels), "B/s", *section.average, per=1e-9)
 
 
+def _take_row(section: _Section, number: int, text: str) -> bool:
+    """Read a row, or a part of one; return whether the line is one."""
+    if section.open_row and 0 < rows.length_of_rest(text) < len(section.header):
+        begun, number = section.open_row
+        section.open_row, text = None, f"{begun} {text}"
+    if not _ROW.match(text):
+        return False
+    section.end_row()
+    if (before := rows.interrupted(text)) is not None:
+        section.open_row = (before, number)
+    else:
+        section.values += _row(section, number, text.split())
+        section.rows += 1
+    return True
+
+
 def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
     """Yield the numbers of one row. The header has the columns time, algbw, busbw and #wrong for each place."""
     header = section.header
-    blank = rows.blank_columns(header, cells)
-    if len(cells) + len(blank) < len(header) or (len(cells) > len(header) and not rows.has_numbers(header, cells)):
-        detail = f": {len(cells)} cells, but the header has {len(header)}"
-        if len(cells) + len(blank) >= len(header):
-            detail = ": words are where the header has numbers"
+    blank, pairs = rows.blank_columns(header, cells), zip(header, cells, strict=False)
+    has_numbers = all(number(cell) is not None for name, cell in pairs if name in rows.METRIC_OF_COLUMN)
+    is_short = len(cells) + len(blank) < len(header)
+    if is_short or (len(cells) > len(header) and not has_numbers):  # other text is between the numbers
+        detail = f"{len(cells)} cells, but the header has {len(header)}"
+        detail = detail if is_short else "words are where the header has numbers"
         if len(section.errors) <= 2 * MAX_FAULTS:
-            _note(section, "a row cannot be read", line, detail)
+            section.note("a row cannot be read", line, f": {detail}")
         return
     for name in blank:
         cells.insert(header.index(name), "")
@@ -291,4 +265,7 @@ def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
         wrong = (number(columns.get("#wrong", "")) or 0) > 0
         for name, metric in rows.METRIC_OF_COLUMN.items():
             if name in columns:
-                yield NcclValue(cells[0], row, place, metric, columns[name], section.per(metric), line, wrong)
+                # Without a line of units, the unit of all versions so far.
+                known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")
+                per = known[next((unit for unit in section.units if unit in known), usual)]
+                yield NcclValue(cells[0], row, place, metric, columns[name], per, line, wrong)

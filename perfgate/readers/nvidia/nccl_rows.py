@@ -88,19 +88,12 @@ def interrupted(text: str) -> str | None:
 
 def length_of_rest(text: str) -> int:
     """Return how many numbers of a row a line has, before a message of NCCL if there is one; 0 for another line."""
-    before = interrupted(text)
-    rest = text if before is None else before
+    rest = _INTERRUPTED.split(text, 1)[0]
     return len(rest.split()) if _REST.fullmatch(rest) else 0
 
 
-def has_numbers(header: Sequence[str], cells: Sequence[str]) -> bool:
-    """Return whether the cells of measured columns are numbers, so that no other text is between them."""
-    pairs = zip(header, cells, strict=False)
-    return all(number(cell) is not None for name, cell in pairs if name in METRIC_OF_COLUMN)
-
-
 def blank_columns(header: Sequence[str], cells: Sequence[str]) -> list[str]:
-    """The columns redop and root that are blank in a row; empty if other cells are missing."""
+    """Return the columns redop and root that are blank in a row; none if other cells are missing."""
     optional = [name for name in ("redop", "root") if name in header]
     missing = len(header) - len(cells)
     if not 0 < missing <= len(optional) or len(cells) < 5:
@@ -146,23 +139,19 @@ def add_values(
         unit = "s" if several[0].metric.endswith("time") else "B/s"
         if len(several) == 1:
             run.value(key, unit, several[0].printed, several[0].at, per=several[0].per)
-        elif several[0].size == "0":  # small sizes that were rounded down, not repetitions
-            _add_mean(run, key, unit, several)
-        else:
+        elif several[0].size != "0":
             for value in several:
                 run.sample(key, unit, value.printed, value.at, per=value.per)
-
-
-def _add_mean(run: RunBuilder, key: Key, unit: str, several: Sequence[NcclValue]) -> None:
-    numbers = [checked(value.printed, unit) for value in several]
-    if fault := next((fault for _, fault in numbers if fault), None):
-        run.refuse(key, fault, several[0].at)
-    else:
-        mean = sum(number / value.per for (number, _), value in zip(numbers, several, strict=True)) / len(several)
-        run.aggregate(key, unit, {"mean": mean, "count": float(len(several))})
+        else:  # small sizes that were rounded down, not repetitions
+            numbers = [checked(value.printed, unit) for value in several]
+            if fault := next((fault for _, fault in numbers if fault), None):
+                run.refuse(key, fault, several[0].at)
+                continue
+            mean = sum(number / value.per for (number, _), value in zip(numbers, several, strict=True)) / len(several)
+            run.aggregate(key, unit, {"mean": mean, "count": float(len(several))})
 
 
 def varying_details(values: Iterable[NcclValue]) -> list[str]:
-    """The details in which rows differ."""
+    """Return the details in which rows differ."""
     each = list(values)
     return [name for name in DETAILS if len({value.details.get(name) for value in each}) > 1]

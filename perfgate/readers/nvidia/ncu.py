@@ -10,8 +10,10 @@
 
 Other lines between the rows are skipped: output of the program, lines of ncu itself (`==PROF==`), rows of advice.
 Source: outputs in public repositories. A metric is `kernel.NAME.METRIC`, with one value for each launch, in order; if
-it occurs in two sections, the second is `METRIC#2`. The first number that shows its decimal mark gives the decimal mark
-of the file; without one, a number like `117.344` is refused. Units: s, B, 1/s, B/s, and 1 for shares and counts.
+it occurs in two sections, the second is `METRIC#2`. Numbers follow the user's locale: `117.344` may be 117344. The
+first number that shows its decimal mark gives the decimal mark of the file; without one, such a number is refused.
+Units: s, B, 1/s, B/s, and 1 for shares and counts. ncu picks a prefix for each value, so a metric may be in usecond for
+one launch and in msecond for the next. All prefixes are decimal, those of bytes too.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from perfgate.core import Severity
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, cells_of, fault_of
 from perfgate.readers.line_blocks import clean
-from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
 from perfgate.readers.nvidia.nsys_tables import cells_before_cut
 
 NAME = "ncu"
@@ -45,12 +50,78 @@ _LAUNCH = {
 }
 _DETAILS = ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value")
 #: Metadata of the device, not measurements. Only its name is used, as a fact.
-_DEVICE = "device__attribute_"
-_GPU = f"{_DEVICE}display_name"
-#: Reports a problem: a severity, a message and a line.
-Say = Callable[[Severity, str, int], None]
-#: A line number from 1, the line, and whether it had a line end.
-NumberedLine = tuple[int, str, bool]
+_DEVICE, _GPU = "device__attribute_", "device__attribute_display_name"
+Mark = Literal[".", ","]
+_GROUP = r"[1-9]\d{0,2}"
+_BLANKS = re.compile(r"(?<=\d)[ '\u2019\u00a0\u202f](?=\d{3}(?!\d))")
+_PATTERNS: dict[Mark, re.Pattern[str]] = {
+    ".": re.compile(rf"[-+]?(?:{_GROUP}(?:,\d{{3}})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII),
+    ",": re.compile(rf"[-+]?(?:{_GROUP}(?:\.\d{{3}})+(?:,\d+)?|(?:\d+(?:,\d*)?|,\d+)(?:[eE][-+]?\d+)?)", re.ASCII),
+}
+_TIMES = {
+    **dict.fromkeys(("second", "s", "sec"), Fraction(1)),
+    **dict.fromkeys(("msecond", "ms"), Fraction(1, 10**3)),
+    **dict.fromkeys(("usecond", "us", "µs", "μs"), Fraction(1, 10**6)),
+    **dict.fromkeys(("nsecond", "ns"), Fraction(1, 10**9)),
+}
+#: A prefix is a capital letter. Units are in small letters, except Hz and B.
+_PREFIXED = re.compile(r"([KMGTP]?)(byte|hz|Hz|B|[a-z]{2,}.*)")
+_BASES = {"byte": "B", "B": "B", "hz": "1/s", "Hz": "1/s"}
+_PER_SECOND = {"B": "B/s", "1": "1/s", "s": "1"}
+
+
+def readings(text: str) -> dict[Mark, str]:
+    """Return a printed number with each decimal mark, as `float` accepts it; empty for other text.
+
+    `12` has two equal readings, `12.5` and `1.234.567` have one, and `1,234` has two different ones.
+    """
+    text = _BLANKS.sub("", text)
+    plain: dict[Mark, str] = {".": text.replace(",", ""), ",": text.replace(".", "").replace(",", ".")}
+    return {mark: plain[mark] for mark, pattern in _PATTERNS.items() if pattern.fullmatch(text)}
+
+
+def decimal_mark(text: str, whole: bool = False) -> Mark | None:
+    """Return the decimal mark that a number shows. In a `whole` number the separator of `1,234` groups thousands."""
+    found = readings(text)
+    if whole and len({*found.values()}) == 2:
+        return "." if "," in text else ","
+    return next(iter(found)) if len(found) == 1 else None
+
+
+class Scale(Struct, frozen=True):
+    """Converts a printed unit to a base unit: `value * factor / divisor`."""
+
+    base: str
+    factor: int
+    divisor: int
+    #: True if the unit counts single things or bytes, so that a sum of it is a whole number.
+    counts: bool
+
+    def to_base(self, value: float) -> float:
+        """Return a printed value in base units. Powers of ten are exact as floats; their inverses are not."""
+        return value * self.factor / self.divisor
+
+
+@lru_cache(maxsize=1024)
+def scale_of(unit: str) -> Scale:
+    """Return the scale of a unit: bytes per block are bytes; anything per second, as `cycle/nsecond`, is a rate."""
+    over, _, under = unit.partition("/")
+    base, size = _part(over)
+    if under:
+        below, by = _part(under)
+        size /= by
+        base = _PER_SECOND.get(base, base) if below == "s" else base
+    counts = not under and size == 1 and base in ("1", "B")
+    return Scale(base, size.numerator, size.denominator, counts)
+
+
+def _part(unit: str) -> tuple[str, Fraction]:
+    """Return the base of one side of a unit, and the size of one printed unit in it."""
+    if unit in _TIMES:
+        return "s", _TIMES[unit]
+    found = _PREFIXED.fullmatch(unit)
+    size = Fraction(1000 ** (1 + "KMGTP".index(found[1])) if found and found[1] else 1)
+    return (_BASES.get(found[2], "1"), size) if found else ("1", Fraction(1, 100) if unit == "%" else size)
 
 
 class Value(NamedTuple):
@@ -69,8 +140,8 @@ class Value(NamedTuple):
 class Tables:
     """The tables in the output of ncu. The details page has a row for each metric, the raw page for each launch."""
 
-    def __init__(self, say: Say, advice: Callable[[int], object] = int) -> None:
-        #: Takes the line of a row that has advice and no metric.
+    def __init__(self, say: Callable[[Severity, str, int], None], advice: Callable[[int], object] = int) -> None:
+        #: Reports a problem on a line, and takes the line of a row that has advice and no metric.
         self._say, self._advice = say, advice
         self.headers = 0
         self._header: list[str] = []
@@ -80,11 +151,13 @@ class Tables:
         #: The unit of each column of the raw page, after its row has been read.
         self._units: list[str] | None = None
 
-    def values(self, lines: Iterable[NumberedLine]) -> Iterator[Value]:
-        """Yield the values in order."""
+    def values(self, lines: Iterable[tuple[int, str, bool]]) -> Iterator[Value]:
+        """Yield the values of lines (number, text, has an end), and report the errors of ncu itself."""
         for number, text, ended in lines:
             line = text.lstrip(" \t>")  # indented, or quoted in Markdown
             start = line.find('"ID",') if '"ID",' in line else 0 if line.startswith("ID,") else -1
+            if text.startswith("==ERROR=="):
+                self._say("error", "ncu reports an error here; launches may be missing", number)
             if start >= 0:
                 self._begin(number, line[start:], ended)
             elif self._header and line.startswith('"' if self._quoted else ('"', *"0123456789,")):
@@ -99,23 +172,21 @@ class Tables:
         self._rowless = None
 
     def _begin(self, number: int, line: str, ended: bool) -> None:
-        """Begin a table. A header without a line end may be cut off, and has no rows."""
         header = cells_of(line) or []
-        if "Kernel Name" not in header or not ended:
+        if "Kernel Name" not in header or not ended:  # one without a line end may be cut off, and has no rows
             return
         self._end_table()
         self.headers += 1
         self._rowless = number
         self._header, self._units, self._quoted = header, None, line.startswith('"')
-        missing = [name for name in _DETAILS if name not in header] if "Metric Name" in header else []
-        if missing:
+        if "Metric Name" in header and (missing := [name for name in _DETAILS if name not in header]):
             self._say("error", f"the table has no column {missing[0]!r}: it is not read", number)
             self._header = []
 
     def _row(self, number: int, line: str, ended: bool) -> list[str]:
-        """The complete cells of a row; empty for other text and for a row that is cut off."""
-        whole = cells_of(line) if ended else None
-        cells = cells_before_cut(line) if whole is None and ended else whole or []
+        """Return the complete cells of a row; none for other text and for a row that is cut off."""
+        whole = cells_of(line) if ended else []
+        cells = cells_before_cut(line) if whole is None else whole
         raw = "Metric Name" not in self._header
         needed = len(self._header) if raw else self._header.index("Metric Value") + 1
         if len(cells) >= needed and (cells[0].isdigit() or (raw and not cells[0])):
@@ -173,14 +244,13 @@ class _Profile(RunBuilder):
             self._absent += 1
             self._first_absent = self._first_absent or value.line
         elif _NUMBER.match(value.text):  # other values are words
-            # The same metric in a second section is another one.
             place = (value.kernel, value.section, value.metric, self._seen[value.section, value.metric])
             if place not in self._keys:
                 self._keys[place] = self.unique(Key(f"kernel.{value.kernel}.{value.metric}"), value.line)
-            self._measured(value, self._keys[place], scale_of(value.unit))
+            self._measured(value, self._keys[place])
 
-    def _measured(self, value: Value, key: Key, scale: Scale) -> None:
-        found = readings(value.text)
+    def _measured(self, value: Value, key: Key) -> None:
+        found, scale = readings(value.text), scale_of(value.unit)
         text = found.get(self._mark) if self._mark else next(iter(found.values()), None)
         fault = fault_of(text or value.text)
         column = self.column(key, scale.base)
@@ -209,7 +279,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
     advice = document.coverage.lines.tell
     tables = Tables(lambda severity, message, line: runs.run.say(severity, message, line), advice)  # noqa: PLW0108
     header = 0
-    for value in tables.values(_lines(document, runs)):
+    for value in tables.values((number, line, ended) for number, line, _, ended in document.lines()):
         if value.header != header:
             header = value.header
             runs.banner(value.line)
@@ -218,21 +288,12 @@ def read(document: InputFile) -> tuple[Run, ...]:
     return runs.finish()
 
 
-def _lines(document: InputFile, runs: Runs[_Profile]) -> Iterator[NumberedLine]:
-    """Yield the lines of a document, and report the errors of ncu itself."""
-    for number, line, _, ended in document.lines():
-        if line.startswith("==ERROR=="):
-            runs.run.say("error", "ncu reports an error here; launches may be missing", number)
-        yield number, line, ended
-
-
 def _mark_of(document: InputFile) -> Mark | None:
-    """The decimal mark of the first number near the beginning that shows one."""
+    """Return the decimal mark of the first number near the beginning that shows one."""
     lines = clean(document.head(_HEAD).decode("utf-8", "replace")).split("\n")[:-1]
     numbered = ((number, line.rstrip("\r"), True) for number, line in enumerate(lines, 1))
     for value in Tables(lambda severity, message, line: None).values(numbered):
-        # The rollup `.sum` of a counter is a whole number.
-        whole = value.metric.endswith(".sum") and scale_of(value.unit).counts
+        whole = value.metric.endswith(".sum") and scale_of(value.unit).counts  # the rollup of a counter
         if not value.metric.startswith(_DEVICE) and (mark := decimal_mark(value.text, whole=whole)):
             return mark
     return None

@@ -67,22 +67,16 @@ class _Matrix(Struct):
     #: Of each cell that was measured: the labels of its row and its column, its text, and its place.
     cells: list[tuple[str, str, str, Place]] = field(default_factory=list)
 
-    @property
-    def unit(self) -> tuple[str, float]:
-        """The base unit of the cells, and how many printed units are one base unit."""
-        return ("s", 1e9) if "(ns)" in self.description else ("B/s", 1e-9)
-
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     if file.is_json():
         return (_json(file),)
-    run = RunBuilder(file, NAME)
-    text = _Text(run)
-    for line_number, line, _, ended in file.lines():
-        text.line(line_number, _LAUNCHER.sub("", line).rstrip(), ended)
+    text = _Text(RunBuilder(file, NAME))
+    for at, line, _, ended in file.lines():
+        text.line(at, _LAUNCHER.sub("", line).rstrip(), ended)
     text.finish()
-    return (run.run(),)
+    return (text.run.run(),)
 
 
 class _Text:
@@ -100,9 +94,7 @@ class _Text:
             self.matrix, self.has_result = _Matrix(found[1], at), False
         elif device := _DEVICE.match(line):
             self.gpus.append(device[1])
-            self.run.facts |= {"gpu_count": len(self.gpus)} | (
-                {"gpu": self.gpus[0]} if len(set(self.gpus)) == 1 else {"gpu": " + ".join(sorted(set(self.gpus)))}
-            )
+            self.run.facts |= {"gpu_count": len(self.gpus), "gpu": " + ".join(sorted(set(self.gpus)))}
         elif driver := _DRIVER.match(line):
             self.run.fact("driver", driver[1], at)
         elif self.matrix:
@@ -128,7 +120,7 @@ class _Text:
             self.has_result = True
         elif not matrix.columns and matrix.description and line.startswith("  ") and words:
             matrix.columns = words
-        elif matrix.columns and len(words) > 1 and all(_is_cell(word) for word in words[1:]):
+        elif matrix.columns and words[1:] and all(one == _NOT_MEASURED or number(one) is not None for one in words[1:]):
             if len(words) - 1 != len(matrix.columns):
                 message = f"a row has {len(words) - 1} cells, and its header has {len(matrix.columns)}"
                 self.run.refuse(Key(matrix.test), message, at)
@@ -138,13 +130,9 @@ class _Text:
             matrix.description = line
 
 
-def _is_cell(word: str) -> bool:
-    return word == _NOT_MEASURED or number(word) is not None
-
-
 def _add(run: RunBuilder, name: str, matrix: _Matrix, total: str | float, at: Place) -> None:
     """Add the cells of a matrix and its sum."""
-    unit, per = matrix.unit
+    unit, per = ("s", 1e9) if "(ns)" in matrix.description else ("B/s", 1e-9)
     printed, digits = 0.0, 0.005
     for row, column, text, place in matrix.cells:
         value = number(text)

@@ -46,14 +46,7 @@ _NAMES = {
     "bw/item_rate": "item_rate",
     "sm_clock_rate/mean": "sm_clock_rate",
 }
-_HINTS = {
-    "duration": ("s", 1.0),
-    "byte_rate": ("B/s", 1.0),
-    "item_rate": ("1/s", 1.0),
-    "frequency": ("1/s", 1.0),
-    "bytes": ("B", 1.0),
-    "percentage": ("1", 1.0),
-}
+_HINTS = {"duration": "s", "byte_rate": "B/s", "item_rate": "1/s", "frequency": "1/s", "bytes": "B"}
 #: Ends of tags that are not measurements.
 _OTHER = ("/walltime", "/sample_size", "/sample_times", "/sample_freqs")
 #: Begins of tags that are sizes of the input.
@@ -94,8 +87,10 @@ def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) ->
         if found := _TIME.fullmatch(tag):
             part = _PARTS.get((found[1], found[2]), "cpu_time")
             times.setdefault(part, {})[found[3] + (found[4] or "")] = (_plain(value), at)
-        else:
-            _summary(to, tag, summary.get("hint"), value, at)
+        elif not tag.startswith(_INPUTS):
+            short = re.sub(r"^nv/(?:cold/|cpu_only/)?", "", tag)
+            own = to.part(_NAMES.get(short, short.replace("/", ".")), _HINTS.get(str(summary.get("hint")), "1"))
+            own.value(_plain(value), at)
     for part, statistics in times.items():
         _time(to.part(part) if part else to, statistics)
 
@@ -122,12 +117,3 @@ def _time(to: Target, printed: Printed) -> None:
     elif isinstance(mean, float | int) and isinstance(relative[0], float | int):
         statistics["stddev"] = (mean * relative[0], relative[1])
     to.aggregate(statistics)
-
-
-def _summary(to: Target, tag: str, hint: object, value: object, place: Path) -> None:
-    """Add one summary with a value."""
-    if tag.startswith(_INPUTS):
-        return
-    unit, per = _HINTS.get(str(hint), ("1", 1.0))
-    short = re.sub(r"^nv/(?:cold/|cpu_only/)?", "", tag)
-    to.part(_NAMES.get(short, short.replace("/", ".")), unit, per).value(_plain(value), place)

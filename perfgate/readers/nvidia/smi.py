@@ -89,14 +89,14 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _samples(run, "", list(zip(columns, cells, strict=False)), number)
         elif columns and len(cells) > 1:
             run.say("warning", "a line has other columns than the header; left out", number)
-    if (
-        columns
-        and not device
-        and not {*_DEVICES} & {*columns}
-        and any(len(one.values) > 1 for one in run.columns.values())
-    ):
+    is_mixed = columns and not device and not {*_DEVICES} & {*columns}
+    if is_mixed and any(len(one.values) > 1 for one in run.columns.values()):
         run.say("warning", "no column distinguishes GPUs: several would be one series; add index to --query-gpu")
-    _without_single_device(run)
+    found = [*run.columns.values()]
+    if len({column.key.label("device") for column in found}) == 1:  # of one GPU, no label is needed
+        for column in found:
+            column.key = Key(column.key.metric)
+        run.columns = {column.key: column for column in found}
     return (run.run(),)
 
 
@@ -107,12 +107,3 @@ def _samples(run: RunBuilder, device: str, cells: list[tuple[str, str]], line: i
             run.facts.setdefault("gpu", text[:200])
         elif (field := _KNOWN.get(name)) and not _MISSING.fullmatch(text):
             run.sample(Key.of(field.metric, device=device), field.unit, text.split()[0], line, per=field.per)
-
-
-def _without_single_device(run: RunBuilder) -> None:
-    """Drop the label `device` if there is one GPU."""
-    columns = [*run.columns.values()]
-    if len({column.key.label("device") for column in columns}) == 1:
-        for column in columns:
-            column.key = Key(column.key.metric)
-        run.columns = {column.key: column for column in columns}
