@@ -71,16 +71,12 @@ _OTHER_LOCALE = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|-?\d{1,3}(?:\.\d{
 _INTERVAL = re.compile(r"\s*\d{1,12}\.\d{6,9}")
 _CSV_PLACE = re.compile(r"(?:CPU|S|N|D|C)\d[\w-]{0,40}")
 _EVENT = re.compile(r"[A-Za-z][\w.:/=,@{}+-]{0,199}")
+_TIMES = {"msec": 1e3, "nsec": 1e9, "ns": 1e9, "usec": 1e6, "sec": 1.0}
+_SIZES = {"MiB": 2.0**-20, "KiB": 2.0**-10, "Bytes": 1.0}
 _UNITS = {
-    "msec": ("s", 1e3),
-    "nsec": ("s", 1e9),
-    "ns": ("s", 1e9),
-    "usec": ("s", 1e6),
-    "sec": ("s", 1.0),
+    **{unit: ("s", per) for unit, per in _TIMES.items()},
+    **{unit: ("B", per) for unit, per in _SIZES.items()},
     "Joules": ("J", 1.0),
-    "MiB": ("B", 2.0**-20),
-    "KiB": ("B", 2.0**-10),
-    "Bytes": ("B", 1.0),
 }
 _LABELS = (("CPU", "cpu"), ("S", "socket"), ("D", "die"), ("C", "core"), ("N", "node"))
 _SEPARATORS = ",;|\t:"
@@ -89,7 +85,7 @@ _SEPARATORS = ",;|\t:"
 class _StatRun(RunBuilder):
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
-        #: Events that were not counted, and the line of the first of them.
+        #: Events that were not counted, each with its first line.
         self.not_counted: dict[str, int] = {}
         self.is_interval = False
 
@@ -137,13 +133,11 @@ def _text(run: _StatRun, line: str, at: int) -> bool:
         run.sample(Key(name), "s", _plain(time[1]), at)
         run.file.coverage.lines.tell(at)
         return True
-    found = _ROW.fullmatch(line)
-    if found is None:
-        return False
-    run.is_interval = run.is_interval or found["time"] is not None
-    run.count(_labels(found["place"]), found["event"], _plain(found["count"]), found["unit"] or "", at)
-    run.file.coverage.lines.tell(at)  # the rest of the row follows from the counts
-    return True
+    if found := _ROW.fullmatch(line):
+        run.is_interval = run.is_interval or found["time"] is not None
+        run.count(_labels(found["place"]), found["event"], _plain(found["count"]), found["unit"] or "", at)
+        run.file.coverage.lines.tell(at)  # the rest of the row follows from the counts
+    return found is not None
 
 
 def _plain(text: str) -> str:
@@ -166,20 +160,10 @@ def _labels(place: str | None) -> dict[str, str]:
 
 
 def _csv(run: _StatRun, line: str, at: int) -> bool:
-    """Read a row of CSV, and return whether the line is one.
-
-    Its cells are `[time,][place,[CPUs,]]count,unit,event,[variance%,]run time,share,...`.
-    """
-    for separator in _SEPARATORS:
-        cells = [cell.strip() for cell in line.split(separator)]
-        if len(cells) >= 5 and _csv_row(run, cells, at):
-            return True
-    return False
-
-
-def _csv_row(run: _StatRun, cells: list[str], at: int) -> bool:
-    """Read the cells of a row; which of the optional ones it has is known from where the count and the event are."""
-    for skipped in range(min(4, len(cells) - 4)):
+    """Read a row `[time,][place,[CPUs,]]count,unit,event,[variance%,]run time,share,...`; return whether it is one."""
+    # The places of the count and the event tell the separator and the cells that are there.
+    ways = ([cell.strip() for cell in line.split(separator)] for separator in _SEPARATORS)
+    for cells, skipped in ((way, count) for way in ways for count in range(min(4, len(way) - 4))):
         rest, before = cells[skipped:], cells[:skipped]
         if len(rest) > 5 and rest[3].endswith("%"):
             del rest[3]  # the variance of -r

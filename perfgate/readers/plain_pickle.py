@@ -20,22 +20,13 @@ from perfgate.core.resource_limits import Limits
 
 Plain: TypeAlias = "dict[Plain, Plain] | list[Plain] | tuple[Plain, ...] | str | int | float | bool | None"
 #: Opcodes that are refused, by the names that people know.
+# fmt: off
 _REFUSED = {
-    b"c": "GLOBAL",
-    b"\x93": "STACK_GLOBAL",
-    b"R": "REDUCE",
-    b"i": "INST",
-    b"o": "OBJ",
-    b"\x81": "NEWOBJ",
-    b"\x92": "NEWOBJ_EX",
-    b"b": "BUILD",
-    b"P": "PERSID",
-    b"Q": "BINPERSID",
-    b"\x82": "EXT1",
-    b"\x83": "EXT2",
-    b"\x84": "EXT4",
-    b"\x97": "NEXT_BUFFER",
+    b"c": "GLOBAL", b"\x93": "STACK_GLOBAL", b"R": "REDUCE", b"i": "INST", b"o": "OBJ", b"\x81": "NEWOBJ",
+    b"\x92": "NEWOBJ_EX", b"b": "BUILD", b"P": "PERSID", b"Q": "BINPERSID", b"\x82": "EXT1", b"\x83": "EXT2",
+    b"\x84": "EXT4", b"\x97": "NEXT_BUFFER",
 }
+# fmt: on
 #: A whole number in a snapshot has 64 bits.
 _LONGEST_NUMBER = 16
 
@@ -67,33 +58,23 @@ class PlainPickle:
                     return self._stack.pop()
                 step = steps.get(opcode)
                 if step is None:
-                    self._refuse(opcode)
-                else:
-                    step(self)
+                    raise PickleFault(_refusal(opcode, self._at - 1))
+                step(self)
         except (IndexError, struct.error):
             raise PickleFault(f"the pickle ends, or is damaged, at byte {self._at}") from None
         except (TypeError, AttributeError, UnicodeDecodeError, ValueError):
             raise PickleFault(f"the pickle is damaged at byte {self._at}") from None
 
-    def _refuse(self, opcode: int) -> None:
-        name = _REFUSED.get(bytes((opcode,)))
-        if name is not None:
-            raise PickleFault(
-                f"the pickle has the opcode {name} at byte {self._at - 1}, which can run code; "
-                "only plain data is read, and a snapshot of torch has nothing else"
-            )
-        raise PickleFault(
-            f"the pickle has the opcode 0x{opcode:02x} at byte {self._at - 1}, which plain data never has"
-        )
-
-    def _take(self, size: int) -> bytes:
+    def take(self, size: int) -> bytes:
+        """Return the next bytes."""
         start, self._at = self._at, self._at + size
         if self._at > len(self._data):
             raise IndexError
         return self._data[start : self._at]
 
-    def _number(self, size: int, *, signed: bool = False) -> int:
-        return int.from_bytes(self._take(size), "little", signed=signed)
+    def whole(self, size: int, *, signed: bool = False) -> int:
+        """Return the next whole number, of `size` bytes."""
+        return int.from_bytes(self.take(size), "little", signed=signed)
 
     def _count(self) -> None:
         self._containers += 1
@@ -117,32 +98,29 @@ class PlainPickle:
         self._below.append(self._stack)
         self._stack = []
 
-    def _to_mark(self) -> list[Plain]:
+    def to_mark(self) -> list[Plain]:
+        """Take the values above the mark from the stack."""
         items, self._stack = self._stack, self._below.pop()
+        return items
+
+    def pop(self, size: int) -> list[Plain]:
+        """Take values from the top of the stack."""
+        if len(self._stack) < size:
+            raise IndexError
+        items = self._stack[-size:]
+        del self._stack[-size:]
         return items
 
     def text(self, size: int) -> None:
         """Put text on the stack whose length has `size` bytes."""
-        self._stack.append(self._take(self._number(size)).decode("utf-8", "surrogatepass"))
-
-    def number(self, size: int, *, signed: bool = False) -> None:
-        """Put a whole number of `size` bytes on the stack."""
-        self._stack.append(self._number(size, signed=signed))
+        self._stack.append(self.take(self.whole(size)).decode("utf-8", "surrogatepass"))
 
     def long(self) -> None:
         """Put a whole number on the stack whose length has one byte."""
-        size = self._number(1)
+        size = self.whole(1)
         if size > _LONGEST_NUMBER:
             raise ValueError
-        self.number(size, signed=True)
-
-    def float(self) -> None:
-        """Put a float on the stack."""
-        self._stack.append(float(struct.unpack(">d", self._take(8))[0]))
-
-    def skip(self, size: int) -> None:
-        """Pass over bytes."""
-        self._take(size)
+        self._stack.append(self.whole(size, signed=True))
 
     def memoize(self) -> None:
         """Remember the value on top under the next number."""
@@ -150,7 +128,7 @@ class PlainPickle:
 
     def remember(self, size: int) -> None:
         """Remember the value on top under a number of `size` bytes; picklers count from 0 or 1."""
-        index = self._number(size)
+        index = self.whole(size)
         if index > len(self._memo) + 1:
             raise ValueError
         if index >= len(self._memo):
@@ -159,61 +137,35 @@ class PlainPickle:
 
     def recall(self, size: int) -> None:
         """Put a remembered value on the stack."""
-        self._stack.append(self._memo[self._number(size)])
+        self._stack.append(self._memo[self.whole(size)])
 
-    def append(self) -> None:
-        """Add the value on top to the list below it."""
-        value = self._stack.pop()
-        self._list().append(value)
-
-    def appends(self) -> None:
-        """Add the values above the mark to the list below it."""
-        items = self._to_mark()
-        self._list().extend(items)
-
-    def _list(self) -> list[Plain]:
+    def extend(self, items: list[Plain]) -> None:
+        """Add values to the list on top of the stack."""
         found = self._stack[-1]
         if not isinstance(found, list):
             raise ValueError
-        return found
+        found.extend(items)
 
-    def set_item(self) -> None:
-        """Add a key and a value to the dict below them."""
-        value, key = self._stack.pop(), self._stack.pop()
-        if not isinstance(key, str | int):
-            raise ValueError  # a deep tuple has no end when it is hashed
-        self._dict()[key] = value
-
-    def set_items(self) -> None:
-        """Add the keys and values above the mark to the dict below it."""
-        items = self._to_mark()
-        if len(items) % 2 or not all(isinstance(key, str | int) for key in items[::2]):
-            raise ValueError
-        self._dict().update(zip(items[::2], items[1::2], strict=True))
-
-    def _dict(self) -> dict[Plain, Plain]:
+    def update(self, items: list[Plain]) -> None:
+        """Add keys and values, by turns, to the dict on top of the stack."""
         found = self._stack[-1]
-        if not isinstance(found, dict):
+        # A deep tuple has no end when it is hashed.
+        if len(items) % 2 or not all(isinstance(key, str | int) for key in items[::2]) or not isinstance(found, dict):
             raise ValueError
-        return found
+        found.update(zip(items[::2], items[1::2], strict=True))
 
-    def tuple(self, size: int) -> None:
-        """Make the values on top a tuple."""
-        if len(self._stack) < size:
-            raise IndexError
-        items = self._stack[-size:]
-        del self._stack[-size:]
-        self.container((*items,))
 
-    def tuple_of_mark(self) -> None:
-        """Make the values above the mark a tuple."""
-        self.container((*self._to_mark(),))
+def _refusal(opcode: int, at: int) -> str:
+    if name := _REFUSED.get(bytes((opcode,))):
+        advice = "only plain data is read, and a snapshot of torch has nothing else"
+        return f"the pickle has the opcode {name} at byte {at}, which can run code; {advice}"
+    return f"the pickle has the opcode 0x{opcode:02x} at byte {at}, which plain data never has"
 
 
 _STOP = ord(".")
-_STEPS: dict[int, Callable[[PlainPickle], None]] = {
-    0x80: lambda machine: machine.skip(1),  # PROTO
-    0x95: lambda machine: machine.skip(8),  # FRAME
+_STEPS: dict[int, Callable[[PlainPickle], object]] = {
+    0x80: lambda machine: machine.take(1),  # PROTO
+    0x95: lambda machine: machine.take(8),  # FRAME
     ord("("): PlainPickle.mark,
     ord("}"): lambda machine: machine.container({}),
     ord("]"): lambda machine: machine.container([]),
@@ -221,11 +173,11 @@ _STEPS: dict[int, Callable[[PlainPickle], None]] = {
     ord("N"): lambda machine: machine.push(None),
     0x88: lambda machine: machine.push(True),
     0x89: lambda machine: machine.push(False),
-    ord("J"): lambda machine: machine.number(4, signed=True),
-    ord("K"): lambda machine: machine.number(1),
-    ord("M"): lambda machine: machine.number(2),
+    ord("J"): lambda machine: machine.push(machine.whole(4, signed=True)),
+    ord("K"): lambda machine: machine.push(machine.whole(1)),
+    ord("M"): lambda machine: machine.push(machine.whole(2)),
     0x8A: PlainPickle.long,
-    ord("G"): PlainPickle.float,
+    ord("G"): lambda machine: machine.push(float(struct.unpack(">d", machine.take(8))[0])),
     0x8C: lambda machine: machine.text(1),
     ord("X"): lambda machine: machine.text(4),
     0x8D: lambda machine: machine.text(8),
@@ -234,12 +186,12 @@ _STEPS: dict[int, Callable[[PlainPickle], None]] = {
     ord("r"): lambda machine: machine.remember(4),
     ord("h"): lambda machine: machine.recall(1),
     ord("j"): lambda machine: machine.recall(4),
-    ord("a"): PlainPickle.append,
-    ord("e"): PlainPickle.appends,
-    ord("s"): PlainPickle.set_item,
-    ord("u"): PlainPickle.set_items,
-    0x85: lambda machine: machine.tuple(1),
-    0x86: lambda machine: machine.tuple(2),
-    0x87: lambda machine: machine.tuple(3),
-    ord("t"): PlainPickle.tuple_of_mark,
+    ord("a"): lambda machine: machine.extend(machine.pop(1)),
+    ord("e"): lambda machine: machine.extend(machine.to_mark()),
+    ord("s"): lambda machine: machine.update(machine.pop(2)),
+    ord("u"): lambda machine: machine.update(machine.to_mark()),
+    0x85: lambda machine: machine.container((*machine.pop(1),)),
+    0x86: lambda machine: machine.container((*machine.pop(2),)),
+    0x87: lambda machine: machine.container((*machine.pop(3),)),
+    ord("t"): lambda machine: machine.container((*machine.to_mark(),)),
 }

@@ -100,9 +100,6 @@ def _short(path: str, line: int, function: str) -> str:
     return f"{short}:{line}({function})"
 
 
-# --- files of cProfile ----------------------------------------------------------------------------------------------
-
-
 class _DamagedError(Exception):
     """A fault in the bytes of a profile."""
 
@@ -178,18 +175,17 @@ class _Marshal:
             return int.from_bytes(self._take(8), "little", signed=True)
         if kind == "g":
             return struct.unpack("<d", self._take(8))[0]
-        if kind == "f":
-            text = self._take(self._byte()).decode("ascii", "replace")
-            value, fault = checked(text, "1")
-            if fault:
-                raise _DamagedError(f"{fault}, at byte {start}")
-            return value
         if kind == "l":
             digits = self._size()
             parts = struct.unpack(f"<{abs(digits)}H", self._take(2 * abs(digits)))
             value = sum(part << 15 * index for index, part in enumerate(parts[:8]))
             return -value if digits < 0 else value
-        raise _DamagedError(f"it has a value of the kind {kind!r}, which no profile has, at byte {start}")
+        if kind != "f":
+            raise _DamagedError(f"it has a value of the kind {kind!r}, which no profile has, at byte {start}")
+        number, fault = checked(self._take(self._byte()).decode("ascii", "replace"), "1")
+        if fault:
+            raise _DamagedError(f"{fault}, at byte {start}")
+        return number
 
 
 def _binary(file: InputFile) -> Run:
@@ -227,9 +223,6 @@ def _add(profile: _Profile, key: object, value: object) -> str | None:
     return None
 
 
-# --- what pstats prints ---------------------------------------------------------------------------------------------
-
-
 class _TextRun(RunBuilder):
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
@@ -239,7 +232,6 @@ class _TextRun(RunBuilder):
 
     @property
     def has_measured(self) -> bool:
-        """Return whether a profile has begun."""
         return bool(self.profile.functions or self.finished)
 
     def run(self, part: int | None = None) -> Run:

@@ -89,46 +89,39 @@ def read(file: InputFile) -> tuple[Run, ...]:
     if (data := file.whole_bytes()) is None:
         run.say("error", file.limits.beyond("document_bytes", "this snapshot is larger"))
         return (run.run(),)
-    tree = None
     try:
-        devices = Snapshot(PlainPickle(data, file.limits).load(), file.limits.containers).devices()
-        _keep(run, devices, rank)
-        tree = tree_of(devices, rank or "")
+        devices = _Snapshot(file.limits.containers).devices(PlainPickle(data, file.limits).load())
     except (PickleFault, SnapshotFault) as fault:
         run.say("error", str(fault))
-    found = run.run()
-    return (found if tree is None else replace(found, call_trees=(tree,)),)
-
-
-def _keep(run: RunBuilder, devices: Mapping[int, DeviceMemory], rank: str | None) -> None:
-    labels = {} if rank is None else {"rank": rank}
+        return (run.run(),)
     for number, device in devices.items():
-        own = labels | ({"device": str(number)} if len(devices) > 1 else {})
-        run.one_value(Key.of("memory.allocated", **own), "B", float(device.allocated))
-        run.one_value(Key.of("memory.reserved", **own), "B", float(device.reserved))
+        labels = {"rank": rank} if rank is not None else {}
+        labels |= {"device": str(number)} if len(devices) > 1 else {}
+        run.one_value(Key.of("memory.allocated", **labels), "B", float(device.allocated))
+        run.one_value(Key.of("memory.reserved", **labels), "B", float(device.reserved))
         if device.peak is not None:
-            run.one_value(Key.of("memory.peak_allocated", **own), "B", float(device.peak))
+            run.one_value(Key.of("memory.peak_allocated", **labels), "B", float(device.peak))
     if devices and all(device.peak is None for device in devices.values()):
         advice = "call torch.cuda.memory._record_memory_history() before the steps"
         run.say("warning", f"the snapshot has no history, so the peak is unknown: {advice}")
+    return (replace(run.run(), call_trees=(_tree_of(devices, rank or ""),)),)
 
 
-class Snapshot:
-    """The data of a snapshot; every value of it may be anything."""
+class _Snapshot:
+    """A snapshot while it is read; every value of it may be anything."""
 
-    def __init__(self, data: Plain, most: int) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
         self._seen = 0
         self._stacks: dict[int, Stack] = {}
+
+    def devices(self, data: Plain) -> dict[int, DeviceMemory]:
+        """Return the memory of each device with a segment or a history, by number. Raises SnapshotFault."""
         if not isinstance(data, dict) or not isinstance(data.get("segments"), list):
             raise SnapshotFault("this pickle is not a snapshot of torch: it has no list of segments")
-        self._data: dict[Any, Any] = data
-
-    def devices(self) -> dict[int, DeviceMemory]:
-        """The memory of each device with a segment or a history, by number. Raises SnapshotFault."""
         found: dict[int, DeviceMemory] = defaultdict(DeviceMemory)
         live: dict[int, dict[int, tuple[int, Stack]]] = defaultdict(dict)
-        for segment in self._items(self._data["segments"]):
+        for segment in self._items(data["segments"]):
             number = _whole(segment, "device", 0)
             device = found[number]
             device.reserved += _whole(segment, "total_size")
@@ -140,14 +133,14 @@ class Snapshot:
                     address = _whole(block, "address", at)
                     live[number][address] = (_whole(block, "requested_size", size), self._stack(block))
                 at += size
-        for number, trace in enumerate(items(self._data.get("device_traces"))):
+        for number, trace in enumerate(items(data.get("device_traces"))):
             events = list(self._items(trace))
             if number in found or events:
                 self._replay(found[number], live[number], events)
         return dict(sorted(found.items()))
 
     def _items(self, values: object) -> Iterator[dict[Any, Any]]:
-        """The dicts of a list. A list may occur many times in a pickle, so what is visited is counted."""
+        """Yield the dicts of a list, and count them: a list may occur many times in a pickle."""
         if not isinstance(values, list):
             raise SnapshotFault("this snapshot is damaged: something that should be a list is not")
         for value in values:
@@ -169,19 +162,25 @@ class Snapshot:
             now += size if event["action"] == "free_requested" else -size
             if now > peak:
                 peak, at = now, index
-        for event, allocation in reversed(list(_with_allocations(changes))[at:]):
-            address = _whole(event, "addr")
+        # The `alloc` of the memory of each event; None if the history begins after that.
+        allocations: list[dict[Any, Any] | None] = []
+        known: dict[int, dict[Any, Any]] = {}
+        for event in changes:
             if event["action"] == "alloc":
-                live.pop(address, None)
+                known[_whole(event, "addr")] = event
+            allocations.append(event if event["action"] == "alloc" else known.pop(_whole(event, "addr"), None))
+        for event, allocation in zip(reversed(changes[at:]), reversed(allocations[at:]), strict=True):
+            if event["action"] == "alloc":
+                live.pop(_whole(event, "addr"), None)
             else:
                 stack = (_BEFORE,) if allocation is None else self._stack(allocation)
-                live[address] = (_whole(event, "size"), stack)
+                live[_whole(event, "addr")] = (_whole(event, "size"), stack)
         device.peak = peak if changes else None
         for size, stack in live.values():
             device.stacks[stack] = device.stacks.get(stack, 0) + size
 
     def _stack(self, record: Mapping[Any, Any]) -> Stack:
-        """The functions of a stack, the outermost first: each with its name, and its place in the program."""
+        """Return the functions of a stack, the outermost first: each with its name, and its place in the program."""
         frames = record.get("frames")
         if not isinstance(frames, list) or not frames:
             return ()
@@ -191,18 +190,8 @@ class Snapshot:
         return known
 
 
-def _with_allocations(changes: list[dict[Any, Any]]) -> Iterator[tuple[dict[Any, Any], dict[Any, Any] | None]]:
-    """Each event of the history, with the `alloc` of its memory; None if the history begins after that."""
-    known: dict[int, dict[Any, Any]] = {}
-    for event in changes:
-        address = _whole(event, "addr")
-        if event["action"] == "alloc":
-            known[address] = event
-        yield event, known.get(address) if event["action"] == "alloc" else known.pop(address, None)
-
-
 def _functions(frames: list[dict[Any, Any]]) -> Iterator[tuple[str, str]]:
-    """The Python functions of a stack that torch gives from the inside out; its operators if there are none."""
+    """Yield the Python functions of a stack that torch gives from the inside out; its operators if there are none."""
     named = [(str(one.get("name", "")), str(one.get("filename", "")), one.get("line")) for one in reversed(frames)]
     python = [one for one in named if one[1].endswith(".py")]
     own = [one for one in python if not _is_of_torch(one[1])]
@@ -221,8 +210,8 @@ def _whole(record: Mapping[Any, Any], name: str, default: int | None = None) -> 
     return value
 
 
-def tree_of(devices: Mapping[int, DeviceMemory], rank: str) -> CallTree:
-    """The tree of the stacks of all devices, with the bytes of each."""
+def _tree_of(devices: Mapping[int, DeviceMemory], rank: str) -> CallTree:
+    """Return the tree of the stacks of all devices, with the bytes of each."""
     nodes = [CallNode("step", "step", -1)]
     sizes = [0.0]
     known: dict[tuple[int, str], int] = {}

@@ -78,9 +78,27 @@ class _Plane(Struct):
     stats: dict[int, str] = field(default_factory=dict)
     own_stats: list[bytes] = field(default_factory=list)
 
+    def text(self, stat: Mapping[int, int | bytes]) -> str:
+        """Return the text of a stat, or the name that it has a number for."""
+        return text_of(stat[5]) if 5 in stat else self.stats.get(_integer(stat.get(7)), "")
 
-#: A line of a plane: its name and its events.
-_Line = tuple[_Plane, str, list[Event]]
+
+class _Line(Struct):
+    """A line of a plane: its device (None: the host), its name, and its events in order of time."""
+
+    device: str | None
+    name: str
+    events: list[Event]
+
+    def family(self, event: Event) -> str:
+        """Return what an event is: a step, an operation, ...; empty for one that is not read."""
+        if self.device is not None:
+            known = {"Steps": "step", "XLA Ops": "op", "Async XLA Ops": "op", "XLA Modules": "module"}
+            return "kernel" if self.name.startswith("Stream #") else known.get(self.name, "")
+        if event.is_op:
+            return "" if event.name.startswith("end: ") else "op"
+        is_range = event.duration and event.step is None and event.name and not _RUNTIME.match(event.name)
+        return "range" if is_range else ""
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -94,15 +112,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
         raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))
     try:
         planes = [_plane(message_of(value)) for number, value in fields(data) if number == 1]
-        lines = [(plane, *_events(plane, line)) for plane in planes for line in plane.lines]
-        steps = _steps_of(run, [events for plane, _, events in lines if not _DEVICE.match(plane.name)])
-        _add_events(run, lines, steps)
-        _add_compute(run, lines, steps)
-        add_work(run, [events for plane, _, events in lines if not _DEVICE.match(plane.name)], _streams(lines), steps)
-        if not steps.starts and not any(line == "Steps" for _, line, _ in lines):
-            run.say("warning", "this profile has no steps: annotate them with jax.profiler.StepTraceAnnotation")
+        lines = [_line(plane, line) for plane in planes for line in plane.lines]
+        _add(run, lines)
         for plane in planes:
-            _add_facts(run, plane)
+            for stat in (dict(fields(message)) for message in plane.own_stats):
+                is_type = plane.stats.get(_integer(stat.get(1))) == _DEVICE_TYPE and _DEVICE.match(plane.name)
+                if is_type and (text := plane.text(stat)):
+                    run.facts.setdefault("gpu", text[:_LONGEST])
     except DamagedError as damage:
         run.say("error", f"the profile is damaged or cut off, and cannot be read: {damage}")
     return (run.run(),)
@@ -134,8 +150,7 @@ def _named(entry: bytes, display: int | None) -> tuple[int, str]:
     return key, (names.get(display) if display else "") or names[2]
 
 
-def _events(plane: _Plane, message: bytes) -> tuple[str, list[Event]]:
-    """Return the name of a line, and its events in order of time."""
+def _line(plane: _Plane, message: bytes) -> _Line:
     name, start, events = "", 0, []
     wanted = {number for number, stat in plane.stats.items() if stat in (_STEP_NUM, _HLO_OP, _CORRELATION, *_DETAILS)}
     for number, value in fields(message):
@@ -147,7 +162,8 @@ def _events(plane: _Plane, message: bytes) -> tuple[str, list[Event]]:
             events.append(_event(plane, message_of(value), wanted))
     for event in events:
         event.start += start
-    return name, sorted(events, key=lambda event: event.start)
+    device = _DEVICE.match(plane.name)
+    return _Line(device[2] if device else None, name, sorted(events, key=lambda event: event.start))
 
 
 def _integer(value: int | bytes | None) -> int:
@@ -177,9 +193,24 @@ def _event(plane: _Plane, message: bytes, wanted: set[int]) -> Event:
             elif name == _CORRELATION:
                 event.correlation = _number(stat)
             elif name in _DETAILS:
-                event.details = text_of(stat[5]) if 5 in stat else plane.stats.get(_integer(stat.get(7)), "")
+                event.details = plane.text(stat)
             event.is_op = event.is_op or name == _HLO_OP
     return event
+
+
+def _add(run: RunBuilder, lines: Sequence[_Line]) -> None:
+    """Add the steps, events and work of a profile."""
+    host = [line.events for line in lines if line.device is None]
+    streams: dict[str, list[Event]] = {}
+    for line in lines:
+        if line.device is not None and line.name.startswith("Stream #"):
+            streams.setdefault(line.device, []).extend(line.events)
+    steps = _steps_of(run, host)
+    _add_events(run, lines, steps)
+    _add_compute(run, lines, steps)
+    add_work(run, host, streams, steps)
+    if not steps.starts and not any(line.name == "Steps" for line in lines):
+        run.say("warning", "this profile has no steps: annotate them with jax.profiler.StepTraceAnnotation")
 
 
 def _steps_of(run: RunBuilder, lines: Sequence[Sequence[Event]]) -> Steps:
@@ -196,35 +227,26 @@ def _steps_of(run: RunBuilder, lines: Sequence[Sequence[Event]]) -> Steps:
     return steps
 
 
+def _key(name: str, device: str | None) -> Key:
+    return Key(name) if device is None else Key.of(name, device=device)
+
+
 def _add_events(run: RunBuilder, lines: Sequence[_Line], steps: Steps) -> None:
     """Add the events of all lines to the series of their names, in order of time."""
     found: list[tuple[int, Key, int, int | None]] = []
-    for plane, line, events in lines:
-        device = _DEVICE.match(plane.name)
-        labels = {"device": device[2]} if device else {}
+    for line in lines:
         ends: dict[str, int] = {}
-        for event in events:
-            family = _family(line, event, is_device=device is not None)
+        for event in line.events:
+            family = line.family(event)
             index = steps.of(event.start) if steps.starts else None
             is_inner = event.start < ends.get(event.name, 0)  # in a call of the same name
             if family and not is_inner and (index is not None or not steps.starts):
                 ends[event.name] = event.start + event.duration
                 name = "step.device_time" if family == "step" else f"{family}.{_short(event.name, family)}"
                 step = None if index is None else steps.numbers[index]
-                found.append((event.start, Key.of(name, **labels), event.duration, step))
+                found.append((event.start, _key(name, line.device), event.duration, step))
     for _, key, duration, step in sorted(found, key=lambda one: one[0]):
         run.sample(key, "s", duration, None, per=_PS, step=step)
-
-
-def _family(line: str, event: Event, *, is_device: bool) -> str:
-    """Return what an event is: a step, an operation, ...; empty for one that is not read."""
-    if is_device:
-        known = {"Steps": "step", "XLA Ops": "op", "Async XLA Ops": "op", "XLA Modules": "module"}
-        return "kernel" if line.startswith("Stream #") else known.get(line, "")
-    if event.is_op:
-        return "" if event.name.startswith("end: ") else "op"
-    is_range = event.duration and event.step is None and event.name and not _RUNTIME.match(event.name)
-    return "range" if is_range else ""
 
 
 def _short(name: str, family: str) -> str:
@@ -236,45 +258,17 @@ def _short(name: str, family: str) -> str:
 
 def _add_compute(run: RunBuilder, lines: Sequence[_Line], steps: Steps) -> None:
     """Add for each step and device how long at least one operation or kernel ran; calls may overlap."""
-    spans: dict[str, list[tuple[int, int]]] = {}
-    for plane, line, events in lines:
-        device = _DEVICE.match(plane.name)
-        for event in events if steps.starts else ():
-            if _family(line, event, is_device=device is not None) in ("op", "kernel"):
-                spans.setdefault(device[2] if device else "", []).append((event.start, event.start + event.duration))
-    for device_name, own in spans.items():
-        key = Key.of("step.device_compute", **({"device": device_name} if device_name else {}))
-        busy = _busy(own, steps)
-        for index, number in enumerate(steps.numbers):
-            run.sample(key, "s", busy.get(index, 0), None, per=_PS, step=number)
-
-
-def _busy(spans: Sequence[tuple[int, int]], steps: Steps) -> Mapping[int, int]:
-    """Return the length of the union of the spans that begin in each step."""
-    found: dict[int, int] = {}
-    last = 0
-    for start, end in sorted(spans):
-        index = steps.of(start)
-        if index is not None and end > last:
-            found[index] = found.get(index, 0) + end - max(start, last)
-        last = max(last, end)
-    return found
-
-
-def _streams(lines: Sequence[_Line]) -> Mapping[str, list[Event]]:
-    """Return the events of the streams of each GPU."""
-    found: dict[str, list[Event]] = {}
-    for plane, line, events in lines:
-        if (device := _DEVICE.match(plane.name)) and line.startswith("Stream #"):
-            found.setdefault(device[2], []).extend(events)
-    return found
-
-
-def _add_facts(run: RunBuilder, plane: _Plane) -> None:
-    """Keep the type of the device as the fact `gpu`."""
-    for message in plane.own_stats:
-        stat = dict(fields(message))
-        if plane.stats.get(_integer(stat.get(1))) == _DEVICE_TYPE:
-            text = text_of(stat[5]) if 5 in stat else plane.stats.get(_integer(stat.get(7)), "")
-            if text and _DEVICE.match(plane.name):
-                run.facts.setdefault("gpu", text[:_LONGEST])
+    spans: dict[str | None, list[tuple[int, int]]] = {}
+    for line in lines if steps.starts else ():
+        for event in line.events:
+            if line.family(event) in ("op", "kernel"):
+                spans.setdefault(line.device, []).append((event.start, event.start + event.duration))
+    for device, own in spans.items():
+        busy, last = [0] * len(steps.numbers), 0
+        for start, end in sorted(own):
+            index = steps.of(start)
+            if index is not None and end > last:
+                busy[index] += end - max(start, last)
+            last = max(last, end)
+        for number, length in zip(steps.numbers, busy, strict=True):
+            run.sample(_key("step.device_compute", device), "s", length, None, per=_PS, step=number)

@@ -72,7 +72,7 @@ def add_work(
     if not any(own.values()):
         return
     sums = StepSums(np.array(steps.numbers, np.int64), lambda metric, labels: Key.of(metric, **labels))
-    launched = {one.correlation for events in own.values() for one in events if _is_kernel(one)}
+    launched = {one.correlation for events in own.values() for one in events if _kind(one) == "kernel"}
     graphs = {one.correlation for one in calls if GRAPH_LAUNCHES.match(one.name)}
     for name, chosen in (("launches", launched - graphs), ("graph_launches", graphs)):
         found = [at for one in chosen if (at := step_of[one]) is not None]
@@ -84,36 +84,27 @@ def add_work(
 
 
 def _columns(issued: Sequence[tuple[int, Event]]) -> DeviceEvents:
-    """What a device did, with the index of its step."""
+    """Return what a device did, with the index of its step."""
     events = [one for _, one in issued]
     kinds = np.array([_kind(one) for one in events], object)
     return DeviceEvents(
         np.array([at for at, _ in issued], np.int64),
         np.array([one.duration / _PS_OF_NS for one in events], np.float64),
-        np.array([_blocks(one) if _is_kernel(one) else _size(one) for one in events], np.float64),
+        np.array([_amount(one) for one in events], np.float64),
         kinds == "kernel",
         kinds == "memset",
         {kind: kinds == kind for kind in {*kinds.tolist()} - {"kernel", "memset"}},
     )
 
 
-def _is_kernel(event: Event) -> bool:
-    return not event.name.startswith(("Memset", "Memcpy"))
-
-
 def _kind(event: Event) -> str:
     """Return `kernel`, `memset`, or the kind of a copy."""
-    found = _COPY.match(event.name)
-    if found is None:
-        return "kernel" if _is_kernel(event) else "memset"
-    return f"{found[1]}to{found[2]}" if found[1] else "other"
+    if found := _COPY.match(event.name):
+        return f"{found[1]}to{found[2]}" if found[1] else "other"
+    return "memset" if event.name.startswith("Memset") else "kernel"
 
 
-def _size(copy: Event) -> float:
-    size = _SIZE.search(copy.details)
-    return float(size[1]) if size else math.nan
-
-
-def _blocks(kernel: Event) -> float:
-    grid = _GRID.search(kernel.details)
-    return math.prod(map(float, grid.groups())) if grid else math.nan
+def _amount(event: Event) -> float:
+    """Return the thread blocks of a kernel, or else bytes; NaN if unknown."""
+    found = (_GRID if _kind(event) == "kernel" else _SIZE).search(event.details)
+    return math.prod(map(float, found.groups())) if found else math.nan

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -25,11 +25,10 @@ from perfgate.readers.kit import Key, Place, RunBuilder, Series, checked, in_bas
 from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
 
 _NS = 1e9
-MAGIC = b"SQLite format 3\0"
 _TABLES = re.compile(r"rocpd_[a-z_]{1,40}?(?:_[0-9a-f]{8}_[0-9a-f_]{27})?", re.ASCII)
 _DISPATCH = re.compile(r"rocpd_kernel_dispatch(\w*)")
-_SPAN = ("start", "end")
-Rows = Iterable[tuple[object, ...]]
+_TIME = re.compile(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
+_Rows = Iterable[tuple[object, ...]]
 
 
 class Calls:
@@ -51,7 +50,12 @@ class Calls:
 
     def span(self, metric: str, agent: str, start: object, end: object, at: Place) -> None:
         """Add the time between two timestamps in ns: integers beyond the precision of floats, or means of several."""
-        times = [one for one in (_time(start), _time(end)) if one is not None]
+        times = []
+        for value in (start, end):
+            if isinstance(value, str) and (found := _TIME.fullmatch(value)):
+                times.append(float(value) if found[1] else int(value))
+            elif type(value) is int:
+                times.append(value)
         if len(times) < 2:
             self.run.refuse(Key(metric), f"{start!r} to {end!r} is not a time in ns; left out"[:200], at)
         else:
@@ -65,12 +69,6 @@ class Calls:
             numbers = in_base(np.frombuffer(values, np.float64), _NS if unit == "s" else 1.0)
             key = Key.of(metric, **labels)
             self.run.finished[key] = Series(key, unit, "samples", read_only(numbers))
-
-
-def _time(value: object) -> int | float | None:
-    if isinstance(value, str) and (found := re.fullmatch(r"\d{1,20}(\.\d{1,20})?", value, re.ASCII)):
-        return float(value) if found[1] else int(value)
-    return value if type(value) is int else None
 
 
 def read_database(calls: Calls) -> None:
@@ -93,46 +91,36 @@ class _Process:
         self._calls, self._database, self._id = calls, database, id
         self._strings = self._names("rocpd_string", "string")
 
-    def _rows(self, table: str, *columns: str) -> Rows:
+    def _rows(self, table: str, *columns: str) -> _Rows:
         name = table + self._id
         return self._database.rows(name, columns) if name in self._database.tables else ()
 
     def _names(self, table: str, column: str) -> dict[object, object]:
         return {row[0]: row[1] for row in self._rows(table, "id", column)}
 
-    def _by_start(self, table: str, *columns: str) -> Rows:
-        return sorted(self._rows(table, *_SPAN, *columns), key=lambda row: number_of(row[0]))
-
-    def read(self) -> None:
-        """Add the calls. Raises DatabaseFault."""
-        kernels = self._names("rocpd_info_kernel_symbol", "display_name")
-        agents = self._agents()
-        launched: dict[object, tuple[str, str]] = {}
-        columns = ("kernel_id", "agent_id", "event_id")
-        for start, end, kernel, agent, event in self._by_start("rocpd_kernel_dispatch", *columns):
-            launched[event] = metric, number = f"kernel.{kernels.get(kernel) or kernel}", agents.get(agent, "")
-            self._calls.span(metric, number, start, end, None)
-        for start, end, name in self._by_start("rocpd_memory_copy", "name_id"):
-            self._calls.span(f"memcpy.{self._text(name)}", "", start, end, None)
-        self._counters(launched)
-        self._regions()
+    def _by_start(self, table: str, *columns: str) -> _Rows:
+        return sorted(self._rows(table, "start", "end", *columns), key=lambda row: number_of(row[0]))
 
     def _text(self, id: object) -> str:
         return str(self._strings.get(id, id))
 
-    def _agents(self) -> Mapping[object, str]:
-        """Return the number of each GPU, and keep the name of the first."""
-        found: dict[object, str] = {}
-        for id, kind, number, *names in self._rows(
-            "rocpd_info_agent", "id", "type", "type_index", "product_name", "name"
-        ):
+    def read(self) -> None:
+        """Add the calls. Raises DatabaseFault."""
+        calls, agents = self._calls, dict[object, str]()
+        rows = self._rows("rocpd_info_agent", "id", "type", "type_index", "product_name", "name")
+        for id, kind, at, *names in rows:
             if kind == "GPU":
-                found[id] = str(number)
-                if name := next((name for name in names if isinstance(name, str) and name), None):
-                    self._calls.run.facts.setdefault("gpu", name[:200])
-        return found
-
-    def _counters(self, launched: Mapping[object, tuple[str, str]]) -> None:
+                agents[id] = str(at)
+                for gpu in [one for one in names if isinstance(one, str) and one][:1]:
+                    calls.run.facts.setdefault("gpu", gpu[:200])
+        kernels = self._names("rocpd_info_kernel_symbol", "display_name")
+        launched: dict[object, tuple[str, str]] = {}
+        columns = ("kernel_id", "agent_id", "event_id")
+        for start, end, kernel, agent, event in self._by_start("rocpd_kernel_dispatch", *columns):
+            launched[event] = metric, number = f"kernel.{kernels.get(kernel) or kernel}", agents.get(agent, "")
+            calls.span(metric, number, start, end, None)
+        for start, end, name in self._by_start("rocpd_memory_copy", "name_id"):
+            calls.span(f"memcpy.{self._text(name)}", "", start, end, None)
         counters = self._names("rocpd_info_pmc", "name")
         sums: dict[tuple[object, object], float] = {}
         for event, counter, value in self._rows("rocpd_pmc_event", "event_id", "pmc_id", "value"):
@@ -141,20 +129,17 @@ class _Process:
                 sums[place] = sums.get(place, 0.0) + number_of(value)
         for (event, counter), total in sums.items():
             metric, agent = launched[event]
-            self._calls.add(f"{metric}.{counter}", agent, total, None, "1")
+            calls.add(f"{metric}.{counter}", agent, total, None, "1")
+        self._regions()
 
     def _regions(self) -> None:
         """Add the calls of the host: of an API, or ranges that the program marks with a message."""
-        events = {
-            id: data
-            for id, category, data in self._rows("rocpd_event", "id", "category_id", "extdata")
-            if self._text(category).startswith("MARKER")
-        }
+        rows = self._rows("rocpd_event", "id", "category_id", "extdata")
+        events = {id: data for id, category, data in rows if self._text(category).startswith("MARKER")}
         for start, end, name, event in self._by_start("rocpd_region", "name_id", "event_id"):
-            if event in events:
-                self._calls.span(f"range.{_message(events[event]) or self._text(name)}", "", start, end, None)
-            else:
-                self._calls.span(f"api.{self._text(name)}", "", start, end, None)
+            message = _message(events[event]) if event in events else ""
+            metric = f"{'range' if event in events else 'api'}.{message or self._text(name)}"
+            self._calls.span(metric, "", start, end, None)
 
 
 def _message(data: object) -> str:

@@ -36,8 +36,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfgate.readers.amd.rocpd import MAGIC, Calls, read_database
+from perfgate.readers.amd.rocpd import Calls, read_database
 from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, csv_rows, load
+from perfgate.readers.text import SQLITE
 from perfgate.readers.values import checked, items, mapping, number, number_of
 
 NAME = "rocprof"
@@ -68,13 +69,14 @@ FORMAT = Format(
 BESIDE = "agents|code_objects|kernel_symbols|host_functions|operation|correlation_id|strings|thread_id"
 _COPY = re.compile(r"MEMORY_COPY_|Copy(?:Device|Host)To(?:Device|Host)$")
 _API = re.compile(r"(?:__)?hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
-_STATISTICS = (
-    ("AverageNs", "mean"),
-    ("MinNs", "min"),
-    ("MaxNs", "max"),
-    ("StdDev", "stddev"),
-    ("TotalDurationNs", "total"),
-)
+_STATISTICS = {
+    "AverageNs": "mean",
+    "MinNs": "min",
+    "MaxNs": "max",
+    "StdDev": "stddev",
+    "TotalDurationNs": "total",
+    "Calls": "count",
+}
 _NEEDED = (
     ("Name", "Calls", "TotalDurationNs"),
     ("Kernel_Name", "Start_Timestamp", "End_Timestamp"),
@@ -111,16 +113,17 @@ _NOT_CALLS = ("scratch_memory", "memory_allocation", "pc_sample")
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
-    if file.is_json():
-        return (_json(file),)
-    run = RunBuilder(file, NAME)
+    is_json = file.is_json()
+    data, run = load(file, NAME) if is_json else ({}, RunBuilder(file, NAME))
     calls = Calls(run)
-    if file.head(len(MAGIC)) == MAGIC:
+    if is_json:
+        for index, tool in enumerate(items(data.get("rocprofiler-sdk-tool"))):
+            _tool(calls, mapping(tool), ("rocprofiler-sdk-tool", index))
+    elif file.head(len(SQLITE)) == SQLITE:
         read_database(calls)
-        calls.finish()
-        return (run.run(),)
-    for line, row in csv_rows(run, ",", _is_header):
-        _row(run, calls, {_ALIASES.get(name, name): text for name, text in row.items()}, line)
+    else:
+        for line, row in csv_rows(run, ",", _is_header):
+            _row(run, calls, {_ALIASES.get(name, name): text for name, text in row.items()}, line)
     calls.finish()
     return (run.run(),)
 
@@ -174,7 +177,7 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
     kind = "memcpy" if _COPY.match(name) else "api" if _API.fullmatch(name) else "kernel"
     key = run.unique(Key(f"{kind}.{name}"), line)
     statistics: dict[str, float] = {}
-    for column, statistic in (*_STATISTICS, ("Calls", "count")):
+    for column, statistic in _STATISTICS.items():
         if not row.get(column) and column in ("MinNs", "MaxNs", "StdDev"):
             continue  # the deviation of a single call, or a column that rocprof did not have before ROCm 6
         value, fault = checked(row.get(column, ""), "s")
@@ -185,17 +188,8 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
     run.aggregate(key, "s", statistics)
 
 
-def _json(file: InputFile) -> Run:
-    data, run = load(file, NAME)
-    calls = Calls(run)
-    for index, tool in enumerate(items(data.get("rocprofiler-sdk-tool"))):
-        _tool(calls, mapping(tool), ("rocprofiler-sdk-tool", index))
-    calls.finish()
-    return run.run()
-
-
 def _tool(calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
-    """Add the records of one process."""
+    """Add the records of one process, and the counters of each launch: the sum over their instances, as in the CSV."""
     agents = {mapping(one.get("id")).get("handle"): one for one in _objects(tool.get("agents"))}
     kernels = {symbol.get("kernel_id"): _kernel_name(symbol) for symbol in _objects(tool.get("kernel_symbols"))}
     strings = mapping(tool.get("strings"))
@@ -215,8 +209,16 @@ def _tool(calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
             calls.span(f"{_GROUPS.get(kind, 'api')}.{name}", agent, start, end, (*place, "buffer_records", kind, at))
     counters = {mapping(one.get("id")).get("handle"): one.get("name") for one in _objects(tool.get("counters"))}
     for at, record in enumerate(_objects(mapping(tool.get("callback_records")).get("counter_collection"))):
-        agent = _agent(calls.run, agents, mapping(mapping(record.get("dispatch_data")).get("dispatch_info")))
-        _counters(calls, record, kernels, counters, agent, (*place, "callback_records", "counter_collection", at))
+        info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
+        sums: dict[str, float] = {}
+        for one in _objects(record.get("records")):
+            name = str(counters.get(mapping(one.get("counter_id")).get("handle")))
+            sums[name] = sums.get(name, 0.0) + number_of(one.get("value"))
+        agent = _agent(calls.run, agents, info)
+        kernel = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
+        for name, value in sums.items():
+            where = (*place, "callback_records", "counter_collection", at)
+            calls.add(f"kernel.{kernel}.{name}", agent, value, where, "1")
 
 
 def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
@@ -227,25 +229,6 @@ def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mappi
         run.facts.setdefault("gpu", name[:200])
     number = agent.get("logical_node_type_id", handle)
     return "" if number is None else str(number)
-
-
-def _counters(
-    calls: Calls,
-    record: Mapping[str, Any],
-    kernels: Mapping[Any, str],
-    counters: Mapping[Any, Any],
-    agent: str,
-    place: Path,
-) -> None:
-    """Add the counters of one launch: the sum over the instances of each counter, as in the CSV."""
-    info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
-    sums: dict[str, float] = {}
-    for one in _objects(record.get("records")):
-        name = str(counters.get(mapping(one.get("counter_id")).get("handle")))
-        sums[name] = sums.get(name, 0.0) + number_of(one.get("value"))
-    kernel = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
-    for name, value in sums.items():
-        calls.add(f"kernel.{kernel}.{name}", agent, value, place, "1")
 
 
 _GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}
