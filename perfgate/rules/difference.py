@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
 from msgspec.structs import asdict, replace
 
@@ -35,41 +36,44 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
     found = [PolicyChange("removes", rule.name, None, f"removes {_shown(rule)}", rule.at) for rule in removed]
     found += [change for pair in pairs if (change := _change(*pair)) is not None]
     found += [PolicyChange("adds", None, rule.name, f"adds {_shown(rule)}", rule.at) for rule in added]
-    for name in sorted({*old.metrics} & {*new.metrics}):
-        before, after = old.metrics[name], new.metrics[name]
-        if before.expression != after.expression:
-            message = f"changes the metric {name}: {before.text} → {after.text}"
-            found.append(PolicyChange("changes", None, None, message, after.at))
     at = next((rule.at for rule in (*new.rules, *old.rules)), Location("rules"))
-    if old.identity != new.identity:
-        message = f"changes the identity of an environment: {', '.join(old.identity)} → {', '.join(new.identity)}"
-        found.append(PolicyChange("changes", None, None, message, at))
-    for name, order, before_after in (
-        ("pairs", _PAIRS, (old.pairs, new.pairs)),
-        ("unread", _UNREAD, (old.unread, new.unread)),
-    ):
-        first, last = map(order.index, before_after)
-        if first != last:
-            kind: ChangeKind = "loosens" if last > first else "tightens"
-            words = " → ".join(value or "default" for value in before_after)
-            found.append(PolicyChange(kind, None, None, f"{kind} {name}: {words}", at))
-    if old.mappings != new.mappings:
-        found.append(_of_mappings(old, new, at))
-    if _command(old) != _command(new):
-        message = f"changes the command that measures: {_command(old) or 'none'} → {_command(new) or 'none'}"
-        found.append(PolicyChange("changes", None, None, message, new.command.at if new.command else at))
-    if _described(old) != _described(new):
-        message = "changes the model that mfu and hfu are computed for"
-        found.append(PolicyChange("changes", None, None, message, new.model.at if new.model else at))
+    found += [PolicyChange(kind, None, None, message, place or at) for kind, message, place in _beside(old, new)]
     return sorted(found, key=lambda change: _ORDER.index(change.kind))
 
 
-def _of_mappings(old: Ruleset, new: Ruleset, at: Location) -> PolicyChange:
-    """Return the difference of the mappings, which decide how files are read."""
-    before, after = ({one.name: one for one in side.mappings} for side in (old, new))
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    place = next((one.at for one in new.mappings if one.name in names), at)
-    return PolicyChange("changes", None, None, f"changes how files are read: the mapping {', '.join(names)}", place)
+def _beside(old: Ruleset, new: Ruleset) -> Iterator[tuple[ChangeKind, str, Location | None]]:
+    """Yield what differs beside the rules, with its place if it has one."""
+    for name in sorted({*old.metrics} & {*new.metrics}):
+        before, after = old.metrics[name], new.metrics[name]
+        if before.expression != after.expression:
+            yield "changes", f"changes the metric {name}: {before.text} → {after.text}", after.at
+    if old.identity != new.identity:
+        sides = f"{', '.join(old.identity)} → {', '.join(new.identity)}"
+        yield "changes", f"changes the identity of an environment: {sides}", None
+    for name, order in (("pairs", _PAIRS), ("unread", _UNREAD)):
+        first, last = (getattr(side, name) for side in (old, new))
+        if first != last:
+            kind = _kind(is_looser=order.index(last) > order.index(first))
+            yield kind, f"{kind} {name}: {first or 'default'} → {last or 'default'}", None
+    if old.mappings != new.mappings:  # they decide how files are read
+        known, others = ({one.name: one for one in side.mappings} for side in (old, new))
+        names = [name for name in {**known, **others} if known.get(name) != others.get(name)]
+        place = next((one.at for one in new.mappings if one.name in names), None)
+        yield "changes", f"changes how files are read: the mapping {', '.join(names)}", place
+    if _command(old) != _command(new):
+        sides = f"{_command(old) or 'none'} → {_command(new) or 'none'}"
+        yield "changes", f"changes the command that measures: {sides}", new.command.at if new.command else None
+    if _described(old) != _described(new):
+        yield "changes", "changes the model that mfu and hfu are computed for", new.model.at if new.model else None
+
+
+def _kind(*, is_looser: bool) -> ChangeKind:
+    return "loosens" if is_looser else "tightens"
+
+
+def _by_rooms(rooms: Sequence[float]) -> ChangeKind:
+    """Return the kind of a change by what each of its parts allows more."""
+    return "loosens" if min(rooms) >= 0 else "tightens" if max(rooms) <= 0 else "changes"
 
 
 def _command(ruleset: Ruleset) -> str:
@@ -99,7 +103,12 @@ def _matched(old: Sequence[Rule], new: Sequence[Rule]) -> tuple[list[tuple[Rule,
     """Match the rules by id, then by sentence, then by subject; return the pairs and the rest of each side."""
     left, right = list(old), list(new)
     pairs: list[tuple[Rule, Rule]] = []
-    keys: tuple[Callable[[Rule], object], ...] = (lambda rule: rule.id, _sentence, _subject)
+
+    def subject(rule: Rule) -> object:
+        sentence = rule.sentence
+        return None if rule.id else (sentence.subject_text, sentence.statistic, sentence.rank)
+
+    keys: tuple[Callable[[Rule], object], ...] = (lambda rule: rule.id, _sentence, subject)
     for key in keys:
         for rule in tuple(left):
             other = next((found for found in right if key(rule) is not None and key(found) == key(rule)), None)
@@ -108,12 +117,6 @@ def _matched(old: Sequence[Rule], new: Sequence[Rule]) -> tuple[list[tuple[Rule,
                 left.remove(rule)
                 right.remove(other)
     return pairs, left, right
-
-
-def _subject(rule: Rule) -> object:
-    """Return the metric, the statistic and the rank of a rule without an id; None for a rule with an id."""
-    sentence = rule.sentence
-    return None if rule.id else (sentence.subject_text, sentence.statistic, sentence.rank)
 
 
 def _change(old: Rule, new: Rule) -> PolicyChange | None:
@@ -132,7 +135,7 @@ def _of_sentence(old: Rule, new: Rule) -> Iterator[Detail]:
     if (before.subject, before.statistic, before.rank) != (after.subject, after.statistic, after.rank):
         yield "changes", whole
     elif len(before.clauses) != len(after.clauses):
-        yield ("loosens" if len(after.clauses) < len(before.clauses) else "tightens"), whole
+        yield _kind(is_looser=len(after.clauses) < len(before.clauses)), whole
     else:
         for one, other in zip(before.clauses, after.clauses, strict=True):
             kind = _of_clause(one, other)
@@ -158,9 +161,7 @@ def _of_clause(old: Clause, new: Clause) -> ChangeKind | None:
         rooms = [(after.relative or 0.0) - (before.relative or 0.0), absolute[1] - absolute[0]]
     else:
         return "changes"
-    if not any(rooms):
-        return None
-    return "loosens" if min(rooms) >= 0 else "tightens" if max(rooms) <= 0 else "changes"
+    return _by_rooms(rooms) if any(rooms) else None
 
 
 def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Detail:
@@ -169,9 +170,9 @@ def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Detail:
     if old is not None and new is not None and _parts(old) == _parts(new):
         rooms = [(new.relative or 0.0) - (old.relative or 0.0)]
         rooms += [new.absolute.value - old.absolute.value] if new.absolute and old.absolute else []
-        kind = "loosens" if min(rooms) >= 0 else "tightens" if max(rooms) <= 0 else "changes"
-    words = ["default" if one is None else one.text for one in (old, new)]
-    return kind, f"at_worst {words[0]} → {words[1]}"
+        kind = _by_rooms(rooms)
+    before, after = ("default" if one is None else one.text for one in (old, new))
+    return kind, f"at_worst {before} → {after}"
 
 
 def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
@@ -184,15 +185,15 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
     for name, order in _ORDERED.items():
         one, other = before[name], after[name]
         if one != other:
-            milder = order.index(other) < order.index(one)
-            yield ("loosens" if milder else "tightens"), f"{name} {one or 'default'} → {other or 'default'}"
+            is_looser = order.index(other) < order.index(one)
+            yield _kind(is_looser=is_looser), f"{name} {one or 'default'} → {other or 'default'}"
     if old.budget != new.budget:
-        low, high = (float("inf") if budget is None else budget for budget in (old.budget, new.budget))
-        words = [("none" if budget is None else f"{100 * budget:g}%") for budget in (old.budget, new.budget)]
-        yield ("loosens" if high > low else "tightens"), f"budget {words[0]} → {words[1]}"
+        low, high = (inf if budget is None else budget for budget in (old.budget, new.budget))
+        words = ["none" if budget is None else f"{100 * budget:g}%" for budget in (old.budget, new.budget)]
+        yield _kind(is_looser=high > low), f"budget {words[0]} → {words[1]}"
     if old.lost_time != new.lost_time:
-        looser = new.lost_time > old.lost_time
-        yield ("loosens" if looser else "tightens"), f"lost_time {100 * old.lost_time:g}% → {100 * new.lost_time:g}%"
+        sides = f"{100 * old.lost_time:g}% → {100 * new.lost_time:g}%"
+        yield _kind(is_looser=new.lost_time > old.lost_time), f"lost_time {sides}"
     if old.at_worst != new.at_worst:
         yield _of_at_worst(old.at_worst, new.at_worst)
     for name in _UNORDERED:
@@ -207,13 +208,13 @@ def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:
         kind: ChangeKind = "loosens" if before < after else "tightens" if after < before else "changes"
         words = [" and ".join(sorted(map(str, when))) or "always" for when in (before, after)]
         yield kind, f"when {words[0]} → {words[1]}"
-    if old.expect_fail != new.expect_fail:
-        first, last = (rule.expect_fail.until if rule.expect_fail else None for rule in (old, new))
-        looser = last is not None and (first is None or last > first)
-        yield ("loosens" if looser else "tightens"), f"expected to fail until {first or 'never'} → {last or 'never'}"
-    if old.quarantine != new.quarantine:
-        first, last = (rule.quarantine.until if rule.quarantine else None for rule in (old, new))
-        looser = last is not None and (first is None or last > first)
-        yield ("loosens" if looser else "tightens"), f"quarantined until {first or 'never'} → {last or 'never'}"
+    for words_of, one, other in (
+        ("expected to fail", old.expect_fail, new.expect_fail),
+        ("quarantined", old.quarantine, new.quarantine),
+    ):
+        if one != other:
+            first, last = (dated.until if dated else None for dated in (one, other))
+            is_looser = last is not None and (first is None or last > first)
+            yield _kind(is_looser=is_looser), f"{words_of} until {first or 'never'} → {last or 'never'}"
     if old.better != new.better:
         yield "changes", f"better {old.better or 'default'} → {new.better or 'default'}"

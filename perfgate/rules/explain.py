@@ -28,16 +28,16 @@ RANKS = {
     "median": "the median rank of each run",
     "across": "all ranks together, pooled",
 }
+_NEWEST = "the newest runs of the current level"
 _SIDES = {"worse": "worse", "both": "better or worse", "upper": "higher", "lower": "lower"}
 
 
 def explain(rule: Rule, ruleset: Ruleset) -> str:
     """Return one rule as a short paragraph, one fact per line."""
-    clauses = [clause.asks for clause in rule.sentence.clauses]
     lines = [
         *([rule.sentence.text] if rule.id else []),
         _subject(rule, ruleset),
-        *(_clause(rule, asks) for asks in clauses),
+        *(_clause(rule, clause.asks) for clause in rule.sentence.clauses),
         *_promises(rule),
         *_settings(rule),
     ]
@@ -101,19 +101,15 @@ def _is_limit_of_count(rule: Rule) -> bool:
 def _clause(rule: Rule, asks: LimitClause | ChangeClause | WorkClause) -> str:
     if isinstance(asks, WorkClause):
         what = "any count of it differs" if asks.is_same else "any count of it grew"
-        return (
-            f"compares each step with the newest runs of the current level, exactly: fails if {what}; one run is enough"
-        )
-    return _limit(rule, asks) if isinstance(asks, LimitClause) else _change(asks)
-
-
-def _change(change: ChangeClause) -> str:
-    parts = [f"{100 * change.relative:g}%"] if change.relative is not None else []
-    parts += [str(change.absolute)] if change.absolute is not None else []
-    tolerance = f"{' and also '.join(parts)} {_SIDES[change.side]}"
-    if change.reference.endswith("rank"):
-        return f"compares with the {change.reference} of the same run: it may be at most {tolerance}"
-    runs = "the newest runs of the current level" if change.reference == "baseline" else "the runs of the anchor"
+        return f"compares each step with {_NEWEST}, exactly: fails if {what}; one run is enough"
+    if isinstance(asks, LimitClause):
+        return _limit(rule, asks)
+    parts = [f"{100 * asks.relative:g}%"] if asks.relative is not None else []
+    parts += [str(asks.absolute)] if asks.absolute is not None else []
+    tolerance = f"{' and also '.join(parts)} {_SIDES[asks.side]}"
+    if asks.reference.endswith("rank"):
+        return f"compares with the {asks.reference} of the same run: it may be at most {tolerance}"
+    runs = _NEWEST if asks.reference == "baseline" else "the runs of the anchor"
     return f"compares with {runs}: fails if it is clearly more than {tolerance}, passes if it is clearly not"
 
 
@@ -124,9 +120,8 @@ def _promises(rule: Rule) -> list[str]:
         if isinstance(asks, ChangeClause) and asks.reference == "baseline":
             size = at_worst.text if at_worst else _twice(asks)
             level = format_confidence(rule.settings.confidence)
-            lines.append(
-                f"exit 0 promises: a change of {size} or more is excluded at {level} confidence; if not, exit 3"
-            )
+            promise = f"a change of {size} or more is excluded at {level} confidence"
+            lines.append(f"exit 0 promises: {promise}; if not, exit 3")
         elif isinstance(asks, LimitClause) and at_worst is not None and (value := _beyond(at_worst, asks)):
             lines.append(f"exit 0 promises: {value} or worse is excluded; if not, exit 3")
     return lines
@@ -158,5 +153,5 @@ def _settings(rule: Rule) -> list[str]:
     effect = "blocks (exit 1)" if settings.severity == "error" else "is a warning (exit 0)"
     unsure = {"warn": "passes (exit 0)", "fail": "fails (exit 1)", "error": "is undecided (exit 3)"}
     lines.append(f"a failure {effect}; what noise leaves open {unsure[settings.on_inconclusive or 'warn']}")
-    owner = [f"owner: {settings.owner}"] if settings.owner else []
-    return [*lines, *([f"why: {rule.why}"] if rule.why else []), *owner]
+    lines += [f"why: {rule.why}"] if rule.why else []
+    return [*lines, *([f"owner: {settings.owner}"] if settings.owner else [])]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.documents.yaml import YamlDocument, load_document
+from perfgate.documents.yaml import load_document
 from perfgate.rules.rule_file import RuleFile
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, DerivedMetric, Rule, Ruleset
 
@@ -104,19 +104,21 @@ def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
                 problems.append(Problem("error", message, metric.at))
     models = [loader.model for loader in loaders if loader.model is not None]
     problems += [Problem("error", _TWO_MODELS.format(models[0].at), one.at) for one in models[1:]]
-    identities = [(loader.document, loader.identity) for loader in loaders if loader.identity]
-    choices = [(loader.document, loader.pairs) for loader in loaders if loader.pairs]
-    unreads = [(loader.document, loader.unread) for loader in loaders if loader.unread]
-    given: Sequence[tuple[YamlDocument, object]]
-    settings = ("identity", "environment", identities), ("pairs", "pairs", choices), ("unread", "unread", unreads)
-    for name, key, given in settings:
-        if len({value for _, value in given}) > 1:
+    for name, key in (("identity", "environment"), ("pairs", "pairs"), ("unread", "unread")):
+        given = [loader for loader in loaders if getattr(loader, name)]
+        if len({getattr(loader, name) for loader in given}) > 1:
             message = f"the files of one suite have different values of `{name}`: write the same value in each"
-            problems.append(Problem("error", message, given[-1][0].location((key,))))
-    identity, pairs = (identities[0][1] if identities else DEFAULT_IDENTITY), (choices[0][1] if choices else None)
-    files = tuple(loader.document.name for loader in loaders)
-    conditions = tuple(dict.fromkeys(name for loader in loaders for name in loader.measured_under))
-    renames = {old: new for loader in loaders for old, new in loader.renames.items()}
-    model = models[0] if models else None
-    known = metrics, identity, files, pairs, conditions, unreads[0][1] if unreads else "warn", renames
-    return Ruleset(loaders[0].suite, tuple(rules), *known, model=model), problems
+            problems.append(Problem("error", message, given[-1].document.location((key,))))
+    ruleset = Ruleset(
+        loaders[0].suite,
+        tuple(rules),
+        metrics,
+        next((loader.identity for loader in loaders if loader.identity), DEFAULT_IDENTITY),
+        files=tuple(loader.document.name for loader in loaders),
+        pairs=next((loader.pairs for loader in loaders if loader.pairs), None),
+        conditions=tuple(dict.fromkeys(name for loader in loaders for name in loader.measured_under)),
+        unread=next((loader.unread for loader in loaders if loader.unread), "warn"),
+        renames={old: new for loader in loaders for old, new in loader.renames.items()},
+        model=models[0] if models else None,
+    )
+    return ruleset, problems

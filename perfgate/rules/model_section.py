@@ -70,8 +70,18 @@ Fail = Callable[[str, Path], None]
 
 def load_model(document: YamlDocument, data: Mapping[str, Any], fail: Fail) -> TrainedModel | None:
     """Return the description of a model; None if a mistake was reported. The schema reports wrong types."""
-    peak = _peak(data.get("peak"), fail)
-    dtype = _dtype(data.get("dtype"), fail)
+    peak, dtype = None, None
+    if isinstance(text := data.get("peak"), str):
+        found = NUMBER.match(text.strip())
+        unit = UNITS.get(text.strip()[found.end() :].strip()) if found else None
+        if found is None or unit is None or unit.base != "FLOP/s" or not float(found[0]) > 0:
+            fail(f"peak {text!r} is not a rate of one GPU: write `989 TFLOP/s`", ("model", "peak"))
+        else:
+            peak = float(found[0]) * unit.factor
+    if isinstance(text := data.get("dtype"), str):
+        dtype = canonical_dtype(text)
+        if dtype is None:
+            fail(f"unknown dtype {text!r}: write one of {', '.join(DTYPES)}", ("model", "dtype"))
     if "dtype" not in data and "peak" not in data:
         fail("`model` needs `dtype: bf16` (or fp16, ...), or `peak`: the dense FLOP/s of one GPU", ("model",))
     sizes = [data.get(name) for name in _SIZES]
@@ -96,26 +106,6 @@ def load_model(document: YamlDocument, data: Mapping[str, Any], fail: Fail) -> T
         gpus=data.get("gpus"),
         step_time=data.get("step_time"),
     )
-
-
-def _peak(text: Any, fail: Fail) -> float | None:
-    if not isinstance(text, str):
-        return None
-    found = NUMBER.match(text.strip())
-    unit = UNITS.get(text.strip()[found.end() :].strip()) if found else None
-    if found is None or unit is None or unit.base != "FLOP/s" or not float(found[0]) > 0:
-        fail(f"peak {text!r} is not a rate of one GPU: write `989 TFLOP/s`", ("model", "peak"))
-        return None
-    return float(found[0]) * unit.factor
-
-
-def _dtype(text: Any, fail: Fail) -> str | None:
-    if not isinstance(text, str):
-        return None
-    dtype = canonical_dtype(text)
-    if dtype is None:
-        fail(f"unknown dtype {text!r}: write one of {', '.join(DTYPES)}", ("model", "dtype"))
-    return dtype
 
 
 def in_words(model: TrainedModel, names: Collection[str]) -> list[str]:

@@ -76,7 +76,7 @@ def repaired(text: str, metrics: Collection[str] = ()) -> str | None:
 
     `text`: a sentence that does not parse. `metrics`: the names of the stored metrics, if they are known.
     """
-    words = _split(text)
+    words = re.findall(r"[<>]=?|==?|[^\s<>=,]+", text)  # `<5ms` is two words
     if words[:2] == ["no", "more"]:  # a count with a limit of its own, or a misspelt sentence about all work
         words = words[2:] if words[2:] and words[2].startswith("work.") else []
     at = next((i for i, word in enumerate(words) if i and NUMBER.match(word) and not meant_percentile(word)), None)
@@ -132,11 +132,6 @@ def known_name(words: Sequence[str], metrics: Iterable[str]) -> str | None:
     wanted = {word.lower() for word in words}
     fitting = [name for name in metrics if wanted <= set(re.split(r"[^a-z0-9]+", name.lower()))]
     return min(fitting, key=lambda name: (len(name), name), default=None)
-
-
-def _split(text: str) -> list[str]:
-    """Return the words and signs of a text; `<5ms` is two words."""
-    return re.findall(r"[<>]=?|==?|[^\s<>=,]+", text)
 
 
 def _quantity(words: Sequence[str], at: int) -> tuple[str, list[str]]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -34,6 +34,7 @@ from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
 
+Dated = TypeVar("Dated", ExpectedFailure, RuleQuarantine)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")
 #: The longest chain of derived metrics that use one another; the chain is computed by recursion.
@@ -81,10 +82,11 @@ class RuleFile(Struct):
             defaults = data.get("defaults")
             base = self._settings(Settings(), defaults if isinstance(defaults, dict) else {}, ("defaults",))
             for index, item in enumerate(data["rules"][:_MOST_RULES]):
+                path = ("rules", index)
                 if isinstance(item, str):
-                    self._load_rule({"assert": item}, ("rules", index), ("rules", index), base)
+                    self._load_rule({"assert": item}, path, path, base)
                 elif isinstance(item, dict):
-                    self._load_rule(item, ("rules", index), ("rules", index, "assert"), base)
+                    self._load_rule(item, path, (*path, "assert"), base)
         if not self.problems:
             self.identity, self.pairs = tuple((data.get("environment") or {}).get("identity", ())), data.get("pairs")
             self.measured_under, self.unread = tuple(data.get("conditions", ())), data.get("unread")
@@ -147,7 +149,8 @@ class RuleFile(Struct):
         settings = self._settings(base, item, path)
         when = item.get("when")
         conditions = self._conditions(when, path) if isinstance(when, dict) else ()
-        dated = {name: self._until(item[name], (*path, name)) for name in ("expect_fail", "quarantine") if name in item}
+        expect_fail = self._dated(ExpectedFailure, item, path, "expect_fail")
+        quarantine = self._dated(RuleQuarantine, item, path, "quarantine")
         if sentence is None:
             return
         better = item.get("better")
@@ -158,8 +161,6 @@ class RuleFile(Struct):
                 message = f"`{clause.text}` limits an improvement, because of `better: {better}`"
                 self.fail(f"{message}: limit the other side", sentence_path, start, start + len(clause.text))
         at, tags = self.document.location(sentence_path), tuple(item.get("tags") or ())
-        expect_fail = ExpectedFailure(*expected) if (expected := dated.get("expect_fail")) else None
-        quarantine = RuleQuarantine(*set_aside) if (set_aside := dated.get("quarantine")) else None
         about = item.get("id"), item.get("why"), conditions
         rule = Rule(sentence, at, settings, *about, better, expect_fail, tags, quarantine)
         self._check_at_worst(rule, (*path, "at_worst") if "at_worst" in item else sentence_path, own="at_worst" in item)
@@ -238,13 +239,14 @@ class RuleFile(Struct):
                 self.fail(f"{value!r} {error}", (*path, "when", fact))
         return tuple(found)
 
-    def _until(self, item: Any, path: Path) -> tuple[str, date] | None:
+    def _dated(self, kind: type[Dated], item: Mapping[str, Any], path: Path, name: str) -> Dated | None:
         """Return the reason and the last day of `expect_fail` or `quarantine`."""
-        until = item.get("until") if isinstance(item, dict) else None
+        found = item.get(name, {})
+        until = found.get("until") if isinstance(found, dict) else None
         if not isinstance(until, str) or not _DATE.fullmatch(until.strip()):
             return None  # the schema reports it
         try:
-            return str(item.get("reason")), date.fromisoformat(until.strip())
+            return kind(str(found.get("reason")), date.fromisoformat(until.strip()))
         except ValueError:
-            self.fail(f"{until!r} is not a date: write YYYY-MM-DD", (*path, "until"))
+            self.fail(f"{until!r} is not a date: write YYYY-MM-DD", (*path, name, "until"))
             return None

@@ -137,7 +137,12 @@ def _position(document: YamlDocument, place: YamlSpan, text: str, start: int, en
         return place.line, place.column + start + 1
     word = text[start:end].strip()
     if not word:
-        return _end(document, place, quoted=quoted, block=block)
+        # It is missing at the end: its place is the closing quote, or after the last word.
+        line, column = place.end
+        if not block:
+            return line, column + (not quoted)
+        last = next(number for number in range(line - (column == 0), 0, -1) if document.lines[number - 1].strip())
+        return last, len(document.lines[last - 1].rstrip()) + 1
     # A scalar over several lines or with escapes: search for the word.
     before = text.count(word, 0, start)
     for number in range(place.line + block, place.end[0] + 1):
@@ -147,15 +152,6 @@ def _position(document: YamlDocument, place: YamlSpan, text: str, start: int, en
                 return number, column + 1
             before, column = before - 1, column + len(word)
     return place.line, place.column
-
-
-def _end(document: YamlDocument, place: YamlSpan, *, quoted: bool, block: bool) -> tuple[int, int]:
-    """Return the place of a word that is missing at the end of a scalar: its closing quote, or after its last word."""
-    line, column = place.end
-    if not block:
-        return line, column + (not quoted)
-    written = [number for number, text in enumerate(document.lines[: line - (column == 0)], 1) if text.strip()]
-    return written[-1], len(document.lines[written[-1] - 1].rstrip()) + 1
 
 
 def _problem_at_key(document: YamlDocument, message: str, path: Path) -> Problem:
@@ -200,13 +196,20 @@ def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
         unknown = [key for key in error.instance if key not in known]
-        return [_problem_at_key(document, _unknown(key, known), (*path, key)) for key in unknown]
+        found = []
+        for key in unknown:
+            near = _nearest(key, known)
+            advice = f"did you mean {near!r}?" if near else f"known fields are {', '.join(known)}"
+            found.append(_problem_at_key(document, f"unknown field {key!r}; {advice}", (*path, key)))
+        return found
     if "propertyNames" in error.absolute_schema_path:
         message = f"the name {_shown(error.instance)} is not valid: use letters, digits, _ . and -"
         return [_problem_at_key(document, message, (*path, error.instance))]
     advice = _advice(document, error, path)
     if error.validator == "required":
-        meant = _meant_fields(error)  # the problem of the unknown field names them
+        # A field that is only misspelt is in the problem of the unknown field.
+        fields, is_closed = error.schema.get("properties", {}), error.schema.get("additionalProperties") is False
+        meant = {_nearest(key, fields) for key in error.instance if is_closed and key not in fields}
         missing = [key for key in error.validator_value if key not in error.instance and key not in meant]
         return [problem_at(document, f"the field {key!r} is missing" + advice, path) for key in missing]
     return [problem_at(document, _words(error, path) + advice, path)]
@@ -222,21 +225,8 @@ def _meant_sentence(error: Violation, path: Path) -> str | None:
     return None if sentence is None else in_yaml(sentence)
 
 
-def _meant_fields(error: Violation) -> set[str]:
-    """Return the known fields that unknown ones of a mapping may be misspelt for."""
-    known = error.schema.get("properties", {})
-    if error.schema.get("additionalProperties") is not False:
-        return set()
-    return {field for key in error.instance if key not in known and (field := _nearest(key, known))}
-
-
 def _nearest(key: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(key, known, n=1, cutoff=0.6)), None)
-
-
-def _unknown(key: str, known: list[str]) -> str:
-    near = _nearest(key, known)
-    return f"unknown field {key!r}; " + (f"did you mean {near!r}?" if near else f"known fields are {', '.join(known)}")
 
 
 def _advice(document: YamlDocument, error: Violation, path: Path) -> str:

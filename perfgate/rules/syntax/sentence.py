@@ -21,8 +21,6 @@ Reference = Literal["baseline", "anchor", "median rank", "fastest rank", "slowes
 RankChoice = Literal["worst", "each", "slowest", "fastest", "median", "across"]
 #: The judged side of a change: `worse` depends on the metric, `both` includes improvements.
 ToleratedSide = Literal["worse", "upper", "lower", "both"]
-#: Kernels and operators are named by many libraries: `SoftMax` in one is `softmax` in another.
-_ANY_CASE = ("kernel.", "op.")
 
 
 @lru_cache(maxsize=4096)
@@ -33,12 +31,6 @@ def _compiled(glob: str, flags: int = 0) -> re.Pattern[str]:
 def glob_matches(pattern: str, text: str) -> bool:
     """Return whether a glob (`*`, `?`, `[..]`, case-sensitive) matches the whole text."""
     return _compiled(pattern).match(text) is not None
-
-
-def _matches_name(glob: str, metric: str) -> bool:
-    """Return whether a glob matches the name of a metric; upper and lower case are alike in kernels and operators."""
-    flags = re.IGNORECASE if glob.startswith(_ANY_CASE) else 0
-    return _compiled(glob, flags).match(metric) is not None
 
 
 class LabelTest(Struct, frozen=True):
@@ -69,7 +61,11 @@ class Selector(Struct, frozen=True):
     def matches_metric(self, metric: str) -> bool:
         """Return whether the name matches, whatever the labels are."""
         names = (self.pattern, *synonyms(self.pattern))
-        return any(_matches_name(name, metric) for name in names) if self.is_glob else metric in names
+        if not self.is_glob:
+            return metric in names
+        # Kernels and operators are named by many libraries: `SoftMax` in one is `softmax` in another.
+        flags = ((name, re.IGNORECASE if name.startswith(("kernel.", "op.")) else 0) for name in names)
+        return any(_compiled(name, flag).match(metric) for name, flag in flags)
 
     def accepts_labels(self, key: Key) -> bool:
         """Return whether the labels match, whatever the name is."""
