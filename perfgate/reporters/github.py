@@ -127,19 +127,21 @@ def chart(report: Report) -> list[str]:
 def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
     values = [run.estimate or 0.0 for run in runs]
     unit = display_unit(max(values, key=abs), verdict.unit or "1")
-    base = verdict.base.estimate if verdict.base else None
-    limit: float | None = None  # the value at which the tolerance ends, in the worse direction
-    if base is not None and verdict.tolerance is not None:
-        limit = base * (1 - verdict.tolerance if verdict.better == "higher" else 1 + verdict.tolerance)
+    limits: list[float] = []  # the value at which the tolerance ends, in the worse direction
+    if verdict.base is not None and verdict.base.estimate is not None and verdict.tolerance is not None:
+        worse = -verdict.tolerance if verdict.better == "higher" else verdict.tolerance
+        limits.append(verdict.base.estimate * (1 + worse))
     first_new = sum(run.side == "base" for run in runs)
     names = ", ".join(f'"{run.side} {1 + (i if i < first_new else i - first_new)}"' for i, run in enumerate(runs))
-    drawn = [[format_number(value / unit.factor) for value in values]]
-    drawn += [[format_number(limit / unit.factor)] * len(runs)] if limit is not None else []
-    ends = [*values, *([] if limit is None else [limit])]
+    lines = [
+        [format_number(value / unit.factor) for value in line]
+        for line in (values, *([one] * len(runs) for one in limits))
+    ]
+    low, high = min(*values, *limits), max(*values, *limits)
     # A quarter more on each side, so that differences are visible.
-    room = (max(ends) - min(ends)) / 4 or abs(max(ends)) / 4 or 1.0
-    axis = [format_number(end / unit.factor) for end in (min(ends) - room, max(ends) + room)]
-    if not all(_DECIMAL.fullmatch(number) for line in (*drawn, axis) for number in line):
+    room = (high - low) / 4 or abs(high) / 4 or 1.0
+    axis = [format_number(end / unit.factor) for end in (low - room, high + room)]
+    if not all(_DECIMAL.fullmatch(number) for line in (*lines, axis) for number in line):
         return []  # Mermaid cannot read exponents
     return [
         "```mermaid",
@@ -147,7 +149,7 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
         f'  title "{_safe(numbers.what(verdict))} by run"',
         f"  x-axis [{names}]",
         f'  y-axis "{_safe(unit.symbol) or "value"}" {axis[0]} --> {axis[1]}',
-        *(f"  line [{', '.join(line)}]" for line in drawn),
+        *(f"  line [{', '.join(line)}]" for line in lines),
         "```",
     ]
 

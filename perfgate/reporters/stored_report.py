@@ -36,7 +36,7 @@ from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.structs import violation
 from perfgate.reporters import json_report
 from perfgate.reporters.json_report import CauseDocument, CauseSummary, from_documents
-from perfgate.reporters.plain_json import stable
+from perfgate.reporters.plain_json import picked, stable
 
 #: The largest report in bytes: about ten thousand verdicts.
 MAX_BYTES = 16 << 20
@@ -185,25 +185,13 @@ def _report(form: _ReportDocument) -> Report:
         key = None if one.metric is None else Key(one.metric, tuple(sorted(one.labels.items())))
         problems.append(Problem(one.severity, one.message, Location(one.file, one.line, one.column), key, one.excerpt))
     return Report(
-        outcome=form.outcome,
-        exit_code=form.exit_code,
-        verdicts=form.verdicts,
         problems=tuple(problems),
-        inputs=form.inputs,
-        environment=form.environment,
-        policy=form.policy,
-        suite=form.suite,
-        baseline=form.baseline,
         accept=form.accept or _older_acceptance(form.approve_command, form.policy.ref),
         details=form.evidence,
-        geometric_means=form.geometric_means,
-        unruled=form.unruled,
-        unruled_count=form.unruled_count,
-        unknown_facts=form.unknown_facts,
-        fact_changes=form.fact_changes,
         causes=from_documents(form.causes, form.cause_summary),
-        identical=form.identical,
-        coverage=form.coverage,
+        **picked(form, "outcome", "exit_code", "verdicts", "inputs", "environment", "policy", "suite", "baseline"),
+        **picked(form, "geometric_means", "unruled", "unruled_count", "unknown_facts", "fact_changes"),
+        **picked(form, "identical", "coverage"),
     )
 
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -85,39 +84,24 @@ _STRETCH = 1.5
 _FEW = 8
 
 
-class LinearScale(Struct, frozen=True):
-    """A scale on which equal differences have equal lengths: `low` is at `start`, and `high` at `end`."""
+class PictureScale(Struct, frozen=True):
+    """A scale on which `low` is at `start`, and `high` at `end`.
+
+    Equal differences have equal lengths; if it is logarithmic, equal ratios have, and values and ends are positive.
+    """
 
     low: float
     high: float
     start: float
     end: float
+    is_log: bool = False
 
     def place(self, value: float) -> float:
         """Return the position of a value, which may be beyond the ends."""
+        if self.is_log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+            return self.start + share * (self.end - self.start)
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-
-class LogScale(Struct, frozen=True):
-    """A scale on which equal ratios have equal lengths; values and ends are positive."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def place(self, value: float) -> float:
-        """Return the position of a value, which may be beyond the ends."""
-        share = math.log(value / self.low) / math.log(self.high / self.low)
-        return self.start + share * (self.end - self.start)
-
-
-PictureScale: TypeAlias = LinearScale | LogScale
-
-
-def scale(low: float, high: float, start: float, end: float, *, is_log: bool = False) -> PictureScale:
-    """Return a scale on which `low` is at `start`, and `high` at `end`."""
-    return (LogScale if is_log else LinearScale)(low, high, start, end)
 
 
 def ends(

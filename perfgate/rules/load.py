@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.yaml import load_document
 from perfgate.rules.rule_file import RuleFile
-from perfgate.rules.ruleset import DEFAULT_IDENTITY, DerivedMetric, Rule, Ruleset
-
-_TWO_MODELS = "the suite has another `model` at {}: keep one of them"
+from perfgate.rules.ruleset import DEFAULT_IDENTITY, DerivedMetric, Ruleset
 
 
 def load_rules(
@@ -79,39 +77,13 @@ def _load_files(
 
 
 def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
-    """Make one ruleset of several files; ids and derived metrics must be unique in all of them."""
-    problems: list[Problem] = []
-    rules: list[Rule] = []
+    """Make one ruleset of several files, and find what is in two of them."""
     metrics: dict[str, DerivedMetric] = {}
-    ids: dict[str, Location] = {}
-    places: dict[object, Location] = {}
-    for loader in loaders:
-        for rule in loader.rules:
-            words = tuple(rule.sentence.text.split())
-            about = words, rule.settings, rule.when, rule.better, rule.expect_fail, rule.quarantine
-            if (place := places.setdefault(about, rule.at)) is not rule.at:
-                problems.append(Problem("warning", f"the same rule is at {place}: remove one of them", rule.at))
-            if rule.id in ids:
-                message = f"the id {rule.id!r} is already used at {ids[rule.id]}: choose another id"
-                problems.append(Problem("error", message, rule.at))
-            if rule.id is not None:
-                ids.setdefault(rule.id, rule.at)
-            rules.append(rule)
-        for metric in loader.metrics.values():
-            first = metrics.setdefault(metric.name, metric)
-            if first.text != metric.text:
-                message = f"{metric.name!r} has another definition at {first.at}: keep one of them"
-                problems.append(Problem("error", message, metric.at))
-    models = [loader.model for loader in loaders if loader.model is not None]
-    problems += [Problem("error", _TWO_MODELS.format(models[0].at), one.at) for one in models[1:]]
-    for name, key in (("identity", "environment"), ("pairs", "pairs"), ("unread", "unread")):
-        given = [loader for loader in loaders if getattr(loader, name)]
-        if len({getattr(loader, name) for loader in given}) > 1:
-            message = f"the files of one suite have different values of `{name}`: write the same value in each"
-            problems.append(Problem("error", message, given[-1].document.location((key,))))
+    for metric in (metric for loader in loaders for metric in loader.metrics.values()):
+        metrics.setdefault(metric.name, metric)
     ruleset = Ruleset(
         loaders[0].suite,
-        tuple(rules),
+        tuple(rule for loader in loaders for rule in loader.rules),
         metrics,
         next((loader.identity for loader in loaders if loader.identity), DEFAULT_IDENTITY),
         files=tuple(loader.document.name for loader in loaders),
@@ -119,6 +91,34 @@ def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
         conditions=tuple(dict.fromkeys(name for loader in loaders for name in loader.measured_under)),
         unread=next((loader.unread for loader in loaders if loader.unread), "warn"),
         renames={old: new for loader in loaders for old, new in loader.renames.items()},
-        model=models[0] if models else None,
+        model=next((loader.model for loader in loaders if loader.model), None),
     )
-    return ruleset, problems
+    return ruleset, [*_clashes(loaders, metrics)]
+
+
+def _clashes(loaders: list[RuleFile], metrics: Mapping[str, DerivedMetric]) -> Iterator[Problem]:
+    """Yield a problem for each rule, id, derived metric, model or setting that is in two files, or twice in one."""
+    ids: dict[str, Location] = {}
+    places: dict[object, Location] = {}
+    for loader in loaders:
+        for rule in loader.rules:
+            words = tuple(rule.sentence.text.split())
+            about = words, rule.settings, rule.when, rule.better, rule.expect_fail, rule.quarantine
+            if (place := places.setdefault(about, rule.at)) is not rule.at:
+                yield Problem("warning", f"the same rule is at {place}: remove one of them", rule.at)
+            if rule.id is not None and (first := ids.setdefault(rule.id, rule.at)) is not rule.at:
+                message = f"the id {rule.id!r} is already used at {first}: choose another id"
+                yield Problem("error", message, rule.at)
+        for metric in loader.metrics.values():
+            known = metrics[metric.name]
+            if known.text != metric.text:
+                message = f"{metric.name!r} has another definition at {known.at}: keep one of them"
+                yield Problem("error", message, metric.at)
+    models = [loader.model for loader in loaders if loader.model is not None]
+    for one in models[1:]:
+        yield Problem("error", f"the suite has another `model` at {models[0].at}: keep one of them", one.at)
+    for name, key in (("identity", "environment"), ("pairs", "pairs"), ("unread", "unread")):
+        given = [loader for loader in loaders if getattr(loader, name)]
+        if len({getattr(loader, name) for loader in given}) > 1:
+            message = f"the files of one suite have different values of `{name}`: write the same value in each"
+            yield Problem("error", message, given[-1].document.location((key,)))

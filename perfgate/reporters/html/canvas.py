@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from perfgate.core.units import format_number
-from perfgate.reporters.svg import LinearScale, SafeText, element, joined, polyline, round_numbers, short
+from perfgate.reporters.svg import PictureScale, SafeText, element, joined, polyline, round_numbers, short
 
 Point = tuple[float, float]
 #: A place on an axis and its label.
@@ -30,8 +30,8 @@ class Canvas:
     def __init__(self, height: int, grid: str = "y", left: int = 54) -> None:
         self._height, self._grid, self._left = height, grid, left
         self._bottom, self._end = height - _BELOW, WIDTH - _RIGHT
-        self._x = LinearScale(0, 1, left, self._end)
-        self._y = LinearScale(0, 1, self._bottom, _ABOVE)
+        self._x = PictureScale(0, 1, left, self._end)
+        self._y = PictureScale(0, 1, self._bottom, _ABOVE)
         self._x_ticks: Sequence[Tick] = ()
         self._y_ticks: Sequence[Tick] = ()
         self._labels = ("", "")
@@ -47,7 +47,7 @@ class Canvas:
         self, x: Point, y: Point, xlabel: str, ylabel: str = "", *, whole: bool = False, bare: bool = False
     ) -> None:
         """Set the ends and labels of both axes. `whole`: x has whole numbers only. `bare`: y has no numbers."""
-        self._x, self._y = LinearScale(*x, self._left, self._end), LinearScale(*y, self._bottom, _ABOVE)
+        self._x, self._y = PictureScale(*x, self._left, self._end), PictureScale(*y, self._bottom, _ABOVE)
         self._x_ticks = _numbers(x, _MOST_X, whole=whole)
         self._y_ticks = () if bare else _numbers((min(y), max(y)), _MOST_Y)
         self._labels = (xlabel, ylabel)

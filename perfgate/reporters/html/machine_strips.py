@@ -77,7 +77,7 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
     sides = steps if by_step else svg.ends([x for trace in traces for x in x_of(trace)], room=0.02)
     if sides is None or not sides[1] > sides[0]:
         return None
-    x = svg.scale(*sides, _LEFT, _RIGHT)
+    x = PictureScale(*sides, _LEFT, _RIGHT)
     label = "step" if by_step else "seconds since the start"
     strips = []
     for one in drawn:
@@ -98,7 +98,7 @@ def _strip(
     if ends is None:
         return None
     low, high = (0.0, max(ends[1], 0.01)) if is_share else ends
-    y = svg.scale(low, high, _BOTTOM, _TOP)
+    y = PictureScale(low, high, _BOTTOM, _TOP)
     name, unit = _named(one, max(map(abs, values), default=0.0))
     device = ", ".join(f"{name} {value}" for name, value in one.labels.items())
     device += f" of {one.devices}" if device and one.devices > 1 else ""

@@ -17,7 +17,7 @@ from perfgate.core.units import Unit, display_unit, display_units, format_change
 from perfgate.core.wording import plural
 from perfgate.reporters import svg
 from perfgate.reporters.html.trend_runs import TrendRuns
-from perfgate.reporters.svg import SafeText, element, ends, scale, value_ticks
+from perfgate.reporters.svg import PictureScale, SafeText, element, ends, value_ticks
 from perfgate.words import history_words
 
 #: The resolution of the dots: steps between the ends of the y axis.
@@ -152,7 +152,7 @@ def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
     height, unit = SMALL if is_small else TALL, show.unit
     inner = height - ABOVE - BELOW
     units = " ".join(f"{one.factor!r},{one.symbol}" for one in display_units(show.base))  # for the script
-    changes, ordinate = plotted(show), scale(show.low, show.high, height - BELOW, ABOVE, is_log=show.is_log)
+    changes, ordinate = plotted(show), PictureScale(show.low, show.high, height - BELOW, ABOVE, show.is_log)
     parts = [
         element("title", f"{show.one.name}: every run", id=f"t-{name}"),
         element("desc", described(show), id=f"d-{name}"),

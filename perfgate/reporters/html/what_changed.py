@@ -89,12 +89,12 @@ def tree(report: CauseReport) -> TreePicture | None:
     places = report.tree[:_MOST_PLACES]
     if not _is_tree(places):
         return None
-    levels, widths, lefts = _levels(places), _widths(places), [0.0] * len(places)
-    used = [0.0] * len(places)
-    marks = _marks(places, report.causes)
+    widths, marks = _widths(places), _marks(places, report.causes)
+    levels, lefts, used = [0] * len(places), [0.0] * len(places), [0.0] * len(places)
     boxes = []
     for at, place in enumerate(places):
         if place.parent >= 0:
+            levels[at] = levels[place.parent] + 1
             lefts[at] = lefts[place.parent] + used[place.parent]
             used[place.parent] += widths[at]
         if levels[at] < _MOST_LEVELS and widths[at] > 0:
@@ -112,17 +112,9 @@ def _is_tree(places: Sequence[PlaceTime]) -> bool:
     return parents and times and any(place.base or place.new for place in places[:1])
 
 
-def _levels(places: Sequence[PlaceTime]) -> list[int]:
-    levels: list[int] = []
-    for place in places:
-        levels.append(levels[place.parent] + 1 if place.parent >= 0 else 0)
-    return levels
-
-
 def _widths(places: Sequence[PlaceTime]) -> list[float]:
     """The width of each place in s: its longer side, or the widths of the places below it if they sum to more."""
-    below = [0.0] * len(places)
-    widths = [0.0] * len(places)
+    below, widths = [0.0] * len(places), [0.0] * len(places)
     for at in range(len(places) - 1, -1, -1):
         widths[at] = max(places[at].base, places[at].new, below[at])
         if places[at].parent >= 0:
@@ -208,18 +200,12 @@ def ranks(report: CauseReport) -> RankPicture | None:
         last=f"rank {times[-1].rank}",
         marks=tuple(marks[:8]),
         grouped=f"Each column is the slowest of {size} ranks." if size > 1 else "",
-        rows=_rank_rows(times, culprits),
+        rows=tuple(
+            RankRow(one.rank, one.rank in culprits, tuple(format_value(value, "s") for value in astuple(one)[1:]))
+            for one in sorted(times, key=lambda one: one.rank not in culprits)[:MOST_RANKS]
+        ),
     )
 
 
 def _step(one: RankTime, *, new: bool) -> float:
     return one.new_work + one.new_communication if new else one.base_work + one.base_communication
-
-
-def _rank_rows(times: Sequence[RankTime], culprits: set[str]) -> tuple[RankRow, ...]:
-    """The ranks in numbers, the slow ranks first and the others in their order."""
-    order = sorted(times, key=lambda one: one.rank not in culprits)[:MOST_RANKS]
-    return tuple(
-        RankRow(one.rank, one.rank in culprits, tuple(format_value(value, "s") for value in astuple(one)[1:]))
-        for one in order
-    )
