@@ -14,7 +14,7 @@ from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.cli import shared
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen, tell
-from perfgate.core.wording import utf8_text
+from perfgate.core.wording import plural, utf8_text
 from perfgate.measuring.kept_runs import with_kept_runs
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.version import __version__
@@ -178,11 +178,11 @@ def verify(baselines: str) -> int:
     Example: perfgate baseline verify
     """
     from perfgate.baselines import listing
-    from perfgate.commands.history import verify_store
+    from perfgate.history import store as history
 
     lines, problems = listing.verify(baselines)
-    remembered, damaged = verify_store(baselines)
-    say([*lines, *remembered])
+    count, damaged = history.verify(open_store(baselines))
+    say([*lines, *([f"{plural(count, 'run')} in the history"] if count or damaged else [])])
     return complain(list(dict.fromkeys([*problems, *damaged])))
 
 

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import click
-from msgspec import Struct
 
 from perfgate.analysis.proposals import ranked, shared_metrics
 from perfgate.baselines.runners import keep, known_runners, qualification, runner_changes
@@ -43,6 +42,8 @@ _BUSY = 0.1
 _IDLE_S, _LOADS_S = 1.0, 10.0
 #: The most metrics of a command without rules.
 _MOST_METRICS = 3
+#: The folder with /proc and /sys.
+_ROOT = Path("/")
 Tell = Callable[[str], None]
 
 
@@ -51,9 +52,9 @@ def qualify(baselines: str, tell: Tell, *, renew: bool) -> QualificationReport:
     store, before, notes = open_store(baselines), machine_facts()[0], list[str]()
     nvml = load_nvml() if "gpu" in before else None
     tell(f"measuring this machine for {_SECONDS:g} s")
-    idle = snapshot(Path("/"), time.monotonic())
+    idle = snapshot(_ROOT, time.monotonic())
     time.sleep(_IDLE_S)
-    used, cpus = used_processors(idle, snapshot(Path("/"), time.monotonic())) or 0.0, os.cpu_count() or 1
+    used, cpus = used_processors(idle, snapshot(_ROOT, time.monotonic())) or 0.0, os.cpu_count() or 1
     disturbed = f"other programs use {used:.1f} of {cpus} processors" if used > _BUSY * cpus else ""
     disturbed = "other programs use a GPU" if before.get(TENANTS) else disturbed
     try:
@@ -124,7 +125,7 @@ def command(
     if machine_only and command:
         raise Refused("--machine-only takes no COMMAND")
     plan = None if machine_only else remembered_plan(command, results, seconds, options)
-    found, seen = doctor(DoctorRequest(options, plan), tell), screen()
+    found, seen = doctor(options, plan, tell), screen()
     text = render_text(found, width=seen.width, ascii_only=seen.ascii_only)
     return _publish(render_json(found), text, outputs, found.exit_code)
 
@@ -155,34 +156,25 @@ def remembered_plan(
     return CommandPlan(words, results, time, mappings=known.mappings) if words else None
 
 
-class DoctorRequest(Struct, frozen=True):
-    """A request to examine this machine; the rules of `options` count only if they exist or were named."""
-
-    options: CommandOptions
-    command: CommandPlan | None = None
-    #: The folder with /proc and /sys.
-    root: Path = Path("/")
-
-
-def doctor(request: DoctorRequest, tell: Tell) -> Examination:
+def doctor(options: CommandOptions, plan: CommandPlan | None, tell: Tell) -> Examination:
     """Examine the machine. Raises Refused for mistakes in the rules, and for a command that fails."""
-    options, began = request.options, time.monotonic()
+    began = time.monotonic()
     has_rules = options.rules != ("rules",) or Path("rules").exists()  # the usual folder need not exist
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite) if has_rules else None
-    if request.command is not None and shutil.which(request.command.words[0]) is None:
-        raise Refused(f"{one_line(request.command.words[0])} cannot be started: no such program was found", 3)
+    if plan is not None and shutil.which(plan.words[0]) is None:
+        raise Refused(f"{one_line(plan.words[0])} cannot be started: no such program was found", 3)
     allowed = allowed_cpus() or frozenset()
     tell("watching what others do")
-    first = snapshot(request.root, time.monotonic())
+    first = snapshot(_ROOT, time.monotonic())
     time.sleep(_IDLE_S)
-    second = snapshot(request.root, time.monotonic())
+    second = snapshot(_ROOT, time.monotonic())
     cpu = quietest_cpu(first, second, allowed) if len(allowed) > 1 else None
     cards, runs = examine_cards(), None
     try:
         with stopped_by_signals(), tempfile.TemporaryDirectory(prefix="perfgate-doctor-") as folder:
-            if request.command is not None:  # first, because it may fail at once
-                tell(f"measuring your command for {request.command.seconds:g} s")
-                runs = measure_command(request.command, Path(folder), cpu)
+            if plan is not None:  # first, because it may fail at once
+                tell(f"measuring your command for {plan.seconds:g} s")
+                runs = measure_command(plan, Path(folder), cpu)
             tell(f"measuring two known loads for {_LOADS_S:g} s")
             loads = measure_loads(_LOADS_S, cpu)
     except Stopped as stopped:
@@ -190,7 +182,7 @@ def doctor(request: DoctorRequest, tell: Tell) -> Examination:
     except (RunFailed, OSError) as error:
         raise Refused(f"the examination ended early: {error}", 3) from None
     cpus = sum(cpu >= 0 for cpu in first.busy) or os.cpu_count() or 1
-    found = disturbances(request.root, (first, second), snapshot(request.root, time.monotonic()), cpus, cpu)
+    found = disturbances(_ROOT, (first, second), snapshot(_ROOT, time.monotonic()), cpus, cpu)
     needs = _needs(ruleset, loads, runs)
     return Examination(
         cpus,
@@ -199,7 +191,7 @@ def doctor(request: DoctorRequest, tell: Tell) -> Examination:
         (*found, *cards),
         needs,
         cpu,
-        shell_text(request.command.words) if request.command else "",
+        shell_text(plan.words) if plan else "",
         tuple(runs.notes) if runs else (),
         has_commits=head_commit() is not None,
     )

@@ -17,9 +17,9 @@ from perfgate.cli.shared import JUDGING, RUNS, baselines_option, command_options
 from perfgate.core import Problem
 from perfgate.core.remembered_runs import FalseAlarms
 from perfgate.core.run_history import LoadedHistory
-from perfgate.core.wording import listed, plural
+from perfgate.core.wording import listed
 from perfgate.history.load import commit_line, load
-from perfgate.history.store import StoredHistory, branch_of, places, read, verify
+from perfgate.history.store import StoredHistory, branch_of, places, read
 from perfgate.reporters.history_table import false_alarms_text, render_json, render_text
 from perfgate.rules.ruleset import Rule
 from perfgate.workspace import surroundings
@@ -204,12 +204,6 @@ def rule_files(rules: Sequence[str]) -> list[tuple[str, bytes]]:
     if rules == ("rules",) and not (Path("rules").exists() and WORKING_TREE.has_rules(rules)):
         return []
     return list(WORKING_TREE.rule_files(rules))
-
-
-def verify_store(baselines: str) -> tuple[list[str], list[Problem]]:
-    """Read the whole history; returns a line if there is one, and everything that is wrong. Raises Refused."""
-    count, problems = verify(open_store(baselines))
-    return [f"{plural(count, 'run')} in the history"] if count or problems else [], problems
 
 
 def quarantine(place: HistoryPlace) -> tuple[list[FalseAlarms], list[Problem]]:

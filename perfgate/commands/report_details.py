@@ -19,7 +19,6 @@ from perfgate.judge.derived import component_names
 from perfgate.judge.details import sweep_curves, within_budget
 from perfgate.judge.evidence import Case
 from perfgate.judge.subjects import name_of
-from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector
 from perfgate.words.steps import complete_base, sources_of
 
@@ -58,8 +57,14 @@ def explained(
     case: Case, verdicts: tuple[Verdict, ...], metrics: Sequence[str] = ()
 ) -> tuple[CauseReport | None, list[Problem]]:
     """Return the causes of a case, and a warning if its base has no trees."""
-    base = case.baseline
-    found = causes_of(base.runs, case.new, verdicts, components_of(case.ruleset), metrics)
+    base, ruleset = case.baseline, case.ruleset
+    components: dict[str, Collection[str]] = {}  # of derived metrics and expressions, by the name of their verdicts
+    for rule in ruleset.rules:
+        subject = rule.sentence.subject
+        if not isinstance(subject, Selector) or subject.pattern in ruleset.metrics:
+            name = name_of(subject, rule.sentence.subject_text)
+            components[name] = component_names(subject, ruleset.metrics) - {name}
+    found = causes_of(base.runs, case.new, verdicts, components, metrics)
     if not any(run.call_trees for run in case.new):
         return found, []
     if found is not None or base.place is None or not any("torch-trace" in run.format for run in base.runs):
@@ -67,17 +72,6 @@ def explained(
     step = complete_base(case.accept, sources_of(base.runs))
     message = f"no causes: the stored runs have no call tree; to give them one, {step.text}: {step.command}"
     return None, [Problem("warning", message, Location(base.place))]
-
-
-def components_of(ruleset: Ruleset) -> dict[str, Collection[str]]:
-    """Return what derived metrics and expressions are computed from, by the name that their verdicts have."""
-    found: dict[str, Collection[str]] = {}
-    for rule in ruleset.rules:
-        subject = rule.sentence.subject
-        if not isinstance(subject, Selector) or subject.pattern in ruleset.metrics:
-            name = name_of(subject, rule.sentence.subject_text)
-            found[name] = component_names(subject, ruleset.metrics) - {name}
-    return found
 
 
 #: How many older runs, and how many levels, a report shows.

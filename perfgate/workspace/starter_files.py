@@ -79,7 +79,8 @@ def starter(suite: str, *, is_paired: bool = False) -> str:
 def rule_file(suite: str, advice: Advice) -> str:
     """Return a rule file with the proposed rules and their reasons."""
     head, chosen = (_HEAD_OF_PAIRS, _CHOSEN_FOR_PAIRS) if advice.is_paired else (_HEAD, _CHOSEN)
-    return render(suite, written(advice), (*head, "", *chosen, *_without(advice)))
+    without = [f"Without a rule ({one.reason}): {listed(one.metrics)}." for one in advice.left_out]
+    return render(suite, written(advice), (*head, "", *chosen, *([""] if without else []), *without))
 
 
 def written(advice: Advice) -> list[WrittenRule]:
@@ -129,11 +130,6 @@ def _noise(rule: ProposedRule, advice: Advice) -> str:
             f" {_RUNS_THAT_SHOW_NOISE} runs are stored (then see `perfgate rules`)."
         )
     return f"{runs}: one run differs from the next by {noise}{' (calibrated)' if rule.is_calibrated else ''}.{fails}"
-
-
-def _without(advice: Advice) -> list[str]:
-    lines = [f"Without a rule ({one.reason}): {listed(one.metrics)}." for one in advice.left_out]
-    return ["", *lines] if lines else []
 
 
 _REMEMBERED = (
