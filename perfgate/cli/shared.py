@@ -182,9 +182,9 @@ env_option = click.option(
 )
 
 
-def _commit(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+def commit(text: str) -> str:
     """Return the whole hash of a commit that git knows; another hash as it is. Raises BadParameter for a name."""
-    if text is None or re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text):
+    if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text):
         return text
     from perfgate.workspace.surroundings import known_to_git
 
@@ -195,7 +195,7 @@ def _commit(context: click.Context, parameter: click.Parameter, text: str | None
 
 
 head_option = click.option(
-    "--head", metavar="SHA", callback=_commit, help="The commit that was measured. [default: git's HEAD]"
+    "--head", type=commit, metavar="SHA", help="The commit that was measured. [default: git's HEAD]"
 )
 who_option = click.option("--by", metavar="WHO", help="Who decides. [default: the Actions user, or git's user]")
 all_option = click.option(
