@@ -15,7 +15,6 @@ from perfgate.cli.printing import complain, say, screen, write_document
 from perfgate.cli.shared import command_options, output_option
 from perfgate.commands.history import PLACE, rule_files, show
 from perfgate.commands.ledger import records_of, rules_of
-from perfgate.commands.report_details import causes_of
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import LoadedHistory
@@ -77,7 +76,7 @@ def told_events(place: HistoryPlace) -> tuple[list[HistoryEvent], LoadedHistory]
         )
     ]
     rulesets = readable_rulesets(rule_files(place.rules))
-    records = {one.suite: records_of(place.baselines, one, lambda: found)[0] for one in rulesets}
+    records = {one.suite: records_of(place.baselines, one, found)[0] for one in rulesets}
     known: dict[tuple[str, str], list[StoredRun]] = {}
     told = []
     for event in wanted:
@@ -104,6 +103,8 @@ def _causes(
             known[suite, environment] = read_stored_runs(store, suite, environment)[0]
         base, new = _sides(event, line, known[suite, environment])
         if base and new:
+            from perfgate.commands.report_details import causes_of
+
             found = causes_of([one.run for one in base], [one.run for one in new])
             if found is not None and found.causes:
                 return tuple(cause_words.line(cause) for cause in found.causes[:_CAUSES])
@@ -196,10 +197,11 @@ def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
         raise Refused(f"{service}: {error}") from error
 
 
-def _address(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not value.startswith(("https://", "http://")):
-        raise click.BadParameter(f"{value!r} is not an address: it begins with https://")
-    return value
+def address(text: str) -> str:
+    """Return an address of the command line. Raises BadParameter."""
+    if not text.startswith(("https://", "http://")):
+        raise click.BadParameter(f"{text!r} is not an address: it begins with https://")
+    return text
 
 
 @click.command("report")
@@ -208,7 +210,7 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
 @click.option(
     "--commit-url",
     metavar="URL",
-    callback=_address,
+    type=address,
     help="Link commits: their hash is added to this address, such as https://github.com/OWNER/REPO/commit/.",
 )
 @command_options(*PLACE, name="place", build=HistoryPlace)
@@ -229,7 +231,7 @@ def report(path: str, metric: str | None, commit_url: str | None, place: History
     found = whole if is_whole else show(place, metric)
     suites = {one.suite for one in found.environments}
     rulesets = [one for one in readable_rulesets(rule_files(place.rules)) if one.suite in suites]
-    records = {one.suite: records_of(place.baselines, one, lambda: whole)[0] for one in rulesets}
+    records = {one.suite: records_of(place.baselines, one, whole)[0] for one in rulesets}
     text = render(found, told, commit_address=commit_url, records=records)
     if path == "-":
         write_document(text)

@@ -33,17 +33,17 @@ from perfgate.workspace.surroundings import branch, head_commit
 
 
 def records_of(
-    baselines: str, ruleset: Ruleset, history: Callable[[], LoadedHistory] | None = None
+    baselines: str, ruleset: Ruleset, history: LoadedHistory | None = None
 ) -> tuple[Mapping[str, RuleRecord], list[Problem]]:
     """Return how often each rule was wrong, and the files that cannot be used. Raises Refused.
 
-    `history` gives the whole history, if it is loaded. It is only loaded if the suite has a ledger.
+    `history`: the whole history, if it is loaded. It is only loaded if the suite has a ledger.
     """
     entries, problems = read_ledger(open_store(baselines), ruleset.suite)
     if not entries:
         return {}, problems
     try:
-        found = history() if history else show(HistoryPlace(baselines))
+        found = show(HistoryPlace(baselines)) if history is None else history
     except Refused:  # nothing is remembered any more
         return ledger_of(entries), problems
     return ledger_of([*entries, *evidence_of(events_of(found), found.line, ruleset)]), problems
