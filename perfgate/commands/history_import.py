@@ -22,10 +22,9 @@ from perfgate.core.file_mappings import FileMapping
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun
 from perfgate.core.wording import listed, plural
 from perfgate.history.imports import HEAD, IMPORTERS, Importer, csv, importer_of
-from perfgate.history.imports.added_runs import added
 from perfgate.history.imports.imported_runs import Imported, ImportedRun, ImportFile, of_runs, utc_time
 from perfgate.history.records import id_of_values
-from perfgate.history.writing import rules_or_none
+from perfgate.history.writing import add_imported, rules_or_none
 from perfgate.mappings.choose import fitting, names_file, read_with_mappings
 from perfgate.readers import Source
 from perfgate.rules.ruleset import Ruleset
@@ -97,7 +96,7 @@ def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[st
     store = open_store(options.baselines)
     in_order = merge(*(_in_order(name, imported) for name, imported in found), key=lambda one: one[1].time)
     chosen = (_record(name, run, ruleset, facts, how.ref) for name, run in in_order if run.ref not in left_out)
-    return [*lines, *added(store, chosen)], problems
+    return [*lines, *add_imported(store, chosen)], problems
 
 
 def _in_order(name: str, imported: Imported) -> Iterator[tuple[str, ImportedRun]]:

@@ -37,7 +37,15 @@ def backfill_plan(series: HistorySeries, change: HistoryChange, line: CommitLine
     here = _posterior(series, change, places, start, len(commits))
     before = np.cumsum(here)
     runs = Counter(place for place in places if place is not None)
-    bits = dict(_most_telling(before))
+    # A measurement cuts the part that the change is in; a part of probability p that is cut in two adds p times the
+    # entropy of the cut. The most informative commits come first, without those that add few bits.
+    parts, bits = [_cut(before, 0, len(before) - 1)], dict[int, float]()
+    while len(bits) < MOST_COMMITS:
+        added, at, first, last = parts.pop(parts.index(max(parts)))
+        if added < _LEAST_BITS:
+            break
+        bits[at] = added
+        parts += [_cut(before, first, at), _cut(before, at + 1, last)]
     suspects = tuple(
         BackfillCommit(commit, float(before[i]), float(here[i]), bits.get(i, 0.0), runs[start + 1 + i])
         for i, commit in enumerate(commits)
@@ -60,23 +68,6 @@ def _posterior(
         log_likelihood -= np.where(np.arange(start + 1, start + 1 + count) <= place, new, old)
     weights = np.exp(log_likelihood - log_likelihood.max())
     return np.asarray(weights / weights.sum())
-
-
-def _most_telling(before: FloatArray) -> list[tuple[int, float]]:
-    """Return positions and the bits that each adds, the most informative first, without those that add few.
-
-    A measurement cuts the part that the change is in; a part of probability p that is cut in two adds p times the
-    entropy of the cut.
-    """
-    parts = [_cut(before, 0, len(before) - 1)]
-    found: list[tuple[int, float]] = []
-    while len(found) < MOST_COMMITS:
-        bits, at, first, last = parts.pop(parts.index(max(parts)))
-        if bits < _LEAST_BITS:
-            break
-        found.append((at, bits))
-        parts += [_cut(before, first, at), _cut(before, at + 1, last)]
-    return found
 
 
 def _cut(before: FloatArray, first: int, last: int) -> tuple[float, int, int, int]:

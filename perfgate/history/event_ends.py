@@ -83,13 +83,15 @@ def state_of(
     left = [change for change in changes if change.went_away is None]
     back = max((change.went_away for change in changes if change.went_away), key=lambda run: run.time, default=None)
     if not left and back is not None:
-        revert = _revert(line, own, runs[-1] if own.hidden else back)
-        if revert is not None:
-            return (
-                "reverted",
-                next((run for run in runs if commits[run.id] >= revert and run.time >= back.time), back),
-                None,
-            )
+        bad = line.place(own.bad.commit) if line else None
+        if line is not None and bad is not None:
+            # A revert of a commit of the range, as git and GitHub name it.
+            reverts = tuple(f'Revert "{one.subject}"' for one in line.between(own.good.commit, own.bad.commit))
+            later = line.between(own.bad.commit, (runs[-1] if own.hidden else back).commit)
+            for at, commit in enumerate(later, bad + 1):
+                if commit.subject.startswith(reverts):
+                    first = next((run for run in runs if commits[run.id] >= at and run.time >= back.time), back)
+                    return "reverted", first, None
         if not own.hidden:
             return "recovered", back, None
         left = changes
@@ -102,13 +104,3 @@ def state_of(
 def _worse(moved: Sequence[MovedSeries]) -> Sequence[MovedSeries]:
     """Return the changes for the worse; all, if there is none."""
     return [one for one in moved if one.change.point.worse] or moved
-
-
-def _revert(line: CommitLine | None, own: EventRange, last: HistoryRun) -> int | None:
-    """Return the place of a commit up to `last` that reverts one of the range, as git and GitHub name it."""
-    bad = line.place(own.bad.commit) if line else None
-    if line is None or bad is None:
-        return None
-    subjects = tuple(f'Revert "{commit.subject}"' for commit in line.between(own.good.commit, own.bad.commit))
-    later = line.between(own.bad.commit, last.commit)
-    return next((at for at, commit in enumerate(later, bad + 1) if commit.subject.startswith(subjects)), None)

@@ -105,7 +105,8 @@ class EventPanel(Struct, frozen=True, dict=True):
     def began(self, moved: Sequence[MovedSeries]) -> tuple[int, int, int]:
         """Return the first, the likeliest and the last row in which change points of an event may have begun together.
 
-        The log-likelihoods of their steps add up, divided by the design effect of the noise that they share.
+        The log-likelihoods of their steps add up, divided by the design effect of the noise that they share (Kish
+        1965), which is 1 if they share none.
         """
         columns = [one.column for one in moved]
         low, high = min(one.first for one in moved), max(one.last for one in moved)
@@ -115,17 +116,14 @@ class EventPanel(Struct, frozen=True, dict=True):
         before, after = np.array(levels).T
         noise = np.array([max(np.nan_to_num(one.series.noise), _LEAST_NOISE) for one in moved])
         old, new = (np.square(np.clip((y - level) / noise, -_CLIP, _CLIP)) / 2 for level in (before, after))
-        gain = np.nan_to_num(new - old).sum(axis=1) / self._shared(columns, noise)
-        fit = np.concatenate(([0.0], np.cumsum(gain)[:-1]))
-        likely = np.flatnonzero(fit >= fit.max() - _DROP)
-        return low + int(likely[0]), low + int(fit.argmax()), low + int(likely[-1])
-
-    def _shared(self, columns: Sequence[int], noise: FloatArray) -> float:
-        """Return the design effect of noise that series share (Kish 1965): 1 if they share none."""
         z = np.clip(np.diff(self.values[:, columns], axis=0) / (noise * np.sqrt(2)), -_CLIP, _CLIP)
         of_row = np.isfinite(z).sum(axis=1)
         effect = np.square(np.nansum(z, axis=1)[of_row > 0]) / of_row[of_row > 0]
-        return max(1.0, float(np.median(effect)) / 0.455) if len(effect) else 1.0
+        shared = max(1.0, float(np.median(effect)) / 0.455) if len(effect) else 1.0
+        gain = np.nan_to_num(new - old).sum(axis=1) / shared
+        fit = np.concatenate(([0.0], np.cumsum(gain)[:-1]))
+        likely = np.flatnonzero(fit >= fit.max() - _DROP)
+        return low + int(likely[0]), low + int(fit.argmax()), low + int(likely[-1])
 
 
 def in_time(runs: Sequence[HistoryRun]) -> IntArray:

@@ -76,6 +76,10 @@ class _Cluster(Struct):
         """Return the change points of an environment."""
         return [moved for _, moved in self.moved[panel].values()]
 
+    def all(self) -> list[MovedSeries]:
+        """Return the change points of all environments."""
+        return [one for panel in self.moved for one in self.of(panel)]
+
 
 def events_of(found: LoadedHistory) -> list[HistoryEvent]:
     """Return the events of a whole history, the newest first, without causes and owners.
@@ -88,7 +92,7 @@ def events_of(found: LoadedHistory) -> list[HistoryEvent]:
     groups = _grouped(panels, commits)
     _assign(panels, groups, commits)
     told = [group for group in _with_short_levels(found, panels, groups, commits) if group.moved]
-    moved = list(map(_all, told))
+    moved = list(map(_Cluster.all, told))
     ranges = with_hidden(moved, [_range(group, panels, commits) for group in told])
     rows = zip(told, ranges, ends(moved, ranges), strict=True)
     events = [_event(group, own, panels, found.line, commits) for group, own, is_end in rows if not is_end]
@@ -174,19 +178,19 @@ def _with_short_levels(
     return [group if group.moved else other for group, other in zip(groups, again, strict=True)]
 
 
-def _all(group: _Cluster) -> list[MovedSeries]:
-    return [one for panel in group.moved for one in group.of(panel)]
-
-
 def _event(
     group: _Cluster, own: EventRange, panels: list[EventPanel], line: CommitLine | None, commits: Mapping[str, float]
 ) -> HistoryEvent:
     first = group.steps[0]
     place = panels[first.panel].place
     name = f"{place.suite}\n{place.environment}\n{first.seen.id}"
-    changes = [_change(one) for one in _all(group)]
+    changes = []
+    for one in group.all():
+        series, point = one.series, one.change.point
+        sizes = (point.before, point.after, point.change, point.low, point.high, point.worse)
+        changes.append(EventChange(series.suite, series.environment, series.name, series.unit, *sizes))
     changes.sort(key=lambda one: (-abs(one.change), one.suite, one.environment, one.name))
-    state, ended, approval = state_of(_all(group), own, line, place.runs, commits)
+    state, ended, approval = state_of(group.all(), own, line, place.runs, commits)
     kind: EventKind = "machine" if own.is_machine else "code"
     return HistoryEvent(
         hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:_ID_LETTERS],
@@ -208,9 +212,13 @@ def _range(group: _Cluster, panels: Sequence[EventPanel], commits: Mapping[str, 
     facts: dict[tuple[str, str, str], None] = {}
     with_facts = 0
     found: tuple[HistoryRun, HistoryRun, HistoryRun] | None = None
-    for panel, moved in sorted(
-        ((one, group.of(one)) for one in group.moved), key=lambda row: (-_evidence(row[1]), row[0])
-    ):
+
+    def evidence(panel: int) -> float:
+        points = [one.change.point for one in group.of(panel)]
+        return sum(abs(point.change) / max(point.high - point.low, 1e-9) for point in points)
+
+    for panel in sorted(group.moved, key=lambda one: (-evidence(one), one)):
+        moved = group.of(panel)
         runs = panels[panel].place.runs
         first, index, last = panels[panel].began(moved)
         changed = panels[panel].facts(first, last)
@@ -220,25 +228,12 @@ def _range(group: _Cluster, panels: Sequence[EventPanel], commits: Mapping[str, 
         if found is None:
             found = own
             continue
-        good, bad = (
-            max(found[0], own[0], key=lambda run: commits[run.id]),
-            min(found[2], own[2], key=lambda run: commits[run.id]),
-        )
+        good = max(found[0], own[0], key=lambda run: commits[run.id])
+        bad = min(found[2], own[2], key=lambda run: commits[run.id])
         if commits[good.id] < commits[bad.id]:
             likely = found[1] if commits[good.id] < commits[found[1].id] <= commits[bad.id] else bad
             found = (good, likely, bad)
     assert found is not None
     good, likely, bad = found
     is_same = good.commit is not None and good.commit == bad.commit
-    return EventRange(good, likely, bad, tuple(facts), is_same or with_facts >= MACHINE_SHARE * len(_all(group)))
-
-
-def _evidence(moved: Sequence[MovedSeries]) -> float:
-    points = [one.change.point for one in moved]
-    return sum(abs(point.change) / max(point.high - point.low, 1e-9) for point in points)
-
-
-def _change(one: MovedSeries) -> EventChange:
-    series, point = one.series, one.change.point
-    sizes = (point.before, point.after, point.change, point.low, point.high, point.worse)
-    return EventChange(series.suite, series.environment, series.name, series.unit, *sizes)
+    return EventRange(good, likely, bad, tuple(facts), is_same or with_facts >= MACHINE_SHARE * len(group.all()))

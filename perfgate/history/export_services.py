@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from perfgate.core import fact_text
-from perfgate.core.remembered_runs import HistoryRun
 from perfgate.core.run_history import EnvironmentHistory, LoadedHistory
 from perfgate.history.exports import milliseconds
 
@@ -39,16 +38,23 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
         name = f"perfgate {place.suite} {place.environment}"
         known = client.get_experiment_by_name(name)
         experiment = known.experiment_id if known else client.create_experiment(name)
-        there = _there(client, experiment)
+        there, token = set[str](), None
+        while token != "":
+            page = client.search_runs([experiment], filter_string=f"tags.`{_TAG}` != ''", page_token=token)
+            there |= {run.data.tags[_TAG] for run in page}
+            token = page.token or ""
         written = 0
+        names = names_for_mlflow(str(one.name) for one in place.series)
         numbers = _numbers(place)
         for step, run in enumerate(place.runs):
             if run.id in there or run.id not in numbers:
                 continue
             time = milliseconds(run.time)
-            tags = [RunTag(key, value) for key, value in _tags(run).items()]
+            facts = {f"machine.{name}": fact_text(fact) for name, fact in run.context.items()}
+            git = {"mlflow.source.git.commit": run.commit, "mlflow.source.git.branch": run.ref}
+            tags = [RunTag(key, value) for key, value in {_TAG: run.id, **git, **facts}.items() if value]
             begun = client.create_run(experiment, start_time=time, run_name=run.label)
-            metrics = [Metric(key, value, time, step) for key, value in numbers[run.id].items()]
+            metrics = [Metric(names[key], value, time, step) for key, value in numbers[run.id].items()]
             for start in range(0, len(metrics), _BATCH):
                 client.log_batch(begun.info.run_id, metrics=metrics[start : start + _BATCH])
             client.log_batch(begun.info.run_id, tags=tags)
@@ -58,29 +64,12 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
     return lines
 
 
-def _there(client: object, experiment: str) -> set[str]:
-    """Return the ids of the runs that were written before."""
-    from mlflow import MlflowClient
-
-    assert isinstance(client, MlflowClient)
-    found: set[str] = set()
-    token = None
-    while True:
-        page = client.search_runs([experiment], filter_string=f"tags.`{_TAG}` != ''", page_token=token)
-        found |= {run.data.tags[_TAG] for run in page}
-        token = page.token
-        if not token:
-            return found
-
-
 def _numbers(place: EnvironmentHistory) -> dict[str, dict[str, float]]:
     """Return the numbers of each run by its id and their names."""
     found: dict[str, dict[str, float]] = {}
-    names = names_for_mlflow(str(one.name) for one in place.series)
     for one in place.series:
-        name = names[str(one.name)]
         for run, value in zip(one.runs, one.values.tolist(), strict=True):
-            found.setdefault(run.id, {})[name] = value
+            found.setdefault(run.id, {})[str(one.name)] = value
     return found
 
 
@@ -88,19 +77,11 @@ def names_for_mlflow(names: Iterable[str]) -> dict[str, str]:
     """Return each name with `_` for what MLflow does not allow; one that is too long or not unique ends with a hash."""
     found = {name: _NOT_ALLOWED.sub("_", name) for name in names}
     count = Counter(found.values())
-    return {
-        name: new if count[new] == 1 and len(new) <= _LONGEST else _hashed(name, new) for name, new in found.items()
-    }
-
-
-def _hashed(name: str, new: str) -> str:
-    return f"{new[:200]}-{hashlib.sha256(name.encode('utf-8', 'backslashreplace')).hexdigest()[:12]}"
-
-
-def _tags(run: HistoryRun) -> dict[str, str]:
-    about = {_TAG: run.id, "mlflow.source.git.commit": run.commit, "mlflow.source.git.branch": run.ref}
-    facts = {f"machine.{name}": fact_text(fact) for name, fact in run.context.items()}
-    return {name: value for name, value in {**about, **facts}.items() if value}
+    for name, new in found.items():
+        if count[new] > 1 or len(new) > _LONGEST:
+            digest = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()
+            found[name] = f"{new[:200]}-{digest[:12]}"
+    return found
 
 
 def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
@@ -117,10 +98,7 @@ def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
         raise ImportError("the export to Weights & Biases needs wandb: pip install 'perfgate[wandb]'") from None
     lines = []
     for place in found.environments:
-        by_run: dict[str, dict[str, float]] = {}
-        for one in place.series:
-            for run, value in zip(one.runs, one.values.tolist(), strict=True):
-                by_run.setdefault(run.id, {})[str(one.name)] = value
+        numbers = _numbers(place)
         with wandb.init(
             project=f"perfgate-{place.suite}",
             name=place.environment,
@@ -132,7 +110,7 @@ def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
             settings=wandb.Settings(silent=True, console="off", disable_git=True, x_disable_machine_info=True),
         ) as written:
             for step, run in enumerate(place.runs):
-                written.log({**by_run.get(run.id, {}), "commit": run.commit, "time": run.time}, step=step)
+                written.log({**numbers.get(run.id, {}), "commit": run.commit, "time": run.time}, step=step)
         lines.append(f"perfgate-{place.suite}/{place.environment}: {len(place.runs)} steps written")
     return lines
 

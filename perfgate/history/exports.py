@@ -6,14 +6,14 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import isnan
 from typing import TypeAlias
 
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
-from perfgate.core.run_history import COLUMNS, Cell, HistorySeries, LoadedHistory
+from perfgate.core.run_history import COLUMNS, HistorySeries, LoadedHistory
 from perfgate.core.units import display_unit, format_value
 
 _FORMULA = re.compile(r"'*[=+\-@]")
@@ -28,12 +28,11 @@ def render_csv(found: LoadedHistory) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for one in found.series:
-        writer.writerows(map(_plain, row) for row in one.rows())
+        writer.writerows(
+            [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
+            for row in one.rows()
+        )
     return text.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _plain(cell: Cell) -> Cell:
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def render_parquet(found: LoadedHistory) -> bytes:
@@ -86,20 +85,16 @@ def _entries(
             if not isnan(error):
                 bench["range"] = f"± {format_value(error, one.unit, unit.symbol)}"
             benches[run.id].append(bench)
-    return [
-        {"commit": _commit(run, line), "date": milliseconds(run.time), "tool": tool, "benches": benches[run.id]}
-        for run in runs
-        if benches[run.id]
-    ]
-
-
-def _commit(run: HistoryRun, line: CommitLine | None) -> dict[str, object]:
-    place = line.place(run.commit) if line else None
-    known = line.commits[place] if line is not None and place is not None else None
-    name, subject = (known.author, known.subject) if known else ("", "")
-    who = {"name": name, "username": name}
-    about = {"id": run.commit or run.id, "message": subject, "timestamp": run.time, "url": ""}
-    return {**about, "author": who, "committer": who}
+    entries = []
+    for run in (run for run in runs if benches[run.id]):
+        place = line.place(run.commit) if line else None
+        known = line.commits[place] if line is not None and place is not None else None
+        name, subject = (known.author, known.subject) if known else ("", "")
+        who = {"name": name, "username": name}
+        about = {"id": run.commit or run.id, "message": subject, "timestamp": run.time, "url": ""}
+        commit = {**about, "author": who, "committer": who}
+        entries.append({"commit": commit, "date": milliseconds(run.time), "tool": tool, "benches": benches[run.id]})
+    return entries
 
 
 def milliseconds(time: str) -> int:
@@ -154,7 +149,10 @@ def render_openmetrics(
         lines += (_sample("perfgate_change_seconds", one, time) for one, time in times)
     if events:
         lines += _head("perfgate_event_seconds", "When a change of one or more metrics began, since 1970.", "seconds")
-        lines += map(_event, events)
+        for event in events:
+            about = {"event": event.id, "kind": event.kind, "state": event.state, "metrics": str(len(event.changes))}
+            began = milliseconds(event.likely.time) // 1000
+            lines.append(f"perfgate_event_seconds{{{_labelled(about)}}} {began}")
     return "".join(f"{line}\n" for line in [*lines, "# EOF"]).encode("utf-8", "backslashreplace")
 
 
@@ -175,12 +173,6 @@ def _samples(family: str, one: HistorySeries, newest_alone: bool) -> Iterator[st
         yield f"{_sample(family, one, by_time[time])} {milliseconds(time) // 1000}"
 
 
-def _event(event: HistoryEvent) -> str:
-    about = {"event": event.id, "kind": event.kind, "state": event.state, "metrics": str(len(event.changes))}
-    labels = ",".join(f"{name}={_quoted(text)}" for name, text in about.items())
-    return f"perfgate_event_seconds{{{labels}}} {milliseconds(event.likely.time) // 1000}"
-
-
 def _sample(family: str, one: HistorySeries, value: float) -> str:
     about = {
         "suite": one.suite,
@@ -188,19 +180,18 @@ def _sample(family: str, one: HistorySeries, value: float) -> str:
         "metric": one.name.key.metric,
         "statistic": one.name.statistic,
         "rank": one.name.rank,
-        **{f"label_{_plain_name(name)}": value for name, value in one.name.key.labels},
+        # OpenMetrics allows these letters in the name of a label.
+        **{f"label_{re.sub('[^A-Za-z0-9_]', '_', name)}": text for name, text in one.name.key.labels},
     }
-    return f"{family}{{{','.join(f'{name}={_quoted(text)}' for name, text in about.items())}}} {value!r}"
+    return f"{family}{{{_labelled(about)}}} {value!r}"
 
 
-def _plain_name(name: str) -> str:
-    """Return a label's name with the letters that OpenMetrics allows."""
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter == "_") else "_" for letter in name)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def _labelled(about: Mapping[str, str]) -> str:
+    """Return labels as OpenMetrics writes them."""
+    escaped = {
+        name: text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for name, text in about.items()
+    }
+    return ",".join(f'{name}="{text}"' for name, text in escaped.items())
 
 
 FILES: dict[str, Callable[[LoadedHistory], bytes]] = {

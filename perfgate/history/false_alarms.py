@@ -71,11 +71,10 @@ def _red(
             value, error = run.value or 0.0, (run.value or 0.0) * math.sqrt(run.within_variance or 0.0)
             yield value - reach * error > asks.bound.value if asks.upper else value + reach * error < asks.bound.value
         return
-    judged = asks.reference == "baseline"
-    terms = _terms(rule, asks, column, prior) if judged else None
+    terms = _terms(rule, asks, column, prior)
     for i in range(RUNS_THAT_SHOW_NOISE, len(level)):
         base = level[max(i - _BASE_RUNS, 0) : i]
-        yield terms is not None and judge_runs(base, [level[i]], terms).outcome == "fail"
+        yield asks.reference == "baseline" and judge_runs(base, [level[i]], terms).outcome == "fail"
 
 
 def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[float, float] | None) -> ChangeTerms:

@@ -14,20 +14,11 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from perfgate.baselines.files import digits_of
 from perfgate.core import Better, Fact, Key, Kind, Location, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.core.units import BASE_UNITS
-from perfgate.history.records import (
-    DIGITS,
-    RUN_FILE,
-    RUN_SCHEMA,
-    TIME,
-    MetricFilter,
-    RunFile,
-    digits_of,
-    run_of,
-    value_of,
-)
+from perfgate.history.records import DIGITS, RUN_FILE, RUN_SCHEMA, TIME, MetricFilter, RunFile, run_of, value_of
 
 T = TypeVar("T", int, float)
 MONTH_SCHEMA = "perfgate.history-month/1"
@@ -89,7 +80,7 @@ def month_file(records: Sequence[HistoryRecord], tool: str) -> bytes:
     """Return the file of runs of one suite and environment, in this order."""
     contexts: dict[str, tuple[int, Mapping[str, Fact]]] = {}
     runs = []
-    columns: dict[tuple[SeriesName, str, str, str], list[tuple[int, HistoryValue]]] = {}
+    columns: dict[tuple[SeriesName, str, Better, Kind], list[tuple[int, HistoryValue]]] = {}
     for at, record in enumerate(records):
         run, facts = record.run, dict(sorted(record.run.context.items()))
         known = contexts.setdefault(msgspec.json.encode(facts).decode(), (len(contexts), facts))
@@ -97,8 +88,16 @@ def month_file(records: Sequence[HistoryRecord], tool: str) -> bytes:
         for one in record.values:
             columns.setdefault((one.name, one.unit, one.better, one.kind), []).append((at, one))
     by_metric: dict[str, list[MonthColumn]] = {}
-    for (name, *_), rows in sorted(columns.items()):
-        by_metric.setdefault(name.key.metric, []).append(_column(rows, len(records)))
+    for (name, unit, better, kind), rows in sorted(columns.items()):
+        column = MonthColumn(
+            *(dict(name.key.labels), name.statistic, name.rank, unit, better, kind),
+            values=[digits_of(one.value, DIGITS[0]) or 0.0 for _, one in rows],
+            at=None if len(rows) == len(records) else [at for at, _ in rows],
+            errors=_known([digits_of(one.error, DIGITS[1]) for _, one in rows]),
+            n=_known([one.n for _, one in rows]),
+            n_effective=_known([digits_of(one.n_effective, DIGITS[2]) for _, one in rows]),
+        )
+        by_metric.setdefault(name.key.metric, []).append(column)
     first = records[0]
     fields = {
         "schema": MONTH_SCHEMA,
@@ -120,24 +119,6 @@ def _lines(value: object) -> bytes:
         rows = (b"%b: %b" % (msgspec.json.encode(k), msgspec.json.encode(v)) for k, v in value.items())
         return b"{\n%b}" % b",\n".join(rows)
     return msgspec.json.encode(value)
-
-
-def _column(rows: Sequence[tuple[int, HistoryValue]], runs: int) -> MonthColumn:
-    first = rows[0][1]
-    numbers = [one for _, one in rows]
-    return MonthColumn(
-        labels=dict(first.name.key.labels),
-        statistic=first.name.statistic,
-        rank=first.name.rank,
-        unit=first.unit,
-        better=first.better,
-        kind=first.kind,
-        values=[digits_of(one.value, DIGITS[0]) or 0.0 for one in numbers],
-        at=None if len(rows) == runs else [at for at, _ in rows],
-        errors=_known([digits_of(one.error, DIGITS[1]) for one in numbers]),
-        n=_known([one.n for one in numbers]),
-        n_effective=_known([digits_of(one.n_effective, DIGITS[2]) for one in numbers]),
-    )
 
 
 def _known(numbers: list[T | None]) -> list[T | None] | None:
@@ -219,7 +200,10 @@ def decode(name: str, data: bytes, wanted: MetricFilter | None = None) -> tuple[
         if data.startswith(b'{"schema": "%b"' % MONTH_SCHEMA.encode()):
             if not is_whole:
                 return _damaged(name, "is cut off, or was altered after it was written")
-            return _of_month(msgspec.json.decode(data, type=MonthFile), wanted), []
+            month = msgspec.json.decode(data, type=MonthFile)
+            runs, columns = runs_of(month), columns_of(month, wanted)
+            read = month.suite, month.identity, runs, (), columns, tuple(month.metrics), month.content_sha256
+            return HistoryFile(*read), []
         if is_whole:  # as this program wrote it: positions for messages are not needed
             content = msgspec.json.decode(data, type=RunFile)
             if content.schema == RUN_SCHEMA and content.fault(wanted) is None:
@@ -250,12 +234,6 @@ def _of_run(file: RunFile, wanted: MetricFilter | None) -> HistoryFile:
     values = tuple((0, value_of(row)) for row in rows)
     metrics = tuple({row.metric for row in file.values})
     return HistoryFile(file.suite, file.identity, (run_of(file),), values, metrics=metrics, sha256=file.content_sha256)
-
-
-def _of_month(file: MonthFile, wanted: MetricFilter | None) -> HistoryFile:
-    runs = runs_of(file)
-    columns, metrics = columns_of(file, wanted), tuple(file.metrics)
-    return HistoryFile(file.suite, file.identity, runs, columns=columns, metrics=metrics, sha256=file.content_sha256)
 
 
 def records_of(file: HistoryFile) -> list[HistoryRecord]:

@@ -81,18 +81,14 @@ def load(
 
     stored = [joined(read(store, one, place, wanted), moved) for one, place in found if environment in (None, place)]
     problems += [problem for history in stored for problem in history.problems]
-    line = commit_line(_refs(stored, ref))
+    if ref is not None:
+        refs = [ref, f"refs/remotes/origin/{ref}"]
+    else:  # that of most runs
+        known = Counter(run.ref for history in stored for run in history.runs if run.ref).most_common(1)
+        refs = [*(name for branch, _ in known for name in (f"refs/remotes/origin/{branch}", branch)), "HEAD"]
+    line = commit_line(refs)
     histories = tuple(_environment(store, one, line, is_whole=metric is None) for one in stored)
     return LoadedHistory(histories, tuple(dict.fromkeys(problems)), line)
-
-
-def _refs(stored: Sequence[StoredHistory], ref: str | None) -> list[str]:
-    """Return the refs that may be the measured branch, the best first."""
-    if ref is not None:
-        return [ref, f"refs/remotes/origin/{ref}"]
-    known = Counter(run.ref for history in stored for run in history.runs if run.ref).most_common(1)
-    names = [known[0][0]] if known else []
-    return [*(f"refs/remotes/origin/{name}" for name in names), *names, "HEAD"]
 
 
 def _environment(store: Store, stored: StoredHistory, line: CommitLine | None, *, is_whole: bool) -> EnvironmentHistory:
@@ -218,17 +214,12 @@ def proposals(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> It
         last = place[ended.runs[-1].id]
         for new in began:
             is_next = 0 < place[new.runs[0].id] - last <= _SOON
-            is_alike = (new.unit, new.name.statistic, new.name.rank) == (
-                *(ended.unit, ended.name.statistic, ended.name.rank),
-            )
-            if is_next and is_alike and _is_similar(ended, new):
+            form, own = ((one.unit, one.name.statistic, one.name.rank) for one in (ended, new))
+            before, after = median(ended.values[-_COMPARED:].tolist()), median(new.values[:_COMPARED].tolist())
+            is_similar = before > 0 and 1 / _RATIO <= after / before <= _RATIO
+            if is_next and form == own and is_similar:
                 old, now = ended.name.key.metric, new.name.key.metric
                 yield (
                     f"{old} ended where {now} began, with a similar value: if it was renamed, "
                     f"write `renames: {{{old}: {now}}}` in the rules"
                 )
-
-
-def _is_similar(ended: HistorySeries, new: HistorySeries) -> bool:
-    before, after = median(ended.values[-_COMPARED:].tolist()), median(new.values[:_COMPARED].tolist())
-    return bool(before > 0 and 1 / _RATIO <= after / before <= _RATIO)

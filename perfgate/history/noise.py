@@ -108,15 +108,12 @@ def _wander(logs: FloatArray, variance: float) -> float:
     blocks = list(_blocks((0, len(logs)), half))
     if len(blocks) < _FEWEST_HALVES:
         return 0.0
-    means = np.array([_mean_without_stalls(logs[start:end], variance) for start, end in blocks])
+    parts = [(logs[start:end], float(np.median(logs[start:end]))) for start, end in blocks]
+    reach = _CLIPPED_AT * math.sqrt(variance)  # a stall counts little
+    means = np.array([float(np.clip(y, middle - reach, middle + reach).mean()) for y, middle in parts])
     steps = means[2:] - means[:-2]
     deviation = 1.4826 * float(np.median(np.abs(steps - np.median(steps)))) / math.sqrt(2)
     return math.sqrt(max(deviation**2 - variance / half, 0.0))
-
-
-def _mean_without_stalls(y: FloatArray, variance: float) -> float:
-    middle, reach = float(np.median(y)), _CLIPPED_AT * math.sqrt(variance)
-    return float(np.clip(y, middle - reach, middle + reach).mean())
 
 
 def without_line(y: FloatArray) -> FloatArray:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perfgate.baselines.files import digits_of
 from perfgate.core import Baseline, Better, Key, Kind, Run, Series
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.core.units import BASE_UNITS
@@ -81,11 +82,15 @@ def values_of(
     groups: dict[Key, dict[Member, Series]] = {}
     for series in run.series:
         groups.setdefault(series.key.without_members(), {})[series.key.member()] = series
-    by_time = sorted(groups.items(), key=lambda row: (-_seconds(row[1].values()), row[0]))
-    for key, members in by_time:
-        one = _Wanted.of(
-            key, members, next((known.rule for known in wanted.values() if known.name.key == key), None), better
-        )
+
+    def seconds(members: Iterable[Series]) -> float:
+        """Return the time that a metric took, or infinity if its unit is not a time."""
+        sums = ((float(one.values.sum()) or one.aggregate.get("total", 0.0), one.unit) for one in members)
+        return sum(time if unit == "s" else math.inf for time, unit in sums)
+
+    for key, members in sorted(groups.items(), key=lambda row: (-seconds(row[1].values()), row[0])):
+        own = next((known.rule for known in wanted.values() if known.name.key == key), None)
+        one = _Wanted.of(key, members, own, better)
         usual = replace(one, name=SeriesName(key, default_statistic(next(iter(members.values())))))
         wanted.setdefault(usual.name, usual)
     chosen = list(wanted.values())[: max(MOST_VALUES, count)]
@@ -128,13 +133,6 @@ class _Wanted(Struct, frozen=True):
         variance = found.within_variance
         error = None if variance is None else abs(found.value) * math.sqrt(variance)
         return HistoryValue(self.name, unit, better, series.kind, found.value, error, found.n, found.n_effective)
-
-
-def _seconds(members: Iterable[Series]) -> float:
-    """Return the time that a metric took: the sum of its times, or infinity if its unit is not a time."""
-    return sum(
-        (float(one.values.sum()) or one.aggregate.get("total", 0.0)) if one.unit == "s" else math.inf for one in members
-    )
 
 
 RUN_SCHEMA = "perfgate.history/1"
@@ -197,7 +195,12 @@ RUN_FILE = SignedFile(RUN_SCHEMA, RunFile, RunFile.fault, "remove it: its run is
 
 def run_file(record: HistoryRecord, tool: str, left_out: int = 0) -> bytes:
     """Return the file of a run."""
-    run = record.run
+    run, values = record.run, []
+    for one in sorted(record.values, key=lambda one: one.name):
+        key = one.name.key
+        identity = key.metric, dict(key.labels), one.name.statistic, one.name.rank, one.unit, one.better, one.kind
+        value, error = digits_of(one.value, DIGITS[0]) or 0.0, digits_of(one.error, DIGITS[1])
+        values.append(StoredValue(*identity, value, error, one.n, digits_of(one.n_effective, DIGITS[2])))
     return RUN_FILE.encode(
         RunFile(
             schema=RUN_SCHEMA,
@@ -212,26 +215,10 @@ def run_file(record: HistoryRecord, tool: str, left_out: int = 0) -> bytes:
             context=dict(sorted(run.context.items())),
             imported_from=run.imported_from,
             left_out=left_out,
-            values=[_stored(one) for one in sorted(record.values, key=lambda one: one.name)],
+            values=values,
             content_sha256="",
         )
     )
-
-
-def _stored(one: HistoryValue) -> StoredValue:
-    key, digits = one.name.key, DIGITS
-    numbers = (digits_of(one.value, digits[0]) or 0.0, digits_of(one.error, digits[1]))
-    return StoredValue(
-        *(key.metric, dict(key.labels), one.name.statistic, one.name.rank, one.unit, one.better, one.kind),
-        *numbers,
-        one.n,
-        digits_of(one.n_effective, digits[2]),
-    )
-
-
-def digits_of(value: float | None, digits: int) -> float | None:
-    """Return a number with this many digits, or whole: a count of bytes is compared exactly."""
-    return value if value is None or value.is_integer() else float(f"{value:.{digits}g}")
 
 
 def run_of(file: RunFile) -> HistoryRun:

@@ -107,7 +107,13 @@ def _ordered(
         int((rank >= 0).sum()) - 1 - newest,
         math.nan,
     )
-    return replace(found, noise=_noise(found))
+    steps = np.empty(len(values))
+    for start, end, level in found.levels():
+        steps[start:end] = level
+    is_known = steps != 0
+    # The relative standard deviation of a run around its level.
+    noise = 1.4826 * np.median(np.abs(values[is_known] / steps[is_known] - 1)) if is_known.any() else math.nan
+    return replace(found, noise=float(noise))
 
 
 def with_short_levels(
@@ -123,17 +129,6 @@ def with_short_levels(
     often = {name for name, _ in changed_facts(series.runs).often}
     found = _changes(points, series.runs, series.name.key.metric, line=line, levels=levels, often=often)
     return replace(series, changes=tuple(found))
-
-
-def _noise(series: HistorySeries) -> float:
-    """Return the relative standard deviation of a run around its level."""
-    levels = np.empty(len(series.values))
-    for start, end, level in series.levels():
-        levels[start:end] = level
-    known = levels != 0
-    if not known.any():
-        return math.nan
-    return float(1.4826 * np.median(np.abs(series.values[known] / levels[known] - 1)))
 
 
 def _changes(

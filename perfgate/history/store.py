@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from perfgate.baselines.ledger import read_ledger, suites_of_ledger
 from perfgate.baselines.places import HISTORY, MONTH_FILE, UnsafeName, environment_name, newest_history
-from perfgate.baselines.stores import Store, WritableStore
+from perfgate.baselines.stores import Store, WritableStore, why
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.history.files import REMEDY, HistoryFile, decode, name_of
@@ -128,7 +128,7 @@ def write_new(store: WritableStore, path: str, data: bytes) -> bool:
     except FileExistsError:
         return False
     except (OSError, UnsafeName) as error:
-        raise Refused(f"{store.location(path)}: cannot be written: {_why(error)}") from None
+        raise Refused(f"{store.location(path)}: cannot be written: {why(error)}") from None
     return True
 
 
@@ -268,7 +268,7 @@ def read_file(store: Store, path: str, wanted: MetricFilter | None) -> tuple[His
     except FileNotFoundError:
         raise
     except (OSError, UnsafeName) as error:
-        return _problem(store, path, f"cannot be read: {_why(error)}")
+        return _problem(store, path, f"cannot be read: {why(error)}")
     file, problems = decode(str(store.location(path)), data, wanted)
     month = MONTH_FILE.search(path)
     if file is not None and month and not hashlib.sha256(data).hexdigest().startswith(month[2]):
@@ -276,10 +276,6 @@ def read_file(store: Store, path: str, wanted: MetricFilter | None) -> tuple[His
     if file is not None and path.split("/")[1:3] != [file.suite, environment_name(file.identity)]:
         return _problem(store, path, f"was moved: it belongs to {file.suite}/{environment_name(file.identity)}")
     return file, problems
-
-
-def _why(error: OSError | UnsafeName) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _problem(store: Store, path: str, message: str) -> tuple[None, list[Problem]]:

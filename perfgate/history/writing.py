@@ -1,4 +1,4 @@
-"""Write to a history: remember measured runs (`perfgate history add`), and make one file of the runs of a month.
+"""Write to a history: add measured or imported runs, and make one file of the runs of a month.
 
 A file is removed only after its runs were read again, in a file of the month as the store then lists it.
 """
@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.baselines.candidates import read_measured
 from perfgate.baselines.ledger import compact_ledger
 from perfgate.baselines.places import HISTORY, MONTH_FILE, environment_name, identity_of
 from perfgate.baselines.stores import Store, WritableStore, open_store
-from perfgate.core import Fact, Location, Problem, Run
+from perfgate.core import Fact, Problem, Run
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.core.wording import plural, utf8_text
 from perfgate.history.files import month_file, records_of
 from perfgate.history.records import id_of_files, refuse_line_breaks, values_of
-from perfgate.history.store import add, commit_of_same_files, listed, read_file, tool, write_new
+from perfgate.history.store import add, commit_of_same_files, known_ids, listed, read_file, tool, write_new
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import opened
@@ -33,6 +34,8 @@ from perfgate.workspace.surroundings import git
 
 #: A file of a month has at most this many numbers, some ten megabytes.
 MOST_NUMBERS = 250_000
+#: Imported runs with this many numbers are written together, with the rest of their month.
+_NUMBERS_OF_PART = 20_000
 #: A suite, an environment, and a month as `YYYY-MM`.
 Month: TypeAlias = tuple[str, str, str]
 _INCOMPLETE = "the file of this month was written, but the store does not have all its runs"
@@ -47,8 +50,46 @@ def write_months(store: WritableStore, records: Iterable[HistoryRecord]) -> list
     for month, own in sorted(months.items()):
         written += _write(store, month, own)
         if not _are_in(own, _numbers_of(store, month)):
-            raise Refused(f"{_place(store, month)}: {_INCOMPLETE}: import them again", 3)
+            place = store.location("/".join((HISTORY, *month)))
+            raise Refused(f"{place}: {_INCOMPLETE}: import them again", 3)
     return written
+
+
+def add_imported(store: WritableStore, records: Iterable[HistoryRecord]) -> list[str]:
+    """Add runs, in the order of time, that a store does not have; returns the lines to print. Raises Refused.
+
+    They are written in parts of whole months, so that not all of them are in memory.
+    """
+    known: dict[str, set[str]] = {}
+    added: dict[str, tuple[list[str], set[str]]] = {}  # the times and the metrics of the new runs of each place
+    part: list[HistoryRecord] = []
+    already, numbers, month = 0, 0, ""
+    for record in records:
+        if numbers > _NUMBERS_OF_PART and record.run.time[:7] != month:
+            write_months(store, part)
+            part, numbers = [], 0
+        month, numbers = record.run.time[:7], numbers + len(record.values)
+        environment = environment_name(record.identity)
+        place = f"{record.suite}/{environment}"
+        if place not in known:
+            known[place] = known_ids(store, record.suite, environment)
+        if record.run.id in known[place]:
+            already += 1
+            continue
+        refuse_line_breaks(record, f"run of {record.run.time}")
+        known[place].add(record.run.id)
+        times, metrics = added.setdefault(place, ([], set()))
+        times.append(record.run.time)
+        metrics.update(value.name.key.metric for value in record.values)
+        part.append(record)
+    write_months(store, part)
+    lines = [
+        f"imported {plural(len(times), 'run')} with {plural(len(metrics), 'metric')}, {times[0][:10]} to "
+        f"{times[-1][:10]}: {store.location(f'{HISTORY}/{place}')}"
+        for place, (times, metrics) in sorted(added.items())
+    ]
+    lines += [f"{plural(already, 'run')} in the history already"] if already else []
+    return lines or ["nothing to import"]
 
 
 def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
@@ -92,7 +133,7 @@ def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[
                 records[record.run.id] = record if known is None else _joined(known, record)
     if not records:
         return [], problems
-    written = _write(store, month, list(records.values()))
+    written = _write(store, month, records.values())
     replaced = {path: own for path, own in runs.items() if path not in written}
     kept = _numbers_of(store, month, replaced)
     gone = [path for path, own in replaced.items() if _are_in(own, kept)]
@@ -101,7 +142,7 @@ def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[
             store.remove(path)
     if len(gone) < len(replaced):
         message = f"{_INCOMPLETE}; the files of these runs stay: run the command again"
-        problems.append(Problem("error", message, _place(store, month)))
+        problems.append(Problem("error", message, store.location("/".join((HISTORY, *month)))))
     line = f"{'/'.join(month)}: {len(records)} runs in {plural(len(written), 'file')}, {len(gone)} removed"
     return [line] if replaced else [], problems
 
@@ -127,40 +168,29 @@ def _are_in(records: Iterable[HistoryRecord], kept: Mapping[str, set[SeriesName]
     )
 
 
-def _place(store: Store, month: Month) -> Location:
-    return store.location("/".join((HISTORY, *month)))
-
-
 def _joined(one: HistoryRecord, other: HistoryRecord) -> HistoryRecord:
     """Return one run with the numbers of both records of it."""
     first, second = sorted((one, other), key=lambda record: record.run.time)
     values = {value.name: value for value in (*second.values, *first.values)}
-    return HistoryRecord(first.suite, first.identity, first.run, tuple(values.values()))
+    return replace(first, values=tuple(values.values()))
 
 
-def _write(store: WritableStore, month: Month, records: Sequence[HistoryRecord]) -> list[str]:
+def _write(store: WritableStore, month: Month, records: Iterable[HistoryRecord]) -> list[str]:
     """Write the files of a month, named by their content; returns their paths. Raises Refused."""
-    ordered = sorted(records, key=lambda record: (record.run.time, record.run.id))
-    written = []
-    for part in _parts(ordered):
-        data = month_file(part, tool())
-        path = f"{HISTORY}/{'/'.join(month)}-{hashlib.sha256(data).hexdigest()[:16]}.json"
-        write_new(store, path, data)
-        written.append(path)
-    return written
-
-
-def _parts(records: Sequence[HistoryRecord]) -> Iterator[list[HistoryRecord]]:
-    """Yield runs in order, so that each part has at most MOST_NUMBERS numbers, or one run."""
-    part: list[HistoryRecord] = []
+    parts: list[list[HistoryRecord]] = []
     count = 0
-    for record in records:
-        if part and count + len(record.values) > MOST_NUMBERS:
-            yield part
-            part, count = [], 0
-        part.append(record)
+    for record in sorted(records, key=lambda record: (record.run.time, record.run.id)):
         count += len(record.values)
-    yield part
+        if not parts or count > MOST_NUMBERS:
+            parts.append([])
+            count = len(record.values)
+        parts[-1].append(record)
+    written = []
+    for part in parts:
+        data = month_file(part, tool())
+        written.append(f"{HISTORY}/{'/'.join(month)}-{hashlib.sha256(data).hexdigest()[:16]}.json")
+        write_new(store, written[-1], data)
+    return written
 
 
 class Measured(Struct, frozen=True):
@@ -233,21 +263,16 @@ def record_of(
     identity = identity_of(facts, ruleset.identity)
     values, left_out = values_of(run, ruleset.rules, ruleset.metrics, ruleset.better)
     commit = utf8_text(options.head or run.commit or surroundings.head_commit() or "") or None
+    tags = measured.tags
+    if commit and not tags:
+        with suppress(Refused):
+            tags = tuple(git("tag", "--points-at", commit, what="tags").decode("utf-8", "replace").split())
     about = HistoryRun(
         id=id_of_files((file.sha256 for file in run.files), run.part),
         time=measured.time or f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
         commit=commit,
         ref=measured.ref or surroundings.branch(),
-        tags=measured.tags or _tags(commit),
+        tags=tags,
         context={name: facts[name] for name in sorted(facts) if name not in identity},
     )
     return HistoryRecord(ruleset.suite, identity, about, values), left_out
-
-
-def _tags(commit: str | None) -> tuple[str, ...]:
-    if commit is None:
-        return ()
-    try:
-        return tuple(git("tag", "--points-at", commit, what="tags").decode("utf-8", "replace").split())
-    except Refused:
-        return ()

@@ -274,8 +274,8 @@ def test_a_long_file_is_imported_in_parts(folder: Path, perfgate: Command, monke
     rows = [f"{at(24 * day)},{day:08},m{m},{day + m},r{day}" for day in range(90) for m in (0, 1)]
     Path("old.csv").write_text("\n".join([head, *rows[::-1], *rows[:2]]) + "\n")
     assert perfgate("history", "import", "old.csv", "--baselines", "whole").code == 0
-    monkeypatch.setattr("perfgate.history.imports.waiting_rows._MOST_ROWS", 7)
-    monkeypatch.setattr("perfgate.history.imports.added_runs._NUMBERS_OF_PART", 5)
+    monkeypatch.setattr("perfgate.history.imports.csv._MOST_ROWS", 7)
+    monkeypatch.setattr("perfgate.history.writing._NUMBERS_OF_PART", 5)
     assert "imported 91 runs with 2 metrics" in perfgate("history", "import", "old.csv", "--baselines", "parts").out
     whole, parts = ({path.name: path.read_bytes() for path in Path(top).rglob("*.json")} for top in ("whole", "parts"))
     assert whole == parts

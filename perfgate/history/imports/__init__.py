@@ -35,12 +35,7 @@ class Importer(Struct, frozen=True):
 
 
 def _of_reader(
-    name: str,
-    title: str,
-    claims: Callable[[str, str], bool],
-    *,
-    of_versions: bool = False,
-    others: tuple[str, ...] = (),
+    name: str, title: str, claims: Callable[[str, str], bool], of_versions: bool = False, others: tuple[str, ...] = ()
 ) -> Importer:
     """Return the importer of the files that the reader of the same name reads."""
     return Importer(name, title, claims, lambda file: of_results(file, name), of_versions, others=others)

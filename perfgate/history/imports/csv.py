@@ -2,25 +2,40 @@
 
 `time` is ISO 8601, or seconds or milliseconds since 1970. The columns that `perfgate history export --format csv`
 writes are read, too: `error`, `n`, `n_effective`, `better`, `statistic`, `rank`, `labels`, `ref`, `host` and `run`.
+Of a long file, most rows wait in a temporary file, so that memory holds one month.
 """
 
 from __future__ import annotations
 
 import csv
 import math
+import pickle
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
-from typing import get_args
+from typing import TypeAlias, get_args
 
+import numpy as np
 from msgspec.structs import replace
 
 from perfgate.core import Better, Key, Location
 from perfgate.core.remembered_runs import HistoryValue, SeriesName
 from perfgate.core.wording import listed
-from perfgate.history.imports import imported_runs
-from perfgate.history.imports.waiting_rows import WaitingRows
+from perfgate.history.imports.imported_runs import (
+    AboutRun,
+    Faults,
+    Imported,
+    ImportedRun,
+    ImportFile,
+    in_base_unit,
+    numbered,
+    utc_time,
+    values_by_run,
+)
+from perfgate.large_values.array import Spool
+from perfgate.workspace.input_files import open_scratch
 
 NAME = "csv"
 TITLE = "CSV with the columns time, commit, metric, value and unit"
@@ -34,6 +49,10 @@ _KNOWN = (
 _IGNORED = ("suite", "environment", "tags", "level")
 #: A text that an export has kept from being a formula.
 _QUOTED = re.compile(r"'+[=+\-@]")
+#: The run of a number, the number, and the id of the run, which is empty if perfgate did not export it.
+Row: TypeAlias = tuple[AboutRun, HistoryValue, str]
+#: The rows that may be in memory while a file is read.
+_MOST_ROWS = 1 << 14
 _LABEL = re.compile(r'([^=,{}"]+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -57,9 +76,9 @@ def why_not(text: str) -> str:
     return f"the first line is {shown!r}, without {absent}: write the columns {','.join(_HEADER)}, with commas"
 
 
-def read(file: imported_runs.ImportFile) -> imported_runs.Imported:
+def read(file: ImportFile) -> Imported:
     """Return the runs of a file: the lines with the same time, commit, branch and host."""
-    faults = imported_runs.Faults(file.name)
+    faults = Faults(file.name)
     lines = file.lines()
     reader = csv.reader(chain((next(lines, "").lstrip("\ufeff"),), lines), strict=True)
     rows = WaitingRows()
@@ -84,10 +103,10 @@ def read(file: imported_runs.ImportFile) -> imported_runs.Imported:
             rows.add(about, value, run)
     except csv.Error as error:
         faults.say(f"is not CSV: {error}", Location(file.name, reader.line_num))
-    return imported_runs.Imported(rows, faults.problems, rows.refs)
+    return Imported(rows, faults.problems, rows.refs)
 
 
-def _header(cells: list[str], at: Location, faults: imported_runs.Faults) -> list[str] | None:
+def _header(cells: list[str], at: Location, faults: Faults) -> list[str] | None:
     names = [cell.strip() for cell in cells]
     absent = [name for name in _NEEDED if name not in names]
     unknown = [name for name in names if name not in _KNOWN and name not in _IGNORED]
@@ -102,9 +121,7 @@ def _header(cells: list[str], at: Location, faults: imported_runs.Faults) -> lis
     return None
 
 
-def _row(
-    cells: Mapping[str, str], count: int, faults: imported_runs.Faults, at: Location
-) -> tuple[imported_runs.AboutRun, HistoryValue, str]:
+def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> tuple[AboutRun, HistoryValue, str]:
     """Return one number with its run. Raises ValueError with the reason."""
     metric = cells["metric"].strip()
     if not metric:
@@ -116,11 +133,11 @@ def _row(
     if better is not None and better not in get_args(Better):
         raise ValueError(f"better is {better!r}: write lower, higher or neither")
     unit = cells.get("unit", "").strip()
-    known = imported_runs.in_base_unit(number, unit)
+    known = in_base_unit(number, unit)
     if known is None:
         faults.unknown_unit(unit, at)
     value, base = known or (number, "1")
-    one = imported_runs.numbered(metric, value, base, better)  # type: ignore[arg-type]
+    one = numbered(metric, value, base, better)  # type: ignore[arg-type]
     error, n = _number(cells, "error"), _number(cells, "n")
     labels = cells.get("labels", "").strip()
     name = _name(metric, labels, cells.get("statistic") or "mean", cells.get("rank") or "worst")
@@ -128,20 +145,12 @@ def _row(
         one,
         name=name,
         kind="value" if error is None else "samples",
-        error=None if error is None else abs(_in_unit_of_value(error, unit)),
+        error=None if error is None else abs(error * (in_base_unit(1.0, unit) or (1.0,))[0]),
         n=None if n is None else int(n),
         n_effective=_number(cells, "n_effective"),
     )
-    about = imported_runs.AboutRun(
-        imported_runs.utc_time(cells["time"]),
-        *(cells.get(name, "").strip() or None for name in imported_runs.AboutRun._fields[1:]),
-    )
+    about = AboutRun(utc_time(cells["time"]), *(cells.get(name, "").strip() or None for name in AboutRun._fields[1:]))
     return about, one, cells.get("run", "").strip()
-
-
-def _in_unit_of_value(error: float, unit: str) -> float:
-    known = imported_runs.in_base_unit(1.0, unit)
-    return error if known is None else error * known[0]
 
 
 def _number(cells: Mapping[str, str], column: str) -> float | None:
@@ -161,14 +170,62 @@ def _number(cells: Mapping[str, str], column: str) -> float | None:
 @lru_cache(maxsize=4096)
 def _name(metric: str, labels: str, statistic: str, rank: str) -> SeriesName:
     """Return the name of a series, one for all its rows. Raises ValueError."""
-    return SeriesName(Key(metric, _labels(labels)), statistic, rank)
+    found = _LABEL.findall(labels)  # as in rules: {rank="0"}
+    if labels and not found:
+        raise ValueError(f'labels are {labels!r}: write {{name="value"}}')
+    key = Key(metric, tuple(sorted((name.strip(), value) for name, value in found)))
+    return SeriesName(key, statistic, rank)
 
 
-def _labels(text: str) -> tuple[tuple[str, str], ...]:
-    """Return labels that are written as in rules: `{rank="0"}`. Raises ValueError."""
-    if not text:
-        return ()
-    found = _LABEL.findall(text)
-    if not found:
-        raise ValueError(f'labels are {text!r}: write {{name="value"}}')
-    return tuple(sorted((name.strip(), value) for name, value in found))
+class WaitingRows:
+    """Rows in any order; iteration gives their runs in the order of time, as often as wanted."""
+
+    def __init__(self) -> None:
+        #: The number of runs of each branch; rows of one time, commit, branch and host count as one run.
+        self.refs: Counter[str | None] = Counter()
+        self._known: set[int] = set()
+        self._rows: dict[str, list[Row]] = {}
+        self._count = 0
+        #: The rows that wait, and where those of a month are.
+        self._waiting: Spool | None = None
+        self._places: dict[str, list[tuple[int, int]]] = {}
+        #: The month of each id; ids that several months have are not used.
+        self._months: dict[str, str] = {}
+        self._unclear: set[str] = set()
+
+    def add(self, about: AboutRun, value: HistoryValue, run: str) -> None:
+        """Add a row."""
+        month, mark = about.time[:7], hash(about)
+        if mark not in self._known:
+            self._known.add(mark)
+            self.refs[about.ref] += 1
+        if run and self._months.setdefault(run, month) != month:
+            self._unclear.add(run)
+        self._rows.setdefault(month, []).append((about, value, run))
+        self._count += 1
+        if self._count == _MOST_ROWS:
+            self._waiting = self._waiting or Spool(np.uint8, open_scratch)
+            for name, rows in self._rows.items():
+                start = self._waiting.size
+                self._waiting.add(np.frombuffer(pickle.dumps(rows), np.uint8))
+                self._places.setdefault(name, []).append((start, self._waiting.size))
+            self._rows, self._count = {}, 0
+
+    def __iter__(self) -> Iterator[ImportedRun]:
+        for month in sorted({*self._rows, *self._places}):
+            own: dict[str, list[tuple[AboutRun, HistoryValue]]] = {"": []}
+            abouts: dict[AboutRun, AboutRun] = {}
+            for about, value, run in self._rows_of(month):
+                own.setdefault(run, []).append((abouts.setdefault(about, about), value))
+            found = [*values_by_run(own.pop(""))]
+            for run, values in own.items():
+                several = values_by_run(values)
+                is_id = len(several) == 1 and run not in self._unclear
+                found += [replace(one, id=run) if is_id else one for one in several]
+            yield from sorted(found, key=lambda one: one.time)
+
+    def _rows_of(self, month: str) -> Iterator[Row]:
+        for start, stop in self._places.get(month, ()):
+            assert self._waiting is not None
+            yield from pickle.loads(self._waiting.read(start, stop).data)  # this process wrote them
+        yield from self._rows.get(month, ())
