@@ -133,10 +133,8 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
         limits.append(verdict.base.estimate * (1 + worse))
     first_new = sum(run.side == "base" for run in runs)
     names = ", ".join(f'"{run.side} {1 + (i if i < first_new else i - first_new)}"' for i, run in enumerate(runs))
-    lines = [
-        [format_number(value / unit.factor) for value in line]
-        for line in (values, *([one] * len(runs) for one in limits))
-    ]
+    drawn = [values, *([limit] * len(runs) for limit in limits)]
+    lines = [[format_number(value / unit.factor) for value in line] for line in drawn]
     low, high = min(*values, *limits), max(*values, *limits)
     # A quarter more on each side, so that differences are visible.
     room = (high - low) / 4 or abs(high) / 4 or 1.0

@@ -6,7 +6,7 @@ import pytest
 
 from perfgate.core.units import UNITS
 from perfgate.reporters import svg
-from perfgate.reporters.svg import SafeText, element, ends, round_numbers, scale, value_ticks
+from perfgate.reporters.svg import PictureScale, SafeText, element, ends, round_numbers, value_ticks
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_ends_of_an_axis(
 
 
 def test_scales() -> None:
-    assert [scale(0, 10, 200, 0).place(value) for value in (0, 5, 10, 20)] == [200, 100, 0, -200]
-    assert [round(scale(1, 100, 0, 50, is_log=True).place(value), 9) for value in (1, 10, 100)] == [0, 25, 50]
+    assert [PictureScale(0, 10, 200, 0).place(value) for value in (0, 5, 10, 20)] == [200, 100, 0, -200]
+    assert [round(PictureScale(1, 100, 0, 50, is_log=True).place(value), 9) for value in (1, 10, 100)] == [0, 25, 50]
 
 
 def test_paths() -> None:
@@ -69,7 +69,7 @@ def test_paths() -> None:
 
 def test_an_axis_has_a_line_and_a_label_for_each_tick() -> None:
     ticks = value_ticks(0.0, 2.0, UNITS["s"], 2)
-    drawn = svg.grid(ticks, scale(0.0, 2.0, 100, 0), 420)
+    drawn = svg.grid(ticks, PictureScale(0.0, 2.0, 100, 0), 420)
     assert drawn.startswith('<line x2="420" y1="100" y2="100" class="grid"></line><text x="-8" y="104"')
     below = svg.labels_below([(0.0, "a"), (50.0, "b"), (100.0, "c")], 20)
     assert [word.split('"')[0] for word in below.split('text-anchor="')[1:]] == ["start", "end"]
