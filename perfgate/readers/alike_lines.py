@@ -269,7 +269,6 @@ class AlikeLines:
 
 
 def _call(runs: DigitRuns, first: int, plans: Sequence[_Plan], places: Sequence[Ints]) -> None:
-    """Call the functions of usual lines, in the order of the lines."""
     calls: list[tuple[int, Callable[..., object], list[float]]] = []
     for plan, at in zip(plans, places, strict=True):
         for function, numbers in plan.calls:

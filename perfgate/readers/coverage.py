@@ -71,7 +71,6 @@ class JsonSource:
 
 
 def _is_not_finite(data: Any, path: Path) -> bool:
-    """Return whether a path leads to NaN or an infinite number."""
     for key in path:
         if isinstance(data, dict):
             data = data.get(key)

@@ -199,7 +199,6 @@ def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | 
 
 
 def _look(text: str, formats: Sequence[Format]) -> tuple[Format, str] | None:
-    """Return the format of a text that begins like this, and why."""
     if is_json(text):
         outline = JsonOutline.of(text)
         for known in formats:

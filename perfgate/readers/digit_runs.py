@@ -23,6 +23,7 @@ from msgspec import Struct
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 
 _NUMBER = re.compile(rb"([-+]?)([0-9]+(?:,[0-9]{3})*)(\.[0-9]*)?(?:[eE]([-+]?)([0-9]+))?")
 _RUN = re.compile(rb"[0-9]+")
@@ -99,7 +100,7 @@ class DigitRuns:
         self.text = text
         self._digits: dict[tuple[int, ...], Sequence[tuple[bytes, ...]]] = {}
         padded = bytes(2 * _WORD_BYTES) + text
-        self._words: npt.NDArray[np.uint64] = np.ndarray((len(text) + 9,), np.dtype("<u8"), padded, strides=(1,))
+        self._words: Words = np.ndarray((len(text) + 9,), np.dtype("<u8"), padded, strides=(1,))
 
     def line(self, line: int) -> bytes:
         """Return a line without its end."""
@@ -118,10 +119,10 @@ class DigitRuns:
     def whole(self, runs: Ints) -> tuple[Ints, Ints]:
         """Return the value of each run, right for up to 16 digits, and its number of digits."""
         ends, lengths = self.ends[runs], self.ends[runs] - self.begins[runs]
-        found = _eight_digits(self._words[ends + _WORD_BYTES] & _LAST[np.minimum(lengths, 8)])
+        found = eight_digits(self._words[ends + _WORD_BYTES] & _LAST[np.minimum(lengths, 8)])
         if len(lengths) and lengths.max() > _WORD_BYTES:
             more = _LAST[np.clip(lengths - _WORD_BYTES, 0, 8)]
-            found += _eight_digits(self._words[ends] & more) * np.uint64(10**8)
+            found += eight_digits(self._words[ends] & more) * np.uint64(10**8)
         return found.astype(np.int64), lengths
 
     def numbers(self, lines: Ints, number: PrintedNumber) -> Floats:
@@ -146,9 +147,9 @@ class DigitRuns:
         return -values if number.is_negative else values
 
 
-def _eight_digits(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def eight_digits(words: Words) -> Words:
     """Return the numbers of words with a digit in each byte, the first one in the lowest."""
     words = words * np.uint64(0xA_01) >> np.uint64(8) & np.uint64(0x00FF_00FF_00FF_00FF)
     words = words * np.uint64(0x64_0001) >> np.uint64(16) & np.uint64(0x0000_FFFF_0000_FFFF)
-    numbers: npt.NDArray[np.uint64] = words * np.uint64(0x2710_0000_0001) >> np.uint64(32)
+    numbers: Words = words * np.uint64(0x2710_0000_0001) >> np.uint64(32)
     return numbers

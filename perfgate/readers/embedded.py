@@ -134,7 +134,6 @@ class _Line:
         self.found: dict[re.Pattern[str], re.Match[str] | None] = {}
 
     def next(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Return the first match of a pattern from here on."""
         known = self.found.get(pattern)
         if pattern not in self.found or (known and known.start() < self.at):
             known = self.found[pattern] = pattern.search(self.text, self.at)

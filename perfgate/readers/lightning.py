@@ -183,7 +183,6 @@ class _SimpleTable:
         add_times(self._run, found, {name: value for name, value in self._labels.items() if name == "rank"})
 
     def _row(self, number: int, text: str) -> None:
-        """Read one row; what another writer printed in between is passed over."""
         printed, *cells = (text.removesuffix("|") if self._closed else text).rsplit("|", len(self._statistics))
         numbers = {name: cell.strip() for name, cell in zip(self._statistics, cells, strict=False) if name}
         if _COMMAS.fullmatch(numbers.get("count", "")):

@@ -220,7 +220,6 @@ def not_recognised(file: InputFile, most: int) -> tuple[str, str | None]:
 
 
 def _own(name: str) -> str:
-    """Return the next step for a file that is similar to no format."""
     return f"give a tool's own output; {_suggested(name)}"
 
 

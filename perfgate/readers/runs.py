@@ -263,7 +263,6 @@ def _repeats(runs: Sequence[Run]) -> list[str]:
 
 
 def _glob(folder: str, files: Sequence[str]) -> str:
-    """Return a glob for files of a folder: `runs/*.json`."""
     endings = {PurePosixPath(file).suffix for file in files}
     below = "*" if all(PurePosixPath(file).parent == PurePosixPath(folder) for file in files) else "**/*"
     return f"{folder}/{below}{endings.pop() if len(endings) == 1 else ''}"

@@ -66,7 +66,6 @@ class UnreadFields:
 
 
 def _name(path: Path) -> str:
-    """Return a path without its indices."""
     return ".".join([key for key in path if type(key) is str])
 
 

@@ -76,7 +76,6 @@ def _record(runs: RecordRuns, source: JsonSource, path: Path, record: Mapping[st
 
 
 def _labels(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a record measured."""
     benchmark, model = mapping(record.get("benchmark")), mapping(record.get("model"))
     extra = mapping(benchmark.get("extra_info"))
     found = {

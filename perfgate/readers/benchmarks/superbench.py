@@ -105,7 +105,6 @@ def _documents(file: InputFile) -> Iterator[tuple[int, str]]:
 
 
 def _summary(run: RunBuilder, data: Mapping[str, Any]) -> None:
-    """Add the results of one node."""
     labels = {"node": str(data["node"])} if "node" in data else {}
     for name, value in data.items():
         if name != "node":
@@ -115,7 +114,6 @@ def _summary(run: RunBuilder, data: Mapping[str, Any]) -> None:
 
 
 def _add(run: RunBuilder, key: Key, value: object, place: Path) -> None:
-    """Add one number, or the error of a benchmark that failed."""
     if code := _CODE.fullmatch(key.metric):
         if value != 0:
             run.say("error", f"{Key(code[1], key.labels)} failed with the return code {str(value)[:20]}", place)
@@ -125,7 +123,6 @@ def _add(run: RunBuilder, key: Key, value: object, place: Path) -> None:
 
 
 def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
-    """Add the results of the benchmarks of one rank."""
     for index, benchmark in enumerate(benchmarks):
         name = mapping(benchmark).get("name")
         if not isinstance(name, str):

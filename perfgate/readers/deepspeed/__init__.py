@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfgate.core import Run
+from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed import blocks, lines
 from perfgate.readers.deepspeed.lines import Progress
@@ -83,7 +83,6 @@ class _LogRun(RunBuilder):
         return bool(self.finished) or any(not key.metric.startswith(_BEFORE_STEPS) for key in self.columns)
 
     def run(self, part: int | None = None) -> Run:
-        """Return the finished run, with warnings about it."""
         world_size = self.facts.get("world_size")
         if isinstance(world_size, int) and 1 < self.timers.ranks < world_size:
             self.say("warning", f"{self.timers.ranks} ranks printed timers, but world_size is {world_size}")
@@ -107,7 +106,6 @@ class _Log:
         self.blocks: tuple[blocks.MemoryUsage, blocks.CommsSummary, blocks.FlopsSummary] | None = None
 
     def usual_block(self, text: bytes, number: int) -> UsualBlock:
-        """Return a long block of lines, and which of them are usual."""
         if self.usual is None:
             from perfgate.readers.deepspeed.usual_lines import UsualLines  # not for a short log
             from perfgate.readers.training_logs.megatron_times import TIMER_WORDS
@@ -178,8 +176,10 @@ class _Log:
         """`steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0`."""
         for found in lines.PIPELINE.finditer(line):
             self._count("pipeline", int(found[1]), number)
-            lines.add_pipeline(self.runs.run, found, number)
-            self.runs.run.traceback = None
+            run, step = self.runs.run, max(int(found[1]) - 1, 0)  # means since the last line
+            run.add(run.column(Key("pipeline.iteration_time"), "s"), found[2], number, step)
+            run.add(run.column(Key("pipeline.samples_per_second"), "1/s"), found[3], number, step)
+            run.traceback = None
 
     def call(self, number: int, line: str) -> None:
         """`comm op: all_reduce | time (ms): 9.46 | msg size: 678.86 MB | ...` of a verbose comms logger."""
@@ -188,7 +188,6 @@ class _Log:
             self.runs.run.traceback = None
 
     def near_block(self, number: int, line: str) -> None:
-        """Any line near memory, the table of collectives, or the FLOPS profiler."""
         if self.blocks is None:
             self.blocks = (blocks.MemoryUsage(), blocks.CommsSummary(), blocks.FlopsSummary())
         for block in self.blocks:
@@ -235,7 +234,6 @@ class _Log:
         self.fact(number, line)
 
     def fact(self, number: int, line: str) -> None:
-        """Read the facts of the environment, from these lines alone."""
         for name, pattern in lines.FACTS:
             if found := pattern.search(line):
                 self.runs.run.fact(name, int(found[1]) if name == "world_size" else found[1], number)

@@ -159,21 +159,16 @@ class MemoryUsage:
 
 def add_call(run: RunBuilder, found: re.Match[str], number: int) -> None:
     """Add one call, which a verbose comms logger prints when the call has ended."""
-    time, algbw, busbw = _keys(found["op"], found["size"], found["caller"])
-    run.add(run.column(time, "s", _MS), found["time"], number)
-    run.add(run.column(algbw, "B/s", _GBPS), found["algbw"], number)
-    run.add(run.column(busbw, "B/s", _GBPS), found["busbw"], number)
+    call = found["op"], found["size"], found["caller"]
+    run.add(run.column(_key("", *call), "s", _MS), found["time"], number)
+    run.add(run.column(_key(".algbw", *call), "B/s", _GBPS), found["algbw"], number)
+    run.add(run.column(_key(".busbw", *call), "B/s", _GBPS), found["busbw"], number)
 
 
 @lru_cache(maxsize=4096)
-def _keys(collective: str, size: str, caller: str | None) -> tuple[Key, Key, Key]:
-    """Return the keys of time, algbw and busbw; a verbose log has thousands of calls of one kind."""
-    name, labels = f"collective.{collective}", _labels(size, caller)
-    return Key.of(name, **labels), Key.of(f"{name}.algbw", **labels), Key.of(f"{name}.busbw", **labels)
-
-
-def _labels(size: str, caller: str | None) -> dict[str, str]:
-    return {"size": size} | ({"caller": caller} if caller else {})
+def _key(suffix: str, collective: str, size: str, caller: str | None) -> Key:
+    """Return the key of a collective; a verbose log has thousands of calls of one kind."""
+    return Key.of(f"collective.{collective}{suffix}", size=size, **({"caller": caller} if caller else {}))
 
 
 class CommsSummary:
@@ -215,7 +210,7 @@ class CommsSummary:
         for name, (suffix, statistic) in _COLUMNS.items():
             if name not in printed:
                 continue
-            key = Key.of(f"collective.{op}{suffix}", **_labels(size, caller))
+            key = _key(suffix, op, size, caller)
             fault = fault_of(printed[name]) or (fault_of(count) if statistic else None)
             unit, per = ("B/s", _GBPS) if suffix.endswith("bw") else ("s", _MS)
             if fault:

@@ -9,11 +9,8 @@ All other lines are left to `log`: values of another form (`nan`, `-1.00`), text
 word of another kind of line, or a timer that is a part of the time of the job.
 
 The eight bytes that end with a number are one integer: up to seven digits and the point. The eight bytes before them
-have the other digits of a longer number. Three multiplications add the digits in the bytes of such a word (D. Lemire,
-"Quickly parsing eight digits", 2018; simdjson `parse_eight_digits_unrolled`).
-
-A number has at most 15 digits, so its digits as an integer are exact, and so is the power of ten that divides them: the
-quotient is that of `float` to the last bit.
+have the other digits of a longer number. `digit_runs` adds the digits in such a word, and says why the quotient of at
+most 15 digits and a power of ten is that of `float` to the last bit.
 """
 
 from __future__ import annotations
@@ -27,9 +24,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perfgate.readers.deepspeed.timers import RANK, RANK_LENGTH, WORD
-from perfgate.readers.digit_runs import Ints
+from perfgate.readers.digit_runs import Ints, Words, eight_digits
 
-Words = npt.NDArray[np.uint64]
 #: Where a number ends in a line, and how many digits it has before and behind its point.
 Number = tuple[int, int, int]
 
@@ -85,10 +81,7 @@ class Decimals(Struct, frozen=True):
     def read(self, words: Words) -> npt.NDArray[np.float64]:
         """Return the numbers of lines, (lines, numbers), from their words, (lines, words or more)."""
         words = words[:, : len(self.places)]
-        digits = (words & self._behind) | (words << 8 & self._before)
-        digits = (digits * 0xA_01 >> 8) & 0x00FF_00FF_00FF_00FF
-        digits = (digits * 0x64_0001 >> 16) & 0x0000_FFFF_0000_FFFF
-        digits = digits * 0x2710_0000_0001 >> 32
+        digits = eight_digits((words & self._behind) | (words << np.uint64(8) & self._before))
         if len(self.places) > len(self._firsts):
             digits = np.add.reduceat(digits * self._factors, self._firsts, axis=1)
         return digits / self._divisors
@@ -120,19 +113,6 @@ class Form(Struct, frozen=True):
     decimals: Decimals
 
 
-class FoundLines(Struct, frozen=True):
-    """The usual lines of a text, and the others; lines are numbered from 0."""
-
-    #: (usual,) The numbers of the usual lines, and the form of each.
-    usual: Ints
-    forms: Ints
-    #: (usual, words) What the decimals of each form read; a form may have fewer words than there are columns.
-    words: Words
-    #: (others,) The numbers of the other lines, and their text.
-    others: Ints
-    rest: bytes
-
-
 class LineShapes:
     """The shapes and forms of a log so far."""
 
@@ -150,8 +130,12 @@ class LineShapes:
         self._numbers: Ints = np.array([np.iinfo(np.int64).max])
         self._forms: Ints = np.array([-1])
 
-    def find(self, text: bytes) -> FoundLines:
-        """Return the usual lines of a text: whole lines without the last line end."""
+    def find(self, text: bytes) -> tuple[Ints, Ints, Words, Ints, bytes]:
+        """Return the usual lines of a text, and the others: whole lines without the last line end, numbered from 0.
+
+        Returns: (usual,) the numbers of the usual lines, and the form of each; (usual, words) what the decimals of each
+        form read, which may be fewer words than columns; (others,) the numbers of the other lines, and their text.
+        """
         texts = _with_zeros(text).split(b"\n")
         begins = np.zeros(len(texts) + 1, np.int64)
         begins[1:-1] = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
@@ -166,17 +150,16 @@ class LineShapes:
         rest = b"\n".join([text[begins[index] : begins[index + 1] - 1] for index in others.tolist()])
         own, at = shapes[usual], begins[usual]
         words = words_of(text)[at[:, None] + self._places[own]]
-        return FoundLines(usual, self._forms_of(text, own, at), words, others, rest)
+        return usual, self._forms_of(text, own, at), words, others, rest
 
     def _learn(self, line: bytes, text: bytes) -> int:
         """Return the shape of a line, maybe a new one; -1 if the line is not usual."""
         if text in self._shapes:
             return self._shapes[text]
-        start = line.find(_WORD)
         odd = line.count(_WORD) > 1 or len(line) > _LONGEST_LINE or _SPECIAL.search(line)
         if odd or any(word in line for word in self._words) or len(self._shapes) == _MOST_SHAPES:
             return -1
-        if not _RECORD.fullmatch(line, start + len(_WORD)):
+        if not _RECORD.fullmatch(line, line.find(_WORD) + len(_WORD)):
             return -1
         fields = _fields(line)
         numbers = [(field.end(), len(field[2]), len(field[3])) for field in fields]
@@ -203,7 +186,8 @@ class LineShapes:
             order = np.argsort(known)
             self._numbers, self._forms = known[order], forms[order]
             for index in new[first].tolist():
-                self.forms.append(_form(text[begins[index] :].partition(b"\n")[0], self._decimals[shapes[index]]))
+                line = text[begins[index] :].partition(b"\n")[0]
+                self.forms.append(Form(_before(line), _names(_fields(line)), self._decimals[shapes[index]]))
             at = np.searchsorted(self._numbers, numbers)
         forms_of: Ints = self._forms[at]
         return forms_of
@@ -214,8 +198,7 @@ def _with_zeros(text: bytes) -> bytes:
     letters = np.frombuffer(text, np.uint8)
     digits = letters - _ZERO  # over 9 for any other letter: what is below 0 wraps around
     digits *= digits < 10
-    zeros: bytes = np.subtract(letters, digits, out=digits).tobytes()
-    return zeros
+    return bytes(np.subtract(letters, digits, out=digits))
 
 
 def _fields(line: bytes) -> list[re.Match[bytes]]:
@@ -237,11 +220,6 @@ def _name_digits(line: bytes, fields: Sequence[re.Match[bytes]]) -> list[int]:
     places = [found.start() for found in _DIGIT.finditer(line, 0, line.find(_WORD))]
     inside = [found.start() for field in fields for found in _DIGIT.finditer(line, *field.span(1))]
     return places[len(places) - count :] + inside
-
-
-def _form(line: bytes, decimals: Decimals) -> Form:
-    """Return the form of a usual line."""
-    return Form(_before(line), _names(_fields(line)), decimals)
 
 
 def _with_row(table: Ints, row: Sequence[int]) -> Ints:

@@ -163,13 +163,6 @@ def plain(label: str) -> str:
     return re.sub(r"[\s-]+", "_", label)
 
 
-def add_pipeline(run: RunBuilder, found: re.Match[str], line: int) -> None:
-    """Add `pipeline.iteration_time` (s) and `pipeline.samples_per_second`: means since the last line, of step n - 1."""
-    step = max(int(found[1]) - 1, 0)
-    run.add(run.column(Key("pipeline.iteration_time"), "s"), found[2], line, step)
-    run.add(run.column(Key("pipeline.samples_per_second"), "1/s"), found[3], line, step)
-
-
 def add_chat(run: RunBuilder, text: str, line: int) -> None:
     """Add `chat.e2e_latency`, ... (s) and `chat.samples_per_second`, but not the running average."""
     for name, printed in _CHAT.findall(text):
@@ -188,8 +181,6 @@ def add_trainer(run: RunBuilder, found: re.Match[str], step: int | None, line: i
 
 
 class _Seen(Struct, frozen=True):
-    """A step counter at its last line."""
-
     #: How far it was ahead of the number of steps that had ended.
     ahead: int
     ended: int

@@ -180,7 +180,6 @@ class Timers:
         return self._run.column(Key.of(canonical_timer(name), **labels), "s", 1000, name)
 
     def _record(self, rank: Rank, record: str, number: int) -> None:
-        """Read any record; values that cannot be true become problems."""
         if not record.lstrip().startswith("|"):
             return  # the comms logger's `time (ms): 9.46`, or a record without timers
         fields: list[tuple[str, str, str | None]] = [(name, text, None) for name, text, _ in plain_fields(record)]

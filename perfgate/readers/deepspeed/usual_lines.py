@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from perfgate.core import Location
 from perfgate.core.resource_limits import OverLimit
-from perfgate.readers.deepspeed.line_shapes import Form, LineShapes, Words
+from perfgate.readers.deepspeed.line_shapes import Form, LineShapes
 from perfgate.readers.deepspeed.timers import Rank, Table, Timers
-from perfgate.readers.digit_runs import Ints
+from perfgate.readers.digit_runs import Ints, Words
 
 #: The number of lines whose values are read together.
 _PENDING_LINES = 8192
@@ -66,14 +66,14 @@ class UsualLines:
 
     def block(self, text: bytes, number: int) -> UsualBlock:
         """Return a block: whole lines without the last line end; the first line has this number."""
-        found = self._shapes.find(text)
-        if self._words and (len(self._steps) >= _PENDING_LINES or self._words[0].shape[1] != found.words.shape[1]):
+        usual, forms, words, others, rest = self._shapes.find(text)
+        if self._words and (len(self._steps) >= _PENDING_LINES or self._words[0].shape[1] != words.shape[1]):
             self.read_values()
-        if len(found.usual):
-            self._forms.append(found.forms)
-            self._words.append(found.words)
-        end = number + len(found.usual) + len(found.others)
-        return UsualBlock(found.rest, (found.others + number).tolist(), end, self, found.usual + number, found.forms)
+        if len(usual):
+            self._forms.append(forms)
+            self._words.append(words)
+        end = number + len(usual) + len(others)
+        return UsualBlock(rest, (others + number).tolist(), end, self, usual + number, forms)
 
     def count(self, forms: Ints, numbers: Ints) -> None:
         """Count the next usual lines, which have these forms and these numbers in the file."""
@@ -113,7 +113,6 @@ class _FormsOfRun:
         self._rank_of = self._ends = np.zeros(0, np.int64)
 
     def table(self, form: int) -> Table:
-        """Return the table of a form that was counted."""
         return self._found[form][1]
 
     def count(self, forms: Ints, numbers: Ints) -> array[int]:
@@ -123,20 +122,15 @@ class _FormsOfRun:
             for form, number in zip(listed, numbers.tolist(), strict=True):
                 if form not in self._found:
                     self._add(form, number)
-        if len(listed) >= _MANY_LINES and all(rank.names is None for rank in self._ranks):
-            return array("q", self._count_many(forms).tobytes())
-        found = enumerate(map(self._found.__getitem__, listed), self.timers.records)
-        return array("q", [rank.count(table, record) for record, (rank, table) in found])
-
-    def _count_many(self, forms: Ints) -> Ints:
-        if len(self._ranks) == 1:
-            return self._ranks[0].count_many(self._ends[forms])
+        if len(listed) < _MANY_LINES or any(rank.names is not None for rank in self._ranks):
+            found = enumerate(map(self._found.__getitem__, listed), self.timers.records)
+            return array("q", [rank.count(table, record) for record, (rank, table) in found])
         steps, ranks = np.zeros(len(forms), np.int64), self._rank_of[forms]
         for at, rank in enumerate(self._ranks):
             own = np.flatnonzero(ranks == at)
             if len(own):
                 steps[own] = rank.count_many(self._ends[forms[own]])
-        return steps
+        return array("q", steps.tobytes())
 
     def _add(self, form: int, number: int) -> None:
         """Find the rank and the table of a form, which is on this line. Raises OverLimit, at the line."""

@@ -151,7 +151,6 @@ def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbe
 
 
 def _whole_bytes(file: InputFile) -> int:
-    """Return up to which size a document is read as a whole."""
     are_long = file.head().count(b'"values"') <= _LISTS_IN_HEAD
     return min(WHOLE_BYTES, _LONG_LISTS_BYTES) if are_long else WHOLE_BYTES
 
@@ -213,8 +212,6 @@ def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> For
 
 
 def _with_lists(series: SeriesForm, lists: Sequence[Numbers] | AllNumbers) -> SeriesForm:
-    """Return a series with its lists instead of their indices."""
-
     def found(left: Sequence[float]) -> Numbers | LargeNumbers:
         return lists[int(left[0])] if isinstance(lists, Sequence) else lists.of(left)
 

@@ -50,7 +50,6 @@ class _Recording(RecordedRun):
     closed = False
 
     def line(self, text: str, number: int, ended: bool) -> None:
-        """Read one line: the run, a piece of a series, facts, or the end."""
         loaded = load_json(text, self.file.name, finite=False)
         content = loaded.data
         if loaded.problems or not isinstance(content, dict):

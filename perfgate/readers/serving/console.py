@@ -103,7 +103,6 @@ class _Log:
         self.begun: int | None = None
 
     def line(self, number: int, line: str) -> None:
-        """Read one line."""
         if WORD in line and _BEGIN.search(line):
             self.close(ended=False)
             self.begun = number
@@ -132,7 +131,6 @@ class _Log:
             self.arguments[_CONDITIONS[found[1]]] = _plain(found[2])
 
     def close(self, *, ended: bool) -> None:
-        """Add the open block to the run that it belongs to."""
         if self.begun is None:
             return
         labels = self._labels()

@@ -100,7 +100,6 @@ def _markdown(runs: RecordRuns) -> None:
 
 
 def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source: JsonSource | None = None) -> None:
-    """Add one test."""
     labels = labels_of(runs.first.file, NAME, _conditions(record))
     run = runs.run_of(labels if record else None, source)
     if source:

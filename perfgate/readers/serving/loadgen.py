@@ -74,8 +74,6 @@ _DECODER = json.JSONDecoder()
 
 
 class _Result(Struct):
-    """One test of a log, until its scenario is known."""
-
     rates: dict[str, tuple[object, int]] = field(default_factory=dict)
     latencies: dict[str, dict[str, tuple[object, int]]] = field(default_factory=dict)
     scenario: str = ""
@@ -146,7 +144,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _summary(result: _Result, name: str, text: str, line: int) -> None:
-    """Read one row of the summary."""
     if name in _SETTINGS:
         setattr(result, _SETTINGS[name], text)
     elif name == "Result is":

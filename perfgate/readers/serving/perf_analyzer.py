@@ -105,7 +105,6 @@ def _latency(run: RunBuilder, labels: Labels, latency: Latency) -> None:
 
 
 def _record(runs: RecordRuns, row: dict[str, str], line: int) -> None:
-    """Add one row of the CSV."""
     labels = labels_of(runs.first.file, NAME, {name.lower().replace(" ", "_"): text for name, text in row.items()})
     run = runs.run_of(labels)
     latency: Latency = {}

@@ -117,7 +117,6 @@ def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
 
 
 def _history(scalars: Scalars, record: bytes, where: str) -> None:
-    """Add the numbers of one step."""
     found: dict[str, float | int] = {}
     step = 0
     for field, value in fields(record):

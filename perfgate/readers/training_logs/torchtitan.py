@@ -103,8 +103,6 @@ def _fields(text: str, span: tuple[int, int]) -> list[PrintedField]:
 
 
 class _Times:
-    """The times of all runs of one log while it is read."""
-
     def __init__(self) -> None:
         self.clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=0.1)
         self._rank: str | None = None
