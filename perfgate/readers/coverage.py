@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from perfgate.core.coverage import Coverage, Unread
 from perfgate.core.runs import Key, Location, Problem, Run, Series, Severity
 from perfgate.documents.json import JsonDocument, Path
+from perfgate.readers.unlabelled import unlabelled_fields
 from perfgate.readers.unread_numbers import UnreadFields, UnreadLines, digits
 
 #: The most paths of a document that are marked; more are known by their fields.
@@ -110,10 +111,6 @@ class FileCoverage:
 
     def fields(self, runs: Sequence[Run], known: Collection[str]) -> dict[str, str]:
         """Return the fields of the document of the only run that may be conditions; the reader may say it better."""
-        if not self._documents:
-            return {}
-        from perfgate.readers.unlabelled import unlabelled_fields
-
         data = self._documents[0].loaded.data if len(self._documents) == 1 else None
         if len(runs) != 1 or runs[0].unlabelled or not isinstance(data, dict):
             return {}

@@ -22,7 +22,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -114,12 +113,8 @@ def read_within_limits(
         runs = reader(file)
         longest = file.limits.name_bytes
         for run in runs:
-            texts = chain(
-                (str(series.key) for series in run.series),
-                (problem.message for problem in run.problems),
-                (f"{name} {value}" for name, value in run.environment.items()),
-                (run.commit or "",),
-            )
+            texts = [*(str(series.key) for series in run.series), *(problem.message for problem in run.problems)]
+            texts += [*(f"{name} {value}" for name, value in run.environment.items()), run.commit or ""]
             if any(len(text) > longest for text in texts):  # too long for any table
                 message = file.limits.beyond("name_bytes", "a name in this file is longer")
                 raise OverLimit(file.problem("error", message))
@@ -259,19 +254,17 @@ def with_ending(runs: tuple[Run, ...], tail: str, markers: Collection[str]) -> t
     *others, last = runs
     if any(words in problem.message for problem in last.problems for words in _SAID):
         return runs
-    if (said := _failure(tail, markers) or _unfinished(tail)) is None:
+    said = _unfinished(tail)
+    for line in reversed(tail[-_NEAR:].splitlines()):
+        if any(marker in line for marker in markers):
+            break
+        if _FAILED.search(line):
+            said = f"the job did not end by itself: the log ends with `{line.strip()[:_LONGEST]}`"
+            break
+    if said is None:
         return runs
     warning = Problem("warning", said, Location(last.source))
     return (*others, replace(last, problems=(*last.problems, warning)))
-
-
-def _failure(tail: str, markers: Collection[str]) -> str | None:
-    for line in reversed(tail[-_NEAR:].splitlines()):
-        if any(marker in line for marker in markers):
-            return None
-        if _FAILED.search(line):
-            return f"the job did not end by itself: the log ends with `{line.strip()[:_LONGEST]}`"
-    return None
 
 
 def _unfinished(tail: str) -> str | None:

@@ -94,11 +94,10 @@ class _Open:
             if self.depth > self._limits.depth:
                 break
         self._size += at - begin
-        most = self._limits.document_bytes if self._is_json else self._limits.printed_bytes
+        limit = "document_bytes" if self._is_json else "printed_bytes"
         if self.depth > self._limits.depth:
             self.beyond = self._limits.beyond("depth", "the document that begins here is nested deeper")
-        elif self._size > most:
-            limit = "document_bytes" if self._is_json else "printed_bytes"
+        elif self._size > getattr(self._limits, limit):
             self.beyond = self._limits.beyond(limit, "the document that begins here is larger")
         foreign = self.depth and not _BLANKS.fullmatch(line, at)
         if foreign and self._parts:
@@ -145,21 +144,19 @@ class _Line:
         json = json or self.next(_JSON)
         call = self.next(_CALL)
         # Most printed objects have no times, and are skipped quickly.
-        while call and (json is None or call.start() < json.start()) and (end := self._without_times(call)):
-            self.at = end
-            if end == len(self.text):
+        while call and (json is None or call.start() < json.start()):
+            flat = _FLAT_CALL.match(self.text, call.start())
+            if flat is None or "times" in flat[0] or ":" in flat[0]:
+                break
+            self.at = flat.end()
+            if self.at == len(self.text):
                 return None
-            json, call = _NEXT_JSON.match(self.text, end) or self.next(_JSON), self.next(_CALL)
+            json, call = _NEXT_JSON.match(self.text, self.at) or self.next(_JSON), self.next(_CALL)
         found = call if call and (json is None or call.start() < json.start()) else json
         if found is None:
             return None
         self.at = found.end()
         return _Open(self.number, found is json, limits)
-
-    def _without_times(self, call: re.Match[str]) -> int | None:
-        """Return the end of a printed object that is whole, flat and without times; None for any other."""
-        flat = _FLAT_CALL.match(self.text, call.start())
-        return None if flat is None or "times" in flat[0] or ":" in flat[0] else flat.end()
 
 
 def embedded(

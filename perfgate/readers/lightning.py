@@ -85,13 +85,14 @@ class _Reports:
         """Read the next line: a title, the header of a table or of a section, or a line of the open section."""
         if _TITLE_WORDS in line and (title := _TITLE.search(line)):
             self.close()
-            self._labels = _labels(stage=(title[1] or "").lower(), rank=title[2])
+            labels = {"stage": (title[1] or "").lower(), "rank": title[2] or ""}
+            self._labels = {name: value for name, value in labels.items() if value}
             self._title_line, self._has_sections = number, False
         elif _MEAN in line and ended:  # a table of SimpleProfiler, which is a report of its own
             self.close()
-            labels = self._labels if self._title_line else {}
-            self._begin(number, labels)
-            self._parts = [_SimpleTable(self.runs.run, labels, line)]
+            own = self._labels if self._title_line else {}
+            self._begin(number, own)
+            self._parts = [_SimpleTable(self.runs.run, own, line)]
             self.runs.run.table("a report of Lightning", number)
             self._has_sections = False
         elif _SECTION_WORDS in line and ended:
@@ -112,7 +113,7 @@ class _Reports:
     def _section(self, number: int, action: str) -> None:
         self.close()
         rank = _RANK.search(action)
-        own = _labels(rank=rank[1]) if rank else {}
+        own = {"rank": rank[1]} if rank else {}
         action = action[: rank.start()] if rank else action
         if self._title_line is None and not self._has_sections:
             self._labels = {}
@@ -135,10 +136,6 @@ class _Reports:
                 self._seen.clear()
         self._seen.add(report)
         self._title_line = None
-
-
-def _labels(**labels: str | None) -> Labels:
-    return {name: value for name, value in labels.items() if value}
 
 
 class _SimpleTable:

@@ -45,6 +45,7 @@ from perfgate.readers.deepspeed.blocks import MEMORY_WORD, MESSAGE_WORD, MemoryU
 from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of, plain_fields
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, Runs, load_json
 from perfgate.readers.training_logs.megatron_times import DATE_WORD, HAPPENED_WORDS, INITIALIZE_WORD, MegatronTimes
+from perfgate.readers.values import mapping
 
 NAME = "megatron"
 METRICS = (
@@ -88,7 +89,7 @@ _DEEPSPEED = re.compile(r"(?:\[Rank -?\d{1,9}\]|rank=-?\d{1,9}) {0,9}time \(ms\)
 _WORLD_SIZE = re.compile(r"(?:using world size: |\bworld_size \.{3,80} )(\d{1,9})")
 _LAUNCHER = "using world size: "
 #: Lines with these mean more than their numbers.
-_ODD_WORDS = (MESSAGE_WORD, "memory (MB)", "using world size: ", DATE_WORD, INITIALIZE_WORD, *HAPPENED_WORDS)
+_ODD_WORDS = (MESSAGE_WORD, "memory (MB)", _LAUNCHER, DATE_WORD, INITIALIZE_WORD, *HAPPENED_WORDS)
 _RECORD_WORDS = (lines.ITERATION_WORD, "time (ms)", "memory (MB)")
 #: Golden values with known names and units; all others are counts and losses.
 _GOLDEN = {
@@ -157,7 +158,11 @@ class _Log:
         elif "time (ms)" in line:
             self._timers(number, line)
         elif "across ranks (ms)" in line:
-            self._block(number, line)
+            found = _BLOCK.search(line)
+            self.alike.context = _Block(found[1], is_empty=True) if found else _Block(is_empty=self.block.is_empty)
+            if found:
+                self.runs.run.table("timers", number)
+                self.alike.call(lambda number, _: self.runs.run.table("timers", number))
         elif self.block.kind:
             self._row(number, line)
         if not any(word in line for word in _ODD_WORDS) and not _DEEPSPEED.search(line):
@@ -170,13 +175,6 @@ class _Log:
             self.times.line(self.runs.run, line)
         elif any(word in line for word in HAPPENED_WORDS):
             self.times.happened(line)
-
-    def _block(self, number: int, line: str) -> None:
-        found = _BLOCK.search(line)
-        self.alike.context = _Block(found[1], is_empty=True) if found else _Block(is_empty=self.block.is_empty)
-        if found:
-            self.runs.run.table("timers", number)
-            self.alike.call(lambda number, _: self.runs.run.table("timers", number))
 
     def _iterations(self, number: int, line: str) -> None:
         for found, begin, end in lines.iterations(line):
@@ -196,7 +194,9 @@ class _Log:
         ends = [line.rfind("time (ms)", 0, start) for start in starts[1:]] + [len(line)]
         for start, end in zip(starts, ends, strict=False):
             record = line[start:end]
-            for name, text, at in _fields(line, start, end) if record.lstrip().startswith("|") else ():
+            # the places are -1 in a record with something odd
+            fields = plain_fields(line, start, end) or [(name, text, -1) for name, text in fields_of(record)]
+            for name, text, at in fields if record.lstrip().startswith("|") else ():
                 if name:
                     self._add(Key(name), text, number, at)
                 else:
@@ -252,11 +252,6 @@ class _Log:
             self.runs.run.fact("world_size", int(found[1]), number)
 
 
-def _fields(line: str, begin: int, end: int) -> list[tuple[str, str, int]]:
-    """Return the fields of a record in a line, with the place of each value; -1 in a record with something odd."""
-    return plain_fields(line, begin, end) or [(name, text, -1) for name, text in fields_of(line[begin:end])]
-
-
 def _split(line: str) -> tuple[str, str, int]:
     """Return name, text and place of the text in a row `   NAME ....: TEXT`, dotted to 48 letters; "" for others."""
     left, colon, text = line.rstrip().rpartition(": ")
@@ -268,10 +263,9 @@ def _split(line: str) -> tuple[str, str, int]:
 
 
 def _golden(file: InputFile) -> Run:
-    text = file.whole()
-    loaded = load_json(text or "{}", file.name, file.limits)
+    loaded = load_json(file.whole() or "{}", file.name, file.limits)
     run = RunBuilder(file, NAME, JsonSource(loaded))
-    for name, series in loaded.data.items() if isinstance(loaded.data, dict) else ():
+    for name, series in mapping(loaded.data).items():
         if name == "iteration_timing_avg":
             run.value(Key("iteration_time"), "s", series, (name,))
         elif isinstance(series, dict):

@@ -10,9 +10,7 @@ Source: mlcommons/logging `mlperf_logging/mllog` (v0.7 to v5). Times are wall-cl
 | `run_time`, one value | s | `run_stop` - `run_start`; only with the status `success` |
 | `init_time`, one value | s | `init_stop` - `init_start` |
 | `epoch_time`, `eval_time`, `block_time`, ... | s | `NAME_stop` - `NAME_start`, each one a sample |
-| `throughput` | 1/s | the same, of `tracked_stats` |
-| `tracked_stats.train_step_time`, ... | s | the others of `tracked_stats` whose name ends in `_time` or `_timing` |
-| `tracked_stats.max_memory_usage`, ... | as the name says, else 1 | the others of `tracked_stats` |
+| `throughput`, `tracked_stats.NAME` | 1/s, s or by the name | `tracked_stats` |
 | `eval_accuracy`, `eval_error`, `eval_loss` | 1 | the same |
 
 Qualities of several metrics have the label `metric`: that of the metadata (`FID` and `CLIP`), or the names of an object
@@ -27,7 +25,6 @@ Several processes may log the start of the same interval: it begins with the fir
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -123,28 +120,18 @@ def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
     name, _, end = key.rpartition("_")
     if end in ("start", "stop"):  # of any type: some submissions log intervals as points in time
         _interval(run, name, end, event, line)
-    elif key == "tracked_stats":
-        _stats(run, mapping(event.get("value")), line)
+    elif key == "tracked_stats":  # the names are those of the submission
+        for name, value in mapping(event.get("value")).items():
+            if isinstance(value, int | float) and not is_unmeasured(name):
+                unit, per = ("s", 1.0) if name.endswith(("_time", "_timing")) else unit_of_name(name)
+                is_rate = name == "throughput"
+                own = Key(name if is_rate else f"tracked_stats.{name}")
+                run.sample(own, "1/s" if is_rate else unit, value, line, per=per)
     elif key in _QUALITIES:
-        _quality(run, key, event, line)
-
-
-def _stats(run: _LogRun, stats: Mapping[str, Any], line: int) -> None:
-    """Add the statistics that a submission tracks; their names are its own."""
-    for name, value in stats.items():
-        if isinstance(value, int | float) and not is_unmeasured(name):
-            unit, per = ("s", 1.0) if name.endswith(("_time", "_timing")) else unit_of_name(name)
-            is_rate = name == "throughput"
-            key = Key(name if is_rate else f"tracked_stats.{name}")
-            run.sample(key, "1/s" if is_rate else unit, value, line, per=per)
-
-
-def _quality(run: _LogRun, key: str, event: dict[str, Any], line: int) -> None:
-    """Add a quality, or several under their names; those of several metrics have the label metric."""
-    value, metric = event.get("value"), mapping(event.get("metadata")).get("metric")
-    labels = {"metric": metric} if isinstance(metric, str) and metric else {}
-    for name, one in value.items() if isinstance(value, dict) else [("", value)]:
-        run.sample(Key.of(key, **(labels | ({"metric": name} if name else {}))), "1", one, line)
+        value, metric = event.get("value"), mapping(event.get("metadata")).get("metric")
+        labels = {"metric": metric} if isinstance(metric, str) and metric else {}
+        for name, one in value.items() if isinstance(value, dict) else [("", value)]:
+            run.sample(Key.of(key, **(labels | ({"metric": name} if name else {}))), "1", one, line)
 
 
 def _interval(run: _LogRun, name: str, end: str, event: dict[str, Any], line: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -211,7 +211,7 @@ def not_recognised(file: InputFile, most: int) -> tuple[str, str | None]:
         return known + faults, None
     words = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
     searched = f"searched for {words}, and for known JSON documents; {forced}"
-    if near := _nearest_text(text):
+    if near := _nearest_text(text, _WORDS):
         return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0], file.name)}{faults}", searched
     if text.partition("\n")[0].count(";") > 1:
         found = "CSV of an unknown format with ';' between its columns"
@@ -244,12 +244,11 @@ def console(text: str) -> str | None:
 
 def _about(text: str) -> str | None:
     """Return the message for a text that is about a tool but is not its output; None for other text."""
-    found = [(tool, [*re.finditer(pattern, text)], advice) for tool, (pattern, advice) in _TOOLS.items()]
-    tool, matches, advice = max(found, key=lambda one: len(one[1]))
-    if not matches:
+    found = _nearest_text(text, {tool: pattern for tool, (pattern, _) in _TOOLS.items()})
+    if not found:
         return None
-    where = f"{matches[0][0]!r} on line {text.count(chr(10), 0, matches[0].start()) + 1}"
-    return f"no measurements: this text is about {tool} ({where}) but is not its output; {advice}"
+    tool, where = found
+    return f"no measurements: this text is about {tool} ({where}) but is not its output; {_TOOLS[tool][1]}"
 
 
 def _nearest_json(keys: Collection[str]) -> tuple[str, str] | None:
@@ -261,9 +260,9 @@ def _nearest_json(keys: Collection[str]) -> tuple[str, str] | None:
     return (name, f"{several[0]!r} and {several[1]!r}") if len(several) > 1 and alike == 1 else None
 
 
-def _nearest_text(text: str) -> tuple[str, str] | None:
-    """Return the format whose words a text has most often, and the first of them with its line; None without any."""
-    found = {name: [*re.finditer(pattern, text)] for name, pattern in _WORDS.items()}
+def _nearest_text(text: str, words: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the name whose words a text has most often, and the first of them with its line; None without any."""
+    found = {name: [*re.finditer(pattern, text)] for name, pattern in words.items()}
     name = max(found, key=lambda one: len(found[one]))
     if not found[name]:
         return None

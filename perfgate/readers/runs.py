@@ -191,7 +191,11 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     series, with_trees = _series(traces, problems), [run.call_trees for run in traces if len(run.call_trees)]
     trees = joined_trees(with_trees) if with_trees else ()
     outlined = [run.outlines for run in traces if run.outlines is not None]
-    facts, commit = _facts(whole, problems), _commit(whole, problems)
+    facts, commit = _facts(whole, problems), next((run.commit for run in whole if run.commit), None)
+    for run in whole:
+        if run.commit and run.commit != commit:
+            message = f"the commit is {run.commit} here and {commit} in another file"
+            problems.append(Problem("warning", message, Location(run.source)))
     files = tuple(file for run in runs for file in run.files)
     formats = "+".join(sorted({run.format for run in runs}))
     return Run(
@@ -229,8 +233,11 @@ def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
     times = Counter(series.key for run in runs for series in run.series)
     joined: dict[Key, tuple[Series, str]] = {}
     for run in runs:
+        rank = rank_in_name(run.source)
         for series in run.series:
-            named = _ranked(series, run.source) if times[series.key] > 1 else series
+            named = series
+            if times[series.key] > 1 and rank is not None and series.key.label("rank") is None:
+                named = replace(series, key=Key.of(series.key.metric, **dict(series.key.labels), rank=rank))
             if named.key in joined:
                 other = joined[named.key][1]
                 traces = {one.source for one in runs if one.format == "torch-trace"}  # these are the last ones
@@ -242,15 +249,6 @@ def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
             else:
                 joined[named.key] = (named, run.source)
     return tuple(series for series, _ in joined.values())
-
-
-def _ranked(series: Series, source: str) -> Series:
-    """Return the series with the rank in its file's name, unless it has a rank."""
-    rank = rank_in_name(source)
-    if rank is None or series.key.label("rank") is not None:
-        return series
-    labels = {**dict(series.key.labels), "rank": rank}
-    return replace(series, key=Key.of(series.key.metric, **labels))
 
 
 def _repeats(runs: Sequence[Run]) -> list[str]:
@@ -284,12 +282,3 @@ def _facts(runs: Sequence[Run], problems: list[Problem]) -> MappingProxyType[str
             message += '; write the rank as a label of each series: `"labels": {"rank": "1"}`'
         problems.append(Problem("warning", message, Location(source)))
     return MappingProxyType(dict(sorted(facts.items())))
-
-
-def _commit(runs: Sequence[Run], problems: list[Problem]) -> str | None:
-    commits = [(run.commit, run.source) for run in runs if run.commit]
-    for commit, source in commits:
-        if commit != commits[0][0]:
-            message = f"the commit is {commit} here and {commits[0][0]} in another file"
-            problems.append(Problem("warning", message, Location(source)))
-    return commits[0][0] if commits else None

@@ -30,8 +30,9 @@ class UnreadFields:
 
     def __init__(self, read: Collection[Path], beside: str, most: int) -> None:
         self._read, self._beside = read, beside
-        #: Of a document with more numbers, the fields in which some were read.
-        self._names = set(map(_name, read)) if len(read) >= most else set[str]()
+        #: Of a document with more numbers, the fields in which some were read: their paths without indices.
+        many = read if len(read) >= most else ()
+        self._names = {".".join([key for key in path if type(key) is str]) for path in many}
         self.found: Counter[str] = Counter()
         self.is_estimate = False
 
@@ -45,28 +46,16 @@ class UnreadFields:
             return
         if isinstance(data, dict):
             for key, value in data.items():
-                if not self._is_unmeasured(key):
+                is_field = not any(sign in key for sign in "/:[(")  # and not the name of a benchmark or a file
+                if not is_unmeasured(key, self._beside, is_field=is_field):
                     self.walk(value, (*path, key), f"{name}.{key}" if name else key, weight)
         elif isinstance(data, list):
-            for index, value, more in self._members(data):
-                self.walk(value, (*path, index), name, weight * more)
+            every = max(1, len(data) // _MEMBERS)
+            self.is_estimate = self.is_estimate or every > 1
+            for index in range(0, len(data), every):
+                self.walk(data[index], (*path, index), name, weight * min(every, len(data) - index))
         elif name not in self._names and _is_number(data):
             self.found[name[:_LONGEST]] += weight
-
-    def _is_unmeasured(self, key: str) -> bool:
-        """Return whether a key is the name of a setting, and not of a benchmark or a file."""
-        return is_unmeasured(key, self._beside, is_field=not any(sign in key for sign in "/:[("))
-
-    def _members(self, data: list[Any]) -> Iterator[tuple[int, Any, int]]:
-        """Yield the members with their index, and how many of them each represents."""
-        every = max(1, len(data) // _MEMBERS)
-        self.is_estimate = self.is_estimate or every > 1
-        for index in range(0, len(data), every):
-            yield index, data[index], min(every, len(data) - index)
-
-
-def _name(path: Path) -> str:
-    return ".".join([key for key in path if type(key) is str])
 
 
 def _is_number(value: object) -> bool:

@@ -138,8 +138,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbers] | None:
     """Return the document and its lists of numbers; None, and a problem, if it is too large."""
-    scratch, most = file.source.scratch, file.limits.document_bytes
-    text = file.whole(_FEWER) if scratch is None else file.within(min(most, _whole_bytes(file)))
+    scratch = file.source.scratch
+    if scratch is None:
+        text = file.whole(_FEWER)
+    else:
+        are_long = file.head().count(b'"values"') <= _LISTS_IN_HEAD
+        most = min(WHOLE_BYTES, _LONG_LISTS_BYTES) if are_long else WHOLE_BYTES
+        text = file.within(min(file.limits.document_bytes, most))
     if text is not None:
         loaded, lists = _load(text, file)
         return JsonSource(loaded), lists
@@ -148,11 +153,6 @@ def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbe
     from perfgate.readers.recorded.large_results import load_large
 
     return load_large(file, scratch)
-
-
-def _whole_bytes(file: InputFile) -> int:
-    are_long = file.head().count(b'"values"') <= _LISTS_IN_HEAD
-    return min(WHOLE_BYTES, _LONG_LISTS_BYTES) if are_long else WHOLE_BYTES
 
 
 def _load(text: str, file: InputFile) -> tuple[JsonDocument, Sequence[Numbers]]:

@@ -57,7 +57,14 @@ class _Recording(RecordedRun):
                 what = loaded.problems[0].message if loaded.problems else "this is not a JSON object"
                 self.say("error", "a line cannot be read", number, f": {what}")
         elif not self.begun:
-            self._begin(content, number)
+            self.begun = True
+            if content.get("schema") != SCHEMA:
+                known = f"is unknown; perfgate reads {SCHEMA!r}"
+                self.say("error", f"the schema {content.get('schema')!r} {known}", number)
+            if isinstance(content.get("commit"), str):
+                self.commit = content["commit"]
+            if isinstance(content.get("environment"), dict):
+                self._facts(content["environment"], number)
         elif "metric" in content:
             self._piece(content, number)
         elif isinstance(content.get("environment"), dict):
@@ -70,15 +77,6 @@ class _Recording(RecordedRun):
             self.closed = True
         else:
             self.say("error", "a line is not part of a recording", number)
-
-    def _begin(self, content: Mapping[str, Any], number: int) -> None:
-        self.begun = True
-        if content.get("schema") != SCHEMA:
-            self.say("error", f"the schema {content.get('schema')!r} is unknown; perfgate reads {SCHEMA!r}", number)
-        if isinstance(content.get("commit"), str):
-            self.commit = content["commit"]
-        if isinstance(content.get("environment"), dict):
-            self._facts(content["environment"], number)
 
     def _facts(self, facts: Mapping[str, object], number: int) -> None:
         """Keep facts of the run; later ones replace earlier ones, because the program then knows more."""

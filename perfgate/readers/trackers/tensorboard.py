@@ -64,7 +64,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
             run.say("warning", f"the last record ({number}) is cut off; left out")
             break
         try:
-            scalar = _has_scalar(body[:-4])
+            # only of a summary, because the checksum of graphs and the like costs time for nothing
+            scalar = any(number == 5 for number, _ in fields(body[:-4]))
             if scalar and masked_crc32c(body[:-4]) != int.from_bytes(body[-4:], "little"):
                 run.say("error", f"record {number} is damaged: its checksum is wrong; left out")
             elif scalar:
@@ -74,17 +75,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return (run.run(),)
 
 
-def _has_scalar(event: bytes) -> bool:
-    """Return whether an event has a summary; the checksum of graphs and the like costs time for nothing."""
-    return any(number == 5 for number, _ in fields(event))
-
-
 def _event(scalars: Scalars, event: bytes, number: int) -> None:
     step = dict(fields(event)).get(2, 0)
     for summary in (message_of(value) for field, value in fields(event) if field == 5):
-        for field, value in fields(summary):
-            if field == 1:
-                _value(scalars, dict(fields(message_of(value))), signed(step) if isinstance(step, int) else 0, number)
+        for value in (value for field, value in fields(summary) if field == 1):
+            _value(scalars, dict(fields(message_of(value))), signed(step) if isinstance(step, int) else 0, number)
 
 
 def _value(scalars: Scalars, value: Mapping[int, int | bytes], step: int, number: int) -> None:

@@ -56,13 +56,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 if field == 2:
                     _history(scalars, message_of(value), f"record {number}")
                 elif field == _SUMMARY:
-                    items = [_item(message_of(item)) for name, item in fields(message_of(value)) if name == 1]
-                    summary |= {key: measured for key, measured in items if measured is not None}
+                    summary |= _items(message_of(value), 1)
                 elif field == _SYSTEM:
-                    items = [_item(message_of(item)) for name, item in fields(message_of(value)) if name == 3]
-                    for key, measured in items:
-                        if measured is not None:
-                            run.sample(Key(f"machine.{key}"), "1", measured, None, step=samples)
+                    for key, measured in _items(message_of(value), 3):
+                        run.sample(Key(f"machine.{key}"), "1", measured, None, step=samples)
                     samples += 1
         except DamagedError as damage:
             run.say("error", f"record {number} is damaged: {damage}; left out")
@@ -117,19 +114,22 @@ def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
 
 
 def _history(scalars: Scalars, record: bytes, where: str) -> None:
-    found: dict[str, float | int] = {}
-    step = 0
+    found, step = dict(_items(record, 1)), 0
     for field, value in fields(record):
-        if field == 1:
-            key, number = _item(message_of(value))
-            if number is not None:
-                found[key] = number
-        elif field == 2:
+        if field == 2:
             numbers = [one for name, one in fields(message_of(value)) if name == 1 and isinstance(one, int)]
             step = signed(numbers[0]) if numbers else 0
     for key, number in found.items():
         if not key.startswith("_"):
             scalars.add(key, number, found.get("_step", step), where)
+
+
+def _items(record: bytes, items: int) -> Iterator[tuple[str, float | int]]:
+    """Yield the keys and numbers of the items in a record, which are in this field."""
+    for field, value in fields(record):
+        key, number = _item(message_of(value)) if field == items else ("", None)
+        if number is not None:
+            yield key, number
 
 
 def _item(item: bytes) -> tuple[str, float | int | None]:
