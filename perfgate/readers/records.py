@@ -234,19 +234,19 @@ def csv_rows(
 
 
 class FieldPatterns:
-    """A table of known fields: a pattern of their names, the base unit, and how many printed units are one base unit.
+    """A table of known fields by patterns of their printed names; the first that matches counts.
 
-    The first row that matches counts. The metric is the group of its pattern, or the whole name without a group.
+    A field without a metric has the group of its pattern, or the whole name without a group.
     """
 
-    def __init__(self, *rows: tuple[str, str, float]) -> None:
-        self._rows = [(re.compile(pattern), unit, per) for pattern, unit, per in rows]
+    def __init__(self, table: Mapping[str, Field]) -> None:
+        self._rows = [(re.compile(pattern), field) for pattern, field in table.items()]
 
     def get(self, name: str) -> Field | None:
         """Return the field of a printed name; None if it is not known."""
-        for pattern, unit, per in self._rows:
+        for pattern, field in self._rows:
             if found := pattern.fullmatch(name):
-                return Field(found[found.lastindex or 0], unit, per)
+                return field if field.metric else field._replace(metric=found[found.lastindex or 0])
         return None
 
 

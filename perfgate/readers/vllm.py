@@ -26,7 +26,7 @@ from perfgate.core.wording import show_labels
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Labels, Path, Run, RunBuilder
 from perfgate.readers.records import FieldPatterns, documents
 from perfgate.readers.runs import RecordRuns, labels_of
-from perfgate.readers.values import items, mapping, number_of, shown
+from perfgate.readers.values import Field, items, mapping, number_of, shown
 
 NAME = "vllm"
 METRICS = (
@@ -64,12 +64,14 @@ BESIDE = (
 #: Times without `_ms` are in s: InferenceX writes them so.
 _IN_S = r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)"
 _FIELDS = FieldPatterns(
-    (r"completed|failed|max_concurrent_requests|concurrency|rtfx|accept_length", "1", 1),
-    (r"spec_decode_acceptance_length|spec_decode_num_drafts", "1", 1),
-    (r"spec_decode_acceptance_rate", "1", 100),
-    (r"([\w.]+)_ms", "s", 1000),
-    (rf"duration|avg_latency|elapsed_time|{_IN_S}", "s", 1),
-    (r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)", "1/s", 1),
+    {
+        r"completed|failed|max_concurrent_requests|concurrency|rtfx|accept_length": Field("", "1"),
+        r"spec_decode_acceptance_length|spec_decode_num_drafts": Field("", "1"),
+        r"spec_decode_acceptance_rate": Field("", "1", 100),
+        r"([\w.]+)_ms": Field("", "s", 1000),
+        rf"duration|avg_latency|elapsed_time|{_IN_S}": Field("", "s"),
+        r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)": Field("", "1/s"),
+    }
 )
 #: Lists of seconds, and the metric of their members.
 _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))

@@ -21,7 +21,7 @@ from typing import Any
 
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, load_json
 from perfgate.readers.records import FieldPatterns
-from perfgate.readers.values import mapping
+from perfgate.readers.values import Field, mapping
 
 NAME = "superbench"
 METRICS = "the names as printed: `nccl-bw/allreduce_8589934592_busbw`, ..., with the labels `rank` and `node`"
@@ -47,22 +47,20 @@ BESIDE = r".*return_code.*"
 _RANK = re.compile(r"(.{1,400}):(\d{1,6})")
 _CODE = re.compile(r"(.{1,400})/return_code")
 _UNITS = FieldPatterns(
-    (r"(?:nccl|rccl)-bw\b.*_time|(?:cublas|cudnn)-function/.*_time|ib-traffic.*_lat_.*", "s", 1e6),
-    (r"cpu-memory-bw-latency.*_lat", "s", 1e9),
-    (r"(?:cpu-hpl|cpu-stream|gpu-burn)\b.*time\w*", "s", 1.0),
-    (r"(?:cpu-stream.*_throughput|cpu-memory-bw-latency.*_bw)", "B/s", 1e-6),
-    (r"cpu-hpl\b.*throughput|gemm-flops\b.*", "FLOP/s", 1e-9),
-    (r"(?:cublaslt|hipblaslt)-gemm\b.*_flops|.*_tflops", "FLOP/s", 1e-12),
-    (r"gpcnet.*", "1", 1.0),
-    (r".*_mem_allocated", "B", 1e-9),
-    (r".*_(?:bw|busbw|algbw)|ib-(?:loopback|traffic)\b.*_bw_.*", "B/s", 1e-9),
-    (r".*(?:_|/)throughput(?:_\w+)?", "1/s", 1.0),
-    (
+    {
+        r"(?:nccl|rccl)-bw\b.*_time|(?:cublas|cudnn)-function/.*_time|ib-traffic.*_lat_.*": Field("", "s", 1e6),
+        r"cpu-memory-bw-latency.*_lat": Field("", "s", 1e9),
+        r"(?:cpu-hpl|cpu-stream|gpu-burn)\b.*time\w*": Field("", "s"),
+        r"(?:cpu-stream.*_throughput|cpu-memory-bw-latency.*_bw)": Field("", "B/s", 1e-6),
+        r"cpu-hpl\b.*throughput|gemm-flops\b.*": Field("", "FLOP/s", 1e-9),
+        r"(?:cublaslt|hipblaslt)-gemm\b.*_flops|.*_tflops": Field("", "FLOP/s", 1e-12),
+        r"gpcnet.*": Field("", "1"),
+        r".*_mem_allocated": Field("", "B", 1e-9),
+        r".*_(?:bw|busbw|algbw)|ib-(?:loopback|traffic)\b.*_bw_.*": Field("", "B/s", 1e-9),
+        r".*(?:_|/)throughput(?:_\w+)?": Field("", "1/s"),
         r"(?:kernel-launch|sharding-matmul|pytorch-matmul|matmul|tensorrt-inference|ort-inference|tcp-connectivity)"
-        r"\b.*time(?:_\w+)?|.*(?:step_time|steptime)(?:_\w+)?",
-        "s",
-        1e3,
-    ),
+        r"\b.*time(?:_\w+)?|.*(?:step_time|steptime)(?:_\w+)?": Field("", "s", 1e3),
+    }
 )
 
 

@@ -37,6 +37,8 @@ from msgspec import Struct, field
 from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed.timers import RECORD
+from perfgate.readers.records import FieldPatterns
+from perfgate.readers.values import Field
 
 #: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
 MEGATRON_TIMERS = (
@@ -65,21 +67,20 @@ TRAINER = re.compile(
 TRAINER_STEP = re.compile(r"Global Steps: (\d{1,18})")
 _TRAINER_METRICS = ((Key("data_time"), "s"), (Key("batch_time"), "s"), (Key("batch_rate"), "1/s"))
 
-#: A part of a label, in small letters; the metric, its unit, and how many printed units are one base unit.
-_LABELS = (
-    (re.compile(r"elapsed time per iteration \(ms\)"), "iteration_time", "s", 1e3),
-    (re.compile(r"elapsed time per iteration \(s\)"), "iteration_time", "s", 1.0),
-    (re.compile(r"\btflops?\b"), "throughput_per_gpu", "FLOP/s", 1e-12),
-    (re.compile(r"\bsamples(?: per |/)sec(?:ond)?\b"), "samples_per_second", "1/s", 1.0),
-    (
-        re.compile(r"tokens?(?: per |/)gpu(?: per |/)sec(?:ond)?\b|\(tokens?/s(?:ec)?/gpu\)"),
-        "tokens_per_second_per_gpu",
-        "1/s",
-        1.0,
-    ),
-    (re.compile(r"\btokens?(?: per |/)s(?:ec(?:ond)?)?\b(?!/)"), "tokens_per_second", "1/s", 1.0),
-    (re.compile(r"number of skipped iterations"), "skipped_iterations", "1", 1.0),
-    (re.compile(r"number of nan iterations"), "nan_iterations", "1", 1.0),
+#: A part of a label, in small letters.
+_LABELS = FieldPatterns(
+    {
+        r".*elapsed time per iteration \(ms\).*": Field("iteration_time", "s", 1e3),
+        r".*elapsed time per iteration \(s\).*": Field("iteration_time", "s"),
+        r".*\btflops?\b.*": Field("throughput_per_gpu", "FLOP/s", 1e-12),
+        r".*\bsamples(?: per |/)sec(?:ond)?\b.*": Field("samples_per_second", "1/s"),
+        r".*(?:tokens?(?: per |/)gpu(?: per |/)sec(?:ond)?\b|\(tokens?/s(?:ec)?/gpu\)).*": Field(
+            "tokens_per_second_per_gpu", "1/s"
+        ),
+        r".*\btokens?(?: per |/)s(?:ec(?:ond)?)?\b(?!/).*": Field("tokens_per_second", "1/s"),
+        r".*number of skipped iterations.*": Field("skipped_iterations", "1"),
+        r".*number of nan iterations.*": Field("nan_iterations", "1"),
+    }
 )
 _LONGEST = 300
 _LOSS = re.compile(r"(?:.*[\s_-])?loss")
@@ -87,12 +88,12 @@ _LABEL = re.compile(r"\s*(\S[^:|]{0,100}?):?\s+(\S{1,60})\s*")
 
 _CHAT = re.compile(r"\|([\w ]{1,40})=([^\s|(]{1,40})")
 _CHAT_METRICS = {
-    "E2E latency": ("chat.e2e_latency", "s"),
-    "Gather latency": ("chat.gather_latency", "s"),
-    "Generate time": ("chat.generate_time", "s"),
-    "Training time": ("chat.training_time", "s"),
-    "Others": ("chat.other_time", "s"),
-    "CurSamplesPerSec": ("chat.samples_per_second", "1/s"),
+    "E2E latency": Field("chat.e2e_latency", "s"),
+    "Gather latency": Field("chat.gather_latency", "s"),
+    "Generate time": Field("chat.generate_time", "s"),
+    "Training time": Field("chat.training_time", "s"),
+    "Others": Field("chat.other_time", "s"),
+    "CurSamplesPerSec": Field("chat.samples_per_second", "1/s"),
 }
 
 SKIPPED = re.compile(r"(?:\[Rank (-?\d+)\] )?\bstep=(\d{1,18}), skipped=")
@@ -137,25 +138,21 @@ def add_iteration(
     for part in text[slice(*span)].split("|"):
         begin, behind = behind, behind + len(part) + 1
         found = _LABEL.fullmatch(part) if len(part) < _LONGEST else None
-        known = _metric(found[1].lower()) if found else None
-        if found is None or known is None or known[0] in seen:
+        known = _field(found[1].lower()) if found else None
+        if found is None or known is None or known.metric in seen:
             continue
-        metric, unit, per = known
-        seen.add(metric)
+        seen.add(known.metric)
         # forks print `13372.8/13364.7`: this iteration, and the mean so far
         printed = found[2].partition("/")[0]
-        column = run.sample(Key(metric), unit, printed, line, per=per, step=step, printed_as=found[1])
+        key, unit, per = Key(known.metric), known.unit, known.per
+        column = run.sample(key, unit, printed, line, per=per, step=step, printed_as=found[1])
         if column and run.file.alike:
             run.file.alike.number(column, printed, begin + found.start(2))
 
 
 @lru_cache(maxsize=1024)
-def _metric(label: str) -> tuple[str, str, float] | None:
-    """Return the metric of a label, its unit, and how many printed units are one base unit."""
-    for pattern, metric, unit, per in _LABELS:
-        if pattern.search(label):
-            return metric, unit, per
-    return (plain(label), "1", 1.0) if _LOSS.fullmatch(label) else None
+def _field(label: str) -> Field | None:
+    return _LABELS.get(label) or (Field(plain(label), "1") if _LOSS.fullmatch(label) else None)
 
 
 def plain(label: str) -> str:
@@ -166,9 +163,8 @@ def plain(label: str) -> str:
 def add_chat(run: RunBuilder, text: str, line: int) -> None:
     """Add `chat.e2e_latency`, ... (s) and `chat.samples_per_second`, but not the running average."""
     for name, printed in _CHAT.findall(text):
-        if name in _CHAT_METRICS:
-            metric, unit = _CHAT_METRICS[name]
-            column = run.column(Key(metric), unit)
+        if known := _CHAT_METRICS.get(name):
+            column = run.column(Key(known.metric), known.unit)
             run.add(column, printed.removesuffix("s"), line, len(column.values))
 
 

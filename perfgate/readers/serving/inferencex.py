@@ -11,7 +11,7 @@ conditions. Results of unequal conditions are one run, a sweep, and those of equ
 
 from __future__ import annotations
 
-from perfgate.readers.kit import Format, InputFile, Key, RecordRuns, Run, labels_of
+from perfgate.readers.kit import Field, Format, InputFile, Key, RecordRuns, Run, labels_of
 from perfgate.readers.records import FieldPatterns, Target, fact, records
 
 NAME = "inferencex"
@@ -23,10 +23,12 @@ FORMAT = Format(
 #: Whether the power was measured.
 BESIDE = "power_valid"
 _FIELDS = FieldPatterns(
-    (r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)", "s", 1),
-    (r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty", "1/s", 1),
-    (r"\w+_power_w", "W", 1),
-    (r"\w+_energy_j|(?:\w+_)?joules_per_\w+", "J", 1),
+    {
+        r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)": Field("", "s"),
+        r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty": Field("", "1/s"),
+        r"\w+_power_w": Field("", "W"),
+        r"\w+_energy_j|(?:\w+_)?joules_per_\w+": Field("", "J"),
+    }
 )
 
 

@@ -61,6 +61,8 @@ _TIMES = {
     "H2D Latency": "h2d_latency",
     "GPU Compute Time": "gpu_compute_time",
     "D2H Latency": "d2h_latency",
+    "Host Latency": "latency",  # the titles of TensorRT 7
+    "GPU Compute": "gpu_compute_time",
 }
 _ROW = re.compile(r"(?:.*\[I\] )?(Latency|Enqueue Time|H2D Latency|GPU Compute Time|D2H Latency): (min = .*)")
 _VALUE = re.compile(
@@ -72,7 +74,6 @@ _FACTS = re.compile(r"(?:.*\[I\] )?(?:(Selected Device): (\S.{0,99})|(TensorRT v
 _PRECISION = re.compile(r"(?:.*\[I\] )?Precision: (\S.{0,99}?)\s*")
 #: TensorRT 7: a title, and below it a row for each statistic.
 _TITLE = re.compile(r"(?:.*\[I\] )?(Host Latency|Enqueue Time|GPU Compute)\s*")
-_TITLES = {"Host Latency": "latency", "Enqueue Time": "enqueue_time", "GPU Compute": "gpu_compute_time"}
 _BELOW = re.compile(r"(?:.*\[I\] )?(min|max|mean|median|percentile): (\S{1,40} ms)(?: at (\S{1,9}%))?(?: \(end.*)?\s*")
 #: What the load was, in the command: `--shapes=input:8x3x224x224`.
 _ARGUMENT = re.compile(r"--(shapes|batch|onnx|uff|loadEngine|streams|infStreams)=(\S+)")
@@ -105,7 +106,7 @@ class _LogRun(RunBuilder):
 
     def run(self, part: int | None = None) -> Run:
         for title, (line, rows) in self.below.items():
-            _times(self, Key(_TITLES[title], self.labels), ", ".join(rows.values()), line)
+            _times(self, Key(_TIMES[title], self.labels), ", ".join(rows.values()), line)
         if self.begun and not self.has_measured:
             self.say("error", "a performance summary has no row", self.begun)
         return super().run(part)
