@@ -13,8 +13,7 @@ from perfgate.core.remembered_runs import HistoryRun, changed_facts
 from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries
 from perfgate.core.wording import is_machine_metric
 from perfgate.history.series import differences
-from perfgate.stats.change_point_values import IntArray
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.distributions import FloatArray, IntArray
 from perfgate.stats.panel_steps import PanelStep, panel_steps
 
 #: A run came late if this many runs of newer commits were measured before it.

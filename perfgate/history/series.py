@@ -22,7 +22,7 @@ from perfgate.core.run_history import ApprovedLevel, ChangePoint, HistoryChange,
 from perfgate.core.runs import same_fact
 from perfgate.core.wording import listed, plural
 from perfgate.history.store import HistoryColumn, StoredHistory
-from perfgate.stats.change_point_values import IntArray
+from perfgate.stats.distributions import IntArray
 from perfgate.stats.change_points import find_change_points
 
 #: A change went away if a later level keeps at most this share of it.

@@ -26,8 +26,7 @@ from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.history.files import REMEDY, HistoryFile, decode, name_of
 from perfgate.history.records import MetricFilter, run_file
-from perfgate.stats.change_point_values import IntArray
-from perfgate.stats.distributions import BoolArray, FloatArray
+from perfgate.stats.distributions import BoolArray, FloatArray, IntArray
 from perfgate.version import __version__
 from perfgate.workspace.options import Refused
 

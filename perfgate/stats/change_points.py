@@ -1,8 +1,7 @@
 """Change points: where the level of a history of runs changed for good.
 
-The values are a statistic of each run, in order. This file has the public functions and describes the points. The steps
-of the search, each with its source (1 and 2 are in `change_point_values`, 3 and 4 in `change_point_search`, 5 and 6 in
-`change_point_pruning`):
+The values are a statistic of each run, in order. The steps of the search, each with its source (1 to 4 are in
+`change_point_search`):
 
 1. Work on logarithms, so that a change is relative, if all values are positive; otherwise on values over their median.
 2. Clip each value to 3 standard deviations around the median of its 9 neighbours (winsorizing, Tukey 1962), so that a
@@ -18,28 +17,55 @@ of the search, each with its source (1 and 2 are in `change_point_values`, 3 and
    (winsorizing again), so that it is found at its fifth run and a burst of stalls is not. The variance is inflated as
    in step 5. Unclipped values then tell the exact place of each point (`place` in `change_point_search`).
 
-`MOST_P` of steps 5 and 7 trades false points for speed of detection; `benchmarks/history.py` measures both.
+`_MOST_P` of steps 5 and 7 trades false points for speed of detection; `benchmarks/history.py` measures both.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from perfgate.core import Better
 from perfgate.core.run_history import ChangePoint
-from perfgate.stats.change_point_pruning import LASTING, REACH, enough_runs, inflation_of, prune, strengths_of
-from perfgate.stats.change_point_search import candidates_of, partition, place, possible_places, refine
-from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues, levels_of, prepare
-from perfgate.stats.distributions import FloatArray, t_quantile
+from perfgate.stats.change_point_search import (
+    FEWEST_RUNS,
+    HistoryValues,
+    candidates_of,
+    levels_of,
+    partition,
+    place,
+    possible_places,
+    prepare,
+    refine,
+)
+from perfgate.stats.distributions import FloatArray, IntArray, t_quantile
 
-#: Expected change points per run, for the probability of a point.
-RATE = 0.01
 #: Two calls name the same point if their positions are at most this far apart.
 SAME_POINT = 5
+#: Expected change points per run, for the probability of a point.
+_RATE = 0.01
 _NORMAL_95 = 1.959963984540054
+#: A shorter level after which the old one returns is an excursion; it returned if at most this share of a change is left.
+_LASTING, _RETURNED = 9, 0.5
+#: Step 5: the two-sided p-value of a point, the standard deviation of an unchanged level's wander, and the least shift,
+#: both in standard deviations of a run.
+_MOST_P, _WANDER, _LEAST_SHIFT = 5e-4, 0.15, 1.0
+#: Runs within this distance of a point tell about it (others are from another time), and of an excursion.
+_REACH, _NEAR = 90, 30
+#: A variance that is pooled with another counts that one as this many runs.
+_SHRINK_RUNS = 5.0
+_LAGS = 5
+#: Step 7: the two-sided p-value of a newest level of five runs, and of a longer one, which was tested before. From this
+#: many runs on it is tested as older levels are.
+_NEWEST_P, _NEWEST_P_AGAIN, _LONG = 1e-4, 1e-5, 9
+#: A point with this t in step 5 needs no other test, so that one fast run among five does not hide it.
+_CLEAR_T = 7.0
+#: The runs of the old level that a newest level is compared with, and the fewest.
+_OLD, _FEWEST_OLD = 150, 15
+_CLIP = 2.5
 
 
 @np.errstate(all="ignore")
@@ -48,7 +74,7 @@ def find_change_points(
     *,
     errors: Sequence[float] | FloatArray | None = None,
     better: Better = "lower",
-    lasting: int = LASTING,
+    lasting: int = _LASTING,
 ) -> tuple[ChangePoint, ...]:
     """Return the points where the level of a history changed, oldest first.
 
@@ -78,8 +104,8 @@ def find_change_points(
     history = prepare(values, errors)
     if history is None:
         return ()
-    points = prune(history, refine(history, partition(history, candidates_of(history))), lasting=lasting)
-    points = place(history, with_newest(history, points))
+    points = _prune(history, refine(history, partition(history, candidates_of(history))), lasting)
+    points = place(history, _with_newest(history, points))
     return tuple(_describe(history, points, better))
 
 
@@ -87,22 +113,20 @@ def _describe(history: HistoryValues, points: list[int], better: Better) -> list
     """Return the points with their sizes. The interval includes the wander of both levels."""
     if not points:
         return []
-    strengths = strengths_of(history, points)
+    strengths = _strengths(history, points)
     bounds = [0, *points, len(history.y)]
     found = []
     for j, point in enumerate(points):
         start, end = bounds[j], bounds[j + 2]
-        old = levels_of(history, np.array([max(start, point - REACH)]), np.array([point]))
+        old = float(levels_of(history, np.array([max(start, point - _REACH)]), np.array([point])).mean[0])
         shift, t = float(strengths.shift[j]), float(strengths.t[j])
         half = _NORMAL_95 * abs(shift) / t
-        before, after = history.level(float(old.mean[0])), history.level(float(old.mean[0]) + shift)
+        before, after = history.level(old), history.level(old + shift)
         low, change, high = (_relative(history, before, d) for d in (shift - half, shift, shift + half))
-        first, last = possible_places(history, start, point, end)
-        runs = 1 / (1 / (point - start) + 1 / (end - point))
-        index, first, last = (int(history.at[i]) for i in (point, first, last))
-        probability = _probability(t, runs)
+        index, *ends = (int(history.at[i]) for i in (point, *possible_places(history, start, point, end)))
+        probability = _probability(t, 1 / (1 / (point - start) + 1 / (end - point)))
         worse = None if better == "neither" else (shift > 0) == (better == "lower")
-        found.append(ChangePoint(index, change, low, high, probability, before, after, first, last, worse))
+        found.append(ChangePoint(index, change, low, high, probability, before, after, *ends, worse))
     return found
 
 
@@ -113,39 +137,122 @@ def _relative(history: HistoryValues, before: float, shift: float) -> float:
 
 
 def _probability(t: float, runs: float) -> float:
-    """Return the posterior probability of a change against none, with a prior of `RATE`.
+    """Return the posterior probability of a change against none, with a prior of `_RATE`.
 
     The Bayes factor is exp(t^2 / 2) / sqrt(1 + n), with n = 1 / (1 / n1 + 1 / n2): a unit-information prior of the
     change (Kass and Wasserman 1995).
     """
-    log_odds = math.log(RATE / (1 - RATE)) + t * t / 2 - math.log1p(runs) / 2
+    log_odds = math.log(_RATE / (1 - _RATE)) + t * t / 2 - math.log1p(runs) / 2
     return 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
 
 
-#: A newest level with this many runs is tested as older levels are.
-_LONG = 9
-#: The two-sided p-value of a level of five runs, and of a longer one, which was tested before.
-MOST_P, _MOST_P_AGAIN = 1e-4, 1e-5
-#: A point with this t in step 5 needs no other test, so that one fast run among five does not hide it.
-_CLEAR_T = 7.0
-#: The runs of the old level that are compared, and the fewest.
-_REACH, _FEWEST_OLD = 150, 15
-_CLIP = 2.5
-#: The variance of the new runs is pooled with that of the old ones, which counts as this many runs.
-_SHRINK_RUNS = 5.0
+def _prune(history: HistoryValues, points: list[int], lasting: int) -> list[int]:
+    """Steps 5 and 6: remove the weakest point until all pass, excursions (fewer than `lasting` runs) with both ends."""
+    while points and not _enough_runs(history, points):
+        points = points[:-1]
+    while points:
+        strength = _strengths(history, points).passes
+        short = _excursions(history, points, lasting)
+        weakest = int(short[np.argmin(strength[short])]) if len(short) else int(np.argmin(strength))
+        if strength[weakest] >= 1 and not len(short):
+            break
+        points = points[:weakest] + points[weakest + 1 :]
+        if len(short):
+            points = refine(history, points)
+    return points
 
 
-def with_newest(history: HistoryValues, points: list[int]) -> list[int]:
+def _enough_runs(history: HistoryValues, points: list[int]) -> bool:
+    """Return whether the newest level has 4 runs and may have 5 or more."""
+    start, n = points[-2] if len(points) > 1 else 0, len(history.y)
+    first, _ = possible_places(history, start, points[-1], n, reach=3)
+    return n - points[-1] >= FEWEST_RUNS - 1 and n - first >= FEWEST_RUNS
+
+
+class _Strengths(NamedTuple):
+    """Of each point its t, the shift of the level, and the smaller of both over what it must be: 1 or more passes."""
+
+    t: FloatArray
+    shift: FloatArray
+    passes: FloatArray
+
+
+def _strengths(history: HistoryValues, points: list[int]) -> _Strengths:
+    """Compare the levels beside each point.
+
+    t^2 = d^2 / (c (v1 / n1 + v2 / n2) + 2 w^2 v). The variance v of a run around its level is that of all levels; those
+    of the two sides, v1 and v2, are pooled with each other and with it, each as if it came from 5 more runs, so that a
+    noisy stretch is not a new level. c is the inflation for autocorrelation, and w the wander. The degrees of freedom
+    are half the runs, because clipped and correlated runs tell less about the noise.
+    """
+    bounds = np.array([0, *points, len(history.y)])
+    inflation, variance = _noise_around(history, bounds)
+    here = bounds[1:-1]
+    before = levels_of(history, np.maximum(bounds[:-2], here - _REACH), here)
+    after = levels_of(history, here, np.minimum(bounds[2:], here + _REACH))
+    sides = [(side.variance * side.weight, side.weight) for side in (before, after)]
+    nearby = [_pool(squares, weight, variance) for squares, weight in sides]
+    # Each side is pooled with the other one, and only through it with the whole history.
+    pooled = [_pool(*sides[0], nearby[1]), _pool(*sides[1], nearby[0])]
+    squared_error = inflation * (pooled[0] / before.weight + pooled[1] / after.weight)
+    shift = after.mean - before.mean
+    t = np.abs(shift) / np.sqrt(squared_error + 2 * _WANDER**2 * variance)
+    freedom = (before.weight + after.weight) / 2 - 1
+    least_t = np.array([t_quantile(df, 1 - _MOST_P / 2) if df > 0 else np.inf for df in freedom.tolist()])
+    least_shift = _LEAST_SHIFT * np.sqrt((pooled[0] + pooled[1]) / 2)
+    return _Strengths(t, shift, np.minimum(t / least_t, np.abs(shift) / least_shift))
+
+
+def _pool(squares: FloatArray, weight: FloatArray, prior: float | FloatArray) -> FloatArray:
+    """Return a variance from a sum of squares and a prior variance that counts as 5 runs."""
+    return (squares + prior * _SHRINK_RUNS) / (weight + _SHRINK_RUNS)
+
+
+def _noise_around(history: HistoryValues, bounds: IntArray) -> tuple[float, float]:
+    """Return the variance inflation of a mean by autocorrelation, and the variance of a run around its level."""
+    means = levels_of(history, bounds[:-1], bounds[1:]).mean
+    residuals = history.y - np.repeat(means, np.diff(bounds))
+    variance = float(np.average(residuals * residuals, weights=history.weights))
+    return _inflation(residuals), max(variance, (0.3 * history.noise) ** 2)
+
+
+def _inflation(residuals: FloatArray) -> float:
+    """Return the variance inflation of a mean by the autocorrelation of residuals, 1 to 6.
+
+    It is 1 + 2 sum (1 - l / 6) r_l over 5 lags (Bartlett's weights), less half its standard error, which is
+    2.47 / sqrt(n) without correlation, so that chance alone seldom inflates.
+    """
+    n, square = len(residuals), float(np.mean(residuals * residuals))
+    if square <= 0:
+        return 1.0
+    lags = range(1, min(_LAGS, n - 6) + 1)
+    products = [(1 - lag / 6) * float(np.mean(residuals[lag:] * residuals[:-lag])) for lag in lags]
+    return min(max(1 + 2 * sum(products) / square - 0.5 * 2.47 / math.sqrt(n), 1.0), 6.0)
+
+
+def _excursions(history: HistoryValues, points: list[int], lasting: int) -> IntArray:
+    """Return the positions in `points` where a short level begins after which the old level returns."""
+    if len(points) < 2:
+        return np.zeros(0, dtype=np.int64)
+    bounds = np.array([0, *points, len(history.y)])
+    begin, end = bounds[1:-2], bounds[2:-1]
+    old = levels_of(history, np.maximum(bounds[:-3], begin - _NEAR), begin).mean
+    short = levels_of(history, begin, end).mean
+    new = levels_of(history, end, np.minimum(bounds[3:], end + _NEAR)).mean
+    return np.flatnonzero((end - begin < lasting) & (np.abs(new - old) < _RETURNED * np.abs(short - old)))
+
+
+def _with_newest(history: HistoryValues, points: list[int]) -> list[int]:
     """Step 7: return the points of older levels, and the begin of the newest level if it passes its own test."""
     n = len(history.x)
     older = [point for point in points if n - point >= _LONG]
-    if older != points and strengths_of(history, points).t[-1] >= _CLEAR_T:
+    if older != points and _strengths(history, points).t[-1] >= _CLEAR_T:
         return points
     newest = _newest_point(history, older[-1] if older else 0)
     if newest is None:
         return older
     found = [*older, refine(history, [*older, newest])[-1]]
-    return found if enough_runs(history, found) else older
+    return found if _enough_runs(history, found) else older
 
 
 def _newest_point(history: HistoryValues, start: int) -> int | None:
@@ -153,11 +260,11 @@ def _newest_point(history: HistoryValues, start: int) -> int | None:
     n = len(history.x)
     strongest, found = 1.0, None
     for count in range(FEWEST_RUNS, _LONG):
-        first = max(start, n - count - _REACH)
+        first = max(start, n - count - _OLD)
         old = n - count - first
         if old < _FEWEST_OLD:
             break
-        most_p = MOST_P if count == FEWEST_RUNS else _MOST_P_AGAIN
+        most_p = _NEWEST_P if count == FEWEST_RUNS else _NEWEST_P_AGAIN
         strength = _t(history.x[first:], history.weights[first:], old) / t_quantile(old / 2, 1 - most_p / 2)
         if strength >= strongest:
             strongest, found = strength, n - count
@@ -178,7 +285,7 @@ def _t(x: FloatArray, weights: FloatArray, old: int) -> float:
     before, usual, runs = _level(clipped[:old], weights[:old])
     after, own, few = _level(clipped[old:], weights[old:])
     pooled = (own * few + usual * _SHRINK_RUNS) / (few + _SHRINK_RUNS)
-    inflation = inflation_of(clipped[:old] - before)
+    inflation = _inflation(clipped[:old] - before)
     return abs(after - before) / math.sqrt(inflation * (pooled / few + usual / runs))
 
 

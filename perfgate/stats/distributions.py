@@ -19,6 +19,7 @@ from perfgate.stats.special import beta_power, incomplete_beta, incomplete_gamma
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 _NORMAL = NormalDist()
 #: The degrees of freedom from which Student's t is computed by its expansion around the normal distribution.
 _ALMOST_NORMAL = 3e4

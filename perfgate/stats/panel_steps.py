@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from perfgate.stats.change_point_values import FEWEST_RUNS, IntArray
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.change_point_search import FEWEST_RUNS
+from perfgate.stats.distributions import FloatArray, IntArray
 
 _SPANS = np.array([5, 7, 10, 14, 20])
 #: The most runs before a step that count, and those for the noise. The noise is that of every tenth run.

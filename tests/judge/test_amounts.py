@@ -71,6 +71,7 @@ AMOUNTS: list[tuple[Sequence[Series] | None, Sequence[Series], list[Doubt]]] = [
     ([samples(9)], [samples(9, joined=0.91), samples(9)], []),
     ([samples(9)], [samples(9, joined=0.5), samples(9)], less("joined", 1.0, 0.5, decides=True)),
     ([samples(9)], [samples(9, joined=0.51)], less("joined", 1.0, 0.51)),
+    ([samples(9, joined=0.5)], [samples(9, joined=0.3)], less("joined", 0.5, 0.3)),
     ([samples(9, joined=0.8), samples(9, joined=0.5), samples(9)], [samples(9, joined=0.4)],
      less("joined", 0.8, 0.4, decides=True)),
     # the steps that have a value, of those from the first to the last
@@ -264,7 +265,7 @@ DISAGREE: list[tuple[tuple[RunMeasure, ...], tuple[RunMeasure, ...], ChangeTerms
     (QUIET, of(1.0, None, 2.0), TEN_PERCENT, []),  # a run without a value has no logarithm
     (QUIET, of(1.0), TEN_PERCENT, []),
     (QUIET, of(1.0, 1.1), TEN_PERCENT, []),
-    (QUIET, of(2.0, 2.1), TEN_PERCENT, []),
+    (QUIET, of(2.0, 2.19), TEN_PERCENT, []),
     (QUIET, of(1.0, 1.25), ChangeTerms(tolerance=0.25), []),
     (QUIET, of(1.0, 1.25), ChangeTerms(tolerance=0.24), [("new-runs", 1.0, 1.25)]),
     (QUIET, of(1.0, 1.2), ABSOLUTE, [("new-runs", 1.0, 1.2)]),

@@ -29,7 +29,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -64,7 +64,8 @@ class Trial:
 
     def __init__(self, core: Core, todo: Sequence[Mutant], seconds: float, most: float) -> None:
         self.core, self.todo, self.time, self.most = core, todo, seconds, most
-        self.kept = kept_kills(core)
+        self.keys = {name: f"{name} {digest([path])}" for name, path in core.paths.items()}
+        self.kept = kept_kills(self.keys)
         self.on_failure: Say = lambda nodeid: None
         self.killed: Counter[str] = Counter()
         self.survivors: list[Mutant] = []
@@ -81,7 +82,7 @@ class Trial:
         for name in self.core.paths:
             import_module(name)
         tests, live, kills = self._tests(session), live_functions(str(ROOT / "perfgate")), Counter[tuple[str, str]]()
-        end, begun = time.monotonic() + self.time, time.process_time()
+        end = time.monotonic() + self.time
         gc.freeze()  # so that forks share what is there
         for number, mutant in enumerate(self.todo, 1):
             if time.monotonic() > end:
@@ -98,9 +99,8 @@ class Trial:
                 self.survivors.append(mutant)
                 print(f"{number}: survived {len(chosen)} tests: {mutant}", file=sys.__stderr__, flush=True)
             if number % EACH == 0:
-                keep_kills(self.core, self.kept)
-                print(f"{number}: {time.process_time() - begun:.0f} s here", file=sys.__stderr__, flush=True)
-        keep_kills(self.core, self.kept)
+                keep_kills(self.keys, self.kept)
+        keep_kills(self.keys, self.kept)
         return True
 
     def _tests(self, session: pytest.Session) -> Selection:
@@ -159,16 +159,16 @@ def forked(work: Callable[[Say], None]) -> tuple[str, int]:
     return said, status
 
 
-def kept_kills(core: Core) -> dict[str, dict[str, str]]:
+def kept_kills(keys: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """The test that killed a mutant, by module and mutant; none of a module that has changed since."""
     path = ROOT / KILLED
     known = json.loads(path.read_text()) if path.exists() else {}
-    return {name: known.get(f"{name} {digest([path])}", {}) for name, path in core.paths.items()}
+    return {name: known.get(key, {}) for name, key in keys.items()}
 
 
-def keep_kills(core: Core, kills: dict[str, dict[str, str]]) -> None:
+def keep_kills(keys: Mapping[str, str], kills: Mapping[str, Mapping[str, str]]) -> None:
     """Write what `kept_kills` reads."""
-    (ROOT / KILLED).write_text(json.dumps({f"{name} {digest([core.paths[name]])}": kills[name] for name in kills}))
+    (ROOT / KILLED).write_text(json.dumps({key: kills[name] for name, key in keys.items()}))
 
 
 def summary(trial: Trial, known: int) -> list[str]:

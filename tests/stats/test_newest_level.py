@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from perfgate.stats.change_point_values import HistoryValues
-from perfgate.stats.change_points import _newest_point, _t, with_newest
+from perfgate.stats.change_point_search import HistoryValues
+from perfgate.stats.change_points import _newest_point, _t, _with_newest
 
 
 def history_of(x: list[float], weights: list[float] | None = None) -> HistoryValues:
@@ -115,7 +115,7 @@ def test_an_older_point_stays_and_is_where_the_old_level_begins() -> None:
     rng = random.Random(5)
     x = [9 + rng.gauss(0, 0.1) for _ in range(30)] + [rng.gauss(0, 0.1) for _ in range(80)]
     x += [0.5 + rng.gauss(0, 0.1) for _ in range(6)]
-    assert with_newest(history_of(x), [30]) == [30, 110]
-    assert with_newest(history_of(x[:110]), [30]) == [30]
+    assert _with_newest(history_of(x), [30]) == [30, 110]
+    assert _with_newest(history_of(x[:110]), [30]) == [30]
     nine = history_of(x + [0.5 + rng.gauss(0, 0.1) for _ in range(3)])
-    assert with_newest(nine, [30, 110]) == [30, 110]
+    assert _with_newest(nine, [30, 110]) == [30, 110]
