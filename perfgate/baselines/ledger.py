@@ -46,7 +46,7 @@ from perfgate.core.history_events import EvidenceKind, LedgerAnswer, LedgerEntry
 from perfgate.core.wording import plural
 from perfgate.documents.structs import SignedFile
 from perfgate.rules.syntax.sentence import glob_matches
-from perfgate.stats.distributions import rate_bounds
+from perfgate.stats.distributions import share_bounds
 from perfgate.version import __version__
 from perfgate.workspace.surroundings import now
 
@@ -224,7 +224,7 @@ def ledger_of(entries: Iterable[LedgerEntry]) -> Mapping[str, RuleRecord]:
     for rule, found in sorted(counts.items()):
         right, unknown = (found["red", truth] + found["green", truth] for truth in (True, None))
         wrong = found["red", False], found["green", False]
-        highest = rate_bounds(sum(wrong), right + sum(wrong))[1]
+        highest = share_bounds(sum(wrong), right + sum(wrong))[1]
         records.update({rule: RuleRecord(right, *wrong, unknown, highest)} if found else {})
     return records
 

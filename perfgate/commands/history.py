@@ -243,7 +243,7 @@ def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) ->
     """Yield the false alarms of each rule about each series that it judges by its statistic on its rank."""
     from perfgate.history.false_alarms import MOST_FALSE, false_alarms
     from perfgate.judge.subjects import is_named
-    from perfgate.stats.distributions import rate_bounds
+    from perfgate.stats.distributions import share_bounds
 
     branch = branch_of(history.runs, ref)
     if branch is None:
@@ -259,6 +259,6 @@ def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) ->
         rows = [i for i, at in enumerate(column.at.tolist()) if history.runs[at].ref == (branch or None)]
         alarms, runs = false_alarms(rule, column, rows[-_RUNS:])
         if runs:
-            low, high = rate_bounds(alarms, runs)
+            low, high = share_bounds(alarms, runs)
             names = (rule.name, str(name), f"{history.suite}/{history.environment}", branch)
             yield FalseAlarms(*names, alarms, runs, low, high, until if low > MOST_FALSE else None)

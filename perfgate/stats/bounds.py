@@ -91,17 +91,11 @@ def quantile_limit(
     unsure = bisect_left(range(n + 1), True, key=lambda c: not _is_less(c, n, n_effective, allowed, confidence))
     low = float(ordered[n - fails]) if fails <= n else None
     high = float(ordered[n - unsure]) if unsure > 0 else None
-    shares = _share_bounds(count, n, n_effective, confidence)
+    worth = count * n_effective / n if count < n else n_effective
+    shares = distributions.share_bounds(worth, n_effective, confidence)
     return QuantileLimit(
         distributions.sample_quantile(ordered, q), low, high, n, n_effective, count / n, *shares, allowed
     )
-
-
-def _share_bounds(bad: float, n: float, n_effective: float, confidence: float) -> tuple[float, float]:
-    """Return the exact binomial bounds of the share `bad` / `n`, as if it were that of `n_effective` values."""
-    k = bad * n_effective / n
-    low = distributions.beta_quantile(k, n_effective - k + 1, 1 - confidence) if bad > 0 else 0.0
-    return low, distributions.beta_quantile(k + 1, n_effective - k, confidence) if bad < n else 1.0
 
 
 def _is_more(bad: float, n: float, n_effective: float, allowed: float, confidence: float) -> bool:
@@ -201,7 +195,7 @@ def values_to_settle(share: float, allowed: float, confidence: float) -> int | N
     """
     n = 1.0
     while n <= _MOST_VALUES:
-        low, high = _share_bounds(share, 1, n, confidence)
+        low, high = distributions.share_bounds(share * n, n, confidence)
         if low > allowed or high <= allowed:
             unit = 10 ** max(0, len(str(int(n))) - 2)
             return int(-(-n // unit) * unit)

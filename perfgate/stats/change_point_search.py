@@ -136,23 +136,15 @@ def candidates_of(history: HistoryValues) -> IntArray:
     for h in _SCALES:
         if n < 2 * h:
             break
-        places = np.arange(h, n - h + 1)
-        (before, y_before), (after, y_after) = (
-            totals[:, h : n - h + 1] - totals[:, : n - 2 * h + 1],
-            totals[:, 2 * h :] - totals[:, h : n - h + 1],
+        (before, y_before), (after, y_after) = np.diff(
+            (totals[:, : n - 2 * h + 1], totals[:, h : n - h + 1], totals[:, 2 * h :]), axis=0
         )
         z = np.abs(y_after / after - y_before / before) / (history.noise * np.sqrt(1 / before + 1 / after))
-        near = max(h // 2, 1)
+        near = h // 2
         high = np.flatnonzero(z > 2)
         highest = sliding_window_view(np.pad(z, near), 2 * near + 1)[high].max(axis=1)
-        found.append(places[high[z[high] >= highest]])
+        found.append(h + high[z[high] >= highest])
     return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
-
-
-def _cost(history: HistoryValues, start: IntArray, end: IntArray) -> FloatArray:
-    """Return the squared error of stretches around their means; the arguments are broadcast."""
-    weight, total, squares = history.sums[:, end] - history.sums[:, start]
-    return np.asarray(squares - total * total / np.where(weight > 0, weight, np.inf))
 
 
 def partition(history: HistoryValues, candidates: IntArray) -> list[int]:
@@ -190,8 +182,10 @@ def refine(history: HistoryValues, points: list[int]) -> list[int]:
 
 def _split_cost(history: HistoryValues, start: int, places: IntArray, end: int) -> FloatArray:
     """Return the squared error of two levels from `start` to `end`, for each place where the second begins."""
-    edge = np.array([start, end])
-    return _cost(history, edge[:1], places) + _cost(history, places, edge[1:])
+    sums = history.sums[:, places]
+    parts = (sums - history.sums[:, [start]], history.sums[:, [end]] - sums)
+    one, other = (squares - total * total / weight for weight, total, squares in parts)
+    return np.asarray(one + other)
 
 
 def possible_places(history: HistoryValues, start: int, point: int, end: int, reach: int = 8) -> tuple[int, int]:

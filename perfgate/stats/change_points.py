@@ -33,6 +33,7 @@ from perfgate.core.run_history import ChangePoint
 from perfgate.stats.change_point_search import (
     FEWEST_RUNS,
     HistoryValues,
+    Stretches,
     candidates_of,
     levels_of,
     partition,
@@ -48,10 +49,10 @@ SAME_POINT = 5
 #: Expected change points per run, for the probability of a point.
 _RATE = 0.01
 _NORMAL_95 = 1.959963984540054
-#: A shorter level after which the old one returns is an excursion; it returned if at most this share of a change is left.
+#: A shorter level after which the old one returns is an excursion; it returned if at most this share of it is left.
 _LASTING, _RETURNED = 9, 0.5
-#: Step 5: the two-sided p-value of a point, the standard deviation of an unchanged level's wander, and the least shift,
-#: both in standard deviations of a run.
+#: Step 5: the two-sided p-value of a point; the wander of an unchanged level, and the least shift, in standard
+#: deviations of a run.
 _MOST_P, _WANDER, _LEAST_SHIFT = 5e-4, 0.15, 1.0
 #: Runs within this distance of a point tell about it (others are from another time), and of an excursion.
 _REACH, _NEAR = 90, 30
@@ -123,10 +124,11 @@ def _describe(history: HistoryValues, points: list[int], better: Better) -> list
         half = _NORMAL_95 * abs(shift) / t
         before, after = history.level(old), history.level(old + shift)
         low, change, high = (_relative(history, before, d) for d in (shift - half, shift, shift + half))
-        index, *ends = (int(history.at[i]) for i in (point, *possible_places(history, start, point, end)))
+        places = possible_places(history, start, point, end)
+        index, first, last = (int(history.at[i]) for i in (point, *places))
         probability = _probability(t, 1 / (1 / (point - start) + 1 / (end - point)))
         worse = None if better == "neither" else (shift > 0) == (better == "lower")
-        found.append(ChangePoint(index, change, low, high, probability, before, after, *ends, worse))
+        found.append(ChangePoint(index, change, low, high, probability, before, after, first, last, worse))
     return found
 
 
@@ -186,15 +188,15 @@ def _strengths(history: HistoryValues, points: list[int]) -> _Strengths:
     are half the runs, because clipped and correlated runs tell less about the noise.
     """
     bounds = np.array([0, *points, len(history.y)])
-    inflation, variance = _noise_around(history, bounds)
+    means = levels_of(history, bounds[:-1], bounds[1:]).mean
+    residuals = history.y - np.repeat(means, np.diff(bounds))
+    variance = max(float(np.average(residuals * residuals, weights=history.weights)), (0.3 * history.noise) ** 2)
     here = bounds[1:-1]
     before = levels_of(history, np.maximum(bounds[:-2], here - _REACH), here)
     after = levels_of(history, here, np.minimum(bounds[2:], here + _REACH))
-    sides = [(side.variance * side.weight, side.weight) for side in (before, after)]
-    nearby = [_pool(squares, weight, variance) for squares, weight in sides]
     # Each side is pooled with the other one, and only through it with the whole history.
-    pooled = [_pool(*sides[0], nearby[1]), _pool(*sides[1], nearby[0])]
-    squared_error = inflation * (pooled[0] / before.weight + pooled[1] / after.weight)
+    pooled = [_pool(before, _pool(after, variance)), _pool(after, _pool(before, variance))]
+    squared_error = _inflation(residuals) * (pooled[0] / before.weight + pooled[1] / after.weight)
     shift = after.mean - before.mean
     t = np.abs(shift) / np.sqrt(squared_error + 2 * _WANDER**2 * variance)
     freedom = (before.weight + after.weight) / 2 - 1
@@ -203,17 +205,9 @@ def _strengths(history: HistoryValues, points: list[int]) -> _Strengths:
     return _Strengths(t, shift, np.minimum(t / least_t, np.abs(shift) / least_shift))
 
 
-def _pool(squares: FloatArray, weight: FloatArray, prior: float | FloatArray) -> FloatArray:
-    """Return a variance from a sum of squares and a prior variance that counts as 5 runs."""
-    return (squares + prior * _SHRINK_RUNS) / (weight + _SHRINK_RUNS)
-
-
-def _noise_around(history: HistoryValues, bounds: IntArray) -> tuple[float, float]:
-    """Return the variance inflation of a mean by autocorrelation, and the variance of a run around its level."""
-    means = levels_of(history, bounds[:-1], bounds[1:]).mean
-    residuals = history.y - np.repeat(means, np.diff(bounds))
-    variance = float(np.average(residuals * residuals, weights=history.weights))
-    return _inflation(residuals), max(variance, (0.3 * history.noise) ** 2)
+def _pool(side: Stretches, prior: float | FloatArray) -> FloatArray:
+    """Return the variance of a side, pooled with a prior variance that counts as 5 runs."""
+    return (side.variance * side.weight + prior * _SHRINK_RUNS) / (side.weight + _SHRINK_RUNS)
 
 
 def _inflation(residuals: FloatArray) -> float:

@@ -75,7 +75,6 @@ def t_tail(degrees_of_freedom: float, t: float) -> float:
         (s + 1) / 4,
         (((3 * s - 7) * s - 5) * s - 3) / 96,
         (((((s - 11) * s + 14) * s + 6) * s - 3) * s - 15) / 384,
-        (((((((15 * s - 375) * s + 2225) * s - 2141) * s - 939) * s - 213) * s - 915) * s + 945) / 92160,
     )
     correction = sum(term / df**power for power, term in enumerate(terms, 1))
     return normal_tail(t) + t * correction * math.exp(-s / 2) / math.sqrt(2 * math.pi)
@@ -207,8 +206,7 @@ def discoveries(p_values: Sequence[float], rate: float) -> list[bool]:
     return [p <= largest for p in p_values]
 
 
-def rate_bounds(count: int, total: int) -> tuple[float, float]:
-    """Return the one-sided 95 % bounds of a rate (Clopper and Pearson 1934): `count` of `total`."""
-    low = beta_quantile(count, total - count + 1, 0.05) if count else 0.0
-    high = beta_quantile(count + 1, total - count, 0.95) if count < total else 1.0
-    return low, high
+def share_bounds(count: float, total: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the exact one-sided bounds of a share, `count` of `total` (Clopper and Pearson 1934)."""
+    low = beta_quantile(count, total - count + 1, 1 - confidence) if count > 0 else 0.0
+    return low, beta_quantile(count + 1, total - count, confidence) if count < total else 1.0

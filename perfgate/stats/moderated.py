@@ -153,7 +153,7 @@ def change_of_sides(base: Side, side: Side, prior: tuple[float, float], clipped_
     share = between / (between + excess) if between else 0.0
     df = 1 / (share**2 / run_df + (1 - share) ** 2 / excess_df)
     standard_error = math.sqrt(between + excess)
-    base_value = base.value if centre == base.centre else base.value_at(centre)
+    base_value = base.value if centre == base.centre else exp_within(centre, base.least, base.most)
     return LogChange(base_value, side.value, side.centre - centre, standard_error, df, run_variance, k, d0)
 
 
@@ -207,10 +207,6 @@ class Side(Struct, frozen=True):
     least: float
     most: float
 
-    def value_at(self, mean_log: float) -> float:
-        """Return exp(mean_log), clipped to the range of the values."""
-        return min(max(float(np.exp(mean_log)), self.least), self.most)
-
 
 @lru_cache(maxsize=64)
 @np.errstate(all="ignore")
@@ -224,7 +220,7 @@ def side_of(runs: tuple[RunMeasure, ...]) -> Side:
     centre, squares = _centred(logs)
     found = [run.value for run in runs if run.value is not None]
     least, most = min(found), max(found)
-    value = min(max(float(np.exp(centre)), least), most)  # as `value_at`
+    value = exp_within(centre, least, most)
     return Side(tuple(logs), centre, squares, middle, deviation, within, values, value, least, most)
 
 
@@ -292,7 +288,6 @@ def logs_of(runs: Sequence[RunMeasure]) -> FloatArray:
     return np.log([run.value for run in runs if run.value is not None])
 
 
-def geometric_mean(mean_log: float, runs: Sequence[RunMeasure]) -> float:
+def exp_within(mean_log: float, least: float, most: float) -> float:
     """Return exp(mean_log), clipped to the range of the values, so that rounding does not change a single run."""
-    values = [run.value for run in runs if run.value is not None]
-    return min(max(float(np.exp(mean_log)), min(values)), max(values))
+    return min(max(float(np.exp(mean_log)), least), most)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfgate.stats.distributions import FloatArray, t_quantile
-from perfgate.stats.moderated import MOST_RUNS, LogChange, geometric_mean, logs_of
+from perfgate.stats.moderated import MOST_RUNS, LogChange, exp_within, logs_of
 from perfgate.stats.statistics import RunMeasure, measure_run
 
 #: With fewer blocks of two steps, the median of each side is as precise.
@@ -56,8 +56,9 @@ def paired_t(
     within = sum(ratio.within_variance or 0.0 for ratio in ratios) / m
     df = d0 + m - 1
     variance = (d0 * (s0 * s0 + within) + float(np.square(logs - logs.mean()).sum())) / df
-    base_value, new_value = (geometric_mean(float(logs_of(side).mean()), side) for side in (base, new))
-    return PairedChange(base_value, new_value, float(logs.mean()), math.sqrt(variance / m), df, variance, m, d0)
+    values = ([run.value for run in side if run.value is not None] for side in (base, new))
+    centres = (exp_within(float(np.log(one).mean()), min(one), max(one)) for one in values)
+    return PairedChange(*centres, float(logs.mean()), math.sqrt(variance / m), df, variance, m, d0)
 
 
 def ratio_of(base: RunMeasure, new: RunMeasure) -> RunMeasure:

@@ -10,7 +10,7 @@ import pytest
 from conftest import Done, write_rules
 from scipy import stats
 
-from perfgate.stats.distributions import rate_bounds
+from perfgate.stats.distributions import share_bounds
 
 Command = Callable[..., Done]
 NORMAL = np.random.default_rng(5).standard_normal(120)
@@ -85,4 +85,4 @@ def test_rules_of_another_suite_are_named(perfgate: Command, folder: Path) -> No
 @pytest.mark.parametrize(("alarms", "runs"), [(0, 80), (6, 80), (80, 80)])
 def test_the_interval_is_that_of_scipy(alarms: int, runs: int) -> None:
     exact = stats.binomtest(alarms, runs).proportion_ci(0.9, method="exact")
-    assert rate_bounds(alarms, runs) == pytest.approx((exact.low, exact.high), abs=1e-6)
+    assert share_bounds(alarms, runs) == pytest.approx((exact.low, exact.high), abs=1e-6)

@@ -49,7 +49,7 @@ LEFT_OUT_FILES = (
     *("test_detection", "test_docs", "test_examples", "test_positions_json", "test_quality", "test_units"),
 )
 #: How much longer than measured a test may take before it counts as failed, and seconds on top; bytes it may use.
-PATIENCE, GRACE, MEMORY = 20, 10, 8 << 30
+PATIENCE, GRACE, MEMORY = 20, 3, 8 << 30
 #: What was killed is written after this many mutants.
 EACH = 50
 

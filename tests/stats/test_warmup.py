@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfgate.stats.steady import WarmUp, steady_run, warmup_length
+from perfgate.stats.steady import WarmUp, slow_start, steady_run, warmup_length
 
 FLAT = [10.0, 10.2, 10.1] * 14
 
@@ -42,6 +42,10 @@ LENGTHS = [
     ("four is the most that is", [1004.0] * 3 + [1000.0] * 17, "lower", 1, True),
     ("four is the most that is, higher is better", [996.0] * 3 + [1000.0] * 17, "higher", 1, True),
     ("more than four is not, higher is better", [6.97, 6.97, 6.97] + [7.0] * 17, "higher", 3, True),
+    ("four deviations are usual", [15.93] * 3 + [9.0, 10.0, 11.0] * 11, "lower", 1, True),
+    ("more than four are not", [15.94] * 3 + [9.0, 10.0, 11.0] * 11, "lower", 3, True),
+    ("four deviations are usual, higher is better", [4.07] * 3 + [9.0, 10.0, 11.0] * 11, "higher", 1, True),
+    ("more than four are not, higher is better", [4.06] * 3 + [9.0, 10.0, 11.0] * 11, "higher", 3, True),
     ("more than four thousandths is not", [7.03, 7.03, 7.03] + [7.0] * 17, "lower", 3, True),
 ]
 
@@ -98,3 +102,22 @@ def test_a_bad_direction_is_refused():
 def test_a_table_is_refused():
     with pytest.raises(ValueError, match="2-dimensional"):
         steady_run([[1.0, 2.0], [3.0, 4.0]])
+
+
+STARTS = [
+    # values, the better direction, and how many there are before the run settles
+    ([50.0] * 5 + FLAT, "lower", 5),
+    ([50.0] * 15 + FLAT, "lower", 15),
+    ([50.0] * 15 + FLAT, "higher", 1),
+    ([1.0] * 15 + FLAT, "higher", 15),
+    ([50.0, 10.0, 10.0] * 14, "lower", 42),  # never three in a row
+    ([50.0, 10.0, 10.0] * 3 + [10.0], "lower", 7),
+    ([1.3, 1.0, 1.0], "lower", 1),
+    ([9.0] * 7, "lower", 1),
+    ([9.0, 1.0], "lower", 0),
+]
+
+
+@pytest.mark.parametrize(("values", "better", "length"), STARTS)
+def test_a_slow_start_may_be_longer_than_a_quarter(values, better, length):
+    assert slow_start(np.array(values), better) == length
