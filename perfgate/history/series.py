@@ -22,8 +22,8 @@ from perfgate.core.run_history import ApprovedLevel, ChangePoint, HistoryChange,
 from perfgate.core.runs import same_fact
 from perfgate.core.wording import listed, plural
 from perfgate.history.store import HistoryColumn, StoredHistory
-from perfgate.stats.distributions import IntArray
 from perfgate.stats.change_points import find_change_points
+from perfgate.stats.distributions import IntArray
 
 #: A change went away if a later level keeps at most this share of it.
 _GONE = 0.5
