@@ -57,8 +57,8 @@ def paired_t(
     df = d0 + m - 1
     variance = (d0 * (s0 * s0 + within) + float(np.square(logs - logs.mean()).sum())) / df
     values = ([run.value for run in side if run.value is not None] for side in (base, new))
-    centres = (exp_within(float(np.log(one).mean()), min(one), max(one)) for one in values)
-    return PairedChange(*centres, float(logs.mean()), math.sqrt(variance / m), df, variance, m, d0)
+    base_value, new_value = (exp_within(float(np.log(one).mean()), min(one), max(one)) for one in values)
+    return PairedChange(base_value, new_value, float(logs.mean()), math.sqrt(variance / m), df, variance, m, d0)
 
 
 def ratio_of(base: RunMeasure, new: RunMeasure) -> RunMeasure:

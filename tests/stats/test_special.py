@@ -17,6 +17,7 @@ from perfgate.stats.distributions import (
     f_tail,
     normal_quantile,
     normal_tail,
+    share_bounds,
     t_quantile,
     t_tail,
 )
@@ -77,3 +78,39 @@ def test_a_small_check_does_not_import_scipy():
     folder = Path(__file__).resolve().parents[2] / "examples" / "tiny-gpt"
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("False\n")
+
+
+@pytest.mark.parametrize("above", [1, 2, 3, 7, 20, 80])
+@pytest.mark.parametrize("f", [1e-6, 0.1, 0.9, 1.0, 1.01, 1.5, 2.0, 4.0, 12.0])
+def test_f_tail_of_a_known_noise_in_every_digit(above, f):
+    """Below the mean a series, above it a continued fraction; a chi-squared variable over its degrees of freedom."""
+    expected = float(special.gammaincc(above / 2, above * f / 2))
+    assert f_tail(above, math.inf, f) == pytest.approx(expected, rel=1e-12)
+    assert f_tail(above, math.inf, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("df", [3.001e4, 1e5, 1e7])
+@pytest.mark.parametrize("t", [0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
+def test_t_tail_of_many_degrees_of_freedom_in_every_digit(df, t):
+    """The expansion around the normal distribution continues the exact function; scipy is exact to 2e-12 here."""
+    assert t_tail(df, t) == pytest.approx(float(special.stdtr(df, -t)), rel=3e-12)
+    assert t_tail(3.0e4, t) / t_tail(3.0e4 + 1e-6, t) == pytest.approx(1, rel=3e-12)
+
+
+@pytest.mark.parametrize("a", [0.3, 1.0, 4.0, 15.9, 16.0, 70.0, 1e4])
+@pytest.mark.parametrize("b", [0.5, 2.0, 30.0])
+@pytest.mark.parametrize("share", [1e-3, 0.2, 0.5, 0.8])
+def test_beta_in_every_digit(a, b, share):
+    x = special.betaincinv(a, b, share)
+    assert beta_below(a, b, x) == pytest.approx(float(special.betainc(a, b, x)), rel=1e-11)
+    assert beta_quantile(a, b, share) == pytest.approx(float(x), rel=1e-11)
+    assert (beta_below(a, b, 0.0), beta_below(a, b, 1.0)) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("count", "total"), [(0, 9), (1, 9), (9, 9), (3, 40), (39, 40), (2.5, 7.25)])
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_the_bounds_of_a_share_are_those_of_clopper_and_pearson(count, total, confidence):
+    low, high = share_bounds(count, total, confidence)
+    assert low == (0 if count == 0 else pytest.approx(beta.ppf(1 - confidence, count, total - count + 1)))
+    assert high == (1 if count == total else pytest.approx(beta.ppf(confidence, count + 1, total - count)))
+    assert share_bounds(count, total) == share_bounds(count, total, 0.95)
