@@ -111,3 +111,41 @@ def test_a_hundred_looks_at_pairs_have_levels(power: float, total: float) -> Non
 def test_the_levels_of_later_looks_are_not_needed(looks):
     information = (1.0, 1.5, 2.0, 5.0)
     assert nominal_levels(information, 0.05, 4.0, looks) == nominal_levels(information, 0.05, 4.0)[:looks]
+
+
+def first_crossings(information: tuple[float, ...], levels: tuple[float, ...]) -> list[float]:
+    """The probability that each look is the first beyond its level, by an integral with 500 nodes."""
+    times = np.array(information) / information[-1]
+    bounds = stats.norm.isf(levels) * np.sqrt(times)
+    found = [float(levels[0])]
+    nodes, weights = np.polynomial.legendre.leggauss(500)
+    mass, before = np.ones(1), np.zeros(1)  # the process begins at 0
+    for i in range(1, len(times)):
+        low = -12 * math.sqrt(times[i - 1])
+        x = low + (bounds[i - 1] - low) / 2 * (nodes + 1)
+        step = times[i - 1] - (times[i - 2] if i > 1 else 0.0)
+        density = stats.norm.pdf(x[:, None], before[None, :], math.sqrt(step)) @ mass
+        mass, before = density * weights * (bounds[i - 1] - low) / 2, x
+        found.append(float(stats.norm.sf((bounds[i] - x) / math.sqrt(times[i] - times[i - 1])) @ mass))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("information", "total", "power"),
+    [
+        ((1.0, 2.0), 0.05, 0.5),
+        ((1.0, 2.0, 3.0), 0.025, 8.0),
+        ((1.0, 1.02, 4.0), 0.05, 1.0),
+        ((1.0, 1.002), 0.05, 1.0),
+        ((0.5, 3.0, 3.1, 9.0), 0.5, 2.0),
+        ((0.01, 1.0, 2.0), 0.2, 1.0),
+        (tuple(map(float, range(2, 11))), 0.005, 1.0),
+        ((1.0, 1e6), 0.5, 3.0),
+    ],
+)
+def test_every_look_is_the_first_beyond_its_level_at_its_share(
+    information: tuple[float, ...], total: float, power: float
+) -> None:
+    spent = total * (np.array(information) / information[-1]) ** power
+    levels = nominal_levels(information, total, power)
+    assert first_crossings(information, levels) == pytest.approx(np.diff(spent, prepend=0.0), rel=1e-6, abs=1e-13)
