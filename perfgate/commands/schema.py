@@ -5,10 +5,7 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.printing import write_document
-from perfgate.schemas import FOLDER
-
-#: The documents with a schema.
-NAMES = ("rules", "mappings", "results", "baseline", "report", "bisect", "history-events")
+from perfgate.schemas import FOLDER, NAMES
 
 
 @click.command("schema")

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-NAMES = ("rules", "mappings", "results", "baseline", "report", "bisect")
+#: The documents with a schema.
+NAMES = ("rules", "mappings", "results", "baseline", "report", "bisect", "history-events")
 #: importlib.resources would take longer to import than a schema to read.
 FOLDER = Path(__file__).parent
 
