@@ -76,7 +76,7 @@ HOMES = {
     "wandb": {"history.export_services"},
     "dask": {"workspace.cluster"},
     "distributed": {"workspace.cluster"},
-    "fsspec": {"workspace.remote"},
+    "fsspec": {"workspace.input_files"},
     "pygls": {"editor.server"},
     "lsprotocol": {"editor.server"},
     "pynvml": {"workspace.surroundings", "machine.gpus"},

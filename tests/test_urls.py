@@ -15,7 +15,7 @@ import pytest
 from conftest import Done, steady, write_log, write_rules
 
 from perfgate.core.wording import MACHINE_FILE
-from perfgate.workspace import remote
+from perfgate.workspace import input_files
 from perfgate.workspace.options import typed_path
 
 fsspec = pytest.importorskip("fsspec")
@@ -57,7 +57,7 @@ def web(runs: Path) -> Iterator[str]:
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes of each block that was read from a URL."""
     sizes: list[int] = []
-    real = remote.opened_url
+    real = input_files.opened_url
 
     def opened(url: str) -> tuple[Any, int]:
         file, size = real(url)
@@ -65,7 +65,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         monkeypatch.setattr(file, "read", lambda count: sizes.append(len(data := read(count))) or data)
         return file, size
 
-    monkeypatch.setattr(remote, "opened_url", opened)
+    monkeypatch.setattr(input_files, "opened_url", opened)
     return sizes
 
 

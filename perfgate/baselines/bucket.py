@@ -14,7 +14,7 @@ from itertools import islice, repeat
 from perfgate.baselines.places import FileOrError, UnsafeName, check_path
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.workspace.remote import filesystem
+from perfgate.workspace.input_files import filesystem
 
 #: The number of objects that are asked for together.
 _AT_ONCE = 64

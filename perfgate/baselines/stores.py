@@ -22,8 +22,8 @@ from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.structs import SignedFile
 from perfgate.workspace import surroundings
+from perfgate.workspace.input_files import filesystem
 from perfgate.workspace.options import Refused, shown_path, typed_path
-from perfgate.workspace.remote import filesystem
 
 if sys.platform != "win32":
     import fcntl

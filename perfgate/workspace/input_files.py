@@ -1,4 +1,8 @@
-"""The files behind a path that a user names: of a folder, a URL, a pipe or standard input."""
+"""The files behind a path that a user names: of a folder, a URL, a pipe or standard input.
+
+URLs (`s3://bucket/run`, `gs://...`, `https://...`, `file:///...`) are reached through fsspec, whose packages find the
+credentials in their own ways (environment, profile, role).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,13 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
-from errno import EMFILE, ENFILE
-from io import FileIO
+from errno import ENOENT
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,11 +24,8 @@ from msgspec.structs import replace
 from perfgate.core import Location, Problem, Run
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.options import shown_path
 from perfgate.workspace.output_files import PATIENCE_S
-
-if TYPE_CHECKING:
-    from perfgate.large_values.array import ScratchFile
 
 #: The bytes of a file that are read together.
 CHUNK = 1 << 18
@@ -44,8 +44,6 @@ def opened_input(path: str) -> tuple[BinaryIO, bytes, int]:
             raise Unusable("standard input is closed")
         return sys.stdin.buffer, b"", 0
     if "://" in path:
-        from perfgate.workspace.remote import opened_url
-
         file, size = opened_url(path)
         return file, b"", size
     if stat.S_ISCHR(os.stat(path).st_mode):
@@ -96,8 +94,6 @@ def nearest_file(path: str) -> str:
 def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
     """Return the files of a folder (see `_files_of`), or None for a path that is a file."""
     if "://" in path:
-        from perfgate.workspace.remote import files_below
-
         try:
             urls = files_below(path)
         except OSError as error:
@@ -125,7 +121,7 @@ def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
     real = Path(os.path.realpath(folder))
     parts: list[tuple[str, str] | Run] = []
     for path in (path for path in found if path.is_symlink() or not path.is_dir()):
-        if path.name.endswith(MACHINE_FILE):  # of the machine: see `_with_machine`
+        if path.name.endswith(MACHINE_FILE):  # of the machine: see `machine_files`
             continue
         shown = f"{name}/{path.relative_to(folder).as_posix()}"
         if not Path(os.path.realpath(path)).is_relative_to(real):
@@ -143,8 +139,6 @@ def machine_files(path: str) -> list[str]:
         return []
     beside = path.rstrip("/") + MACHINE_FILE
     if "://" in path:
-        from perfgate.workspace.remote import files_below, is_file
-
         inside: list[str] = []
         with suppress(OSError):  # which reading the run itself says
             inside = files_below(path) or []
@@ -195,36 +189,88 @@ class RunsOfPath(Struct, frozen=True):
         return RunsOfPath(path, runs, self.content)
 
 
-def open_scratch() -> ScratchFile:
-    """Return a file without a name. Opening it, and writing to it, raise Refused if the folder is full."""
+_INSTALL = "URLs need fsspec and the package of their kind: pip install 'perfgate[s3]' (or gcsfs for gs://, aiohttp for https://)"
+_KINDS = "write s3://, gs://, https:// or file://"
+#: The bytes that are fetched together.
+_BLOCK = 8 << 20
+
+Found = TypeVar("Found")
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it.
+
+    Raises OSError for an unknown kind of URL and for a missing package, and ValueError for a URL that is not complete.
+    """
     try:
-        return _Scratch(tempfile.TemporaryFile(buffering=0))
-    except OSError as error:
-        raise _no_room(error) from None
+        from fsspec.core import url_to_fs
+        from fsspec.registry import get_filesystem_class
 
-
-class _Scratch:
-    def __init__(self, file: FileIO) -> None:
-        self._file = file
-        self.seek, self.close = file.seek, file.close
-
-    def write(self, data: memoryview) -> int:
         try:
-            return self._file.write(data)
-        except OSError as error:
-            raise _no_room(error) from None
+            get_filesystem_class(kind := url.partition("://")[0].rpartition("::")[2])
+        except ValueError:
+            raise OSError(0, f"{kind}:// is not a kind of URL that fsspec knows: {_KINDS}") from None
+        if url.startswith(("http://", "https://")):
+            files, path = url_to_fs(url)
+        else:
+            files, path = url_to_fs(url.rstrip("/"), use_listings_cache=False)
+    except ImportError as error:
+        raise OSError(0, f"{_INSTALL} ({error})") from None
+    return files, path
 
-    def readinto(self, data: memoryview) -> int:
-        return self._file.readinto(data)
+
+def files_below(url: str) -> list[str] | None:
+    """Return the URL of each file below a folder, sorted, without hidden ones; None for a URL that is a file.
+
+    Raises OSError. A web server lists nothing: each of its URLs is a file.
+    """
+    if url.startswith(("http://", "https://")):
+        return None
+    files, top = _asked(lambda: filesystem(url))
+    if _asked(lambda: files.isfile(top)):
+        return None
+    found = sorted(path[len(top) :].lstrip("/") for path in _asked(lambda: files.find(top)))
+    if not found and not _asked(lambda: files.exists(top)):
+        raise FileNotFoundError(ENOENT, "file or folder not found")
+    return [f"{url.rstrip('/')}/{path}" for path in found if not any(part[:1] == "." for part in path.split("/"))]
 
 
-def _no_room(error: OSError) -> Refused:
-    if error.errno in (EMFILE, ENFILE):
-        return Refused("too many temporary files of very many values are open: raise the limit (ulimit -n)", 3)
-    folder = tempfile.gettempdir()
-    why = error.strerror or error
-    return Refused(
-        f"{folder} has no room for the temporary files of very many values ({why}): free some, or let TMPDIR name a"
-        " folder with more",
-        3,
-    )
+def opened_url(url: str) -> tuple[BinaryIO, int]:
+    """Open a file at a URL; return it with its size, 0 if the server does not say it. Raises OSError."""
+    files, path = _asked(lambda: filesystem(url))
+    try:
+        file = _asked(lambda: files.open(path, "rb", block_size=_BLOCK, cache_type="readahead"))
+    except FileNotFoundError as error:  # fsspec raises it for every failure of a web server
+        if (why := _other_failure(error.__cause__)) is None:
+            raise
+        raise OSError(0, why) from None
+    return cast(BinaryIO, file), int(getattr(file, "size", 0) or 0)
+
+
+def is_file(url: str) -> bool:
+    """Return whether there is a file at a URL; False also if the server does not answer."""
+    try:
+        files, path = filesystem(url)
+        return bool(files.isfile(path))
+    except Exception:  # each kind of store has its own exceptions
+        return False
+
+
+def _other_failure(cause: BaseException | None) -> str | None:
+    """Return why a web server gave no file; None if it has no such file. Nothing of the URL is in it."""
+    status = getattr(cause, "status", None)
+    if cause is None or isinstance(cause, FileNotFoundError) or status in (404, 410):
+        return None
+    if status is not None:
+        return f"the server answers with status {status}"
+    return f"the server does not answer ({type(cause).__name__})"
+
+
+def _asked(question: Callable[[], Found]) -> Found:
+    """Return what a store answers. Raises OSError, whatever the exception of its package is."""
+    try:
+        return question()
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(0, f"{type(error).__name__}: {error}") from None

@@ -31,12 +31,12 @@ from perfgate.workspace.input_files import (
     Unusable,
     machine_files,
     nearest_file,
-    open_scratch,
     opened_input,
     parts_of,
     unreadable,
 )
 from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.output_files import open_scratch
 
 #: Files of this size and larger are read faster with other processes.
 WORTH_PARTS = 96 << 20

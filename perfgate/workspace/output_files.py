@@ -7,12 +7,16 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from errno import ENXIO
+from errno import EMFILE, ENFILE, ENXIO
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import known_to_git, leads_out, refuse_link_out
+
+if TYPE_CHECKING:
+    from perfgate.large_values.array import ScratchFile
 
 #: The time to wait for the other end of a pipe, in seconds.
 PATIENCE_S = 4
@@ -189,3 +193,38 @@ def refuse_committed(folder: str) -> None:
     tracked = known_to_git("--literal-pathspecs", "ls-files", "--", folder) or ""
     for name in [line for line in tracked.splitlines() if os.path.basename(line) != ".gitignore"][:1]:
         raise Refused(f"--keep {folder}: git tracks {name}: remove it from git, or name another folder with --keep")
+
+
+def open_scratch() -> ScratchFile:
+    """Return a file without a name. Opening it, and writing to it, raise Refused if the folder is full."""
+    import tempfile
+
+    try:
+        return _Scratch(tempfile.TemporaryFile(buffering=0))
+    except OSError as error:
+        raise _no_room(error) from None
+
+
+class _Scratch:
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.seek, self.close = file.seek, file.close
+
+    def write(self, data: memoryview) -> int:
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            raise _no_room(error) from None
+
+    def readinto(self, data: memoryview) -> int:
+        return self._file.readinto(data)
+
+
+def _no_room(error: OSError) -> Refused:
+    import tempfile
+
+    if error.errno in (EMFILE, ENFILE):
+        return Refused("too many temporary files of very many values are open: raise the limit (ulimit -n)", 3)
+    message = f"no room for the temporary files of very many values ({error.strerror or error})"
+    step = "free some, or let TMPDIR name a folder with more"
+    return Refused(f"{tempfile.gettempdir()} has {message}: {step}", 3)

@@ -18,7 +18,7 @@ from perfgate.large_values.array import LargeArray
 from perfgate.readers import Source, read, text
 from perfgate.readers import recorded as results
 from perfgate.readers.recorded import large_lists, large_results
-from perfgate.workspace.input_files import open_scratch
+from perfgate.workspace.output_files import open_scratch
 
 
 def runs(document: str | bytes, limits: Limits = DEFAULT) -> tuple[Run, ...]:

@@ -14,7 +14,7 @@ from perfgate.stats import large_runs
 from perfgate.stats.bounds import quantile_limit
 from perfgate.stats.statistics import describe, parse_statistic
 from perfgate.stats.steady import kept_for_drawing, stalls, steady_run, two_modes
-from perfgate.workspace.input_files import open_scratch
+from perfgate.workspace.output_files import open_scratch
 
 RNG = np.random.default_rng(5)
 SMOOTH = RNG.lognormal(-1, 0.1, 3000) * (1 + np.exp(-np.arange(3000) / 20))

@@ -35,7 +35,7 @@ from perfgate.history.imports.imported_runs import (
     values_by_run,
 )
 from perfgate.large_values.array import Spool
-from perfgate.workspace.input_files import open_scratch
+from perfgate.workspace.output_files import open_scratch
 
 NAME = "csv"
 TITLE = "CSV with the columns time, commit, metric, value and unit"
