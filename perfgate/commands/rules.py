@@ -75,7 +75,7 @@ def rules_show(options: CommandOptions, calibrate: bool, as_json: bool) -> int:
     Example: perfgate rules show
     """
     if calibrate:
-        from perfgate.commands.calibrate import calibrate_runs
+        from perfgate.commands.rules_table import calibrate_runs
 
         return say(calibrate_runs(options))
     from perfgate.commands.rules_table import rules_tables
