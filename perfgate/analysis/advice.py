@@ -11,7 +11,10 @@ from msgspec.structs import replace
 from perfgate.analysis.plan import PAIRS, SPREAD_OF_PAIRS, pairs_fail_from
 from perfgate.analysis.proposals import (
     DETAILS,
+    DEVICE_TIME,
+    INPUT,
     STEP,
+    TRACES,
     UNSAID,
     Proposal,
     Proposals,
@@ -19,10 +22,10 @@ from perfgate.analysis.proposals import (
     propose,
     ranked,
     shared_metrics,
+    work_rules,
 )
 from perfgate.analysis.step_time import CLEARLY, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
 from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, spread_of, spread_of_pairs
-from perfgate.analysis.work_rules import DEVICE_TIME, INPUT, TRACES, work_rules
 from perfgate.core import Better, Run, Series
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, StepTime
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE

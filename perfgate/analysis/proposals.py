@@ -1,10 +1,14 @@
-"""First rules for runs without rules: the main metrics, each with the tolerance that fits its noise."""
+"""First rules for runs without rules: the main metrics, each with the tolerance that fits its noise, and exact work.
+
+Counts of exact work need no noise and no second run, so their rules block. The wall time of traced steps is judged as
+widely as it varies.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 
@@ -13,7 +17,7 @@ from msgspec import Struct
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer, value_of
 from perfgate.core import Better, Key, Kind, Plan, Run, Series
-from perfgate.core.advice import MeasuredMetric
+from perfgate.core.advice import MeasuredMetric, ProposedRule
 from perfgate.core.goodput import GOODPUT
 from perfgate.core.units import SPEEDS
 from perfgate.core.wording import COMMAND, MACHINE_STATE, TIMES_OF_RUN, series_name
@@ -232,3 +236,58 @@ def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], i
         label = series_name(key.metric, dict(key.labels), statistic if first.kind == "samples" else None)
         rows.append(MeasuredMetric(label, first.unit, values, max(len(one.values) for one in series)))
     return tuple(rows), len({one.key for series in known.values() for one in series}) - len(rows)
+
+
+#: The formats of profilers: their runs have a metric for each operator and kernel, too many for rules.
+TRACES = ("torch-trace", "nsys", "rocprof", "xplane")
+DEVICE_TIME, INPUT = "work.device_time", "step.dataloader"
+#: The tolerances of the device's time in percent: processes of one program differ by .1 to .4 %.
+_TOLERANCES = (1, 2, 3, 5, 8, 10)
+#: The device is busy for less than this share of a step: then the step waits for the host.
+_HOST_BOUND = 0.7
+#: The least bound of the share of a step that waits for input, and the room beyond the worst run.
+_LEAST_INPUT, _INPUT_ROOM = 0.1, 3.0
+_ALL, _DEVICE = "no more work than baseline", "no more device work than baseline"
+
+
+def work_rules(runs: Sequence[Run], today: date) -> list[ProposedRule]:
+    """Return the rules about exact work that these runs pass; empty if a run has no counts of work."""
+    counted = [{one.key.metric for one in run.series if one.key.metric.startswith("work.")} for run in runs]
+    if not runs or not all(counted):
+        return []
+    trial = Trial.of(runs, set.union(*counted), today)
+    found = list(_counts(runs, trial))
+    fit = trial.fitted(about(DEVICE_TIME), _TOLERANCES)
+    if isinstance(fit, Fit) and all(DEVICE_TIME in names for names in counted):
+        found.append(fit.proposed("work", DEVICE_TIME))
+    return [*found, *_input(runs, today)]
+
+
+def _counts(runs: Sequence[Run], trial: Trial) -> Iterator[ProposedRule]:
+    """Yield the rules about counts: counts of the host block only if the step waits for the host."""
+    times = [(_medians(run, DEVICE_TIME), _medians(run, STEP)) for run in runs]
+    # the share of a step in which the busiest device works
+    shares = [max(device) / max(step) for device, step in times if device and step]
+    is_busy = len(shares) == len(runs) and float(np.median(shares)) >= _HOST_BOUND
+    for sentence, warns in [(_DEVICE, False), (_ALL, True)] if is_busy else [(_ALL, False)]:
+        if trial.passes(sentence):
+            subject = "work" if sentence is _ALL else "device work"
+            yield ProposedRule("work", sentence, subject, "no more than baseline", 0.0, 0, warns=warns)
+
+
+def _medians(run: Run, metric: str) -> list[float]:
+    """The median of each series of a metric with samples."""
+    found = (one for one in run.series if one.key.metric == metric and one.kind == "samples" and len(one.values))
+    return [float(np.median(one.values)) for one in found]
+
+
+def _input(runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
+    """Yield a limit on the share of a step that waits for input, for runs that measured the wait."""
+    pairs = [(_medians(run, INPUT), _medians(run, STEP)) for run in runs]
+    if not all(wait and step for wait, step in pairs):
+        return
+    worst = max(max(wait) / max(step) for wait, step in pairs)
+    bound = math.ceil(20 * max(_LEAST_INPUT, _INPUT_ROOM * worst)) / 20
+    sentence = f"median({INPUT}) / median({STEP}) under {100 * bound:.0f}%"
+    if bound < 1 and Trial.of(runs, {INPUT, STEP}, today).passes(sentence):
+        yield ProposedRule("input", sentence, "wait for input", f"under {100 * bound:.0f}% of a step", None, None)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import yaml
 from msgspec import Struct, field
@@ -47,6 +47,11 @@ _WHOLE = re.compile(r"""(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[|>][-+0-9]*|\{.*\}|
 _FIELD = re.compile(
     r"(?:id|why|severity|when|better|warmup|confidence|power|min_\w+|on_\w+|budget|expect_fail|owner|quarantine|tags):"
 )
+
+#: The column of a field or of a list item, from 1, and the field's name; `-` for an item.
+_Start: TypeAlias = tuple[int, str]
+_ITEM = re.compile(r" *(-)(?: +|$)")
+_FIELD_STARTS = re.compile(r""" *([^\s#'"{\[][^:#]*):(?:\s|$)""")
 
 
 class YamlSpan(Struct, frozen=True):
@@ -134,8 +139,9 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: A
             return load_document(name, data, limits, loader=yaml.SafeLoader)
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        message = f"is not valid YAML: {_cause(str(error.problem or error.context), lines, line, column)}"
-        document.problems.append(document.underlined(message, line, column))
+        cause, advice = str(error.problem or error.context), _indentation_advice(lines[:line])
+        cause = f"{advice} ({cause})" if advice else cause + _hint(lines, line, column)
+        document.problems.append(document.underlined(f"is not valid YAML: {cause}", line, column))
     except yaml.reader.ReaderError as error:
         code = error.character if isinstance(error.character, int) else ord(str(error.character)[:1] or "\0")
         before = text[: max(0, text.find(chr(code)))]  # PyYAML counts bytes or characters, depending on its build
@@ -147,14 +153,6 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: A
 
 def _problem(name: str, message: str, line: int | None = None, column: int | None = None) -> Problem:
     return Problem("error", message, Location(name, line, column))
-
-
-def _cause(problem: str, lines: list[str], line: int, column: int) -> str:
-    """Return the problem of YAML's parser with advice."""
-    from perfgate.documents.indentation import indentation_advice
-
-    advice = indentation_advice(lines[:line])
-    return f"{advice} ({problem})" if advice else problem + _hint(lines, line, column)
 
 
 def _hint(lines: list[str], line: int, column: int) -> str:
@@ -173,6 +171,43 @@ def _hint(lines: list[str], line: int, column: int) -> str:
         if text.lstrip().startswith(("- ", "assert:")) and ": " in sentence:
             return "; YAML reads `: ` inside a sentence as a mapping: wrap the whole sentence in single quotes"
     return ""
+
+
+def _indentation_advice(lines: Sequence[str]) -> str:
+    """Return advice if the last line begins a field or an item beside none of the lines above; otherwise nothing."""
+    *above, last = lines or [""]
+    open_starts: list[_Start] = []
+    before = ""
+    for text in above:
+        if text.strip() and not text.lstrip().startswith("#"):
+            before = text
+        if starts := list(_starts(text)):
+            # a line leaves the lists and mappings around it open; an item may be below its field
+            at, first = starts[0]
+            around = (one for one in open_starts if one[0] < at or (one[0] == at and first == "-" != one[1]))
+            open_starts = [*around, *starts]
+    column, name = next(_starts(last), (0, ""))
+    columns = sorted({at for at, other in open_starts if (other == "-") == (name == "-")})
+    item = _ITEM.match(before)
+    sentence = before[item.end() :].strip() if item else ""  # the text of an item above a field that is below its text
+    is_below = name not in ("", "-") and item is not None and column == item.end() + 1
+    if is_below and sentence and not _FIELD_STARTS.match(sentence) and sentence[:1] not in "'\"[{|>&*":
+        return f"`{name}` needs a field above it: write `- assert: {sentence}`"
+    is_child = before.rstrip().endswith(":") and bool(open_starts) and column > open_starts[-1][0]
+    if not column or not columns or column in columns or is_child:
+        return ""
+    others = f"the {'items' if name == '-' else 'fields'} above it in column {' or '.join(map(str, columns))}"
+    return f"check the indentation: `{name}` begins in column {column}, {others}"
+
+
+def _starts(text: str) -> Iterator[_Start]:
+    """Yield the items and the field that begin in a line."""
+    at = 0
+    while found := _ITEM.match(text, at):
+        yield found.start(1) + 1, "-"
+        at = found.end()
+    if found := _FIELD_STARTS.match(text, at):
+        yield found.start(1) + 1, found[1]
 
 
 def misread_start(text: str) -> str:
@@ -205,12 +240,10 @@ class _Builder(Struct):
         if len(self.document.values) >= self.limits.rule_values:
             self.refuse(self.limits.beyond("rule_values", "this rule file has more values"), event)
             raise _BeyondLimit
-        if isinstance(event, yaml.AliasEvent):  # the same text must always mean the same
-            self.refuse("aliases (*name) are not used in rule files" + self.advice(event), event)
-        elif event.anchor is not None:
-            self.refuse("anchors (&name) are not used in rule files" + self.advice(event), event)
-        elif event.tag is not None:
-            self.refuse("tags (!name) are not used in rule files" + self.advice(event), event)
+        is_alias = isinstance(event, yaml.AliasEvent)  # the same text must always mean the same
+        anchor = "aliases (*name)" if is_alias else "anchors (&name)" if event.anchor is not None else ""
+        if refused := anchor or ("tags (!name)" if event.tag is not None else ""):
+            self.refuse(f"{refused} are not used in rule files" + self.advice(event), event)
         self.document.values[path] = self.span(event)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
@@ -224,7 +257,7 @@ class _Builder(Struct):
                 value = self.value(next(self.events), (*path, key))
                 fields.setdefault(key, value)
             return fields
-        return None if isinstance(event, yaml.AliasEvent) else self.scalar(event)
+        return None if is_alias else self.scalar(event)
 
     def key(self, event: Any, path: Path) -> str:
         name = self.value(event, (*path, "")) if not isinstance(event, yaml.AliasEvent) else None
@@ -240,8 +273,8 @@ class _Builder(Struct):
         return name
 
     def refuse(self, message: str, event: Any) -> None:
-        mark = event.start_mark
-        self.document.problems.append(self.document.underlined(message, mark.line + 1, mark.column + 1))
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        self.document.problems.append(self.document.underlined(message, line, column))
         if len(self.document.problems) >= _MOST_REFUSED:
             raise _BeyondLimit
 

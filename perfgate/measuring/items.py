@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.command_cost import cost_beside
 from perfgate.measuring.lockstep import listening
-from perfgate.measuring.new_runs import ProgramSide, build, new_run
 from perfgate.measuring.paired_run import NoTurns, SideFailed, read_sides, steps_by_turns, write_pair
 from perfgate.measuring.programs import RunFailed, Stopped, finish
+from perfgate.measuring.runs import ProgramSide, build, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
 
@@ -108,14 +108,6 @@ class ItemRunner(Struct):
         """Return the expected seconds of a run of an item, with its build if it is not built."""
         run = fmean(self.run_times) if self.run_times else 1.0
         return run if self._is_built(item) or not self.build_times else run + fmean(self.build_times)
-
-    def _side_of_pair(self, item: int) -> ProgramSide:
-        try:
-            return self._side(item)
-        except Stopped:
-            raise
-        except RunFailed as error:
-            raise ItemFailed(str(error), item) from None
 
     def _side(self, item: int) -> ProgramSide:
         """Lay out and build an item. Raises RunFailed if it does not build, and Refused."""

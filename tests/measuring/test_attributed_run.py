@@ -16,7 +16,7 @@ from programs import hooked
 
 from perfgate.measuring.attributed_run import in_environment
 from perfgate.measuring.lockstep import side_of_turn
-from perfgate.measuring.new_runs import ProgramSide
+from perfgate.measuring.runs import ProgramSide
 
 Command = Callable[..., Done]
 
