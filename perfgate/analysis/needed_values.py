@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -48,7 +49,7 @@ class NeededValues:
 
     def shortened(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         """Return the runs of a file, traces with outlines of the metrics whose values nobody needs."""
-        return tuple(self._shortened(run) for run in runs)
+        return tuple(map(self._shortened, runs))
 
     def _shortened(self, run: Run) -> Run:
         if run.format != _TRACE or (self.with_sizes and not run.call_trees):
@@ -61,19 +62,15 @@ class NeededValues:
         left = {id(one) for one in outlined}
         kept = tuple(one for one in run.series if id(one) not in left)
         steps = {one.key.member(): max(1, len(one.values)) for one in run.series if one.key.metric == _STEP}
-        found = Outlines(self._outlines(outlined, steps), {ranks.pop(): fingerprint(outlined)})
+        rows = defaultdict[MetricName, list[Series]](list)
+        for one in outlined:
+            name = one.key.without_members()
+            rows[name.metric, name.labels, one.unit].append(one)
+        outlines = {name: self._outline(each, steps) for name, each in rows.items()}
+        found = Outlines(outlines, {ranks.pop(): fingerprint(outlined)})
         found = found if run.outlines is None else more_outlines(run.outlines, found)
         trees = PackedTrees(run.call_trees) if isinstance(run.call_trees, tuple) and run.call_trees else run.call_trees
         return replace(run, series=kept, outlines=found, call_trees=trees)
-
-    def _outlines(
-        self, series: Iterable[Series], steps: Mapping[tuple[tuple[str, str], ...], int]
-    ) -> dict[MetricName, Outline]:
-        rows: dict[MetricName, list[Series]] = {}
-        for one in series:
-            name = one.key.without_members()
-            rows.setdefault((name.metric, name.labels, one.unit), []).append(one)
-        return {name: self._outline(each, steps) for name, each in rows.items()}
 
     def _outline(self, series: Iterable[Series], steps: Mapping[tuple[tuple[str, str], ...], int]) -> Outline:
         sizes = [size for one in series if self.with_sizes and (size := size_of(one)) is not None]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import median, stdev
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from perfgate.core.summaries import Floor, MeasuredLoad, Way
 from perfgate.measuring.programs import pinned
@@ -127,11 +127,11 @@ def running(kind: str, cpus: Collection[int] | None = None) -> Iterator[TakeStep
 class _LoadTimes(Struct):
     """The median of each run so far, in ns."""
 
-    separate: list[float] = field(default_factory=list)
-    cpu_times: list[float] = field(default_factory=list)
-    pinned: list[float] = field(default_factory=list)
-    base: list[float] = field(default_factory=list)
-    new: list[float] = field(default_factory=list)
+    separate: list[float] = []
+    cpu_times: list[float] = []
+    pinned: list[float] = []
+    base: list[float] = []
+    new: list[float] = []
 
 
 def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = time.monotonic) -> list[MeasuredLoad]:

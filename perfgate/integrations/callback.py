@@ -36,6 +36,12 @@ _OF_THIS_PROCESS = ("_open_recorder", "_idle", "_process", "_begun", "_on_gpu", 
 class RecordingCallback:
     """A callback that opens a recording when a training begins; the parameters are those of `perfgate.Recorder`.
 
+    It never raises while training; a problem is one RecorderWarning. After an exception the recording stays unclosed,
+    and reading warns; another training then replaces it. One callback records one training: a later one is not
+    recorded, and the recording says so. A training that is resumed is recorded from its step on, and the recording says
+    so. A copy in another process has its own recording. `recorder` is for your own spans and values, and drops them
+    outside a recorded training.
+
     Raises ValueError for an invalid fact or commit.
     """
 

@@ -53,14 +53,9 @@ class LightningCallback(RecordingCallback):
     GPU (`Recorder.cuda_span`), without synchronisation. With several optimizers, only the last one is recorded, because
     Lightning does not report the end of the others.
 
-    The callback never raises while fitting; a problem is one RecorderWarning. After an exception the recording stays
-    unclosed, and reading warns. One callback records one fit: a later one is not recorded, and the recording says so. A
-    fit that is resumed is recorded from its step on, and the recording says so. A copy in another process has its own
-    recording. `path` and the other parameters are those of `perfgate.Recorder`; `recorder` is for your own spans and
-    values, and drops them outside a recorded fit.
-
-    An instance is a Callback of the imported Lightning. Raises ModuleNotFoundError if none is installed, and ValueError
-    for an invalid fact or commit.
+    `RecordingCallback` says what happens after an error, and in later and resumed fits. An instance is a Callback of
+    the imported Lightning. Raises ModuleNotFoundError if none is installed, and ValueError for an invalid fact or
+    commit.
     """
 
     def __new__(cls, *_: object, **__: object) -> LightningCallback:

@@ -51,13 +51,8 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
     values of `forward_backward`. On a CUDA device, `forward_backward` and `optimizer_step` are times on the GPU
     (`Recorder.cuda_span`), without synchronisation.
 
-    The callback never raises while training; a problem is one RecorderWarning. After an exception the recording stays
-    unclosed, and reading warns; another training then replaces it. One callback records one training: a later one is
-    not recorded, and the recording says so. A training that is resumed is recorded from its step on, and the recording
-    says so. A copy in another process has its own recording. `path` and the other parameters are those of
-    `perfgate.Recorder`; `recorder` is for your own spans and values, and drops them outside a recorded training.
-
-    Raises ValueError for an invalid fact or commit.
+    `RecordingCallback` says what happens after an error, and in later and resumed trainings. Raises ValueError for an
+    invalid fact or commit.
     """
 
     @opening

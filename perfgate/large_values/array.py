@@ -9,6 +9,7 @@ than those of this class and FUNCTIONS run in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partialmethod
 from operator import index
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeAlias, cast
@@ -201,9 +202,12 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         half -= half % 8
         return self._sum(start, start + half) + self._sum(start + half, stop)
 
-    def sum(self) -> Any:
-        """Return the sum."""
-        return self._reduced(np.add)
+    # These methods are those of numpy's arrays.
+    sum = partialmethod(_reduced, np.add)
+    min = partialmethod(_reduced, np.minimum)
+    max = partialmethod(_reduced, np.maximum)
+    all = partialmethod(_reduced, np.logical_and)
+    any = partialmethod(_reduced, np.logical_or)
 
     def mean(self) -> Any:
         """Return the mean."""
@@ -212,30 +216,6 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
     def var(self, ddof: int = 0) -> Any:
         """Return the variance."""
         return np.float64(np.square(self - self.mean()).sum() / (len(self) - ddof))
-
-    def min(self) -> Any:
-        """Return the smallest value."""
-        return self._reduced(np.minimum)
-
-    def max(self) -> Any:
-        """Return the largest value."""
-        return self._reduced(np.maximum)
-
-    def all(self) -> Any:
-        """Return whether all values are true."""
-        return self._reduced(np.logical_and)
-
-    def any(self) -> Any:
-        """Return whether any value is true."""
-        return self._reduced(np.logical_or)
-
-    def argmax(self) -> int:
-        """Return the place of the first largest value."""
-        return self._place(np.argmax, np.greater)
-
-    def argmin(self) -> int:
-        """Return the place of the first smallest value."""
-        return self._place(np.argmin, np.less)
 
     def _place(self, of: Callable[[AnyArray], Any], is_beyond: np.ufunc) -> int:
         best, place = None, 0
@@ -246,6 +226,9 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
                 if self.dtype == np.bool_ and best == (is_beyond is np.greater):
                     break
         return place
+
+    argmax = partialmethod(_place, np.argmax, np.greater)
+    argmin = partialmethod(_place, np.argmin, np.less)
 
     def astype(self, dtype: npt.DTypeLike, copy: bool = True) -> LargeArray:
         """Return the values as another type."""
