@@ -25,10 +25,10 @@ import numpy as np
 from workloads import STEPS
 
 from perfgate import judge_change
+from perfgate.measuring.kept_runs import ProgramSide
 from perfgate.measuring.lockstep import SIDES, listening
 from perfgate.measuring.paired_run import steps_by_turns
 from perfgate.measuring.programs import parse_cpus
-from perfgate.measuring.runs import ProgramSide
 from perfgate.measuring.short_processes import Split, short_processes
 
 PROGRAM = Path(__file__).with_name("workloads.py")

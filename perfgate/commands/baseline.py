@@ -15,7 +15,7 @@ from perfgate.cli import shared
 from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen, tell
 from perfgate.core.wording import plural, utf8_text
-from perfgate.measuring.runs import with_kept_runs
+from perfgate.measuring.kept_runs import with_kept_runs
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.version import __version__
 from perfgate.workspace import surroundings

@@ -28,8 +28,8 @@ from perfgate.commands.ledger import record_search
 from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
 from perfgate.measuring.items import item_runner
+from perfgate.measuring.kept_runs import claim
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.runs import claim
 from perfgate.measuring.until_settled import Tell
 from perfgate.reporters import bisect_text
 from perfgate.workspace.options import CommandOptions, Refused

@@ -61,7 +61,7 @@ def command(
     plan = None if looks is None else tuple(range(1, looks + 1))
     with publication.replaced_if_refused((*options.runs, *options.rules, options.baselines, *options.env)):
         if not options.runs:
-            from perfgate.measuring.runs import with_kept_runs
+            from perfgate.measuring.kept_runs import with_kept_runs
 
             options = with_kept_runs(options, "judging", tell)
         if propose is not None:  # both halves of the command use the same commit

@@ -13,7 +13,7 @@ from perfgate.cli.shared import files
 from perfgate.core import Report
 from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import listed, one_line, series_name
-from perfgate.measuring.runs import KEEP
+from perfgate.measuring.kept_runs import KEEP
 from perfgate.reporters.json_report import SCHEMA
 from perfgate.words.answer import worst_first
 from perfgate.words.calculation import calculation

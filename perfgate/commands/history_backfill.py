@@ -15,8 +15,8 @@ from perfgate.core.run_history import BackfillPlan, HistoryChange, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.backfill import backfill_plan
 from perfgate.history.writing import Measured, remember
+from perfgate.measuring.kept_runs import ProgramSide, new_run
 from perfgate.measuring.programs import RunFailed, Stopped, finish, stopped_by_signals
-from perfgate.measuring.runs import ProgramSide, new_run
 from perfgate.measuring.until_settled import MeasuringOptions, Tell
 from perfgate.measuring.worktrees import checked_out
 from perfgate.reporters.history_table import backfill_json, backfill_text

@@ -41,9 +41,9 @@ from perfgate.core.file_mappings import RunCommand
 from perfgate.core.units import format_change
 from perfgate.core.wording import MAPPING_FILE, shell_text
 from perfgate.judge.pairs import Pairs, split_pairs
+from perfgate.measuring.kept_runs import KEEP, NewRun, result_of
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
-from perfgate.measuring.runs import KEEP, NewRun, result_of
 from perfgate.measuring.until_settled import MeasuringOptions, RepeatedRuns, repeated_runs
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import CommandOptions, Refused, shown_path, typed_path

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perfgate.analysis.distortions import added_work
 from perfgate.analysis.plan import plans
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.stored_runs import calibrate
 from perfgate.analysis.unruled import time_seen
-from perfgate.analysis.distortions import added_work
 from perfgate.baselines.candidates import read_candidates
 from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource
 from perfgate.baselines.levels import History, StoredRun
@@ -59,7 +59,7 @@ def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Proble
         if newest := case.baseline.runs[-1:]:
             tables.append(_table(replace(case, new=newest), f"baseline {case.baseline.place}"))
     if not tables and not problems:
-        from perfgate.measuring.runs import kept_runs
+        from perfgate.measuring.kept_runs import kept_runs
 
         try:
             kept = kept_runs()[0]

@@ -19,9 +19,9 @@ from perfgate.core import Fact, MissingBaseline, Report
 from perfgate.core.file_mappings import NO_COMMAND
 from perfgate.core.runs import same_fact
 from perfgate.measuring.attributed_run import run_attributed
+from perfgate.measuring.kept_runs import KEEP, REPORT
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import Cpus, Stopped, parse_cpus, stopped_by_signals
-from perfgate.measuring.runs import KEEP, REPORT
 from perfgate.measuring.until_settled import (
     JudgeRuns,
     MeasuringOptions,

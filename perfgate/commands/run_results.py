@@ -19,7 +19,7 @@ from perfgate.core.file_mappings import FileMapping, MappingSuggestion
 from perfgate.core.units import SPEEDS
 from perfgate.core.wording import listed
 from perfgate.mappings.suggest import suggest
-from perfgate.measuring.runs import EVERYTHING, NewRun, result_of
+from perfgate.measuring.kept_runs import EVERYTHING, NewRun, result_of
 from perfgate.recorder.watch import sidecar_of
 from perfgate.workspace import surroundings
 from perfgate.workspace.inputs import read_runs

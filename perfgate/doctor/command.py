@@ -23,10 +23,10 @@ from perfgate.doctor.loads import FEWEST, floors_of, needed_floor
 from perfgate.judge.evidence import Case
 from perfgate.judge.measure import default_statistic
 from perfgate.measuring.command_cost import command_cost
+from perfgate.measuring.kept_runs import ProgramSide, new_run
 from perfgate.measuring.lockstep import SIDES, listening
 from perfgate.measuring.paired_run import NoTurns, steps_by_turns
 from perfgate.measuring.programs import RunFailed, finish
-from perfgate.measuring.runs import ProgramSide, new_run
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.workspace.inputs import read_runs

@@ -24,8 +24,8 @@ from perfgate.judge.factors import with_attributions
 from perfgate.judge.pairs import Pairing
 from perfgate.judge.report import with_problems
 from perfgate.measuring import paired_run
+from perfgate.measuring.kept_runs import ProgramSide
 from perfgate.measuring.lockstep import listening
-from perfgate.measuring.runs import ProgramSide
 from perfgate.measuring.until_settled import MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
 from perfgate.words.numbers import does_not_run, nothing_to_attribute

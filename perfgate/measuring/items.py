@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.command_cost import cost_beside
+from perfgate.measuring.kept_runs import ProgramSide, build, new_run
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import NoTurns, SideFailed, read_sides, steps_by_turns, write_pair
 from perfgate.measuring.programs import RunFailed, Stopped, finish
-from perfgate.measuring.runs import ProgramSide, build, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
 

@@ -21,9 +21,9 @@ from perfgate.core.file_mappings import FileMapping
 from perfgate.core.runs import OF_BASE, WRITTEN_AS
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.command_cost import cost_beside
+from perfgate.measuring.kept_runs import ProgramSide, build, fair_environment, new_run
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import Program, RunFailed, Stopped, end_all, finish, ran_out_of_memory
-from perfgate.measuring.runs import ProgramSide, build, fair_environment, new_run
 from perfgate.measuring.short_processes import Split, short_processes, split_of
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out

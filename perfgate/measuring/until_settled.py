@@ -23,8 +23,8 @@ from perfgate.core.runs import TENANTS
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.command_cost import command_cost, move_results, sampled_into
+from perfgate.measuring.kept_runs import EVERYTHING, NewRun, ProgramSide, claim, make_folder, move_aside, new_run
 from perfgate.measuring.programs import Program, RunFailed, finish, pinned
-from perfgate.measuring.runs import EVERYTHING, NewRun, ProgramSide, claim, make_folder, move_aside, new_run
 from perfgate.recorder.watch import sampled
 from perfgate.words import in_short
 from perfgate.workspace.options import Refused, shown_path

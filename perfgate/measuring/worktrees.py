@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
-from perfgate.measuring.runs import ProgramSide
+from perfgate.measuring.kept_runs import ProgramSide
 from perfgate.workspace.commit_files import Commit
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git

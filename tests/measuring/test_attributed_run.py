@@ -15,8 +15,8 @@ from conftest import Done, Repository, write_rules
 from programs import hooked
 
 from perfgate.measuring.attributed_run import in_environment
+from perfgate.measuring.kept_runs import ProgramSide
 from perfgate.measuring.lockstep import side_of_turn
-from perfgate.measuring.runs import ProgramSide
 
 Command = Callable[..., Done]
 

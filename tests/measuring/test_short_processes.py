@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from programs import hooked
 
 from perfgate.core import Key, Run
+from perfgate.measuring.kept_runs import ProgramSide
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import read_sides, steps_by_turns
 from perfgate.measuring.programs import RunFailed
-from perfgate.measuring.runs import ProgramSide
 from perfgate.measuring.short_processes import Split, orders, short_processes, split_of
 
 
