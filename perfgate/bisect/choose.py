@@ -14,7 +14,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from perfgate.bisect.measurements import IntArray
 from perfgate.bisect.posterior import Posterior
@@ -27,13 +26,6 @@ _TINY = 1e-300
 #: Which of two changes come before a position in their cell.
 _BEFORE: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (0, 1))
 _IS_BEFORE = np.array([[column in columns for column in (0, 1)] for columns in _BEFORE])
-
-
-class Candidate(Struct, frozen=True):
-    """A position that may be measured next, and the expected information in bits."""
-
-    position: int
-    bits: float
 
 
 def candidates(found: Posterior, skipped: Collection[int] = ()) -> list[int]:
@@ -56,50 +48,44 @@ def nearest_to_middle(low: int, high: int, skipped: Collection[int]) -> int | No
     return None
 
 
-def best(found: Posterior, positions: Sequence[int], cost: Callable[[int], float]) -> Candidate:
-    """Return the position with the most expected information for its cost.
+def best(found: Posterior, positions: Sequence[int], cost: Callable[[int], float]) -> tuple[int, float]:
+    """Return the position with the most expected information for its cost, and this information in bits.
 
     `cost`: returns the cost of a measurement of a position, in any unit.
     """
     bits = information(found, positions)
-    worth = bits / np.array([cost(position) for position in positions])
-    chosen = int(worth.argmax())
-    return Candidate(positions[chosen], float(bits[chosen]))
+    chosen = int((bits / np.array([cost(position) for position in positions])).argmax())
+    return positions[chosen], float(bits[chosen])
 
 
 def information(found: Posterior, positions: Sequence[int]) -> FloatArray:
-    """Return the expected information of a measurement of each position, in bits, (len(positions),)."""
-    return np.array([_information(found, position) for position in positions])
+    """Return the expected information of a measurement of each position, in bits, (len(positions),).
+
+    It is the mutual information of the measurement and the place of the largest change.
+    """
+    bits = []
+    for position in positions:
+        mean, variance, weight, places = _outcomes(found, position)
+        centre = float(weight @ mean)
+        reach = 4 * math.sqrt(float(weight @ (variance + (mean - centre) ** 2)))
+        values = np.linspace(centre - reach, centre + reach, _VALUES)
+        density = np.exp(-(((values - mean[:, None]) / np.sqrt(variance)[:, None]) ** 2) / 2)
+        density /= np.maximum(density.sum(axis=1, keepdims=True), _TINY)
+        by_place = np.zeros((len(found.cells) + 2, _VALUES))
+        np.add.at(by_place, places, weight[:, None] * density)
+        independent = by_place.sum(axis=1, keepdims=True) * by_place.sum(axis=0)
+        ratio = np.maximum(by_place, _TINY) / np.maximum(independent, _TINY)
+        bits.append(float((by_place * np.log2(ratio)).sum()))
+    return np.array(bits)
 
 
 def entropy(found: Posterior, skipped: Collection[int] = ()) -> float:
     """Return the uncertainty about the gap of the largest change in bits. Gaps that look alike count as one."""
-    total = _surprise(found.nothing)
-    for cell, probability in enumerate(found.cells):
+    gaps = [(found.nothing, 1)]
+    for cell, probability in enumerate(found.cells.tolist()):
         low, high = int(found.edges[cell]), int(found.edges[cell + 1])
-        apart = high - low - sum(low < position < high for position in skipped)
-        total += _surprise(float(probability)) + float(probability) * math.log2(apart)
-    return total
-
-
-def _surprise(probability: float) -> float:
-    return -probability * math.log2(probability) if probability > 0 else 0.0
-
-
-def _information(found: Posterior, position: int) -> float:
-    """Return the mutual information of a measurement of a position and the place of the largest change, in bits."""
-    mean, variance, weight, places = _outcomes(found, position)
-    spread = np.sqrt(variance)
-    centre = float(weight @ mean)
-    reach = 4 * math.sqrt(float(weight @ (variance + (mean - centre) ** 2)))
-    values = np.linspace(centre - reach, centre + reach, _VALUES)
-    density = np.exp(-(((values - mean[:, None]) / spread[:, None]) ** 2) / 2)
-    density /= np.maximum(density.sum(axis=1, keepdims=True), _TINY)
-    by_place = np.zeros((len(found.cells) + 2, _VALUES))
-    np.add.at(by_place, places, weight[:, None] * density)
-    independent = by_place.sum(axis=1, keepdims=True) * by_place.sum(axis=0)
-    ratio = np.maximum(by_place, _TINY) / np.maximum(independent, _TINY)
-    return float((by_place * np.log2(ratio)).sum())
+        gaps.append((probability, high - low - sum(low < position < high for position in skipped)))
+    return sum(-p * math.log2(p) + p * math.log2(apart) for p, apart in gaps if p > 0)
 
 
 def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:

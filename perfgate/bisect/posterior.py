@@ -156,16 +156,13 @@ def _in_cells(found: Hypotheses, first: FloatArray, second: FloatArray, count: i
 
 def _largest(found: Hypotheses, weight: FloatArray, count: int) -> FloatArray:
     """Return the weight of the hypotheses whose largest change is in each cell, (count,)."""
-    share = _first_is_larger(found.mean, found.covariance)
-    return _in_cells(found, weight * share, weight * (1 - share), count)
-
-
-def _first_is_larger(mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the probability that the first change is larger than the second, 1 without one; signs are of the means."""
+    mean, covariance = found.mean, found.covariance
     first, second = np.sign(mean[:, 0]), np.sign(mean[:, 1])
     apart = first * mean[:, 0] - second * mean[:, 1]
     variance = covariance[:, 0, 0] + covariance[:, 1, 1] - 2 * first * second * covariance[:, 0, 1]
-    return np.where(second == 0, 1.0, normal_tail(-apart / np.sqrt(np.maximum(variance, 1e-18))))
+    # The probability that the first change is larger than the second; 1 without a second one.
+    share = np.where(second == 0, 1.0, normal_tail(-apart / np.sqrt(np.maximum(variance, 1e-18))))
+    return _in_cells(found, weight * share, weight * (1 - share), count)
 
 
 def _sizes(tolerance: float) -> FloatArray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from statistics import fmean
 from typing import Protocol, TypeAlias
 
@@ -118,18 +118,22 @@ def search(
     """
     last = model.positions - 1
     while True:
-        found = _posterior(model, evidence)
+        ends = {last} if model.paired else {0, last}
+        is_known = ends <= {one.position for one in evidence.measurements}
+        found = agreed_posterior(model, evidence.measurements) if is_known else None
         outcome = _outcome(found, terms, evidence) if found else None
         if found and outcome:
             return _result(outcome, found, terms, evidence)
-        if fault := next((evidence.skipped[end] for end in (0, last) if end in evidence.skipped), None):
-            return SearchResult("undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, fault)
-        if len(evidence.measurements) >= terms.most_runs or not measurer.may_go_on():
-            if found is None:
-                return SearchResult(
-                    "undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, USED_UP
-                )
-            return _result(_last_outcome(found, terms, evidence), found, terms, evidence)
+        fault = next((evidence.skipped[end] for end in (0, last) if end in evidence.skipped), None)
+        is_over = not fault and (len(evidence.measurements) >= terms.most_runs or not measurer.may_go_on())
+        if fault or (is_over and found is None):
+            nothing = (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None
+            return SearchResult("undecided", *nothing, fault or USED_UP)
+        if is_over and found:
+            # Of two certain changes, the one that seems larger is named.
+            outcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
+            outcome = "found" if _is_found(found, terms, evidence, largest=0.5) else outcome
+            return _result(outcome, found, terms, evidence)
         position = _unverified(found, terms, evidence) if found else None
         if position is None:
             position = _next(found, model, measurer, evidence)
@@ -141,12 +145,6 @@ def search(
             evidence.skipped[position] = str(why)
 
 
-def _posterior(model: Model, evidence: Measurements) -> Posterior | None:
-    measured = {one.position for one in evidence.measurements}
-    needed = {model.positions - 1} if model.paired else {0, model.positions - 1}
-    return agreed_posterior(model, evidence.measurements) if needed <= measured else None
-
-
 def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: Measurements) -> int:
     """Return the position to measure next: an end while a change is not probable, then the most informative one."""
     last = model.positions - 1
@@ -154,7 +152,7 @@ def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: M
         ends = sum(one.position in (0, last) for one in evidence.measurements)
         return last if model.paired or ends % 4 in (1, 2) else 0
     positions = [place for place in candidates(found, evidence.skipped) if not (model.paired and place == 0)]
-    return best(found, positions, measurer.cost).position
+    return best(found, positions, measurer.cost)[0]
 
 
 def _outcome(found: Posterior, terms: Terms, evidence: Measurements) -> BisectOutcome | None:
@@ -171,13 +169,6 @@ def _outcome(found: Posterior, terms: Terms, evidence: Measurements) -> BisectOu
     if only_ends and found.nothing > 1 - _REPRODUCED and len(evidence.measurements) >= _ENDS * terms.most_runs:
         return "not-reproduced"
     return "found" if _is_found(found, terms, evidence) and _unverified(found, terms, evidence) is None else None
-
-
-def _last_outcome(found: Posterior, terms: Terms, evidence: Measurements) -> BisectOutcome:
-    """Return the outcome if no more can be measured. Of two certain changes, the one that seems larger is named."""
-    if _is_found(found, terms, evidence, largest=0.5):
-        return "found"
-    return "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
 
 
 def _is_found(found: Posterior, terms: Terms, evidence: Measurements, largest: float = _LARGEST) -> bool:
@@ -213,7 +204,9 @@ def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Me
     if outcome == "found":
         change = found.change(cell, terms.confidence)
     elif outcome == "undecided":
-        more = _more_runs(found, evidence.skipped)
+        # The bits that are missing over the bits of the next run.
+        _, bits = best(found, candidates(found, evidence.skipped), lambda _: 1.0)
+        more = max(1, math.ceil(entropy(found, evidence.skipped) / max(bits, 1e-3)))
     relative = [math.expm1(value) for value in change]
     return SearchResult(
         outcome, suspects, blamed, relative[0], relative[1], relative[2], len(evidence.measurements), more, found
@@ -235,10 +228,3 @@ def _ends(found: Posterior, terms: Terms, evidence: Measurements) -> tuple[float
     margin = t_quantile(freedom, (1 + terms.confidence) / 2) * error
     change = fmean(last) - base
     return change, change - margin, change + margin
-
-
-def _more_runs(found: Posterior, skipped: Mapping[int, str]) -> int:
-    """Return about how many more runs would end the search: the bits that are missing over the bits of the next run."""
-    positions: Sequence[int] = candidates(found, skipped)
-    bits = best(found, positions, lambda _: 1.0).bits
-    return max(1, math.ceil(entropy(found, skipped) / max(bits, 1e-3)))
