@@ -1,18 +1,22 @@
-"""The runs of one environment as a panel: its steps, its change points, and the runs in which several of them began."""
+"""The runs of one environment as a panel, and the events that steps of several panels in the same commits are.
+
+A panel has its steps, its change points, and the runs in which several of them began.
+"""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from perfgate.core.remembered_runs import HistoryRun, changed_facts
-from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries
+from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries, LoadedHistory
 from perfgate.core.wording import is_machine_metric
 from perfgate.history.series import differences
+from perfgate.stats.change_points import SAME_POINT
 from perfgate.stats.distributions import FloatArray, IntArray
 from perfgate.stats.panel_steps import PanelStep, panel_steps
 
@@ -144,3 +148,106 @@ def _scaled(values: FloatArray, like: FloatArray) -> FloatArray:
     if len(known) and known.min() > 0:
         return np.asarray(np.log(np.maximum(values / usual, _SMALLEST)))
     return np.asarray(values / usual)
+
+
+class FoundStep(Struct, frozen=True):
+    """A step of one environment as it was found: the commits where it may be, after `low` up to `high`."""
+
+    panel: int
+    step: PanelStep
+    seen: HistoryRun
+    at: float
+    low: float
+    high: float
+    #: Whether it is for the worse (1) or the better (-1), and whether facts of the machine changed.
+    sign: int
+    machine: bool
+
+
+class EventGroup(Struct):
+    """The steps of an event, at most one of each environment, and its change points by environment."""
+
+    steps: list[FoundStep]
+    low: float
+    high: float
+    #: By environment and series, with the distance to the step.
+    moved: dict[int, dict[int, tuple[float, MovedSeries]]] = field(default_factory=dict)
+
+    def distance(self, clear: FoundStep) -> float | None:
+        """Return the distance of a step of another environment; None if it is not of this event."""
+        if max(self.low, clear.low) >= min(self.high, clear.high) or clear.panel in {one.panel for one in self.steps}:
+            return None
+        if any(one.sign != clear.sign and one.machine != clear.machine for one in self.steps):
+            return None  # the machine moved one way and the code another
+        return abs(self.low + self.high - clear.low - clear.high)
+
+    def away(self, panel: int, moved: MovedSeries, at: float, low: float, high: float) -> float:
+        """Return the distance of a change point in commits; -1 if it is not of this event."""
+        own = next((one for one in self.steps if one.panel == panel), None)
+        if own is not None:
+            first, last = own.step.first - SAME_POINT, own.step.last + SAME_POINT
+            return abs(at - own.at) if moved.first <= last and moved.last >= first else -1
+        # Of two events in the same commits, it belongs to that with a step of its own environment.
+        return abs(at - self.steps[0].at) + 0.5 if max(self.low, low) < min(self.high, high) else -1
+
+    def of(self, panel: int) -> list[MovedSeries]:
+        """Return the change points of an environment."""
+        return [moved for _, moved in self.moved[panel].values()]
+
+    def all(self) -> list[MovedSeries]:
+        """Return the change points of all environments."""
+        return [one for panel in self.moved for one in self.of(panel)]
+
+
+def coordinates(found: LoadedHistory) -> dict[str, float]:
+    """Return the place of the commit of each run, by the id of the run, in one order for all environments."""
+    runs = [run for place in found.environments for run in place.runs]
+    first: dict[str, str] = {}
+    for run in runs:
+        name = run.commit or run.id
+        first[name] = min(first.get(name, run.time), run.time)
+    rank = {name: number for number, name in enumerate(sorted(first, key=lambda name: (first[name], name)))}
+    places: dict[str, float] = {}
+    for one in found.environments:
+        at = -1.0
+        for run in one.runs:
+            known = found.line.place(run.commit) if found.line else rank[run.commit or run.id]
+            at = max(at, known if known is not None else at)  # a run without a commit is near the one before it
+            places[run.id] = at
+    return places
+
+
+def grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list[EventGroup]:
+    """Return the steps of all environments as events, in the order in which they became clear."""
+    clear: list[FoundStep] = []
+    for number, panel in enumerate(panels):
+        runs = panel.place.runs
+        worse = np.array([1.0 if one.better == "lower" else -1.0 for one in panel.series])
+        for step in panel.steps:
+            at, low, high = (commits[runs[row].id] for row in (step.index, max(step.first - 1, 0), step.last))
+            sign = 1 if float((worse * step.z * np.abs(step.z)).sum()) > 0 else -1
+            clear.append(FoundStep(number, step, runs[step.seen], at, low, high, sign, panel.facts_before(step)))
+    groups: list[EventGroup] = []
+    for one in sorted(clear, key=lambda one: (one.seen.time, one.panel)):
+        near = [(far, number) for number, group in enumerate(groups) if (far := group.distance(one)) is not None]
+        if near:
+            group = groups[min(near)[1]]
+            group.steps.append(one)
+            group.low, group.high = max(group.low, one.low), min(group.high, one.high)
+        else:
+            groups.append(EventGroup([one], one.low, one.high))
+    return groups
+
+
+def assign(panels: Sequence[EventPanel], groups: Sequence[EventGroup], commits: Mapping[str, float]) -> None:
+    """Give each change point to the nearest event; of two points of a series, the nearer one belongs to it."""
+    for number, panel in enumerate(panels):
+        runs = panel.place.runs
+        for moved in panel.moved:
+            at, low, high = (commits[runs[row].id] for row in (moved.row, max(moved.first - 1, 0), moved.last))
+            near = [(away, n) for n, one in enumerate(groups) if (away := one.away(number, moved, at, low, high)) >= 0]
+            for away, n in sorted(near):
+                own = groups[n].moved.setdefault(number, {})
+                if moved.column not in own or away < own[moved.column][0]:
+                    own[moved.column] = (away, moved)
+                    break

@@ -10,75 +10,41 @@ step without a change point is reported if its level was short and the old one r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.core.history_events import EventChange, EventKind, HistoryEvent
+from perfgate.core.history_events import EventChange, EventKind, EventState, HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
-from perfgate.core.run_history import LoadedHistory
-from perfgate.history.event_ends import MACHINE_SHARE, EventRange, ends, state_of, with_hidden
-from perfgate.history.event_panels import EventPanel, MovedSeries
+from perfgate.core.run_history import ApprovedLevel, LoadedHistory
+from perfgate.history.event_panels import EventGroup, EventPanel, MovedSeries, assign, coordinates, grouped
 from perfgate.history.series import with_short_levels
-from perfgate.stats.change_points import SAME_POINT
 from perfgate.stats.distributions import FloatArray
-from perfgate.stats.panel_steps import PanelStep
 
 _ID_LETTERS = 8
+#: A machine explains an event if its facts changed with this share of the series that moved.
+_MACHINE_SHARE = 0.75
+#: An event is the end of others if this share of its changes brings old levels back.
+_BACK = 0.75
+#: Facts of the machine that changed: name, before, after.
+Facts: TypeAlias = tuple[tuple[str, str, str], ...]
 #: A metric may have a short level beside a step that changed it by this many standard errors, among the newest runs.
 #: The same number of runs before them shows the level before.
 _MOVED, _NEWEST = 2.0, 200
 
 
-class _Clear(Struct, frozen=True):
-    """A step of one environment as it was found: the commits where it may be, after `low` up to `high`."""
+class EventRange(Struct, frozen=True):
+    """Where an event began, the facts that changed there, whether the machine explains it, and what hides it."""
 
-    panel: int
-    step: PanelStep
-    seen: HistoryRun
-    at: float
-    low: float
-    high: float
-    #: Whether it is for the worse (1) or the better (-1), and whether facts of the machine changed.
-    sign: int
-    machine: bool
-
-
-class _Cluster(Struct):
-    """The steps of an event, at most one of each environment, and its change points by environment."""
-
-    steps: list[_Clear]
-    low: float
-    high: float
-    #: By environment and series, with the distance to the step.
-    moved: dict[int, dict[int, tuple[float, MovedSeries]]] = field(default_factory=dict)
-
-    def distance(self, clear: _Clear) -> float | None:
-        """Return the distance of a step of another environment; None if it is not of this event."""
-        if max(self.low, clear.low) >= min(self.high, clear.high) or clear.panel in {one.panel for one in self.steps}:
-            return None
-        if any(one.sign != clear.sign and one.machine != clear.machine for one in self.steps):
-            return None  # the machine moved one way and the code another
-        return abs(self.low + self.high - clear.low - clear.high)
-
-    def away(self, panel: int, moved: MovedSeries, at: float, low: float, high: float) -> float:
-        """Return the distance of a change point in commits; -1 if it is not of this event."""
-        own = next((one for one in self.steps if one.panel == panel), None)
-        if own is not None:
-            first, last = own.step.first - SAME_POINT, own.step.last + SAME_POINT
-            return abs(at - own.at) if moved.first <= last and moved.last >= first else -1
-        # Of two events in the same commits, it belongs to that with a step of its own environment.
-        return abs(at - self.steps[0].at) + 0.5 if max(self.low, low) < min(self.high, high) else -1
-
-    def of(self, panel: int) -> list[MovedSeries]:
-        """Return the change points of an environment."""
-        return [moved for _, moved in self.moved[panel].values()]
-
-    def all(self) -> list[MovedSeries]:
-        """Return the change points of all environments."""
-        return [one for panel in self.moved for one in self.of(panel)]
+    good: HistoryRun
+    likely: HistoryRun
+    bad: HistoryRun
+    facts: Facts
+    is_machine: bool
+    hidden: Facts = ()
 
 
 def events_of(found: LoadedHistory) -> list[HistoryEvent]:
@@ -88,76 +54,20 @@ def events_of(found: LoadedHistory) -> list[HistoryEvent]:
     from day to day if the history has all its metrics and environments.
     """
     panels = [EventPanel(place) for place in found.environments]
-    commits = _coordinates(found)
-    groups = _grouped(panels, commits)
-    _assign(panels, groups, commits)
+    commits = coordinates(found)
+    groups = grouped(panels, commits)
+    assign(panels, groups, commits)
     told = [group for group in _with_short_levels(found, panels, groups, commits) if group.moved]
-    moved = list(map(_Cluster.all, told))
-    ranges = with_hidden(moved, [_range(group, panels, commits) for group in told])
-    rows = zip(told, ranges, ends(moved, ranges), strict=True)
+    moved = list(map(EventGroup.all, told))
+    ranges = _with_hidden(moved, [_range(group, panels, commits) for group in told])
+    rows = zip(told, ranges, _ends(moved, ranges), strict=True)
     events = [_event(group, own, panels, found.line, commits) for group, own, is_end in rows if not is_end]
     return sorted(events, key=lambda event: (event.likely.time, event.id), reverse=True)
 
 
-def _coordinates(found: LoadedHistory) -> dict[str, float]:
-    """Return the place of the commit of each run, by the id of the run, in one order for all environments."""
-    runs = [run for place in found.environments for run in place.runs]
-    first: dict[str, str] = {}
-    for run in runs:
-        name = run.commit or run.id
-        first[name] = min(first.get(name, run.time), run.time)
-    rank = {name: number for number, name in enumerate(sorted(first, key=lambda name: (first[name], name)))}
-    places: dict[str, float] = {}
-    for one in found.environments:
-        at = -1.0
-        for run in one.runs:
-            known = found.line.place(run.commit) if found.line else rank[run.commit or run.id]
-            at = max(at, known if known is not None else at)  # a run without a commit is near the one before it
-            places[run.id] = at
-    return places
-
-
-def _grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list[_Cluster]:
-    """Return the steps of all environments as events, in the order in which they became clear."""
-    clear = [one for number, panel in enumerate(panels) for one in _clear(number, panel, commits)]
-    groups: list[_Cluster] = []
-    for one in sorted(clear, key=lambda one: (one.seen.time, one.panel)):
-        near = [(far, number) for number, group in enumerate(groups) if (far := group.distance(one)) is not None]
-        if near:
-            group = groups[min(near)[1]]
-            group.steps.append(one)
-            group.low, group.high = max(group.low, one.low), min(group.high, one.high)
-        else:
-            groups.append(_Cluster([one], one.low, one.high))
-    return groups
-
-
-def _clear(number: int, panel: EventPanel, commits: Mapping[str, float]) -> Iterator[_Clear]:
-    runs = panel.place.runs
-    worse = np.array([1.0 if one.better == "lower" else -1.0 for one in panel.series])
-    for step in panel.steps:
-        at, low, high = (commits[runs[row].id] for row in (step.index, max(step.first - 1, 0), step.last))
-        sign = 1 if float((worse * step.z * np.abs(step.z)).sum()) > 0 else -1
-        yield _Clear(number, step, runs[step.seen], at, low, high, sign, panel.facts_before(step))
-
-
-def _assign(panels: Sequence[EventPanel], groups: Sequence[_Cluster], commits: Mapping[str, float]) -> None:
-    """Give each change point to the nearest event; of two points of a series, the nearer one belongs to it."""
-    for number, panel in enumerate(panels):
-        runs = panel.place.runs
-        for moved in panel.moved:
-            at, low, high = (commits[runs[row].id] for row in (moved.row, max(moved.first - 1, 0), moved.last))
-            near = [(away, n) for n, one in enumerate(groups) if (away := one.away(number, moved, at, low, high)) >= 0]
-            for away, n in sorted(near):
-                own = groups[n].moved.setdefault(number, {})
-                if moved.column not in own or away < own[moved.column][0]:
-                    own[moved.column] = (away, moved)
-                    break
-
-
 def _with_short_levels(
-    found: LoadedHistory, panels: Sequence[EventPanel], groups: list[_Cluster], commits: Mapping[str, float]
-) -> list[_Cluster]:
+    found: LoadedHistory, panels: Sequence[EventPanel], groups: list[EventGroup], commits: Mapping[str, float]
+) -> list[EventGroup]:
     """Return the events, those without a change point with the changes of short levels in the metrics that moved."""
     z: dict[int, list[FloatArray]] = {}
     for step in (step for group in groups if not group.moved for step in group.steps):
@@ -173,13 +83,13 @@ def _with_short_levels(
             for one, moved in zip(panels[number].series, is_moved.tolist(), strict=True)
         )
         short[number] = EventPanel(replace(place, series=tuple(series)))
-    again = [_Cluster(group.steps, group.low, group.high) for group in groups]
-    _assign(short, again, commits)
+    again = [EventGroup(group.steps, group.low, group.high) for group in groups]
+    assign(short, again, commits)
     return [group if group.moved else other for group, other in zip(groups, again, strict=True)]
 
 
 def _event(
-    group: _Cluster, own: EventRange, panels: list[EventPanel], line: CommitLine | None, commits: Mapping[str, float]
+    group: EventGroup, own: EventRange, panels: list[EventPanel], line: CommitLine | None, commits: Mapping[str, float]
 ) -> HistoryEvent:
     first = group.steps[0]
     place = panels[first.panel].place
@@ -190,7 +100,7 @@ def _event(
         sizes = (point.before, point.after, point.change, point.low, point.high, point.worse)
         changes.append(EventChange(series.suite, series.environment, series.name, series.unit, *sizes))
     changes.sort(key=lambda one: (-abs(one.change), one.suite, one.environment, one.name))
-    state, ended, approval = state_of(group.all(), own, line, place.runs, commits)
+    state, ended, approval = _state_of(group.all(), own, line, place.runs, commits)
     kind: EventKind = "machine" if own.is_machine else "code"
     return HistoryEvent(
         hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:_ID_LETTERS],
@@ -204,7 +114,7 @@ def _event(
     )
 
 
-def _range(group: _Cluster, panels: Sequence[EventPanel], commits: Mapping[str, float]) -> EventRange:
+def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str, float]) -> EventRange:
     """Return where an event began, and the machine's share of it.
 
     It is that of the environment with the most evidence, cut by the others where they overlap.
@@ -236,4 +146,80 @@ def _range(group: _Cluster, panels: Sequence[EventPanel], commits: Mapping[str, 
     assert found is not None
     good, likely, bad = found
     is_same = good.commit is not None and good.commit == bad.commit
-    return EventRange(good, likely, bad, tuple(facts), is_same or with_facts >= MACHINE_SHARE * len(group.all()))
+    return EventRange(good, likely, bad, tuple(facts), is_same or with_facts >= _MACHINE_SHARE * len(group.all()))
+
+
+# --- how an event ends ----------------------------------------------------------------------------------------------
+# Its old levels come back, by a revert or by themselves, or somebody approves the new ones. If they came back because
+# the machine changed, the event of the code goes on: the machine hides it.
+
+
+def _with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[EventRange]:
+    """Return each event, those of the code with the facts of the machine that brought their old levels back."""
+    known = {
+        (id(one.series), one.change.likely.id): own.facts if own.is_machine else ()
+        for changes, own in zip(moved, ranges, strict=True)
+        for one in changes
+    }
+    found = []
+    for changes, own in zip(moved, ranges, strict=True):
+        worse = _worse(changes)
+        facts = [
+            known.get((id(one.series), back.likely.id), back.facts)
+            for one in worse
+            for back in one.series.changes
+            if back.likely is one.change.went_away
+        ]
+        is_hidden = not own.is_machine and sum(map(bool, facts)) >= _MACHINE_SHARE * len(worse)
+        found.append(replace(own, hidden=tuple({fact: None for one in facts for fact in one if is_hidden})))
+    return found
+
+
+def _ends(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[bool]:
+    """Return for each event whether it only brings old levels back. Hiding an event does not end it."""
+    back = {
+        (id(one.series), one.change.went_away.id)
+        for changes, own in zip(moved, ranges, strict=True)
+        for one in changes
+        if one.change.went_away is not None and not own.hidden
+    }
+    return [
+        sum((id(one.series), one.change.likely.id) in back for one in changes) >= _BACK * len(changes)
+        and not any(one.change.point.worse for one in changes)
+        for changes in moved
+    ]
+
+
+def _state_of(
+    moved: Sequence[MovedSeries], own: EventRange, line: CommitLine | None,
+    runs: Sequence[HistoryRun], commits: Mapping[str, float],
+) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:  # fmt: skip
+    """Return the state of an event, the run in which its old levels came back, and its approval.
+
+    `commits` are the places of the runs. If the machine hides the event, only a revert or an approval ends it.
+    """
+    changes = [one.change for one in _worse(moved)]
+    left = [change for change in changes if change.went_away is None]
+    back = max((change.went_away for change in changes if change.went_away), key=lambda run: run.time, default=None)
+    if not left and back is not None:
+        bad = line.place(own.bad.commit) if line else None
+        if line is not None and bad is not None:
+            # A revert of a commit of the range, as git and GitHub name it.
+            reverts = tuple(f'Revert "{one.subject}"' for one in line.between(own.good.commit, own.bad.commit))
+            later = line.between(own.bad.commit, (runs[-1] if own.hidden else back).commit)
+            for at, commit in enumerate(later, bad + 1):
+                if commit.subject.startswith(reverts):
+                    first = next((run for run in runs if commits[run.id] >= at and run.time >= back.time), back)
+                    return "reverted", first, None
+        if not own.hidden:
+            return "recovered", back, None
+        left = changes
+    decided = [change.approval for change in left if change.approval is not None]
+    if len(decided) == len(left):
+        return "approved", None, max(decided, key=lambda level: level.time)
+    return "open", back if own.hidden else None, None
+
+
+def _worse(moved: Sequence[MovedSeries]) -> Sequence[MovedSeries]:
+    """Return the changes for the worse; all, if there is none."""
+    return [one for one in moved if one.change.point.worse] or moved
