@@ -18,7 +18,7 @@ from perfgate.core.conditions import CONDITIONS
 from perfgate.core.resource_limits import DEFAULT
 from perfgate.core.units import NUMBER, UNITS
 from perfgate.core.wording import MAPPING_FILE, STATISTICS
-from perfgate.documents.yaml import YamlSpan, load_document
+from perfgate.documents.yaml import load_document
 from perfgate.mappings.document import load_mappings
 from perfgate.rules.explain import RANKS, explain
 from perfgate.rules.load import check_rules, readable_rulesets
@@ -98,19 +98,13 @@ def hint(name: str, text: str, line: int, column: int) -> Hint | None:
     document = load_document(name, text.encode("utf-8", "replace"), DEFAULT)
     for ruleset in readable_rulesets([(name, text.encode("utf-8", "replace"))]):
         for rule in ruleset.rules:
-            spans = [
-                span for span in document.values.values() if (span.line, span.column) == (rule.at.line, rule.at.column)
-            ]
-            if any(_includes(span, line, column) for span in spans):
+            at = (rule.at.line, rule.at.column)
+            spans = [span for span in document.values.values() if (span.line, span.column) == at]
+            if any(at <= (line + 1, column + 1) <= span.end for span in spans):
                 own = document.lines[line]
                 start = spans[0].column - 1 if line == spans[0].line - 1 else len(own) - len(own.lstrip())
                 return Hint(explain(rule, ruleset), line, start, max(len(own.rstrip()), start + 1))
     return None
-
-
-def _includes(span: YamlSpan, line: int, column: int) -> bool:
-    end_line, end_column = span.end
-    return (span.line - 1, span.column - 1) <= (line, column) <= (end_line - 1, end_column)
 
 
 OfferKind = Literal["metric", "statistic", "comparator", "unit", "reference", "rank", "word"]
@@ -118,6 +112,7 @@ OfferKind = Literal["metric", "statistic", "comparator", "unit", "reference", "r
 _ANY_METRIC = "metric"
 _PARTIAL = re.compile(r"""[^\s(){}<>=,"`']*$""")
 _PLAIN_NAME = re.compile(r"""[^\s(){}<>=,"`']+""")
+_WORDS_BEFORE = re.compile(r"""["`]([^"`]+)["`]|([^\s(){}<>=,"`']+)""")
 _MEANINGS = {**STATISTICS, **{f"p{n}": f"the {n}th percentile" for n in (50, 90, 95, 99)}, "p99.9": "a high percentile"}
 #: Words with their kind and meaning, the most used ones first.
 _WORDS: tuple[tuple[str, OfferKind, str], ...] = (
@@ -252,7 +247,8 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
         return
     counts = [name for name in metrics if name.startswith("work.") and can_begin(written, before + name)]
     yield from ((name, "metric", metrics[name]) for name in counts)  # `no more work.syncs`
-    base = next((metrics[word] for word in _words(before) if word in metrics), None)
+    words_before = ((quoted or word) for quoted, word in _WORDS_BEFORE.findall(before))
+    base = next((metrics[word] for word in words_before if word in metrics), None)
     for symbol, unit in UNITS.items():
         if (base in (None, unit.base) or symbol == "%") and can_begin(written, before + symbol):
             yield symbol, "unit", f"a unit of {unit.base}" if unit.base != "1" else "a share or a factor"
@@ -272,10 +268,6 @@ def can_begin(written: Written, text: str) -> bool:
     except SentenceError as error:
         return error.start >= len(text)
     return True
-
-
-def _words(text: str) -> list[str]:
-    return [quoted or word for quoted, word in re.findall(r"""["`]([^"`]+)["`]|([^\s(){}<>=,"`']+)""", text)]
 
 
 def _metrics(text: str, stored: StoredMetrics) -> dict[str, str]:

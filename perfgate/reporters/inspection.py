@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -12,7 +11,7 @@ from perfgate.core import Key
 from perfgate.core.coverage import joined_coverage
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.runs import Location
-from perfgate.core.summaries import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
+from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, TraceView
 from perfgate.core.units import format_number, format_value, printed_base
 from perfgate.core.wording import (
     MAPPING_FILE,
@@ -104,7 +103,9 @@ def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool, *, verbos
     title = f"{_name(run)}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
     lines = [one_line(title), *([one_line(f"environment: {facts}")] if facts else [])]
     spread = {(one.key, one.unit) for one in run.spreads}
-    series = [one for one in _listed(run, run.series) if (one.key.without_members(), one.unit) not in spread]
+    series = [
+        one for one in run.series if _is_listed(run, one.key) and (one.key.without_members(), one.unit) not in spread
+    ]
     kernels = {} if verbose or run.format != "ncu" else _main_of_kernels(series)
     for kernel, main in kernels.items():
         lines += ["", one_line(clip(kernel, _LONGEST_KERNEL)), *_rows(main, ascii_only)]
@@ -126,7 +127,23 @@ def _rows(series: Sequence[SeriesSummary], ascii_only: bool) -> list[str]:
     shown += ["total"] if any("total" in one.statistics and _has_total(one) for one in series) else []
     warms_up = any(summary.warmup_steps for summary in series)
     rows = [["metric", "n", *shown, *(["warm-up"] if warms_up else []), "distribution"]]
-    return aligned([*rows, *(_row(summary, shown, ascii_only, warms_up=warms_up) for summary in series)])
+    for one in series:
+        unit = printed_base(one.key.metric, one.unit)
+        known = {s for s in shown if s in one.statistics and (s != "total" or _has_total(one))}
+        cells = [format_value(one.statistics[s], unit) if s in known else "-" for s in shown]
+        if warms_up:
+            time = "" if one.warmup_time is None else f" ({format_value(one.warmup_time, 's')})"
+            cells.append("-" if one.warmup_steps is None else f"{one.warmup_steps}{time}")
+        drawn = sparkline(one.histogram, _ASCII_BARS if ascii_only else _BARS)
+        rows.append([_full_name(one), "-" if one.n is None else str(one.n), *cells, drawn])
+    return aligned(rows)
+
+
+def _full_name(one: SeriesSummary) -> str:
+    """Return the name of a series, with the printed name and the other names."""
+    names = [f" ({one.printed_as})"] if one.printed_as else []
+    names += [f" (also {', '.join(other)})"] if (other := synonyms(one.key.metric)) else []
+    return one_line(series_name(one.key.metric, one.key.labels) + "".join(names))
 
 
 def _has_total(one: SeriesSummary) -> bool:
@@ -164,17 +181,14 @@ def _largest(series: Sequence[SeriesSummary]) -> list[SeriesSummary]:
     ]
 
 
-Listed = TypeVar("Listed", SeriesSummary, RankSpread)
-
-
-def _listed(run: RunSummary, rows: Sequence[Listed]) -> list[Listed]:
-    """Return the rows that are shown; of a trace, those of single kernels and operators are not."""
-    return [one for one in rows if run.trace is None or not one.key.metric.startswith(_FAMILIES)]
+def _is_listed(run: RunSummary, key: Key) -> bool:
+    """Return whether a series has a row; of a trace, those of single kernels and operators have none."""
+    return run.trace is None or not key.metric.startswith(_FAMILIES)
 
 
 def _spread_lines(run: RunSummary) -> list[str]:
     """The metrics of many ranks, a row each, with the slowest and the fastest rank by name."""
-    shown = _listed(run, run.spreads)
+    shown = [one for one in run.spreads if _is_listed(run, one.key)]
     if not shown:
         return []
     rows = [["metric", "ranks", "of each rank", "median rank", "slowest", "", "fastest", "", "spread"]]
@@ -190,22 +204,6 @@ def _spread_lines(run: RunSummary) -> list[str]:
             ]
         )
     return ["", *aligned(rows), "", "--each-rank shows a row for each rank"]
-
-
-def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool, *, warms_up: bool) -> list[str]:
-    name = one_line(series_name(summary.key.metric, summary.key.labels))
-    if summary.printed_as:
-        name += one_line(f" ({summary.printed_as})")
-    if other := synonyms(summary.key.metric):
-        name += one_line(f" (also {', '.join(other)})")
-    unit = printed_base(summary.key.metric, summary.unit)
-    known = {s for s in shown if s in summary.statistics and (s != "total" or _has_total(summary))}
-    cells = [format_value(summary.statistics[s], unit) if s in known else "-" for s in shown]
-    if warms_up:
-        time = "" if summary.warmup_time is None else f" ({format_value(summary.warmup_time, 's')})"
-        cells.append("-" if summary.warmup_steps is None else f"{summary.warmup_steps}{time}")
-    bars = _ASCII_BARS if ascii_only else _BARS
-    return [name, "-" if summary.n is None else str(summary.n), *cells, sparkline(summary.histogram, bars)]
 
 
 def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
@@ -247,9 +245,8 @@ def _trace_lines(view: TraceView, *, ascii_only: bool) -> list[str]:
         rows = []
         for one in view.stragglers:
             waited = "" if one.waited is None else f"others waited {format_value(one.waited, 's')}"
-            rows.append(
-                [f"  step {one.step}", f"rank {one_line(one.rank)}", f"busy {format_value(one.own, 's')}", waited]
-            )
+            busy = f"busy {format_value(one.own, 's')}"
+            rows.append([f"  step {one.step}", f"rank {one_line(one.rank)}", busy, waited])
         lines += aligned(rows)
     return lines
 

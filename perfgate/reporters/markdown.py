@@ -114,7 +114,7 @@ def _sections(report: Report) -> Iterator[Section]:
     head, *differences = answer.rule_differences(report.policy) or [""]
     yield Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.accept.command and report.outcome != "pass":
-        yield Section((prose(answer.approval_intro(report)), ""), [fenced([report.accept.command])])
+        yield Section((prose(f"{report.accept.text}:"), ""), [fenced([report.accept.command])])
     head, *changes = answer.unruled(report) or [""]
     yield Section((f"**{prose(head)}**", ""), [f"- {prose(line)}" for line in changes])
     drawn = chart(report)

@@ -141,34 +141,22 @@ def render_json(runs: Sequence[RunSummary]) -> str:
 
 
 def _run(run: RunSummary) -> dict[str, Any]:
-    part = {} if run.part is None else {"part": run.part}
     return {
         "source": run.source,
-        **part,
-        "format": run.format,
-        "recognised_by": run.recognised_by,
+        **({} if run.part is None else {"part": run.part}),
+        **picked(run, "format", "recognised_by"),
         "environment": dict(run.environment),
         "series": [_series(summary) for summary in run.series],
         "problems": [problem(found) for found in run.problems],
-        **({"coverage": run.coverage} if run.coverage else {}),
+        **present(run, "coverage"),
     }
 
 
-def _series(summary: SeriesSummary) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "metric": summary.key.metric,
-        "labels": dict(summary.key.labels),
-        "unit": summary.unit,
-        "kind": summary.kind,
-        "n": summary.n,
-        "statistics": dict(summary.statistics),
-    }
-    if summary.printed_as:
-        row["printed_as"] = summary.printed_as
-    if other := synonyms(summary.key.metric):
+def _series(one: SeriesSummary) -> dict[str, Any]:
+    row = {"metric": one.key.metric, "labels": dict(one.key.labels), **picked(one, "unit", "kind", "n")}
+    row |= {"statistics": dict(one.statistics), **present(one, "printed_as")}
+    if other := synonyms(one.key.metric):
         row["also_called"] = list(other)
-    if summary.warmup_steps is not None:
-        row["warmup"] = {"steps": summary.warmup_steps, "time": summary.warmup_time}
-    if summary.values is not None:
-        row["values"] = list(summary.values)
-    return row
+    if one.warmup_steps is not None:
+        row["warmup"] = {"steps": one.warmup_steps, "time": one.warmup_time}
+    return row if one.values is None else {**row, "values": list(one.values)}

@@ -67,7 +67,7 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
         page.paragraph(f"Environment: {facts or 'unknown'}", "dim")
     if report.accept.command and report.outcome != "pass":
         page.blank()
-        page.paragraph(answer.approval_intro(report))
+        page.paragraph(f"{report.accept.text}:")
         for line in shell_lines(report.accept.command, page.width - INDENT):
             page.paragraph(line, indent=INDENT)
     page.blank()

@@ -193,11 +193,6 @@ def next_step(step: NextStep, words: Callable[[str], str] = str, code: Callable[
     return f"{words(step.text)}: {code(step.command)}" if step.command else words(step.text)
 
 
-def approval_intro(report: Report) -> str:
-    """Return the line above the command that approves the results, or that allows them on the policy's branch."""
-    return f"{report.accept.text}:"
-
-
 def rule_differences(policy: Policy) -> list[str]:
     """Return the differences between the working tree and the policy, as lines; empty if they are the same."""
     if not policy.changes:

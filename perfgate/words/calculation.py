@@ -54,10 +54,13 @@ def _change(verdict: Verdict) -> Iterator[str]:
         return
     d = found.comparisons[0].estimate
     of = "mean of ln(new / base) of the pairs"
-    if base and new and not _is_paired(verdict, d):
+    # The change of pairs is not the ratio of the two values.
+    if base and new and abs(math.log(new / base) - d) <= 1e-6:
         factor = unit_for(max(base, new), verdict).factor
         of = f"ln({new / factor:.7g} / {base / factor:.7g})"
-    clipped = "; far base runs are moved nearer to the median" if _is_clipped(verdict) else ""
+    logs = [math.log(run.estimate) for run in verdict.runs if base and run.side == "base" and run.estimate]
+    is_clipped = base and logs and abs(math.fsum(logs) / len(logs) - math.log(base)) > 1e-6
+    clipped = "; far base runs are moved nearer to the median" if is_clipped else ""
     yield f"change: {of} = {d:.6g}, which is {format_change(math.expm1(d))}{clipped}"
     if verdict.noise is not None:
         runs = plural(verdict.noise.runs, "run")
@@ -66,18 +69,6 @@ def _change(verdict: Verdict) -> Iterator[str]:
         edge = f"{format_number(100 * abs(math.expm1(one.edge)), 4)}%"
         shown = f"ln(1 {'+' if one.edge >= 0 else '-'} {abs(math.expm1(one.edge)):.6g}) = {one.edge:.6g}"
         yield from _compared(one, edge, shown if one.edge else "0")
-
-
-def _is_paired(verdict: Verdict, change: float) -> bool:
-    """Return whether the change is that of pairs: the ratio of the two values is another one."""
-    base, new = (side.estimate if side else None for side in (verdict.base, verdict.new))
-    return not base or not new or abs(math.log(new / base) - change) > 1e-6
-
-
-def _is_clipped(verdict: Verdict) -> bool:
-    base = verdict.base.estimate if verdict.base else None
-    runs = [run.estimate for run in verdict.runs if run.side == "base" and run.estimate]
-    return bool(base and runs) and abs(math.fsum(map(math.log, runs)) / len(runs) - math.log(base or 1.0)) > 1e-6
 
 
 def _runs(verdict: Verdict, side: str) -> str:
@@ -146,18 +137,15 @@ def _work(verdict: Verdict) -> Iterator[str]:
     yield "counts are compared exactly: one more fails" if verdict.work else f"all counts are equal: {verdict.message}"
 
 
-def _suspicion(verdict: Verdict) -> str:
-    if not verdict.suspect:
-        return ""
-    is_shown = verdict.calculation is not None and all(one.holds for one in verdict.calculation.comparisons)
-    return " (one run is not proof)" if is_shown else " (probably worse: p < 0.05, and the estimate is beyond)"
-
-
 def _table(verdict: Verdict) -> str:
     """Return which row of the table of outcomes decided."""
     found, outcome = verdict.calculation, verdict.outcome.upper()
     if found is None or (found.outcome, found.reason) == (verdict.outcome, verdict.reason):
-        return f"nothing outranks the numbers: {outcome}{_suspicion(verdict)}"
+        doubt = ""
+        if verdict.suspect:
+            is_shown = found is not None and all(one.holds for one in found.comparisons)
+            doubt = " (one run is not proof)" if is_shown else " (probably worse: p < 0.05, and the estimate is beyond)"
+        return f"nothing outranks the numbers: {outcome}{doubt}"
     if found.outcome == "undecided" and found.reason == verdict.reason and not found.suspect:
         return f"the numbers leave it open, and `on_inconclusive` of the rule decides: {outcome}"
     return f"the numbers alone: {found.outcome}; `{verdict.reason}` outranks them: {outcome}"

@@ -53,7 +53,11 @@ def _listed(facts: Sequence[tuple[str, str, str]]) -> str:
 
 def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
     """Yield the sentences below the headline."""
-    yield sizes(event)
+    rows = in_order(event)
+    shown = [f"{one.name} {interval(one)}" for one in rows[:_NAMED]]
+    if is_worse(event) and (better := sum(one.worse is False for one in rows[_NAMED:])):
+        shown.append(f"{plural(better, 'metric')} became better")
+    yield ", ".join(shown)
     yield where(event)
     yield from circumstances(event, line)
     if event.owners:
@@ -70,16 +74,6 @@ def circumstances(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]
         yield f"the machine changed in these commits, too, and does not explain all of it: {_listed(event.facts)}"
     yield from (f"cause: {cause}" for cause in event.causes)
     yield from (f"rule {rule}" for rule in event.rules)
-
-
-def sizes(event: HistoryEvent) -> str:
-    """Return the largest changes with their intervals."""
-    rows = in_order(event)
-    shown = [f"{one.name} {interval(one)}" for one in rows[:_NAMED]]
-    better = sum(one.worse is False for one in rows[_NAMED:])
-    if is_worse(event) and better:
-        shown.append(f"{plural(better, 'metric')} became better")
-    return ", ".join(shown)
 
 
 def where(event: HistoryEvent) -> str:

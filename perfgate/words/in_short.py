@@ -173,11 +173,7 @@ def _name(group: Sequence[Verdict]) -> str:
     common = {name: text for name, text in first.labels.items() if all(one.labels.get(name) == text for one in group)}
     statistics = {verdict.statistic for verdict in group}
     subject = series_name(first.metric, common, first.statistic if len(statistics) == 1 else None)
-    differing = list(dict.fromkeys(filter(None, (_own(one, common) for one in group))))
+    own = [[value for name, value in one.labels.items() if name not in common] for one in group]
+    texts = (" ".join([*values, member_name(one.member)]).strip() for values, one in zip(own, group, strict=True))
+    differing = list(dict.fromkeys(filter(None, texts)))
     return f"{subject} on {listed(differing, _NAMED)}" if differing else subject
-
-
-def _own(verdict: Verdict, common: Iterable[str]) -> str:
-    """Return the labels and the rank that only this verdict of a group has, as short as they can be."""
-    values = [value for name, value in verdict.labels.items() if name not in common]
-    return " ".join([*values, member_name(verdict.member)]).strip()

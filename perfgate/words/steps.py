@@ -72,7 +72,11 @@ def complete_base(accept: Acceptance, runs: Sequence[Sequence[str]]) -> NextStep
 
     To approve the runs that are judged would make them their own base, and hide what they changed.
     """
-    files = list(dict.fromkeys(name for sources in runs for name in _typed(sources)))
+    typed: dict[str, None] = {}  # their folder, if the files of a run are all in one
+    for sources in runs:
+        folders = {name.rpartition("/")[0] for name in sources}
+        typed |= dict.fromkeys(folders if len(sources) > 1 and len(folders) == 1 and "" not in folders else sources)
+    files = list(typed)
     command = command_line(["perfgate", "baseline", "add", *files, *accept.place, *accept.reading])
     where = "" if accept.ref is None else f"on {accept.ref}: "
     text = f"{where}add the source files of the stored runs again; if they are gone or lack it, measure main and add it"
@@ -85,14 +89,6 @@ def complete_base(accept: Acceptance, runs: Sequence[Sequence[str]]) -> NextStep
 def sources_of(runs: Sequence[Run]) -> list[tuple[str, ...]]:
     """Return the source files of each run."""
     return [tuple(file.path for file in run.files) for run in runs]
-
-
-def _typed(sources: Sequence[str]) -> list[str]:
-    """Return what to type for the files of one run: their folder if there are several."""
-    folders = {name.rpartition("/")[0] for name in sources}
-    if len(sources) > 1 and len(folders) == 1 and (folder := folders.pop()):
-        return [folder]
-    return list(sources)
 
 
 def allow_step(step: NextStep, accept: Acceptance, metric: str, worst: float) -> NextStep:

@@ -137,14 +137,10 @@ def _one(group: Sequence[WorkDifference], word: str, *, names_device: bool) -> s
         unit = "B" if first.metric.endswith("bytes") else "FLOP"
         what = "copied" if first.metric == "work.copied_bytes" else "sent" if unit == "B" else "computed"
         text = f"{format_value(change, unit)} {word}{kind} {what}"
-        text += _relative(first)
+        text += f" ({format_change(first.new / first.base - 1)})" if first.base else ""
     if len(group) == 1 and member:
         text += f" on {member_name(tuple(member.items()))}"
     return text
-
-
-def _relative(difference: WorkDifference) -> str:
-    return f" ({format_change(difference.new / difference.base - 1)})" if difference.base else ""
 
 
 def _place(place: WorkPlace | None) -> str:

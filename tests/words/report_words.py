@@ -237,7 +237,6 @@ def of_the_answer() -> Iterator[Said]:
     yield say(answer.origin, "a ref without a commit", replace(REPORT, policy=replace(POLICY, commit=None)))
     yield say(answer.next_step, "", NextStep("run-again", "TEXT"))
     yield say(answer.next_step, "command", CHANGE.next_step, code="`{}`".format)
-    yield say(answer.approval_intro, "", REPORT)
     yield say(answer.rule_differences, "none", POLICY)
     yield say(answer.rule_differences, "", replace(POLICY, changes=(LOOSENED,), own_outcome="pass"))
     short = replace(LOOSENED, rule=None, own_rule=None, message="M")

@@ -50,7 +50,7 @@ def of_events() -> Iterator[Said]:
         yield say(event_words.headline, case, event)
         yield say(event_words.where_it_began, case, event, LINE)
         yield say(event_words.details, case, event, LINE)
-    for function in (event_words.is_worse, event_words.is_open, event_words.in_order, event_words.sizes):
+    for function in (event_words.is_worse, event_words.is_open, event_words.in_order):
         yield say(function, "", CODE)
     yield say(event_words.where, "", CODE)
     yield say(history_words.approved, "", LEVEL)
