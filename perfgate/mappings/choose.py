@@ -37,23 +37,24 @@ def read_with_mappings(source: Source, mappings: Sequence[FileMapping], format: 
         chosen = [mapping for mapping in mappings if mapping.name == format]
         return _read(InputFile(source), chosen[0], "--format") if chosen else recognise(source, format).read()
     file = InputFile(source)
-    if named := _named(file, mappings):
-        return _only(file, named)
-    recognised = recognise(file)
-    if recognised.found is None:
-        found = [mapping for mapping in mappings if not mapping.files and _has(mapping, recognised.file)]
-        if found:
-            return _only(recognised.file, found)
-    return _unmapped(recognised, mappings)
+    found = _named(file, mappings)
+    if not found:
+        recognised = recognise(file)
+        file, found = recognised.file, _by_content(recognised, mappings)
+        if not found:
+            return _unmapped(recognised, mappings)
+    if len(found) == 1:
+        return _read(file, found[0], f"through {found[0].title}")
+    names = " and ".join(mapping.title for mapping in found)
+    step = "make their `files` or `when` narrower, or choose one with --format NAME"
+    problem = Problem("error", f"{len(found)} mappings fit this file, {names}: {step}", Location(file.name))
+    return (Run(file.name, "unknown", (), (problem,)),)
 
 
 def fitting(source: Source, mappings: Sequence[FileMapping], *, is_named: bool) -> bool:
     """Return whether a mapping fits a file: one that names it, or else one that knows it by its content alone."""
     file = InputFile(source)
-    if is_named:
-        return bool(_named(file, mappings))
-    recognised = recognise(file)
-    return recognised.found is None and any(not one.files and _has(one, recognised.file) for one in mappings)
+    return bool(_named(file, mappings) if is_named else _by_content(recognise(file), mappings))
 
 
 def names_file(mappings: Sequence[FileMapping], name: str) -> bool:
@@ -65,14 +66,9 @@ def _named(file: InputFile, mappings: Sequence[FileMapping]) -> list[FileMapping
     return [mapping for mapping in mappings if _is_named(mapping, file.name) and _has(mapping, file)]
 
 
-def _only(file: InputFile, fitting: Sequence[FileMapping]) -> tuple[Run, ...]:
-    """Read a file through the only mapping that fits; several are an error."""
-    if len(fitting) == 1:
-        return _read(file, fitting[0], f"through {fitting[0].title}")
-    names = " and ".join(mapping.title for mapping in fitting)
-    step = "make their `files` or `when` narrower, or choose one with --format NAME"
-    problem = Problem("error", f"{len(fitting)} mappings fit this file, {names}: {step}", Location(file.name))
-    return (Run(file.name, "unknown", (), (problem,)),)
+def _by_content(recognised: Recognition, mappings: Sequence[FileMapping]) -> list[FileMapping]:
+    is_known = recognised.found is not None
+    return [one for one in mappings if not is_known and not one.files and _has(one, recognised.file)]
 
 
 def _read(file: InputFile, mapping: FileMapping, why: str) -> tuple[Run, ...]:

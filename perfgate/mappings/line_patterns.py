@@ -103,44 +103,34 @@ def compiled(pattern: LinePattern) -> re.Pattern[str] | None:
     None if the pattern begins with a field. A lookahead is never tried a second time, so in `(?=(...))\1` the field
     ends for good where it can end first, and the expression takes one pass, too.
     """
-    before, *others = pattern.words
+    before, *others = (r"[ \t]+".join(map(re.escape, words.split(" "))) for words in pattern.words)
     if not before:
         return None
-    parts = [_NOT_INSIDE, _words(before)]
-    for number, behind in enumerate(others, 1):
-        field, rest = f"(?:{_WORD_SIGN}){{1,200}}", _words(behind)
+    parts = [_NOT_INSIDE, before]
+    for number, (behind, rest) in enumerate(zip(pattern.words[1:], others, strict=True), 1):
+        field = f"(?:{_WORD_SIGN}){{1,200}}"
         ends_inside = behind and not behind.startswith(" ")
         parts += [f"(?=({field}?){rest})\\{number}" if ends_inside else f"({field})", rest]
     return re.compile("".join(parts) + (_NOT_INSIDE if others[-1] else ""))
 
 
-def _words(text: str) -> str:
-    return r"[ \t]+".join(map(re.escape, text.split(" ")))
-
-
 def searched(pattern: LinePattern, line: str) -> Iterator[LineMatch]:
     """Yield each match in a line, from left to right, by trying one place of the first word after the other."""
-    at = 0
+    at, first = 0, pattern.words[0].split(" ")[0]
     for _ in range(_MOST_STARTS):
-        start = _start(pattern, line, at)
-        if start is None:
+        if pattern.words[0]:
+            start = line.find(first, at)
+            while start > 0 and _is_inside_word(line, start):
+                start = line.find(first, start + 1)
+        else:  # the pattern begins with a field, which begins with a word
+            word = _WORD.search(line, at)
+            start = word.start() if word else -1
+        if start < 0:
             return
         found = _match(pattern, line, start)
         if found is not None:
             yield found
         at = found.end if found is not None else start + 1
-
-
-def _start(pattern: LinePattern, line: str, at: int) -> int | None:
-    """Return the next place where a match may begin."""
-    first = pattern.words[0].split(" ")[0]
-    if not pattern.words[0]:
-        word = _WORD.search(line, at)  # the pattern begins with a field, which begins with a word
-        return word.start() if word else None
-    place = line.find(first, at)
-    while place > 0 and _is_inside_word(line, place):
-        place = line.find(first, place + 1)
-    return place if place >= 0 else None
 
 
 def _is_inside_word(line: str, place: int) -> bool:

@@ -51,11 +51,17 @@ class RecordMetrics(Struct):
                 self.missing(record, metric, one, labels)
             elif not (metric.is_optional and one.value in (None, "")):
                 groups.setdefault(tuple(one.kept.items()), []).append(one)
+        # The name and the unit are the same in every record, except for kept keys.
+        is_fixed = not metric.unit.fields and metric.unit.text != IN_VALUE and not metric.name.fields
         for kept, values in groups.items():
-            place = (id(metric), labels, kept) if _is_fixed(metric) else None
+            place = (id(metric), labels, kept) if is_fixed else None
             known = self.known.get(place) if place else None
             try:
-                known = known or self.key_and_unit(record, metric, {**record.kept, **dict(kept)}, labels, values)
+                if known is None:
+                    all_kept = {**record.kept, **dict(kept)}
+                    own = {**dict(labels), **{name: text for name, text in all_kept.items() if name != "metric"}}
+                    key = Key.of(self.text(record, metric.name, all_kept), **own)
+                    known = key, self.unit(record, metric, key, all_kept, values)
             except MissingField as missing:
                 record.report(self.whole, missing.message, missing.path)
                 continue
@@ -69,34 +75,22 @@ class RecordMetrics(Struct):
         known = self.known.get((id(metric), labels, ()))
         return known[0] if known else None
 
-    def key_and_unit(
-        self, record: Record, metric: MappedMetric, kept: Mapping[str, str], labels: Labels, values: list[FoundValue]
-    ) -> tuple[Key, Known]:
-        """Return the key and the unit of a series. Raises MissingField."""
-        own = {name: text for name, text in kept.items() if name != "metric"}
-        key = Key.of(self.text(record, metric.name, kept), **{**dict(labels), **own})
-        return key, self.unit(record, metric, key, kept, values)
-
     def missing(self, record: Record, metric: MappedMetric, one: FoundValue, labels: Labels) -> None:
         """Report that a record lacks a metric, unless it may."""
         if metric.is_optional or (metric.value and record.is_elsewhere(metric.value)):
             return
         self.whole.json = record.json
         text = metric.value.text if metric.value else ""
-        hint = self.near(record, one, text)
-        key = Key.of(metric.name.text, **dict(labels))
-        self.whole.refuse(key, f"this record has no {one.missing}{hint}", record.place(one.path))
-
-    def near(self, record: Record, one: FoundValue, text: str) -> str:
-        """Return a hint for a name that a record lacks."""
         here: Any = record.top
         for part in one.path:
             here = here[part]
         names = [*here] if isinstance(here, dict) else []
-        if text in names and text != one.missing:
-            return f"; it has {text!r}, with a dot in its name: write it in double quotes"
         close = get_close_matches((one.missing or "").strip("'"), names, n=1)
-        return f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(names[:8])}" if names else ""
+        hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(names[:8])}" if names else ""
+        if text in names and text != one.missing:
+            hint = f"; it has {text!r}, with a dot in its name: write it in double quotes"
+        key = Key.of(metric.name.text, **dict(labels))
+        self.whole.refuse(key, f"this record has no {one.missing}{hint}", record.place(one.path))
 
     def text(self, record: Record, text: FieldText, kept: Mapping[str, str]) -> str:
         """Return a text with its fields filled in. Raises MissingField."""
@@ -132,11 +126,6 @@ class RecordMetrics(Struct):
         if (found := unit_of(written.strip())) is None:
             raise MissingField(f"{key}: {written[:40]!r} is not a unit that perfgate knows; left out", record.path)
         return found
-
-
-def _is_fixed(metric: MappedMetric) -> bool:
-    """Return whether the name and the unit of a metric are the same in every record, except for kept keys."""
-    return not metric.unit.fields and metric.unit.text != IN_VALUE and not metric.name.fields
 
 
 def scalar_text(value: object) -> str | None:
