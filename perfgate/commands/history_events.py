@@ -179,7 +179,7 @@ def _exported(found: LoadedHistory, format: str, place: HistoryPlace, *, is_newe
 
 def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
     """Write a history to a service; returns the lines to print. Raises Refused."""
-    from perfgate.history.export_services import SERVICES
+    from perfgate.history.exports import SERVICES
 
     if target is None:
         raise Refused(f"--format {service} needs --to: a folder, or the address of the server")

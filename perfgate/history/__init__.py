@@ -11,7 +11,7 @@
 | `noise` | the noise between runs, and the runs of a branch since its baseline, for the judge |
 | `false_alarms` | how often a rule was red although nothing changed |
 | `backfill` | which commits to measure, so that a change point has one commit |
-| `imports`, `exports`, `export_services` | the formats and services of other tools |
+| `imports`, `exports` | the formats and services of other tools |
 
 The types are in `perfgate.core.remembered_runs` and `run_history`. A check without history never comes here.
 """

@@ -1,22 +1,55 @@
-"""Histories as files for other tools: a row in `FILES` for each format."""
+"""Histories for other tools: a row in `FILES` for each format, and in `SERVICES` for each service.
+
+A service needs its package.
+"""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from math import isnan
-from typing import TypeAlias
 
+from perfgate.core import fact_text
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
-from perfgate.core.run_history import COLUMNS, HistorySeries, LoadedHistory
+from perfgate.core.run_history import COLUMNS, EnvironmentHistory, HistorySeries, LoadedHistory
 from perfgate.core.units import display_unit, format_value
 
 _FORMULA = re.compile(r"'*[=+\-@]")
+#: The name of github-action-benchmark for a better direction, and the end of the suite's name.
+_DIRECTIONS = (
+    ("lower", "customSmallerIsBetter", ""),
+    ("higher", "customBiggerIsBetter", " (higher is better)"),
+    ("neither", "customSmallerIsBetter", " (no direction)"),
+)
+OPENMETRICS = "openmetrics"
+#: The name of a family for each base unit, and the unit that its name must end with.
+_FAMILIES = {
+    "s": ("perfgate_seconds", "seconds"),
+    "B": ("perfgate_bytes", "bytes"),
+    "1/s": ("perfgate_per_second", "per_second"),
+    "B/s": ("perfgate_bytes_per_second", "bytes_per_second"),
+    "FLOP": ("perfgate_flop", "flop"),
+    "FLOP/s": ("perfgate_flop_per_second", "flop_per_second"),
+    "J": ("perfgate_joules", "joules"),
+    "W": ("perfgate_watts", "watts"),
+    "1/J": ("perfgate_per_joule", "per_joule"),
+    "°C": ("perfgate_celsius", "celsius"),
+    "$": ("perfgate_dollars", "dollars"),
+    "count": ("perfgate_count", ""),
+    "1": ("perfgate_value", ""),
+}
+_TAG = "perfgate.run"
+#: MLflow takes a name for a path, and refuses all metrics of a run if one has `..`, or `/` at an end or twice.
+_NOT_ALLOWED = re.compile(r"[^\w\-. :/]|(?<![^/])\.{1,2}(?![^/])|^\.\.|^/|/(?=/)|/$")
+#: The longest name in MLflow, and the most metrics at once.
+_LONGEST, _BATCH = 250, 1000
 
 
 def render_csv(found: LoadedHistory) -> bytes:
@@ -52,10 +85,6 @@ def render_parquet(found: LoadedHistory) -> bytes:
     return file.getvalue()
 
 
-_TOOLS = {"higher": "customBiggerIsBetter"}
-_Bench: TypeAlias = dict[str, str | float]
-
-
 def render_benchmark_data(found: LoadedHistory) -> bytes:
     """Return `data.js` of github-action-benchmark, whose page then draws the history.
 
@@ -63,25 +92,24 @@ def render_benchmark_data(found: LoadedHistory) -> bytes:
     """
     entries: dict[str, list[dict[str, object]]] = {}
     for place in found.environments:
-        for better, tail in (("lower", ""), ("higher", " (higher is better)"), ("neither", " (no direction)")):
+        for better, tool, tail in _DIRECTIONS:
             own = [one for one in place.series if one.better == better]
             if own:
-                name = f"{place.suite} {place.environment}{tail}"
-                entries[name] = _entries(own, place.runs, _TOOLS.get(better, "customSmallerIsBetter"), found.line)
+                entries[f"{place.suite} {place.environment}{tail}"] = _entries(own, place.runs, tool, found.line)
     newest = max((run.time for place in found.environments for run in place.runs), default="1970-01-01T00:00:00Z")
-    document = {"lastUpdate": milliseconds(newest), "repoUrl": "", "entries": entries}
+    document = {"lastUpdate": _milliseconds(newest), "repoUrl": "", "entries": entries}
     return f"window.BENCHMARK_DATA = {json.dumps(document, indent=2)}\n".encode()
 
 
 def _entries(
     series: list[HistorySeries], runs: tuple[HistoryRun, ...], tool: str, line: CommitLine | None
 ) -> list[dict[str, object]]:
-    benches: dict[str, list[_Bench]] = {run.id: [] for run in runs}
+    benches: dict[str, list[dict[str, str | float]]] = {run.id: [] for run in runs}
     for one in series:
         unit = display_unit(float(one.values[0]), one.unit) if one.runs else None
         for run, value, error in zip(one.runs, one.values.tolist(), one.errors.tolist(), strict=True):
             assert unit is not None
-            bench: _Bench = {"name": str(one.name), "value": value / unit.factor, "unit": unit.symbol}
+            bench: dict[str, str | float] = {"name": str(one.name), "value": value / unit.factor, "unit": unit.symbol}
             if not isnan(error):
                 bench["range"] = f"± {format_value(error, one.unit, unit.symbol)}"
             benches[run.id].append(bench)
@@ -93,32 +121,13 @@ def _entries(
         who = {"name": name, "username": name}
         about = {"id": run.commit or run.id, "message": subject, "timestamp": run.time, "url": ""}
         commit = {**about, "author": who, "committer": who}
-        entries.append({"commit": commit, "date": milliseconds(run.time), "tool": tool, "benches": benches[run.id]})
+        entries.append({"commit": commit, "date": _milliseconds(run.time), "tool": tool, "benches": benches[run.id]})
     return entries
 
 
-def milliseconds(time: str) -> int:
+def _milliseconds(time: str) -> int:
     """Return a time of a run as milliseconds since 1970."""
     return round(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() * 1000)
-
-
-OPENMETRICS = "openmetrics"
-#: The name of a family for each base unit, and the unit that its name must end with.
-_FAMILIES = {
-    "s": ("perfgate_seconds", "seconds"),
-    "B": ("perfgate_bytes", "bytes"),
-    "1/s": ("perfgate_per_second", "per_second"),
-    "B/s": ("perfgate_bytes_per_second", "bytes_per_second"),
-    "FLOP": ("perfgate_flop", "flop"),
-    "FLOP/s": ("perfgate_flop_per_second", "flop_per_second"),
-    "J": ("perfgate_joules", "joules"),
-    "W": ("perfgate_watts", "watts"),
-    "1/J": ("perfgate_per_joule", "per_joule"),
-    "°C": ("perfgate_celsius", "celsius"),
-    "$": ("perfgate_dollars", "dollars"),
-    "count": ("perfgate_count", ""),
-    "1": ("perfgate_value", ""),
-}
 
 
 def render_openmetrics(
@@ -145,53 +154,42 @@ def render_openmetrics(
         lines += _head("perfgate_change_ratio", "The newest lasting change: 0.05 is +5 %.", "ratio")
         lines += (_sample("perfgate_change_ratio", one, one.changes[-1].point.change) for one in changed)
         lines += _head("perfgate_change_seconds", "When the newest lasting change began, since 1970.", "seconds")
-        times = ((one, milliseconds(one.changes[-1].likely.time) // 1000) for one in changed)
-        lines += (_sample("perfgate_change_seconds", one, time) for one, time in times)
+        for one in changed:
+            lines.append(_sample("perfgate_change_seconds", one, _milliseconds(one.changes[-1].likely.time) // 1000))
     if events:
         lines += _head("perfgate_event_seconds", "When a change of one or more metrics began, since 1970.", "seconds")
         for event in events:
             about = {"event": event.id, "kind": event.kind, "state": event.state, "metrics": str(len(event.changes))}
-            began = milliseconds(event.likely.time) // 1000
+            began = _milliseconds(event.likely.time) // 1000
             lines.append(f"perfgate_event_seconds{{{_labelled(about)}}} {began}")
     return "".join(f"{line}\n" for line in [*lines, "# EOF"]).encode("utf-8", "backslashreplace")
 
 
-def _head(family: str, what: str, unit: str) -> Iterable[str]:
-    yield f"# TYPE {family} gauge"
-    if unit:
-        yield f"# UNIT {family} {unit}"
-    yield f"# HELP {family} {what}"
+def _head(family: str, what: str, unit: str) -> Sequence[str]:
+    return f"# TYPE {family} gauge", *([f"# UNIT {family} {unit}"] if unit else []), f"# HELP {family} {what}"
 
 
-def _samples(family: str, one: HistorySeries, newest_alone: bool) -> Iterator[str]:
-    """Yield the numbers of a series. Their times must rise, so the last of two in one second counts."""
-    by_time = {run.time: float(value) for run, value in zip(one.runs, one.values, strict=True)}
+def _samples(family: str, one: HistorySeries, newest_alone: bool) -> list[str]:
+    """Return the numbers of a series. Their times must rise, so the last of two in one second counts."""
     if newest_alone:
-        yield from [_sample(family, one, float(one.values[-1]))] if one.runs else []
-        return
-    for time in sorted(by_time):
-        yield f"{_sample(family, one, by_time[time])} {milliseconds(time) // 1000}"
+        return [_sample(family, one, float(one.values[-1]))] if one.runs else []
+    by_time = {run.time: float(value) for run, value in zip(one.runs, one.values, strict=True)}
+    return [f"{_sample(family, one, by_time[time])} {_milliseconds(time) // 1000}" for time in sorted(by_time)]
 
 
 def _sample(family: str, one: HistorySeries, value: float) -> str:
-    about = {
-        "suite": one.suite,
-        "environment": one.environment,
-        "metric": one.name.key.metric,
-        "statistic": one.name.statistic,
-        "rank": one.name.rank,
-        # OpenMetrics allows these letters in the name of a label.
-        **{f"label_{re.sub('[^A-Za-z0-9_]', '_', name)}": text for name, text in one.name.key.labels},
-    }
+    key, statistic, rank = one.name.key, one.name.statistic, one.name.rank
+    about = {"suite": one.suite, "environment": one.environment, "metric": key.metric}
+    about |= {"statistic": statistic, "rank": rank}
+    # OpenMetrics allows these letters in the name of a label.
+    about |= {f"label_{re.sub('[^A-Za-z0-9_]', '_', name)}": text for name, text in key.labels}
     return f"{family}{{{_labelled(about)}}} {value!r}"
 
 
 def _labelled(about: Mapping[str, str]) -> str:
     """Return labels as OpenMetrics writes them."""
-    escaped = {
-        name: text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for name, text in about.items()
-    }
-    return ",".join(f'{name}="{text}"' for name, text in escaped.items())
+    escaped = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for text in about.values())
+    return ",".join(f'{name}="{text}"' for name, text in zip(about, escaped, strict=True))
 
 
 FILES: dict[str, Callable[[LoadedHistory], bytes]] = {
@@ -200,3 +198,103 @@ FILES: dict[str, Callable[[LoadedHistory], bytes]] = {
     OPENMETRICS: render_openmetrics,
     "github-action-benchmark": render_benchmark_data,
 }
+
+
+# --- services -------------------------------------------------------------------------------------------------------
+
+
+def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
+    """Write an experiment for each suite and environment, with a run for each remembered run.
+
+    Returns the lines to print. `target`: a folder, `sqlite:///FILE` or the URL of a tracking server. Metrics are in
+    base units; their names are those of series, with the letters that MLflow allows. A run that is there already, by
+    the tag `perfgate.run`, is not written again. Raises ImportError without mlflow.
+    """
+    try:
+        from mlflow import MlflowClient
+        from mlflow.entities import Metric, RunTag
+    except ImportError:
+        raise ImportError("the export to MLflow needs mlflow: pip install 'perfgate[mlflow]'") from None
+    client = MlflowClient(tracking_uri=target)
+    lines = []
+    for place in found.environments:
+        name = f"perfgate {place.suite} {place.environment}"
+        known = client.get_experiment_by_name(name)
+        experiment = known.experiment_id if known else client.create_experiment(name)
+        there, token = set[str](), None
+        while token != "":
+            page = client.search_runs([experiment], filter_string=f"tags.`{_TAG}` != ''", page_token=token)
+            there |= {run.data.tags[_TAG] for run in page}
+            token = page.token or ""
+        written = 0
+        names, numbers = names_for_mlflow(str(one.name) for one in place.series), _numbers(place)
+        for step, run in enumerate(place.runs):
+            if run.id in there or run.id not in numbers:
+                continue
+            time = _milliseconds(run.time)
+            facts = {f"machine.{name}": fact_text(fact) for name, fact in run.context.items()}
+            git = {"mlflow.source.git.commit": run.commit, "mlflow.source.git.branch": run.ref}
+            tags = [RunTag(key, value) for key, value in {_TAG: run.id, **git, **facts}.items() if value]
+            begun = client.create_run(experiment, start_time=time, run_name=run.label)
+            metrics = [Metric(names[key], value, time, step) for key, value in numbers[run.id].items()]
+            for start in range(0, len(metrics), _BATCH):
+                client.log_batch(begun.info.run_id, metrics=metrics[start : start + _BATCH])
+            client.log_batch(begun.info.run_id, tags=tags)
+            client.set_terminated(begun.info.run_id, end_time=time)
+            written += 1
+        lines.append(f"{name}: {written} runs written, {len(there)} were there already")
+    return lines
+
+
+def _numbers(place: EnvironmentHistory) -> dict[str, dict[str, float]]:
+    """Return the numbers of each run by its id and their names."""
+    found: dict[str, dict[str, float]] = {}
+    for one in place.series:
+        for run, value in zip(one.runs, one.values.tolist(), strict=True):
+            found.setdefault(run.id, {})[str(one.name)] = value
+    return found
+
+
+def names_for_mlflow(names: Iterable[str]) -> dict[str, str]:
+    """Return each name with `_` for what MLflow does not allow; one that is too long or not unique ends with a hash."""
+    found = {name: _NOT_ALLOWED.sub("_", name) for name in names}
+    count = Counter(found.values())
+    for name, new in found.items():
+        if count[new] > 1 or len(new) > _LONGEST:
+            digest = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()
+            found[name] = f"{new[:200]}-{digest[:12]}"
+    return found
+
+
+def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
+    """Write a project for each suite, with a run for each environment and a step for each remembered run.
+
+    Returns the lines to print. The id of a run is a hash of the suite and the environment, so a later export replaces
+    it. Raises ImportError without wandb.
+
+    `target`: the folder of an offline run (`wandb sync` uploads it), or `online`, for the server of wandb's login.
+    """
+    try:
+        import wandb
+    except ImportError:
+        raise ImportError("the export to Weights & Biases needs wandb: pip install 'perfgate[wandb]'") from None
+    lines = []
+    for place in found.environments:
+        numbers = _numbers(place)
+        with wandb.init(
+            project=f"perfgate-{place.suite}",
+            name=place.environment,
+            id=hashlib.sha256(f"{place.suite}/{place.environment}".encode()).hexdigest()[:16],
+            config={name: fact for name, fact in place.identity.items() if fact is not None},
+            mode="online" if target == "online" else "offline",
+            dir=None if target == "online" else target,
+            # This machine is not the one that was measured.
+            settings=wandb.Settings(silent=True, console="off", disable_git=True, x_disable_machine_info=True),
+        ) as written:
+            for step, run in enumerate(place.runs):
+                written.log({**numbers.get(run.id, {}), "commit": run.commit, "time": run.time}, step=step)
+        lines.append(f"perfgate-{place.suite}/{place.environment}: {len(place.runs)} steps written")
+    return lines
+
+
+SERVICES: dict[str, Callable[[LoadedHistory, str], list[str]]] = {"mlflow": send_to_mlflow, "wandb": send_to_wandb}

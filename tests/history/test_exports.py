@@ -16,7 +16,7 @@ from histories import filled, record, steps, store_at, value
 from perfgate.baselines.stores import open_store
 from perfgate.core.remembered_runs import HistoryRecord
 from perfgate.core.run_history import HistorySeries
-from perfgate.history.export_services import SERVICES
+from perfgate.history.exports import SERVICES
 from perfgate.history.load import load
 from perfgate.history.store import add
 
@@ -142,7 +142,7 @@ def test_a_service_needs_its_target(team: Path, perfgate: Command, how: str) -> 
     "name", ["../../x", "a/../b", "/etc/x", "a//b", "./a", "a/", "..", ".. p95", "..x", "/", "a/./b", "loss [%]"]
 )
 def test_no_name_is_a_path_for_mlflow(name: str) -> None:
-    from perfgate.history.export_services import names_for_mlflow
+    from perfgate.history.exports import names_for_mlflow
 
     found = names_for_mlflow([name])[name]
     assert posixpath.normpath(found) == found
@@ -151,7 +151,7 @@ def test_no_name_is_a_path_for_mlflow(name: str) -> None:
 
 
 def test_no_metric_replaces_another_in_mlflow() -> None:
-    from perfgate.history.export_services import names_for_mlflow
+    from perfgate.history.exports import names_for_mlflow
 
     found = names_for_mlflow(["a?b", "a*b", "a_b", "a.b", "x" * 300, "x" * 299 + "y"])
     assert found["a.b"] == "a.b"
