@@ -20,6 +20,7 @@ from perfgate.core.runs import MEMBER_LABELS, is_large
 from perfgate.core.units import SPEEDS
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import CannotJudge, Evidence
+from perfgate.judge.largest_load import load_size
 from perfgate.judge.measure import (
     Member,
     Members,
@@ -266,7 +267,7 @@ def _swept(values: _Values, conditions: Collection[str]) -> str | None:
     """The condition with the most different numbers."""
     loads: dict[str, set[float]] = {}
     for name, text in (pair for labels in values for pair in labels):
-        if name in conditions and (load := _load(text)) is not None:
+        if name in conditions and (load := load_size(text)) is not None:
             loads.setdefault(name, set()).add(load)
     best = max(sorted(loads), key=lambda name: len(loads[name]), default=None)
     return best if best is not None and len(loads[best]) >= FEWEST_LOADS else None
@@ -276,16 +277,8 @@ def _curves(values: _Values, condition: str) -> dict[Labels, tuple[tuple[float, 
     """The points of each curve, by the labels that do not change along it."""
     found: dict[Labels, list[tuple[float, float]]] = {}
     for labels, numbers in values.items():
-        load = _load(dict(labels).get(condition, ""))
+        load = load_size(dict(labels).get(condition, ""))
         if load is not None:
             rest = tuple(pair for pair in labels if pair[0] != condition)
             found.setdefault(rest, []).append((load, fmean(numbers)))
     return {rest: tuple(sorted(points)) for rest, points in found.items()}
-
-
-def _load(text: str) -> float | None:
-    try:
-        load = float(text)
-    except ValueError:
-        return None
-    return load if math.isfinite(load) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from itertools import takewhile
 from typing import TypeAlias
 
 import numpy as np
@@ -51,7 +52,9 @@ def largest_load(expression: LargestLoad, series_of: Callable[[Selector], Series
     condition = expression.of.pattern if expression.is_condition else _swept(expression, kept)
     found: SeriesByLabels = {}
     for rest, loads in _sweeps(condition, kept).items():
-        best = _best(loads)
+        # The largest load that keeps the limits, as every smaller one does.
+        kept_loads = [*takewhile(lambda one: one.is_kept, sorted(loads, key=lambda one: one.size))]
+        best = kept_loads[-1] if kept_loads else None
         size = best.size if best else 0.0
         series = _number(rest, "1", size) if expression.is_condition else _metric(expression.of, series_of, best, rest)
         found[rest] = replace(series, aggregate={LOAD: size, MEASURED: max(one.size for one in loads)})
@@ -90,7 +93,7 @@ def _swept(expression: LargestLoad, loads: Collection[Labels]) -> str:
     for labels in loads:
         for name, value in labels:
             values.setdefault(name, set()).add(value)
-    swept = [name for name, own in values.items() if len(own) > 1 and sum(map(_is_size, own)) > 1]
+    swept = [name for name, own in values.items() if sum(load_size(text) is not None for text in own) > 1]
     if len(swept) > 1:
         names = " and ".join(sorted(swept))
         step = f'write `{expression.of.pattern}{{{swept[0]}="..."}} with ...`'
@@ -102,24 +105,13 @@ def _sweeps(condition: str, kept: dict[Labels, bool]) -> dict[Labels, list[Load]
     """The loads of each sweep, by the labels that do not change along it. Raises NotAvailable without any."""
     found: dict[Labels, list[Load]] = {}
     for labels, is_kept in kept.items():
-        text = dict(labels).get(condition, "")
-        if not condition or _is_size(text):
-            load = Load(float(text) if condition else 1.0, labels, is_kept)
-            found.setdefault(_without(labels, (condition,)), []).append(load)
+        size = load_size(dict(labels).get(condition, "")) if condition else 1.0
+        if size is not None:
+            found.setdefault(_without(labels, (condition,)), []).append(Load(size, labels, is_kept))
     if not found:
         known = sorted({name for labels in kept for name, _ in labels})
         raise NotAvailable(f"no load has a number as its {condition}; the conditions are {', '.join(known) or 'none'}")
     return found
-
-
-def _best(loads: list[Load]) -> Load | None:
-    """The largest load that keeps the limits, as every smaller one does; None if the smallest breaks them."""
-    best = None
-    for load in sorted(loads, key=lambda one: one.size):
-        if not load.is_kept:
-            break
-        best = load
-    return best
 
 
 def _metric(of: Selector, series_of: Callable[[Selector], SeriesByLabels], best: Load | None, rest: Labels) -> Series:
@@ -142,8 +134,10 @@ def _without(labels: Labels, names: Collection[str]) -> Labels:
     return tuple(pair for pair in labels if pair[0] not in names)
 
 
-def _is_size(text: str) -> bool:
+def load_size(text: str) -> float | None:
+    """Return the size of a load from the value of its condition; None if it is not a finite number."""
     try:
-        return math.isfinite(float(text))
+        size = float(text)
     except ValueError:
-        return False
+        return None
+    return size if math.isfinite(size) else None
