@@ -220,7 +220,7 @@ def _add_steps(run: RunBuilder, database: Database, names: _Texts) -> Sequence[C
     for remark in steps.remarks:
         run.say("warning", remark)
     has_device = len(tables.device.start) > 0
-    for series in chain(make.of_steps(steps) if has_device else (), Work.of(make, steps).series()):
+    for series in chain(make.of_steps(steps) if has_device else (), Work(make, steps).series()):
         if all_ended or series.key.metric != "work.device_time":
             run.finish(series)
     return (call_tree(tables, steps, ""),) if run.file.source.with_calls and has_device else ()

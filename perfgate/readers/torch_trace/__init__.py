@@ -9,6 +9,7 @@
 | `steps`, `breakdown` | how the time of steps and devices was used |
 | `series`, `flops` | the metrics that rules can name |
 | `work` | the exact work of each step: `work.*` |
+| `call_nodes`, `call_tree` | the calls of host and device, and the time of the steps that each gets |
 | `ranks` | several files: cycles of one rank, ranks of one job |
 
 The fact `trace_mode` records how a step's time was divided: `corrected` or `tensorboard` (see `breakdown`).
@@ -101,7 +102,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
     of_flop = make.of_flop(steps) if steps else ()
     if steps and not np.isnan(tables.flop).all() and (missed := make.misses_flop()):
         run.say("warning", f"{missed}: matmul.flop is not available")
-    work = Work.of(make, steps).series() if steps else ()
+    work = Work(make, steps).series() if steps else ()
     others = of_flop, work, make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
     run.finished |= {series.key: series for series in chain(of_steps, *others)}
     return (replace(run.run(), call_trees=trees),)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
 
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import event_fields as kinds
@@ -84,23 +83,19 @@ def complement(intervals: Intervals, start: int, end: int) -> Intervals:
     return Intervals(starts[keep], ends[keep])
 
 
-class StepBreakdown(Struct, frozen=True):
+class StepBreakdown:
     """The times at which each class of events ran, over all threads and devices: in ns, with the shape (steps,)."""
 
-    steps: Steps
-    #: By the names in `CLASSES`.
-    sets: dict[str, Intervals]
-
-    @classmethod
-    def of(cls, steps: Steps, tables: EventTables, mode: TraceMode) -> StepBreakdown:
-        """Put the events of a trace into the classes of a mode."""
+    def __init__(self, steps: Steps, tables: EventTables, mode: TraceMode) -> None:
+        self._steps = steps
         host, kernels, device, runtime = tables.host, tables.kernels, tables.device, tables.runtime
         is_plugin = mode == "tensorboard"
         by_host, by_kernel = _collective_ranges(tables, mode)[host.name], collective_kernels(tables, mode)
         loader = host.names.which(kinds.is_loader)[host.name] & ~by_host
         loader &= (host.kind == OP) if is_plugin else (host.kind == OP) | (host.kind == ANNOTATION)
         step = host.names.which(kinds.is_step)[host.name]
-        sets = {
+        #: By the names in `CLASSES`.
+        self.sets = {
             "kernel": _select(kernels, ~by_kernel),
             "memcpy": _select(device, device.kind == MEMCPY),
             "memset": _select(device, device.kind == MEMSET),
@@ -109,7 +104,6 @@ class StepBreakdown(Struct, frozen=True):
             "dataloader": _select(host, loader),
             "cpu_exec": _select(host, (host.kind != ANNOTATION) & ~by_host & ~loader & ~step),
         }
-        return cls(steps, sets)
 
     def parts(self) -> dict[str, Int64]:
         """The time of each class in each step, and `other`.
@@ -123,7 +117,7 @@ class StepBreakdown(Struct, frozen=True):
             covered = join(covered, self.sets[name])
             total = self._within(covered)
             parts[name], known = total - known, total
-        parts["other"] = self.steps.ends - self.steps.starts - known
+        parts["other"] = self._steps.ends - self._steps.starts - known
         return parts
 
     def communication(self, *, has_kernels: bool) -> dict[str, Int64]:
@@ -136,7 +130,7 @@ class StepBreakdown(Struct, frozen=True):
         return {"overlap": self._within(comm) - exposed, "exposed": exposed}
 
     def _within(self, intervals: Intervals) -> Int64:
-        return measure_within(intervals, self.steps.starts, self.steps.ends)
+        return measure_within(intervals, self._steps.starts, self._steps.ends)
 
 
 def _collective_ranges(tables: EventTables, mode: TraceMode) -> Mask:
@@ -156,16 +150,20 @@ def _select(table: Spans, mask: Mask) -> Intervals:
     return union(table.start[mask], table.end[mask])
 
 
-def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int) -> dict[str, float]:
-    """`utilization`, `sm_efficiency` and `occupancy` of the chosen kernels' device, as shares of [start, end).
+def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int, uses: Mask) -> dict[str, float]:
+    """Return `utilization`, `sm_efficiency` and `occupancy` of the chosen kernels' device, as shares of [start, end).
 
-    A share is absent if no kernel has its fields: AMD writes neither blocks nor occupancy.
+    `tensor_core_share` is the share of the kernel time of the whole trace in kernels that use tensor cores; `uses` is
+    by name, (names,). A share is absent if no kernel has its fields: AMD writes neither blocks nor occupancy.
     """
+    times = kernels.end[chosen] - kernels.start[chosen]
+    total = int(times.sum())
+    on_cores = {"tensor_core_share": int(times[uses[kernels.name[chosen]]].sum()) / total} if total else {}
     starts, ends = kernels.start[chosen].clip(start, end), kernels.end[chosen].clip(start, end)
     blocks, occupancy = kernels.blocks[chosen], kernels.occupancy[chosen]
     window, weight = end - start, ends - starts
     if window <= 0 or not chosen.any():
-        return {}
+        return on_cores
     busy = union(starts, ends)
     found = {"utilization": int((busy.ends - busy.starts).sum()) / window}
     full = blocks > 0  # neither 0 nor NaN
@@ -179,14 +177,7 @@ def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int) -> dict[
     known = occupancy >= 0
     if weight[known].sum() > 0:
         found["occupancy"] = float(np.average(occupancy[known], weights=weight[known])) / 100
-    return found
-
-
-def tensor_core_share(kernels: Kernels, chosen: Mask, uses: Mask) -> dict[str, float]:
-    """The share of kernel time in kernels that use tensor cores, in the whole trace; `uses` is by name, (names,)."""
-    times = kernels.end[chosen] - kernels.start[chosen]
-    total = int(times.sum())
-    return {"tensor_core_share": int(times[uses[kernels.name[chosen]]].sum()) / total} if total else {}
+    return found | on_cores
 
 
 def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int64]:

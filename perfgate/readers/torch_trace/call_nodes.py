@@ -7,10 +7,12 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct, field
 
-from perfgate.core.call_trees import CallNode, NodeKind
+from perfgate.core.call_trees import CallNode, NodeKind, stable_name
+from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import Intervals, measure_within
 from perfgate.readers.torch_trace.event_fields import Float64, Int64, Mask
 from perfgate.readers.torch_trace.steps import Steps
+from perfgate.readers.torch_trace.tables import ANNOTATION, PYTHON, Host, Ids
 
 #: Real programs have hundreds to a few thousand places; the calls of others count for their callers.
 MOST_NODES = 8_000
@@ -124,6 +126,18 @@ class CallNodes(Struct):
             self.names.append((text, kind))
         return number
 
+    def names_of(self, host: Host) -> Ids:
+        """Return the number of the name of each kind and name of host events, (3 * names,); -1 for steps and others."""
+        texts = host.names.texts
+        used = np.zeros(3 * len(texts), bool)
+        used[host.kind.astype(np.int32) * len(texts) + host.name] = True
+        numbers = np.full(len(used), -1, np.int32)
+        for pair in np.flatnonzero(used).tolist():
+            kind, name = divmod(pair, len(texts))
+            if not kinds.is_step(texts[name]):
+                numbers[pair] = self.name(stable_name(texts[name]), _kind_of(texts[name], kind))
+        return numbers
+
     def range_of(self, node: int) -> int:
         """Return the innermost range at or above a node, or the step."""
         while node > 0 and self.nodes[node].kind != "range":
@@ -206,3 +220,11 @@ class CallNodes(Struct):
         sizes = np.bincount(np.arange(len(self.steps)) * table.shape[1] // len(self.steps))
         means: Float64 = table[: len(self.nodes)] / sizes
         return means
+
+
+def _kind_of(text: str, kind: int) -> NodeKind:
+    if kind != PYTHON and kinds.is_loader(text):
+        return "loader"
+    if kinds.is_collective_range(text):
+        return "collective"
+    return "range" if kind == ANNOTATION else "operator"

@@ -4,24 +4,36 @@ A kernel is below the operator that launched it. Each moment of a step belongs t
 the copy, or the collective; if the device does nothing, to the innermost call on the thread of the steps; if that
 thread is in no operator, to the innermost call on another thread; or else to the range, or to the step itself. So the
 times of the nodes sum to the time of the step exactly.
+
+Memory is bounded: the calls of the host are placed in slices of time. A call that outlasts its slice is carried to the
+next one.
 """
 
 from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from msgspec.structs import replace
 
 from perfgate.core import read_only
-from perfgate.core.call_trees import CallNode, CallTree, NodeKind, stable_name
-from perfgate.readers.torch_trace.breakdown import NOTHING, collective_kernels, complement, join, union
-from perfgate.readers.torch_trace.call_nodes import CallNodes, nest
-from perfgate.readers.torch_trace.event_fields import Float64, Int64
+from perfgate.core.call_trees import LAUNCHES, CallNode, CallTree, NodeKind, stable_name
+from perfgate.readers.torch_trace.breakdown import NOTHING, Intervals, collective_kernels, complement, join, union
+from perfgate.readers.torch_trace.call_nodes import CallNodes, Nest, nest
+from perfgate.readers.torch_trace.event_fields import Float64, Int64, Mask, is_step
 from perfgate.readers.torch_trace.event_tables import EventTables
-from perfgate.readers.torch_trace.host_calls import HostCalls
 from perfgate.readers.torch_trace.steps import Steps, index_at, step_of
-from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, Allocations, Frames, Ids
+from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, Allocations, Frames, Ids, Threads
 
 _SECOND = 1e9
+#: The most slices of time, and about how many calls a slice has.
+_SLICES = 16
+_SLICE_CALLS = 75_000
+_OUTSIDE_FIRST: tuple[NodeKind, ...] = ("range", "loader", "collective", "operator", "runtime")
+#: The beginning of the names of what the thread of the backward pass runs, for the thread that called backward.
+_AUTOGRAD = "autograd::engine::"
 
 
 def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
@@ -29,10 +41,13 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
     nodes, device = CallNodes(steps), tables.device
     live = _live_at_peak(tables.allocations)
     made = tables.allocations
-    calls = HostCalls(tables, nodes, union(device.start, device.end), (made.time[live], made.thread[live]))
+    calls = _HostCalls(tables, nodes, union(device.start, device.end), (made.time[live], made.thread[live]))
     blocks = _add_device(tables, nodes, calls.launchers)
     count = len(nodes.nodes)
     first = np.where(nodes.has_calls, nodes.first_offset[:count] / _SECOND, np.inf)
+    # The peak is that of all devices together, or of the host if no device has one.
+    peaks = {place: size for (which, place), size in tables.memory.items() if which == "allocated"}
+    on_devices = [size for place, size in peaks.items() if place != "cpu"]
     live_bytes = np.bincount(calls.answers, made.size[live].astype(np.float64), count).astype(np.float64)
     return CallTree(
         rank,
@@ -41,7 +56,7 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
         read_only(nodes.table("busy") / _SECOND),
         read_only(nodes.table("wall") / _SECOND),
         memory=read_only(live_bytes) if len(made.time) else None,
-        peak=_peak(tables.memory),
+        peak=float(sum(on_devices)) if on_devices else peaks.get("cpu"),
         blocks=blocks,
         first=read_only(first),
         has_steps=steps.are_marked,
@@ -54,7 +69,11 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     Time in which the device works counts for its kernels and copies, not for the host.
     """
     device, steps = tables.device, nodes.steps
-    parents, step = _launches(tables, nodes.steps, launchers)
+    # An event without a launch is below the step, and belongs to the step in which it ran.
+    parents, step = np.zeros(len(device.start), np.int64), index_at(device.start, steps.starts, steps.ends)
+    is_launched = steps.calls >= 0
+    parents[is_launched] = launchers[steps.calls[is_launched]]
+    step[is_launched] = step_of(steps.issued[is_launched], steps)
     kind = np.full(len(device.start), 2)
     kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")
     names: tuple[NodeKind, ...] = ("kernel", "communication", "copy")
@@ -82,25 +101,6 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     return None if np.isnan(blocks).any() else read_only(blocks)
 
 
-def _launches(tables: EventTables, steps: Steps, launchers: Ids) -> tuple[Int64, Int64]:
-    """Return the node that launched each device event, and the index of the step in which it did: (n,) each.
-
-    An event without a launch is below the step, and belongs to the step in which it ran.
-    """
-    runtime, device = tables.runtime, tables.device
-    step = index_at(device.start, steps.starts, steps.ends)
-    parents = np.zeros(len(device.start), np.int64)
-    if not len(runtime.start) or not len(device.start):
-        return parents, step
-    order = np.lexsort((runtime.start, runtime.correlation))
-    known = runtime.correlation[order]
-    place = np.minimum(np.searchsorted(known, device.correlation), len(known) - 1)
-    launched = (device.correlation >= 0) & (known[place] == device.correlation)
-    call = order[place[launched]]
-    parents[launched], step[launched] = launchers[call], step_of(runtime.start[call], steps)
-    return parents, step
-
-
 def _live_at_peak(made: Allocations) -> Int64:
     """Return the rows of the allocations in use at the peak of the devices, or else of the host, (n,)."""
     if not len(made.time):
@@ -116,13 +116,6 @@ def _live_at_peak(made: Allocations) -> Int64:
     return live
 
 
-def _peak(peaks: dict[tuple[str, str], int]) -> float | None:
-    """Return the peak of allocated bytes: of all devices together, or of the host if no device has one."""
-    allocated = {place: size for (which, place), size in peaks.items() if which == "allocated"}
-    devices = [size for place, size in allocated.items() if place != "cpu"]
-    return float(sum(devices)) if devices else allocated.get("cpu")
-
-
 def _with_sources(nodes: CallNodes, frames: Frames) -> tuple[CallNode, ...]:
     """Return the nodes with the line of the program's own function that first called each, if the trace has stacks."""
     found = list(nodes.nodes)
@@ -136,3 +129,169 @@ def _with_sources(nodes: CallNodes, frames: Frames) -> tuple[CallNode, ...]:
                 name = int(frames.name[rows[spans.rows[position]]])
                 found[node] = replace(found[node], source=frames.names.texts[name])
     return tuple(found)
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The calls of one thread in one slice, in order of start, outer calls first; all arrays (n,)."""
+
+    nest: Nest
+    #: The node of each call; True for operators and what they call, False for ranges.
+    nodes: Int64
+    is_work: Mask
+    #: Of calls with the same times, the one with the lower rank is outside.
+    rank: Int64
+
+    def nodes_at(self, times: Int64) -> Int64:
+        """Return the node of the innermost call that runs at each time; 0, the step, if none does."""
+        if not len(self.nodes):
+            return np.zeros(len(times), np.int64)
+        at = self.nest.running_at(times)
+        return np.where(at >= 0, self.nodes[at], 0)
+
+    def carried(self, high: int) -> _Carried:
+        """Return the calls that outlast a slice: their start, end, node, is_work and rank."""
+        over = self.nest.end > high
+        return self.nest.start[over], self.nest.end[over], self.nodes[over], self.is_work[over], self.rank[over]
+
+
+_Carried = tuple[Int64, Int64, Int64, Mask, Int64]
+_NOTHING = np.empty(0, np.int64)
+
+
+class _HostCalls:
+    """The calls of all threads of the host: they are added to nodes, and share the time in which no device works.
+
+    Parameters:
+        asked: times in ns and threads, (n,) each, for which the running call is wanted.
+    """
+
+    def __init__(
+        self, tables: EventTables, nodes: CallNodes, device_busy: Intervals, asked: tuple[Int64, Threads]
+    ) -> None:
+        self._tables, self._nodes, self._device_busy, self._asked = tables, nodes, device_busy, asked
+        host, runtime = tables.host, tables.runtime
+        #: The node that made each call of the runtime, (runtime calls,), and that ran at each moment, (n,).
+        self.launchers = np.zeros(len(runtime.start), np.int32)
+        self.answers = np.zeros(len(asked[0]), np.int64)
+        self._order = _thread_order(tables)
+        self._host_names = nodes.names_of(host)
+        calls = [nodes.name(stable_name(text), "runtime") for text in runtime.names.texts]
+        self._runtime_names = np.array(calls, np.int32)
+        self._is_range = np.array([kind == "range" for _, kind in nodes.names], bool)
+        # Of calls with the same times, ranges are outside, and the order of the file does not matter.
+        texts = [text for text, _ in nodes.names]
+        outside = np.array([_OUTSIDE_FIRST.index(kind) for _, kind in nodes.names], np.int64)
+        self._rank = outside << 32 | np.array([zlib.crc32(text.encode("utf-8", "replace")) for text in texts], np.int64)
+        self._is_backward = np.array([text.startswith(_AUTOGRAD) for text in texts], bool)
+        is_launch = np.array([bool(LAUNCHES.fullmatch(text)) for text in runtime.names.texts], bool)
+        self._silent = frozenset(runtime.thread[is_launch[runtime.name]].tolist()) - {*host.thread.tolist()}
+        self._carried: dict[int, _Carried] = {}
+        starts = [table.start for table in (host, runtime) if len(table.start)] + [nodes.steps.starts]
+        low = min(int(start.min()) for start in starts)
+        high = max(*(int(start.max()) for start in starts), int(nodes.steps.ends.max())) + 1
+        count = min(_SLICES, 1 + (len(host.start) + len(runtime.start)) // _SLICE_CALLS)
+        for limits in pairwise(low + (high - low) * at // count for at in range(count + 1)):
+            self._add(*limits)
+
+    def _add(self, low: int, high: int) -> None:
+        """Place the calls that begin in [low, high), and share its time."""
+        host, runtime = self._tables.host, self._tables.runtime
+        rows, calls = (np.flatnonzero((table.start >= low) & (table.start < high)) for table in (host, runtime))
+        own = self._host_names[host.kind[rows].astype(np.int64) * len(host.names.texts) + host.name[rows]]
+        names = np.concatenate([own, self._runtime_names[runtime.name[calls]]])
+        start = np.concatenate([host.start[rows], runtime.start[calls]])
+        end = np.concatenate([host.end[rows], runtime.end[calls]])
+        thread = np.concatenate([host.thread[rows], runtime.thread[calls]])
+        call = np.concatenate([np.full(len(rows), -1), calls])
+        placed: list[_Calls] = []
+        for number in self._order:
+            chosen = np.flatnonzero((thread == number) & (names >= 0))
+            if len(chosen) or number in self._carried or (number == self._order[0]):
+                fields = names[chosen], start[chosen], end[chosen], call[chosen]
+                placed.append(found := self._place(number, *fields, first=placed[0] if placed else None))
+                self._carried[number] = found.carried(high)
+                if not len(self._carried[number][0]):
+                    del self._carried[number]
+                time, of_thread = self._asked
+                asked = np.flatnonzero((of_thread == number) & (time >= low) & (time < high))
+                if len(asked):
+                    self.answers[asked] = found.nodes_at(time[asked])
+        self._share(placed, low, high)
+
+    def _place(
+        self, thread: int, names: Int64, start: Int64, end: Int64, call: Int64, *, first: _Calls | None
+    ) -> _Calls:
+        """Find the nodes of the calls of a thread from the top down, and count those that begin here."""
+        nothing = _NOTHING, _NOTHING, _NOTHING, _NOTHING.astype(bool), _NOTHING
+        starts, ends, nodes, were_work, ranks = self._carried.get(thread, nothing)
+        count = len(starts)
+        rank = np.concatenate([ranks, self._rank[names]])
+        spans = nest(np.concatenate([starts, start]), np.concatenate([ends, end]), rank)
+        is_new = spans.rows >= count
+        own = np.maximum(spans.rows - count, 0)
+        found = np.concatenate([nodes, np.zeros(len(start), np.int64)])[spans.rows]
+        is_work = np.concatenate([were_work, ~self._is_range[names]])[spans.rows]
+        step = step_of(spans.start, self._nodes.steps)
+        for level in spans.levels:
+            fresh = level[is_new[level]]
+            if not len(fresh):
+                continue
+            above, name = spans.parent[fresh], names[own[fresh]]
+            top = above < 0
+            parents = np.where(top, 0, found[above])
+            if first is not None and top.any():
+                parents[top] = self._roots(thread, name[top], spans.start[fresh[top]], first)
+            found[fresh] = self._nodes.children(parents, name)
+            is_work[fresh] |= ~top & is_work[above]
+            duration = end[own[fresh]] - start[own[fresh]]
+            self._nodes.add_calls(found[fresh], step[fresh], spans.start[fresh], duration, thread)
+            launches = call[own[fresh]]
+            self.launchers[launches[launches >= 0]] = parents[launches >= 0]
+        return _Calls(spans, found, is_work, rank[spans.rows])
+
+    def _roots(self, thread: int, names: Int64, times: Int64, first: _Calls) -> Int64:
+        """Return the node above each of the outermost calls of another thread.
+
+        The backward pass is below the range that waits for it, also if its thread launches kernels and names nothing,
+        as in exports of Nsight Systems. What other threads do has no place in the step.
+        """
+        if thread not in self._silent and not self._is_backward[names].any():
+            others = np.full(len(names), self._nodes.name("(other threads)", "thread"))
+            return self._nodes.children(np.zeros(len(names), np.int64), others)
+        return np.array([self._nodes.range_of(node) for node in first.nodes_at(times).tolist()], np.int64)
+
+    def _share(self, placed: list[_Calls], low: int, high: int) -> None:
+        """Give each moment of [low, high) in which no device works to one call.
+
+        The operators of the thread of the steps come first, then the other threads, and then its ranges: a range that
+        only waits for another thread leaves the time to what that thread does.
+        """
+        steps, devices = self._nodes.steps, self._device_busy
+        begin, last = np.searchsorted(devices.ends, low, side="right"), np.searchsorted(devices.starts, high)
+        busy = Intervals(devices.starts[begin:last].clip(low, high), devices.ends[begin:last].clip(low, high))
+        for at, thread in enumerate(placed):
+            is_work = thread.is_work if at == 0 else np.ones(len(thread.nodes), bool)
+            calls, above = np.flatnonzero(is_work), thread.nest.parent
+            callers = np.where((above >= 0) & is_work[above], thread.nodes[above], -1)[calls]
+            start, end = thread.nest.start[calls].clip(low, high), thread.nest.end[calls].clip(low, high)
+            self._nodes.add_wall(thread.nodes[calls], callers, start, end, complement(busy, low, high))
+            busy = join(busy, union(start[callers < 0], end[callers < 0]))
+        free, root = complement(busy, low, high), np.zeros(len(steps), np.int64)
+        self._nodes.add_wall(root, root - 1, steps.starts.clip(low, high), steps.ends.clip(low, high), free)
+        first = placed[0]
+        ranges, above = np.flatnonzero(~first.is_work), first.nest.parent
+        callers = np.where(above >= 0, first.nodes[above], 0)[ranges]
+        start, end = first.nest.start[ranges].clip(low, high), first.nest.end[ranges].clip(low, high)
+        self._nodes.add_wall(first.nodes[ranges], callers, start, end, free)
+
+
+def _thread_order(tables: EventTables) -> list[int]:
+    """Return the thread of the steps (without steps: the busiest one) and the others, the busiest first."""
+    host, count = tables.host, len(tables.threads.texts)
+    work = np.zeros(count)
+    for table in (host, tables.runtime):
+        work += np.bincount(table.thread, table.end - table.start, count)
+    marked = np.bincount(host.thread[host.names.which(is_step)[host.name]], minlength=count)
+    order: list[int] = np.lexsort((-work, -marked)).tolist()
+    return order

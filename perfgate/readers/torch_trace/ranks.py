@@ -42,7 +42,11 @@ def join_traces(runs: Sequence[Run]) -> tuple[list[Run], list[Problem]]:
         by_rank[rank_of(run)].append(run)
     problems: list[Problem] = []
     joined = {rank: _join_cycles(found, problems) for rank, found in by_rank.items()}
-    return _with_waits(joined), problems
+    calls = {rank: list(calls_of(run)) for rank, run in joined.items() if rank is not None}
+    names = matched({rank: counts_of(own) for rank, own in calls.items()})
+    transfers = shortest(({name: durations} for own in calls.values() for name, durations, _ in own), names)
+    waits = (run if rank is None else with_wait(run, calls[rank], transfers) for rank, run in joined.items())
+    return list(waits), problems
 
 
 def rank_of(run: Run) -> str | None:
@@ -95,14 +99,6 @@ def _as_one(parts: Sequence[tuple[Series, float]]) -> Series:
         steps=read_only(np.concatenate(steps)) if len(steps) == len(cycles) else None,
         groups=tuple(chain.from_iterable(series.groups for series in cycles)),
     )
-
-
-def _with_waits(runs: Mapping[str | None, Run]) -> list[Run]:
-    """Return the runs of all ranks with their `comm.wait`."""
-    calls = {rank: list(calls_of(run)) for rank, run in runs.items() if rank is not None}
-    names = matched({rank: counts_of(own) for rank, own in calls.items()})
-    transfers = shortest(({name: durations} for own in calls.values() for name, durations, _ in own), names)
-    return [run if rank is None else with_wait(run, calls[rank], transfers) for rank, run in runs.items()]
 
 
 def calls_of(run: Run) -> Iterator[Calls]:

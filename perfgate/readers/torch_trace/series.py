@@ -12,7 +12,7 @@ from msgspec import Struct
 from perfgate.core import Key, Series, read_only
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import event_fields as kinds
-from perfgate.readers.torch_trace.breakdown import StepBreakdown, device_shares, idle_times, tensor_core_share
+from perfgate.readers.torch_trace.breakdown import StepBreakdown, device_shares, idle_times
 from perfgate.readers.torch_trace.event_fields import OTHERS, Int64, Mask, whole_numbers
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps, index_at
@@ -46,7 +46,7 @@ class SeriesMaker(Struct, frozen=True):
     def of_steps(self, steps: Steps) -> Iterator[Series]:
         """`step.*`, `comm.*` and `gpu.*`; a class of events that the trace does not have is absent, and not 0."""
         tables = self.tables
-        breakdown = StepBreakdown.of(steps, tables, self.mode)
+        breakdown = StepBreakdown(steps, tables, self.mode)
         yield self._per_step("step.time", steps, steps.ends - steps.starts)
         for name, part in breakdown.parts().items():
             if self._occurs(name, breakdown):
@@ -59,8 +59,7 @@ class SeriesMaker(Struct, frozen=True):
         uses = kernels.names.which(kinds.uses_plugin_tensor_cores if is_plugin else kinds.uses_tensor_cores)
         for number in np.unique(kernels.device).tolist():
             label, chosen = self.device_label(number), kernels.device == number
-            shares = device_shares(kernels, chosen, *steps.window) | tensor_core_share(kernels, chosen, uses)
-            for name, share in shares.items():
+            for name, share in device_shares(kernels, chosen, *steps.window, uses).items():
                 yield self._value(f"gpu.{name}", "1", share, label)
             for name, part in idle_times(tables, number, steps).items():
                 yield self._per_step(f"gpu.{name}", steps, part, label)

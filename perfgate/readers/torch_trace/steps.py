@@ -32,7 +32,8 @@ class Steps(Struct, frozen=True):
     host: Int64 | None = None
     #: False for the one step of a trace without steps.
     are_marked: bool = True
-    #: When the host launched each device event, (device events,); `ABSENT` if the trace does not have the call.
+    #: The first call that launched each device event, and its start, (device events,); -1 and `ABSENT` without one.
+    calls: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
     issued: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
@@ -66,10 +67,13 @@ def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
     if (spans := _host_spans(tables.host)) is None:
         return None
     runtime, known = tables.runtime, tables.runtime.known_to(mode)
-    groups = _Launches.of(runtime, tables.device, np.ones(len(known), bool))
-    spans = replace(spans, issued=groups.issue_times())
+    groups = _Launches(runtime, tables.device, np.ones(len(known), bool))
+    calls = groups.first_calls()
+    issued = np.full(len(calls), ABSENT)
+    issued[calls >= 0] = runtime.start[calls[calls >= 0]]
+    spans = replace(spans, calls=calls, issued=issued)
     if not known.all():
-        groups = _Launches.of(runtime, tables.device, known)
+        groups = _Launches(runtime, tables.device, known)
     inside = [groups.within(start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
     if not any(len(found) for found in inside):
         return spans
@@ -95,46 +99,35 @@ def _host_spans(host: Host) -> Steps | None:
     return Steps(np.zeros(1, np.int64), *whole, [remark], are_marked=False)
 
 
-class _Launches(Struct, frozen=True):
-    """Device events in groups of one correlation each, and the runtime calls that launched them."""
+class _Launches:
+    """Device events in groups of one correlation each, and those of some calls of the runtime that launched them."""
 
-    #: For each group: the start of its first event, the end of its last one, and the number of events.
-    first: Int64
-    last: Int64
-    counts: Int64
-    #: For each call that launched something, by start: its start, its end and its group.
-    starts: Int64
-    ends: Int64
-    groups: Int64
-    #: For each device event: its end and its group.
-    event_ends: Int64
-    event_groups: Int64
-
-    @classmethod
-    def of(cls, runtime: Runtime, device: Device, calls: Mask) -> _Launches:
-        """Match device events with some of the calls of the runtime, by their correlation."""
+    def __init__(self, runtime: Runtime, device: Device, chosen: Mask) -> None:
         order = np.argsort(device.correlation, kind="stable")
         known, begins, counts = np.unique(device.correlation[order], return_index=True, return_counts=True)
-        of_event = np.searchsorted(known, device.correlation)
-        first = np.minimum.reduceat(device.start[order], begins) if len(begins) else begins
-        last = np.maximum.reduceat(device.end[order], begins) if len(begins) else begins
+        #: For each group: the start of its first event, the end of its last one, and the number of events.
+        self.first = np.minimum.reduceat(device.start[order], begins) if len(begins) else begins
+        self.last = np.maximum.reduceat(device.end[order], begins) if len(begins) else begins
+        self.counts: Int64 = counts
+        #: For each device event: its end and its group.
+        self.event_ends, self.event_groups = device.end, np.searchsorted(known, device.correlation)
         at = np.minimum(np.searchsorted(known, runtime.correlation), len(known) - 1)
         # An absent correlation is negative: it matches nothing.
         matches = (runtime.correlation >= 0) & (known[at] == runtime.correlation) if len(known) else False
-        launches = np.flatnonzero(calls & matches)
-        launches = launches[np.argsort(runtime.start[launches], kind="stable")]
-        starts, ends = runtime.start[launches], runtime.end[launches]
-        return cls(first, last, counts, starts, ends, at[launches], device.end, of_event)
+        calls = np.flatnonzero(chosen & matches)
+        #: For each call that launched something, by start: its row, its start, its end and its group.
+        self.calls = calls[np.argsort(runtime.start[calls], kind="stable")]
+        self.starts, self.ends, self.groups = runtime.start[self.calls], runtime.end[self.calls], at[self.calls]
 
     def within(self, start: int, end: int) -> Int64:
-        """The groups that were launched wholly inside a span."""
+        """Return the groups that were launched wholly inside a span."""
         low, high = np.searchsorted(self.starts, (start, end + 1))
         return np.unique(self.groups[low:high][self.ends[low:high] <= end])
 
-    def issue_times(self) -> Int64:
-        """The start of the first call that launched each device event, (device events,); `ABSENT` without one."""
-        first = np.full(len(self.counts), ABSENT)
-        first[self.groups[::-1]] = self.starts[::-1]
+    def first_calls(self) -> Int64:
+        """Return the first call that launched each device event, (device events,); -1 without one."""
+        first = np.full(len(self.counts), -1)
+        first[self.groups[::-1]] = self.calls[::-1]
         return first[self.event_groups]
 
 

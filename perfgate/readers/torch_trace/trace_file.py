@@ -16,7 +16,7 @@ the whole file, because lines are counted from its beginning.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 
 import msgspec
@@ -51,10 +51,11 @@ class DeviceProperties(Struct, frozen=True):
 
 
 _NOT_DISTRIBUTED = Distributed()
-_HEADER: dict[str, msgspec.json.Decoder[object]] = {
-    "distributedInfo": msgspec.json.Decoder(Distributed),
-    "deviceProperties": msgspec.json.Decoder(list[DeviceProperties]),
-    "cuda_runtime_version": msgspec.json.Decoder(int),
+#: The attribute of `TraceFile` for each key that is decoded.
+_HEADER: dict[str, tuple[str, msgspec.json.Decoder[object]]] = {
+    "distributedInfo": ("distributed", msgspec.json.Decoder(Distributed)),
+    "deviceProperties": ("devices", msgspec.json.Decoder(list[DeviceProperties])),
+    "cuda_runtime_version": ("cuda", msgspec.json.Decoder(int)),
 }
 
 
@@ -63,7 +64,7 @@ class TraceFile(Struct):
 
     buffer: Buffer
     distributed: Distributed = _NOT_DISTRIBUTED
-    devices: tuple[DeviceProperties, ...] = ()
+    devices: Sequence[DeviceProperties] = ()
     cuda: int | None = None
     faults: list[Fault] = field(default_factory=list)
     #: True if a part of the list of events was not valid JSON as it was.
@@ -123,19 +124,12 @@ class TraceFile(Struct):
         """Consume the value of a key, and decode it if the key is in the header."""
         line = self.buffer.line
         value = self._value(keep=name in _HEADER)
-        if name not in _HEADER:
-            return
-        try:
-            found = _HEADER[name].decode(value)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            self.faults.append(("warning", f"{name} cannot be read", line, ""))
-            return
-        if isinstance(found, Distributed):
-            self.distributed = found
-        elif isinstance(found, list):
-            self.devices = tuple(found)
-        elif isinstance(found, int):
-            self.cuda = found
+        if name in _HEADER:
+            attribute, decoder = _HEADER[name]
+            try:
+                setattr(self, attribute, decoder.decode(value))
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+                self.faults.append(("warning", f"{name} cannot be read", line, ""))
 
     def _value(self, *, keep: bool) -> bytes:
         """Consume the next value, at any depth; return its bytes if `keep`, without the end of a very long one."""
@@ -193,7 +187,7 @@ class PartsElsewhere:
 
     def __init__(self, parts: FileParts) -> None:
         self._parts = parts
-        self._found: Iterator[EventTables | None] = iter(())
+        self._found: Iterable[EventTables | None] = ()
 
     def begin(self, buffer: Buffer) -> None:
         """Let others read the list of events, which begins here, up to its last part; skip the buffer to that part."""

@@ -38,7 +38,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import numpy as np
-from msgspec import Struct
 
 from perfgate.core import Series, read_only
 from perfgate.core.call_trees import IS_RUNTIME
@@ -57,54 +56,47 @@ _SYNC = list(CALLS).index("syncs")
 _KIND = re.compile(r"\b([A-Z])(?:to|2)([A-Z])\b")
 
 
-class Work(Struct, frozen=True):
+class Work:
     """The work in the steps of one trace."""
 
-    make: SeriesMaker
-    steps: Steps
-    sums: StepSums
-    #: The devices with work that calls of the trace launched.
-    devices: list[int]
-    #: The index of the step in which each device event was issued, (device events,); -1 outside of all.
-    device_step: Int64
-
-    @classmethod
-    def of(cls, make: SeriesMaker, steps: Steps) -> Work:
-        """Find the step of each device event."""
+    def __init__(self, make: SeriesMaker, steps: Steps) -> None:
+        self._make, self._steps = make, steps
+        self._sums = StepSums(read_only(steps.numbers.copy()), make.key)
         is_launched = steps.issued != ABSENT
-        step = np.where(is_launched, _step_of(steps.issued, steps), -1)
-        devices = np.unique(make.tables.device.device[is_launched]).tolist()
-        return cls(make, steps, StepSums(read_only(steps.numbers.copy()), make.key), devices, step)
+        #: The devices with work that calls of the trace launched.
+        self._devices = np.unique(make.tables.device.device[is_launched]).tolist()
+        #: The index of the step in which each device event was issued, (device events,); -1 outside of all.
+        self._device_step = np.where(is_launched, _step_of(steps.issued, steps), -1)
 
     def series(self) -> Iterator[Series]:
         """Yield all series; a metric that the trace cannot show is absent."""
-        tables = self.make.tables
+        tables = self._make.tables
         host, device = tables.host, tables.device
         is_op = (host.kind == OP) & ~host.names.which(is_step)[host.name]
         if is_op.any():
             yield self._issued("ops", host.start[is_op])
         yield from self._of_calls()
-        for number in self.devices:
-            rows = np.flatnonzero((device.device == number) & (self.device_step >= 0))
+        for number in self._devices:
+            rows = np.flatnonzero((device.device == number) & (self._device_step >= 0))
             kind, duration = device.kind[rows], (device.end[rows] - device.start[rows]).astype(np.float64)
-            columns = self.device_step[rows], duration, device.amount[rows], kind == KERNEL, kind == MEMSET
+            columns = self._device_step[rows], duration, device.amount[rows], kind == KERNEL, kind == MEMSET
             events = DeviceEvents(*columns, self._copies(device.name[rows].astype(np.int64), kind == MEMCPY))
-            yield from self.sums.of_device(events, self.make.device_label(number))
+            yield from self._sums.of_device(events, self._make.device_label(number))
         yield from self._of_collectives()
-        step = _step_of(tables.flop_starts, self.steps)
-        if (step >= 0).any() and not self.make.misses_flop():
-            yield from self.sums.amount("flops", "FLOP", step, tables.flop, {})
+        step = _step_of(tables.flop_starts, self._steps)
+        if (step >= 0).any() and not self._make.misses_flop():
+            yield from self._sums.amount("flops", "FLOP", step, tables.flop, {})
 
     def _of_calls(self) -> Iterator[Series]:
-        runtime, made = self.make.tables.runtime, self.make.tables.allocations
+        runtime, made = self._make.tables.runtime, self._make.tables.allocations
         if not any(IS_RUNTIME.match(text) for text in runtime.names.texts):
             if len(made.time):
                 yield self._issued("allocations", made.time[made.size > 0])
             return
         kind = np.array([kind_of_call(text) for text in runtime.names.texts], np.int8)[runtime.name]
         last = int(runtime.start.argmax())
-        is_profilers = kind[last] == _SYNC and runtime.start[last] >= self.make.tables.host.end.max()
-        if is_profilers and not self.steps.are_marked:
+        is_profilers = kind[last] == _SYNC and runtime.start[last] >= self._make.tables.host.end.max()
+        if is_profilers and not self._steps.are_marked:
             kind[last] = -1
         for at, name in enumerate(CALLS):
             yield self._issued(name, runtime.start[kind == at])
@@ -113,41 +105,41 @@ class Work(Struct, frozen=True):
         """Return the copies of each kind; `name` are the indices of the names of device events."""
         kinds: dict[str, list[int]] = defaultdict(list)
         for index in np.unique(name[is_copy]).tolist():
-            found = _KIND.search(self.make.tables.device.names.texts[index])
+            found = _KIND.search(self._make.tables.device.names.texts[index])
             kinds["to".join(found.groups()).replace("M", "H") if found else "other"].append(index)
         return {kind: is_copy & np.isin(name, names) for kind, names in kinds.items()}
 
     def _of_collectives(self) -> Iterator[Series]:
-        tables = self.make.tables
+        tables = self._make.tables
         if not tables.collectives:
             yield from self._of_collective_ranges()
             return
         rows = np.flatnonzero(tables.device.kind == KERNEL)[[call.row for call in tables.collectives]]
-        step, size = self.device_step[rows], np.array([message_size(call) for call in tables.collectives])
+        step, size = self._device_step[rows], np.array([message_size(call) for call in tables.collectives])
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for at in np.flatnonzero(step >= 0).tolist():
             found[tables.collectives[at].name, int(tables.device.device[rows[at]])].append(at)
         for (op, number), calls in islice(found.items(), _MOST_OPS):
-            labels = {**self.make.device_label(number), "op": op}
-            yield self.sums.count("collectives", step[calls], labels)
-            yield from self.sums.amount("collective_bytes", "B", step[calls], size[calls], labels)
+            labels = {**self._make.device_label(number), "op": op}
+            yield self._sums.count("collectives", step[calls], labels)
+            yield from self._sums.amount("collective_bytes", "B", step[calls], size[calls], labels)
 
     def _of_collective_ranges(self) -> Iterator[Series]:
-        host = self.make.tables.host
+        host = self._make.tables.host
         rows = np.flatnonzero(host.names.which(is_collective_range)[host.name] & (host.kind != PYTHON))
-        step = _step_of(host.start[rows], self.steps)
+        step = _step_of(host.start[rows], self._steps)
         rows, step = rows[step >= 0], step[step >= 0]
         for name in np.unique(host.name[rows])[:_MOST_OPS].tolist():
             op = host.names.texts[name].partition(":")[2]
-            yield self.sums.count("collectives", step[host.name[rows] == name], {"op": op})
+            yield self._sums.count("collectives", step[host.name[rows] == name], {"op": op})
 
     def _issued(self, name: str, times: Int64) -> Series:
         """Return how much the host did in each step: one for each time, in slices because there are many."""
-        counts = np.zeros(len(self.steps), np.int64)
+        counts = np.zeros(len(self._steps), np.int64)
         for part in np.array_split(times, 1 + len(times) // _SLICE):
-            step = _step_of(part, self.steps)
+            step = _step_of(part, self._steps)
             counts += np.bincount(step[step >= 0], minlength=len(counts))
-        return self.sums.series(name, "count", counts, {})
+        return self._sums.series(name, "count", counts, {})
 
 
 def _step_of(times: Int64, steps: Steps) -> Int64:
