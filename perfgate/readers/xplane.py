@@ -19,7 +19,7 @@ each stream, `/device:TPU:0` the lines Steps, XLA Modules and XLA Ops.
 | `kernel.NAME` | s | each kernel and copy on a stream of a GPU |
 | `module.NAME` | s | each execution of a compiled program on a device |
 | `range.NAME` | s | other events of the host, such as `jax.profiler.TraceAnnotation` |
-| `work.*` | | the exact work of a step on GPUs: see `xplane_work` |
+| `work.*` | | the exact work of a step on GPUs: see `step_work` |
 
 jax.profiler writes `*.trace.json.gz` beside it, for viewers: a copy without `step_num` and with at most a million
 events. It is refused, and in a folder that has the `.xplane.pb`, it is not read.
@@ -38,8 +38,8 @@ from msgspec import Struct, field
 
 from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
+from perfgate.readers.step_work import Event, Steps, add_work
 from perfgate.readers.trackers import DamagedError, fields, message_of, signed, text_of
-from perfgate.readers.xplane_work import Event, Steps, add_work
 
 NAME = "xplane"
 METRICS = (
