@@ -53,7 +53,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if "steptime_ms_average" in properties:
             _steps(run, table, properties, path)
         elif "mxu_utilization_percent" in properties or "device_duty_cycle_percent" in properties:
-            _shares(run, properties, path)
+            for name, text in properties.items():
+                value = _number(text)
+                if (found := _PERCENT.fullmatch(name)) and value != 0:
+                    Target(run, Key(found[1] or found[2]), "1", 100).value(value, (*path, "p", name))
         elif "enqueue_us" in properties:
             for name, text in properties.items():
                 if found := _INPUT.fullmatch(name):
@@ -68,7 +71,8 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
     columns = [str(mapping(column).get("id")) for column in table.get("cols") or ()]
     rows = [items(mapping(row).get("c")) for row in table.get("rows") or ()]
     cells = [[mapping(cell).get("v") for cell in row] for row in rows]
-    steps = [_step(row, index) for index, row in enumerate(cells)]
+    named = [_STEP.fullmatch(str(row[0])) if row else None for row in cells]
+    steps = [int(found[1]) if found else index for index, found in enumerate(named)]
     for at, column in enumerate(columns):
         found = _TIME.fullmatch(column)
         values = [row[at] if at < len(row) else None for row in cells]
@@ -87,20 +91,6 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
         run.say("error", "the table of steps has no row: the profile has no step", path)
 
 
-def _step(row: list[Any], index: int) -> int:
-    """Return the number in the name of a step, or its place in the table."""
-    found = _STEP.fullmatch(str(row[0])) if row else None
-    return int(found[1]) if found else index
-
-
 def _number(text: object) -> object:
     parsed = number(text.removesuffix("%")) if isinstance(text, str) else None
     return text if parsed is None else parsed
-
-
-def _shares(run: RunBuilder, properties: Mapping[str, Any], path: Path) -> None:
-    for name, text in properties.items():
-        found = _PERCENT.fullmatch(name)
-        value = _number(text)
-        if found and value != 0:
-            Target(run, Key(found[1] or found[2]), "1", 100).value(value, (*path, "p", name))

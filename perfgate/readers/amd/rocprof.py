@@ -106,6 +106,8 @@ _NOT_COUNTERS = re.compile(
     r"|start_timestamp|end_timestamp|(?:Dispatch|Complete|Duration)Ns)(?:_\d{1,3})?",
     re.IGNORECASE,
 )
+_GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}
+_NAMES = ("formatted_kernel_name", "demangled_kernel_name", "kernel_name")
 _NS = 1e9
 #: Records of the JSON that are not calls: no time, or memory and samples of other kinds.
 _NOT_CALLS = ("scratch_memory", "memory_allocation", "pc_sample")
@@ -191,7 +193,10 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
 def _tool(calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
     """Add the records of one process, and the counters of each launch: the sum over their instances, as in the CSV."""
     agents = {mapping(one.get("id")).get("handle"): one for one in _objects(tool.get("agents"))}
-    kernels = {symbol.get("kernel_id"): _kernel_name(symbol) for symbol in _objects(tool.get("kernel_symbols"))}
+    kernels = {
+        symbol.get("kernel_id"): next((one for one in map(symbol.get, _NAMES) if isinstance(one, str) and one), "")
+        for symbol in _objects(tool.get("kernel_symbols"))
+    }
     strings = mapping(tool.get("strings"))
     kinds = _objects(strings.get("buffer_records"))
     messages = {one.get("key"): one.get("value") for one in _objects(strings.get("marker_api"))}
@@ -229,14 +234,6 @@ def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mappi
         run.facts.setdefault("gpu", name[:200])
     number = agent.get("logical_node_type_id", handle)
     return "" if number is None else str(number)
-
-
-_GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}
-
-
-def _kernel_name(symbol: Mapping[str, Any]) -> str:
-    names = (symbol.get(name) for name in ("formatted_kernel_name", "demangled_kernel_name", "kernel_name"))
-    return next((name for name in names if isinstance(name, str) and name), "")
 
 
 def _objects(value: object) -> Sequence[Mapping[str, Any]]:

@@ -113,13 +113,16 @@ class NcclLog:
             if heading := self.file.heading(section.line):
                 section.settings["heading"] = heading
         runs, labels = RecordRuns(self.file, NAME), _labels(tables)
+        varying = {
+            name: varying_details(value for one in tables if one.name == name for value in one.values)
+            for name in dict.fromkeys(section.name for section in tables)
+        }
         for section, own in zip(tables, labels, strict=True):
             run = runs.run_of((section.name, own))
             if section is tables[0]:
                 self._report_others(run, tables)
                 run.problems += self.other.problems
-            varying = varying_details(value for one in tables if one.name == section.name for value in one.values)
-            _finish(run, section, varying, own, tables)
+            _finish(run, section, varying[section.name], own, tables)
         if not tables:
             self._report_others(self.other, tables)
             return (self.other.run(),)
