@@ -34,7 +34,7 @@ from msgspec.structs import replace
 
 from perfgate.core.call_trees import CallTree
 from perfgate.readers.kit import InputFile, Key, Run, RunBuilder, Series, in_base, read_only
-from perfgate.readers.nvidia.nsys_tables import STEP, name_of_calls
+from perfgate.readers.nvidia.nsys_tables import OPERATOR, STEP, name_of_calls
 from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
 from perfgate.readers.torch_trace.call_tree import call_tree
 from perfgate.readers.torch_trace.event_fields import Int64, Names
@@ -70,7 +70,6 @@ _MEASURED = re.compile(r"CUPTI_ACTIVITY_KIND_|GPU_METRICS|GENERIC_EVENTS|NET_|MP
 #: The NVTX events of ranges (push/pop and start/end), and the one that names a domain.
 _RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75
 _API_VERSION, _CALL_VERSION = re.compile(r"_v\d{4}$"), re.compile(r"_v\d{4,5}$")
-_OPERATOR = re.compile(r"(?:\w+::)+\w+|\w+Backward\d*")
 #: The bits of a thread's id that identify its process, and a time in ns that is beyond all clocks.
 _PROCESS, _LATEST = 0x0000FFFFFF000000, 1 << 61
 #: By name and device: the start and the length of each activity in ns, and its bytes (-1: unknown).
@@ -110,9 +109,8 @@ def _add_activities(run: RunBuilder, database: Database) -> _Texts:
             columns = ("start", "end", name, "deviceId", "bytes")
             rows = _named_ranges(database) if table == _RANGES else database.rows(table, columns)
             found[table] = _grouped(run, table, rows)
-    for table in database.others:
-        if _MEASURED.match(table):
-            run.file.coverage.leave(table)
+    for table in filter(_MEASURED.match, database.others):
+        run.file.coverage.leave(table)
     used = {name for groups in found.values() for name, _ in groups}
     used |= {name[1] for name in used if isinstance(name, tuple)}
     strings = _texts(database, _STRINGS, "value", used)
@@ -230,10 +228,11 @@ def _ranges(database: Database, names: _Texts) -> Iterator[tuple[int, int, int, 
     """Yield the thread, start, end and text of each range."""
     columns = ("eventType", "globalTid", "text", "textId", "start", "end")
     for kind, thread, text, text_id, start, end in database.rows(_RANGES, columns):
-        is_range = kind in _RANGE_TYPES and isinstance(start, int) and isinstance(end, int)
-        if is_range and -_LATEST < start <= end < _LATEST:  # type: ignore[operator]
+        if kind not in _RANGE_TYPES or not isinstance(start, int) or not isinstance(end, int):
+            continue
+        if -_LATEST < start <= end < _LATEST:
             found = names.get(text_id) if text is None else text
-            yield thread if isinstance(thread, int) else -1, start, end, str(found)  # type: ignore[misc]
+            yield thread if isinstance(thread, int) else -1, start, end, str(found)
 
 
 def _columns(database: Database, table: str, names: tuple[str, ...]) -> Int64:
@@ -277,7 +276,7 @@ def _add_ranges(tables: EventTables, ranges: list[tuple[int, int, int, str]]) ->
             name, until = f"ProfilerStep#{step[1]}", end
         elif step:
             continue
-        kind = OP if _OPERATOR.fullmatch(name) else ANNOTATION
+        kind = OP if OPERATOR.fullmatch(name) else ANNOTATION
         found.append((start, end - start, kind, tables.host_names[name], tables.threads[str(thread)]))
     columns = ("start", "duration", "kind", "name", "thread")
     tables.pieces["host"].add(**dict(zip(columns, np.array(found, np.int64).T, strict=True)))
@@ -285,10 +284,11 @@ def _add_ranges(tables: EventTables, ranges: list[tuple[int, int, int, str]]) ->
 
 def _add_device(tables: EventTables, columns: Int64, table: str, names: _Texts) -> bool:
     """Add the rows of a table of devices. Return whether all have an end; a row without one counts, and has no time."""
+    kind, usual, _ = _DEVICES[table]
     ended = columns[1] >= columns[0]
     columns[1] = np.where(ended, columns[1], columns[0])
     start, end, device, correlation, name, *amounts = _sound(columns)
-    (kind, usual, _), texts = _DEVICES[table], {_KERNELS: names, _COPIES: _COPIED}.get(table, {})
+    texts = names if kind == KERNEL else _COPIED if kind == MEMCPY else {}
     is_known = np.all([one >= 0 for one in amounts], axis=0) & ((kind != KERNEL) | np.all(amounts, axis=0))
     amount = np.where(is_known, np.prod(np.array(amounts, np.float64), axis=0), np.nan)
     numbers = _numbered(name, lambda one: texts.get(one, usual), tables.kernel_names)

@@ -76,6 +76,8 @@ _CALL = re.compile(r",? (?:stashed seq|seq|op_id) = -?\d+(?=,|$)|, (?:sizes|inpu
 STEP = re.compile(
     r"(?:ProfilerStep#|(?:(?:train(?:ing)?|global)[ _]?)?(?:steps?|iter(?:ation)?s?)[ _#:=]*)(\d{1,15})", re.I
 )
+#: A range that is an operator of PyTorch.
+OPERATOR = re.compile(r"(?:\w+::)+\w+|\w+Backward\d*")
 _RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
 #: The way to split a row into cells: by a delimiter, or at columns; the last column may be open.
 Split = str | tuple[tuple[int, int | None], ...]
