@@ -27,19 +27,27 @@ TELLING = (AMOUNTS[-1], 2.0, 3.0)
 _UNSCALED = ("count", "cv", "calls")
 #: The quantile from which the values are the tail.
 _TAIL = 0.9
+Labels = tuple[tuple[str, str], ...]
 
 
 class Way(Struct, frozen=True):
     """One way to make runs worse."""
 
-    #: Returns the worse series for an amount above 1, or None if it does not change.
-    distorted: Callable[[Series, float], Series | None]
-    #: The clause that the way is for; None for all.
+    #: Returns the worse series for an amount above 1.
+    distorted: Callable[[Series, float], Series]
+    #: The metrics, the rank (and device) and the clause that the way is for; None for all.
+    names: Sequence[str] | None = None
+    member: Labels | None = None
     clause: str | None = None
 
     def applied(self, run: Run, amount: float) -> Run:
         """Return the run, made worse by this amount."""
-        return replace(run, series=tuple(self.distorted(series, amount) or series for series in run.series))
+        series = list(run.series)
+        for at, one in enumerate(series):
+            is_named = self.names is None or one.key.metric in self.names
+            if is_named and self.member in (None, one.key.member()):
+                series[at] = self.distorted(one, amount)
+        return replace(run, series=tuple(series))
 
 
 def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[Verdict]) -> Iterator[Way]:
@@ -50,13 +58,12 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
     names = sorted({series.key.metric for run in runs for series in run.series if reads(series.key)})
     plain = isinstance(rule.sentence.subject, Selector) and not _derived(rule, ruleset)
     for some in [names] if plain else [[name] for name in names]:
-        yield _scaled(some, up=True)
-        yield _scaled(some, up=False)
+        yield from (Way(_times, some), Way(_divided, some))
         yield _changed(some, lambda values, by: np.where(values > np.quantile(values, _TAIL), values * by, values))
         yield from (_lifted(some, clause.quantity.value) for clause in rule.clauses if clause.quantity is not None)
-        for member in _members(runs, some):
-            yield _scaled(some, up=True, member=member)
-            yield _scaled(some, up=False, member=member)
+        members = sorted({one.key.member() for run in runs for one in run.series if one.key.metric in some})
+        for member in (members[0], members[-1]) if len(members) > 1 else ():
+            yield from (Way(_times, some, member), Way(_divided, some, member))
         if any(map(read_by, selectors(rule.sentence.subject))):
             yield _changed(
                 some, lambda values, by: np.where(np.arange(len(values)) < len(values) // 4, values * by, values)
@@ -79,7 +86,7 @@ def _derived(rule: Rule, ruleset: Ruleset) -> list[DerivedMetric]:
 
 def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
     """Return a way that moves every metric just beyond its own limit or tolerance in a clause."""
-    edges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    edges: dict[tuple[str, Labels], float] = {}
     down: set[str] = set()
     for verdict in verdicts:
         edge = _edge(verdict)
@@ -88,14 +95,14 @@ def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
                 edges[name, tuple(sorted(verdict.labels.items()))] = edge
                 down |= {name} if verdict.better == "higher" else set()
 
-    def distorted(series: Series, amount: float) -> Series | None:
+    def distorted(series: Series, amount: float) -> Series:
         key = series.key.without_members()
         edge = edges.get((key.metric, key.labels), edges.get((key.metric, ())))
         if edge is None:
-            return None
+            return series
         return _times(series, edge / amount if key.metric in down else edge * amount)
 
-    return Way(distorted, clause)
+    return Way(distorted, clause=clause)
 
 
 def _edge(verdict: Verdict) -> float | None:
@@ -109,38 +116,25 @@ def _edge(verdict: Verdict) -> float | None:
     return edge / new if edge is not None and new and edge / new > 0 else None
 
 
-def _members(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[tuple[str, str], ...]]:
-    """Return the first and the last rank (and device), if there are several."""
-    found = sorted({s.key.member() for run in runs for s in run.series if s.key.metric in names})
-    return [found[0], found[-1]] if len(found) > 1 else []
-
-
-def _scaled(names: Sequence[str], *, up: bool, member: tuple[tuple[str, str], ...] | None = None) -> Way:
-    """Return a way that makes all values of some metrics larger or smaller, on one rank only if `member` names it."""
-
-    def distorted(series: Series, amount: float) -> Series | None:
-        if series.key.metric not in names or (member is not None and series.key.member() != member):
-            return None
-        return _times(series, amount if up else 1 / amount)
-
-    return Way(distorted)
-
-
 def _lifted(names: Sequence[str], bound: float) -> Way:
     """Return a way that adds to the values a bound, a tolerance, or 1 if it is 0: no factor changes values of 0."""
     return _changed(names, lambda values, amount: values + (abs(bound) * amount or int(amount)))
 
 
 def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) -> Way:
-    def distorted(series: Series, amount: float) -> Series | None:
-        if series.key.metric not in names or not len(series.values):
-            return None
+    def distorted(series: Series, amount: float) -> Series:
+        if not len(series.values):
+            return series
         # If the number of values changes, their steps are unknown.
         values = change(series.values, amount)
         steps = series.steps if len(values) == len(series.values) else None
         return replace(series, values=read_only(values), steps=steps, groups=())
 
-    return Way(distorted)
+    return Way(distorted, names)
+
+
+def _divided(series: Series, by: float) -> Series:
+    return _times(series, 1 / by)
 
 
 def _times(series: Series, factor: float) -> Series:

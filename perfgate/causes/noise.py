@@ -16,7 +16,7 @@ whole node, so it is measured alone, or taken from the whole node.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -240,17 +240,12 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     @cached_property
     def _pooled(self) -> float:
         """The usual relative variance between runs of a node, with a weak prior."""
-        if not self._leaves:
-            return _WEAK_PRIOR**2
         sides = self.alignment.sides
         own = [
             _variance([side.wall[node] for side in sides], [float(side.times[node]) for side in sides], self.freedom)
             for node in self._leaves
         ]
-        # the median of a variance with few degrees of freedom is below its mean
-        usual = float(np.median(own)) / (1 - 2 / (9 * self.freedom)) ** 3
-        weight = self.freedom * min(len(own), _FEWEST) / 2
-        return (_WEAK_WEIGHT * _WEAK_PRIOR**2 + weight * usual) / (_WEAK_WEIGHT + weight)
+        return with_prior(own, self.freedom, min(len(own), _FEWEST), _WEAK_PRIOR, _WEAK_WEIGHT)
 
     @cached_property
     def _scatter(self) -> float:
@@ -260,6 +255,16 @@ class SeriesNoise(Struct, frozen=True, dict=True):
             return 0.0
         ratios = np.sort(np.abs(np.log(after / before)))
         return NORMAL_MAD * float(ratios[(len(ratios) - 1) // 2]) / math.sqrt(2)
+
+
+def with_prior(own: Sequence[float], freedom: int, count: int, prior: float, prior_weight: float) -> float:
+    """The usual one of the variances of nodes, which count as `count`, averaged with that of a prior deviation."""
+    if not own or not freedom:
+        return prior**2
+    # The median of a variance with few degrees of freedom is below its mean (Wilson and Hilferty 1931).
+    usual = float(np.median(own)) / (1 - 2 / (9 * freedom)) ** 3
+    weight = freedom * count / 2
+    return (prior_weight * prior**2 + weight * usual) / (prior_weight + weight)
 
 
 def _variance(sides: list[Floats], scales: list[float], freedom: int) -> float:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from perfgate.causes.align import Alignment, Finding, TreeSide
 from perfgate.causes.kinds import slowdown_kind
 from perfgate.causes.merged import Floats
+from perfgate.causes.noise import with_prior
 from perfgate.stats.distributions import t_quantile
 
 #: With fewer pairs a change of time cannot be told from noise; calls that came or went can.
@@ -112,15 +113,9 @@ class PairNoise(Struct, frozen=True, dict=True):
     @cached_property
     def _pooled(self) -> float:
         """The usual variance of a node between pairs, as a square of a share of its time, with a weak prior."""
-        freedom = self.alignment.base.runs - 1
-        if not self._seen or not freedom:
-            return _PRIOR**2
         base, new = self.alignment.base.wall, self.alignment.new.wall
         own = [_variance(base[node], new[node]) / float(base[node].mean()) ** 2 for node in self._seen]
-        # The median of a variance with few degrees of freedom is below its mean (Wilson and Hilferty 1931).
-        usual = float(np.median(own)) / (1 - 2 / (9 * freedom)) ** 3
-        weight = float(freedom * len(own)) / 2
-        return (_PRIOR_WEIGHT * _PRIOR**2 + weight * usual) / (_PRIOR_WEIGHT + weight)
+        return with_prior(own, self.alignment.base.runs - 1, len(own), _PRIOR, _PRIOR_WEIGHT)
 
 
 def _variance(before: Floats, after: Floats) -> float:

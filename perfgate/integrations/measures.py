@@ -51,10 +51,9 @@ def record_rates(
     recorder: Recorder, nanoseconds: int, *, samples: int | None = None, tokens: int | None = None
 ) -> None:
     """Record samples and tokens per second of the current step, as far as they are known."""
-    if nanoseconds > 0 and samples:
-        recorder.record(SAMPLES_PER_SECOND, samples * 1e9 / nanoseconds, unit="samples/s")
-    if nanoseconds > 0 and tokens:
-        recorder.record(TOKENS_PER_SECOND, tokens * 1e9 / nanoseconds, unit="tokens/s")
+    for metric, count, unit in ((SAMPLES_PER_SECOND, samples, "samples/s"), (TOKENS_PER_SECOND, tokens, "tokens/s")):
+        if nanoseconds > 0 and count:
+            recorder.record(metric, count * 1e9 / nanoseconds, unit=unit)
 
 
 def samples_in(batch: object) -> int | None:

@@ -16,12 +16,9 @@ from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
 #: The names of the main branch, the first that exists counts.
-_MAIN = tuple(
-    f"refs/{place}"
-    for place in (
-        "remotes/origin/HEAD",
-        *(f"{side}/{name}" for side in ("remotes/origin", "heads") for name in ("main", "master")),
-    )
+_MAIN = (
+    *(f"refs/remotes/origin/{name}" for name in ("HEAD", "main", "master")),
+    *(f"refs/heads/{name}" for name in ("main", "master")),
 )
 #: The longest time to check out a commit, in seconds.
 _CHECKOUT_TIMEOUT_S = 600

@@ -260,14 +260,16 @@ class Recorder:
                 facts = self._facts()
                 self._writer.finish(facts if facts != self._written else {})
         finally:
-            self._end_watch()
+            if self._watch is not None:
+                self._watch.end()
 
     def abort(self) -> None:
         """End without closing: the file keeps all values, and readers warn that the program ended early."""
         self._end_steps()
         self._work.abandon()
         self._writer.abort()
-        self._end_watch()
+        if self._watch is not None:
+            self._watch.end()
 
     def _end_steps(self) -> None:
         self._turns.leave()
@@ -275,10 +277,6 @@ class Recorder:
             self._counters.close()
         if self._watch is not None and self._writer.is_open:
             self._watch.mark_last()
-
-    def _end_watch(self) -> None:
-        if self._watch is not None:
-            self._watch.end()
 
     def __enter__(self) -> Recorder:
         self._writer.check_open()
