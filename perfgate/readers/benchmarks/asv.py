@@ -48,26 +48,27 @@ def read(file: InputFile) -> tuple[Run, ...]:
     keep_time_and_place(run, data, "date", place)
     columns = items(data.get("result_columns"))
     for name, row in mapping(data.get("results")).items():
-        _add(run, name, *_cells(run, row, columns, ("results", name)))
+        _add(run, name, _cells(run, row, columns, ("results", name)))
     return (run.run(),)
 
 
-def _cells(run: RunBuilder, row: object, columns: list[Any], path: Path) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Return the columns of one benchmark by name, and their paths, for either version."""
+def _cells(run: RunBuilder, row: object, columns: list[Any], path: Path) -> dict[str, tuple[Any, Path]]:
+    """Return the columns of one benchmark by name, with their paths, for either version."""
     if isinstance(row, list):
         names = [str(column) for column in columns[: len(row)]]
         for name in _NOT_MEASURED.intersection(names):
             run.file.coverage.mark(run.json, (*path, names.index(name)))
-        return dict(zip(names, row, strict=False)), {name: (*path, index) for index, name in enumerate(names)}
+        return {name: (row[index], (*path, index)) for index, name in enumerate(names)}
     if isinstance(row, dict):
         run.file.coverage.mark(run.json, (*path, "stats"))  # of the samples
-        return row, {name: (*path, name) for name in row}
-    return {"result": row}, {"result": path}
+        return {name: (cell, (*path, name)) for name, cell in row.items()}
+    return {"result": (row, path)}
 
 
-def _add(run: RunBuilder, name: str, cells: Mapping[str, Any], paths: Mapping[str, Path]) -> None:
-    result, place = cells.get("result"), paths.get("result", ("results", name))
-    keys = _keys(name, [values for values in items(cells.get("params")) if isinstance(values, list)])
+def _add(run: RunBuilder, name: str, cells: Mapping[str, tuple[Any, Path]]) -> None:
+    result, place = cells.get("result", (None, ("results", name)))
+    parameters, (samples, of_samples) = cells.get("params", (None, ()))[0], cells.get("samples", (None, ()))
+    keys = _keys(name, [values for values in items(parameters) if isinstance(values, list)])
     if result is None:
         failed = [*itertools.islice(keys, MAX_FAULTS + 1)]
         for one in failed[:MAX_FAULTS]:
@@ -76,7 +77,6 @@ def _add(run: RunBuilder, name: str, cells: Mapping[str, Any], paths: Mapping[st
             run.say("error", f"{name} failed with all its parameters: its result is null", place)
         return
     unit = next((unit for unit, pattern in _UNITS if pattern.match(name.rpartition(".")[2])), "1")
-    samples = cells.get("samples")
     several = result if isinstance(result, list) else [result]
     for index, value in enumerate(several):
         if (key := next(keys, None)) is None:
@@ -86,7 +86,7 @@ def _add(run: RunBuilder, name: str, cells: Mapping[str, Any], paths: Mapping[st
         taken = samples[index] if isinstance(samples, list) and index < len(samples) else None
         at = (*place, index) if several is result else place
         if isinstance(taken, list) and taken:
-            to.samples(taken, (*paths["samples"], index))
+            to.samples(taken, (*of_samples, index))
         elif value is None:
             to.refuse("the benchmark failed: its result is null", at)
         elif isinstance(value, float) and math.isnan(value):

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, mapping, shown
 from perfgate.readers.records import Target, fact, load, name_of, rows
 
@@ -30,13 +28,8 @@ CHECKED = "pyperf 2.10.0: a file that it wrote"
 #: `{"benchmarks": [{"runs": [...]}], "version": "1.0"}`.
 FORMAT = Format(NAME, __name__, json=("with the 'runs' of pyperf", "benchmarks.*.runs=["))
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
-
-
-class _Process(Struct, frozen=True):
-    values: list[Any]
-    unit: object
-    path: Path
-    cpu: object
+#: The values of a process, their unit and path, and its CPU.
+_Process = tuple[list[Any], object, Path, object]
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -52,13 +45,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if len(processes) > count:
             message = f"{key} has {len(processes)} processes, but another benchmark has {count}"
             first.say("warning", f"{message}; the first {count} are read", path)
-        for run, process in zip(runs, processes, strict=False):
-            fact(run, "cpu", process.cpu)
-            unit = _UNITS.get(process.unit) if isinstance(process.unit, str) else None
+        for run, (values, printed, at, cpu) in zip(runs, processes, strict=False):
+            fact(run, "cpu", cpu)
+            unit = _UNITS.get(printed) if isinstance(printed, str) else None
             if unit is None:
-                run.refuse(key, f"the unit {shown(process.unit)} is unknown; left out", process.path)
+                run.refuse(key, f"the unit {shown(printed)} is unknown; left out", at)
             else:
-                Target(run, key, unit).samples(process.values, process.path)
+                Target(run, key, unit).samples(values, at)
     return tuple(run.run(part if count > 1 else None) for part, run in enumerate(runs, 1))
 
 
@@ -68,7 +61,7 @@ def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[tuple[Key, Pat
     suite = mapping(data.get("metadata"))
     for path, row in rows(run, data, "benchmarks"):
         shared = {**suite, **mapping(row.get("metadata") or row.get("common_metadata"))}
-        processes, name = [], None
+        processes, name = list[_Process](), None
         for place, process in rows(run, row, *path, "runs"):
             metadata = {**shared, **mapping(process.get("metadata"))}
             name = name or metadata.get("name")
@@ -76,7 +69,7 @@ def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[tuple[Key, Pat
             values = process.get(field)
             if values is not None and values != []:  # else a calibration run
                 listed, unit = values if isinstance(values, list) else [values], metadata.get("unit", "second")
-                processes.append(_Process(listed, unit, (*place, field), metadata.get("cpu_model_name")))
+                processes.append((listed, unit, (*place, field), metadata.get("cpu_model_name")))
         if (name := name_of(run, {"name": name or shared.get("name")}, path, "name")) is None:
             continue
         key = run.unique(Key(name), path)

@@ -23,8 +23,6 @@ from __future__ import annotations
 import json
 import re
 
-from msgspec import Struct, field
-
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, checked, labels_of
 
 NAME = "mlperf-inference"
@@ -73,39 +71,32 @@ _SETTINGS_IN_DETAIL = {"effective_scenario": "scenario", "sut_name": "sut", "eff
 _DECODER = json.JSONDecoder()
 
 
-class _Result(Struct):
-    rates: dict[str, tuple[object, int]] = field(default_factory=dict)
-    latencies: dict[str, dict[str, tuple[object, int]]] = field(default_factory=dict)
-    scenario: str = ""
-    #: What was measured, and the load that was asked for.
-    sut: str = ""
-    target_qps: str = ""
-    mode: str = ""
-    valid: bool | None = None
-    reason: str = ""
-    begun: int = 0
-    line: int = 0
-
-
 class _LogRun(RunBuilder):
+    """The run of one test, until its scenario is known."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
-        self.result = _Result()
-        #: The line of the title of a summary, and whether its last part came.
-        self.begun, self.ended = 0, False
+        self.rates: dict[str, tuple[object, int]] = {}
+        self.latencies: dict[str, dict[str, tuple[object, int]]] = {}
+        #: What was measured, the load that was asked for, and other settings: see `_SETTINGS`.
+        self.settings = {"scenario": "", "sut": "", "target_qps": "", "mode": ""}
+        #: The result, its line, and its reason.
+        self.valid: bool | None = None
+        self.line, self.reason = 0, ""
+        #: The line where the test begins and that of the title of a summary, and whether its last part came.
+        self.begun, self.title, self.ended = 0, 0, False
 
     @property
     def has_measured(self) -> bool:
-        return bool(self.result.begun)
+        return bool(self.begun)
 
     def run(self, part: int | None = None) -> Run:
-        result = self.result
-        load = {"scenario": result.scenario, "target_qps": result.target_qps}
-        self.unlabelled |= {"sut": result.sut} if result.sut else {}
-        labels = labels_of(self.file, NAME, load)
-        for name, (value, line) in result.rates.items():
+        settings = self.settings
+        self.unlabelled |= {"sut": settings["sut"]} if settings["sut"] else {}
+        labels = labels_of(self.file, NAME, {name: settings[name] for name in ("scenario", "target_qps")})
+        for name, (value, line) in self.rates.items():
             self.value(Key(name, labels), "1/s", value, line)
-        for name, statistics in result.latencies.items():
+        for name, statistics in self.latencies.items():
             found = {}
             for statistic, (value, line) in statistics.items():
                 parsed, fault = checked(value, "s")
@@ -114,15 +105,21 @@ class _LogRun(RunBuilder):
                 else:
                     found[statistic] = parsed / 1e9
             self.aggregate(Key(name, labels), "s", found)
-        if self.begun and not self.ended:
-            self.say("error", "the summary is cut off: it does not end with the parameters of the test", self.begun)
-        if result.valid is False:
-            self.say("error", "the result is INVALID", result.line, f": {result.reason}" if result.reason else "")
-        elif result.valid is None and (result.rates or result.latencies):
+        if self.title and not self.ended:
+            self.say("error", "the summary is cut off: it does not end with the parameters of the test", self.title)
+        if self.valid is False:
+            self.say("error", "the result is INVALID", self.line, f": {self.reason}" if self.reason else "")
+        elif self.valid is None and (self.rates or self.latencies):
             self.say("error", "the log has no result: the test did not end, or the log is cut off")
-        if "Accuracy" in result.mode:
+        if "Accuracy" in settings["mode"]:
             self.say("error", "this is the log of a run for accuracy, which measures no performance")
         return super().run(part)
+
+    def latency(self, metric: str, name: str | None, percent: str | None, value: object, line: int) -> None:
+        """Keep a statistic of a metric: by its name, or a percentile."""
+        percentile = f"p{float(percent):g}" if percent else ""
+        statistic = name.lower() if name else "median" if percentile == "p50" else percentile
+        self.latencies.setdefault(metric, {}).setdefault(statistic, (value, line))
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -135,32 +132,26 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _detail(runs, line.partition(_WORD)[2].strip(), number)
         elif _TITLE in line:
             runs.banner(number)
-            runs.run.result.begun = runs.run.begun = number
+            runs.run.begun = runs.run.title = number
         elif "Test Parameters Used" in line:
             runs.run.ended = True
         elif found := _ROW.fullmatch(line):
-            _summary(runs.run.result, found[1], found[2], number)
+            _summary(runs.run, found[1], found[2], number)
     return runs.finish()
 
 
-def _summary(result: _Result, name: str, text: str, line: int) -> None:
+def _summary(run: _LogRun, name: str, text: str, line: int) -> None:
     if name in _SETTINGS:
-        setattr(result, _SETTINGS[name], text)
+        run.settings[_SETTINGS[name]] = text
     elif name == "Result is":
-        result.valid, result.line = text == "VALID", line
+        run.valid, run.line = text == "VALID", line
     elif name in _IN_SUMMARY:
-        result.rates.setdefault(_IN_SUMMARY[name], (text, line))
+        run.rates.setdefault(_IN_SUMMARY[name], (text, line))
     elif found := _LATENCY.fullmatch(name):
         what = (found[3] or found[4]).lower()
         metric = "latency" if what == "latency" else "time_per_output_token"
         metric = "first_token_latency" if "first" in what else metric
-        _latency(result, metric, found[1], found[2], text, line)
-
-
-def _latency(result: _Result, metric: str, name: str | None, percent: str | None, value: object, line: int) -> None:
-    percentile = f"p{float(percent):g}" if percent else ""
-    statistic = name.lower() if name else "median" if percentile == "p50" else percentile
-    result.latencies.setdefault(metric, {}).setdefault(statistic, (value, line))
+        run.latency(metric, found[1], found[2], text, line)
 
 
 def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
@@ -173,19 +164,19 @@ def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
     key, value = (str(record.get("key", "")), record.get("value")) if isinstance(record, dict) else ("", None)
     if key == "loadgen_version":
         runs.banner(line)
-        runs.run.result.begun = line
-    result = runs.run.result
+        runs.run.begun = line
+    run = runs.run
     if key in _SETTINGS_IN_DETAIL:
-        setattr(result, _SETTINGS_IN_DETAIL[key], str(value))
-    elif key == f"effective_{result.scenario.lower()}_target_qps" or key == "effective_target_qps":
-        result.target_qps = f"{value:g}" if isinstance(value, int | float) else str(value)
+        run.settings[_SETTINGS_IN_DETAIL[key]] = str(value)
+    elif key == f"effective_{run.settings['scenario'].lower()}_target_qps" or key == "effective_target_qps":
+        run.settings["target_qps"] = f"{value:g}" if isinstance(value, int | float) else str(value)
     elif key == "result_validity":
-        result.valid, result.line = value == "VALID", line
+        run.valid, run.line = value == "VALID", line
     elif key == "result_invalid_reason":
-        result.reason = " ".join(str(value).split())[:300]
+        run.reason = " ".join(str(value).split())[:300]
     elif key.startswith("result_") and (rate := re.sub("_sec$", "_second", key[len("result_") :])) in _RATES:
-        result.rates.setdefault(rate, (value, line))
+        run.rates.setdefault(rate, (value, line))
     elif found := _KEY.fullmatch(key):
         kind, query = found[1] or "", found[4] or ""
         metric = "first_token_latency" if kind.startswith("first") else "time_per_output_token" if kind else "latency"
-        _latency(result, "query_latency" if "query" in query else metric, found[2], found[3], value, line)
+        run.latency("query_latency" if "query" in query else metric, found[2], found[3], value, line)

@@ -66,7 +66,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if WORD in line and at >= 0:
             _record(runs, line[at:], number, ended)
         elif (found := _PROGRESS.search(line)) and ended:
-            _progress(runs.run, found[1].replace(",", ""), found[2], number)
+            value, fault = checked(found[1].replace(",", ""), "s")
+            if fault or not value:
+                runs.run.refuse(_RATE, fault or "a rate of 0; left out", number)
+            else:  # iterations in a second, or seconds for an iteration
+                runs.run.sample(_RATE, "1/s", value if found[2] == "it/s" else 1 / value, number)
     return runs.finish()
 
 
@@ -93,12 +97,3 @@ def _record(runs: Runs[RunBuilder], text: str, line: int, ended: bool) -> None:
             elif _OTHER.fullmatch(name):
                 unit = "s" if name.endswith("_time") else "1"
                 runs.run.sample(Key(name.replace("/", ".")), unit, value, line, step=step)
-
-
-def _progress(run: RunBuilder, text: str, unit: str, line: int) -> None:
-    """Add the rate of a progress line: iterations in a second, or seconds for an iteration."""
-    value, fault = checked(text, "s")
-    if fault or not value:
-        run.refuse(_RATE, fault or "a rate of 0; left out", line)
-    else:
-        run.sample(_RATE, "1/s", value if unit == "it/s" else 1 / value, line)
