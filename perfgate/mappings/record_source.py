@@ -18,9 +18,9 @@ from perfgate.documents.json import HUGE, JsonDocument, Path, load_json
 from perfgate.mappings.line_patterns import LineMatch, mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
+from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.builder import Place, RunBuilder
 from perfgate.readers.coverage import JsonSource
-from perfgate.readers.line_blocks import AlikeReader
 from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import cells_of
@@ -112,7 +112,7 @@ class FileRecords(Struct):
     #: Takes a record with its line; returns False if it is to be read in full.
     take: Callable[[Any, int], bool]
     #: Gets the match of a line whose record was taken.
-    note: Callable[[AlikeReader, LineMatch], None] | None
+    note: Callable[[AlikeLines, LineMatch], None] | None
     #: The number of records that were taken.
     taken: int = 0
 

@@ -18,8 +18,8 @@ from perfgate.core import fact_text
 from perfgate.core.file_mappings import FieldPath, FileMapping
 from perfgate.mappings.line_patterns import LineMatch
 from perfgate.mappings.record_source import Record
+from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.line_blocks import AlikeReader
 from perfgate.readers.runs import Runs
 from perfgate.readers.values import Column, number, shown
 
@@ -172,7 +172,7 @@ class UsualRecords:
                 column.steps.append(step)
         return step
 
-    def note(self, alike: AlikeReader, found: LineMatch) -> None:
+    def note(self, alike: AlikeLines, found: LineMatch) -> None:
         """Note what was done with the record of a line, so that lines like it can be read at once."""
         texts = found.fields
         places = {name: (found.column(name) or 0) - 1 for name in texts}

@@ -17,14 +17,14 @@ The reader gets such a line by itself, in its turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct, field
 
-from perfgate.readers.digit_runs import DigitRuns, Floats, Ints, Numbers, PrintedNumber, runs_within
+from perfgate.readers.digit_runs import DigitRuns, Floats, Ints, PrintedNumber, runs_within
 from perfgate.readers.line_blocks import Line, select
-from perfgate.readers.text import InputFile
+from perfgate.readers.values import Column
 
 #: Fewer lines together are read one by one.
 _FEW = 16
@@ -44,7 +44,7 @@ class _Plan(Struct, eq=False):
     """What is done with the lines of one kind."""
 
     #: The series, and the places of their numbers.
-    adds: list[tuple[Numbers, PrintedNumber]]
+    adds: list[tuple[Column, PrintedNumber]]
     #: The printed step, and the number of the first step; what follows it.
     step: tuple[PrintedNumber, int | None] | None
     follow: tuple[Any, ...]
@@ -66,7 +66,7 @@ class _Noted(Struct):
     """What a reader said about one line; a number is its text and where that begins."""
 
     is_plain: bool = False
-    adds: list[tuple[Numbers, str, int]] = field(default_factory=list)
+    adds: list[tuple[Column, str, int]] = field(default_factory=list)
     step: tuple[str, int, int | None] | None = None
     follow: tuple[Any, ...] = ()
     same: list[tuple[int, int]] = field(default_factory=list)
@@ -90,10 +90,17 @@ class _Noted(Struct):
         return _Plan(adds, step, self.follow, calls, after)
 
 
+class LogFile(Protocol):
+    """The file that is read: see `InputFile`."""
+
+    alike: AlikeLines | None
+    is_odd: bool
+
+
 class AlikeLines:
     """The kinds of lines of one file so far."""
 
-    def __init__(self, file: InputFile) -> None:
+    def __init__(self, file: LogFile) -> None:
         self._file = file
         file.alike = self
         #: What the meaning of the next line depends on, besides the line.
@@ -111,11 +118,11 @@ class AlikeLines:
         """Note that the reader did nothing with this line but what it said."""
         self._noted.is_plain = True
 
-    def number(self, column: Numbers, text: str, at: int) -> None:
+    def number(self, column: Column, text: str, at: int) -> None:
         """Note that a number of the line was added to a series, with a step if series have steps."""
         self._noted.adds.append((column, text, at))
 
-    def place_of(self, column: Numbers) -> tuple[str, int]:
+    def place_of(self, column: Column) -> tuple[str, int]:
         """Return the number of the line that was added to a series, and its place; -1 if none was."""
         return next(((text, at) for one, text, at in self._noted.adds if one is column), ("", -1))
 
@@ -242,7 +249,7 @@ class AlikeLines:
         self, runs: DigitRuns, plans: Sequence[_Plan], places: list[Ints], steps: tuple[Ints, Ints] | None
     ) -> None:
         """Add the numbers of usual lines to their series, each in the order of the lines."""
-        found: dict[int, tuple[Numbers, list[tuple[Ints, Floats]], list[int]]] = {}
+        found: dict[int, tuple[Column, list[tuple[Ints, Floats]], list[int]]] = {}
         for index, (plan, at) in enumerate(zip(plans, places, strict=True)):
             for column, number in plan.adds:
                 _, parts, own = found.setdefault(id(column), (column, [], []))

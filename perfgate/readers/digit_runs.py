@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,13 +32,6 @@ _MOST_DIGITS, _MOST_POWER = 15, 22
 _LAST = np.array([sum(0x0F << 8 * (7 - at) for at in range(digits)) for digits in range(9)], np.uint64)
 _POWERS = 10.0 ** np.arange(_MOST_POWER + 1)
 _WHOLE_POWERS = 10 ** np.arange(_MOST_DIGITS + 1)
-
-
-class Numbers(Protocol):
-    """A series that grows."""
-
-    def extend(self, values: Floats, steps: Ints | range | None) -> None:
-        """Add values with their steps."""
 
 
 class PrintedNumber(Struct, frozen=True):

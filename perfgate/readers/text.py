@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
+from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.coverage import FileCoverage
 from perfgate.readers.line_blocks import (
     BLOCK,
-    AlikeReader,
     FileParts,
     Line,
     Take,
@@ -92,7 +92,7 @@ class InputFile:
         #: The number of the last line that is read in pieces, because it is too long.
         self.cut_line = 0
         #: Reads many lines at once, for the readers that have it.
-        self.alike: AlikeReader | None = None
+        self.alike: AlikeLines | None = None
         #: True if a reader has more to say of a line than its numbers.
         self.is_odd = False
 
