@@ -12,8 +12,7 @@ lines see `deepspeed.lines`. All times are means over the iterations since the l
 | metric | unit | printed as |
 |---|---|---|
 | `iteration_time` | s | `elapsed time per iteration (ms)` |
-| `throughput_per_gpu` | FLOP/s | `throughput per GPU (TFLOP/s/GPU)`, `TFLOPs` |
-| `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu` | 1/s | as the lines of forks say |
+| `throughput_per_gpu`, `samples_per_second`, `tokens_per_second`, ... | FLOP/s, 1/s | see `deepspeed.lines` |
 | `skipped_iterations`, `nan_iterations`, `lm_loss` and other losses | 1 | `number of skipped iterations`, ... |
 | timers by their printed names, `forward-compute`, `optimizer`, ... | s | labels: ranks (`min`, `max`), or rank |
 | `time.PART`, `goodput` | s, 1 | see `training_logs.megatron_times` |

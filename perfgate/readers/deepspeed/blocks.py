@@ -25,13 +25,8 @@ lines of two places are never one series. Every line resets the peak. GB is 1024
 Source: deepspeedai/DeepSpeed `deepspeed/utils/comms_logging.py` (v0.7 to v0.19). Only the first rank prints. The label
 `size` is that of the message as printed (MB is 1024**2 bytes, rounded); `caller` is there if the logger debugs.
 
-| metric | unit | kind | printed as |
-|---|---|---|---|
-| `collective.OP` | s | samples; in the table total and count | `time (ms)`; `Total Latency(ms)`, `Count` |
-| `collective.OP.algbw`, `.busbw` | B/s | samples; in the table one value | `algbw (Gbps)`; `tput_avg (Gbps)` |
-| `collective.OP.avg_latency` | s | one value | `Avg Latency(ms)` |
-| `collective.OP.comm_latency`, `.straggler` | s | total and count | `Total comm lat(ms)`, `Total straggler(ms)` |
-| `collective.OP.avg_comm_latency`, `.avg_straggler` | s | one value | `Avg comm lat(ms)`, `Avg straggler(ms)` |
+A call has samples of `collective.OP` (s), `.algbw` and `.busbw` (B/s). A row of the table has one value, or a total
+with its count, of each metric in `_COLUMNS`.
 
 Printed averages leave out the lowest and the highest tenth of the calls, so they are not the total divided by the
 count. Calls are counted from the start of the program, so the last table includes all before it. If there are calls

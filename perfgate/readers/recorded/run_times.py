@@ -1,16 +1,10 @@
 """The times of a recorded run: `perfgate.Recorder` records how long it took, and its samples show what took it.
 
-| metric | from |
-|---|---|
-| `time.total` | the single value of the recording |
-| `time.start` | the same, if it was recorded |
-| `time.compile` | the sum of `compile_time`, which is inside the steps |
-| `time.step` | the sum of `step.time`, without `compile_time` |
-| `time.data`, `time.checkpoint`, `time.evaluation` | the sums of `data_time`, `checkpoint_time`, `evaluation_time` |
-| `time.other` | the rest |
+`time.total` and `time.start` are single values of the recording. The other parts are sums of samples (`_SAMPLES`):
+`compile_time` is inside the steps, so `time.step` is without it. `time.other` is the rest.
 
-The callbacks record the last three outside of the steps. Each rank has its own. A recording that was not closed has no
-`time.total`, so nothing is said.
+The callbacks record data, checkpoints and evaluation outside of the steps. Each rank has its own. A recording that was
+not closed has no `time.total`, so nothing is said.
 """
 
 from __future__ import annotations
