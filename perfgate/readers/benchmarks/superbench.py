@@ -21,7 +21,7 @@ from typing import Any
 
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, load_json
 from perfgate.readers.records import FieldPatterns
-from perfgate.readers.values import Field, mapping
+from perfgate.readers.values import Field, items, mapping
 
 NAME = "superbench"
 METRICS = "the names as printed: `nccl-bw/allreduce_8589934592_busbw`, ..., with the labels `rank` and `node`"
@@ -132,16 +132,12 @@ def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
             run.file.coverage.mark(run.json, (index, "result", metric), values)
             for number, value in enumerate(each):
                 key = Key(f"{name}/{number}/{metric}" if len(each) > 1 else f"{name}/{metric}")
-                steps = _steps(raw.get(metric), number)
-                if steps:
+                # The values of single steps of a run, as the benchmarks of models keep them.
+                own = items(raw.get(metric))
+                steps = items(own[number]) if number < len(own) else []
+                if len(steps) > 1:
                     unit, per = _unit_of(key.metric)
                     at = (index, "raw_data", metric, number)
                     run.samples(run.unique(key, at), unit, steps, lambda step, at=at: (*at, step), per=per)  # type: ignore[misc]
                 else:
                     _add(run, key, value, (index, "result", metric, number))
-
-
-def _steps(raw: object, run: int) -> list[Any]:
-    """Return the values of single steps of a run, as the benchmarks of models keep them."""
-    steps = raw[run] if isinstance(raw, list) and run < len(raw) else None
-    return steps if isinstance(steps, list) and len(steps) > 1 else []

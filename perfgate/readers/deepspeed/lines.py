@@ -176,29 +176,22 @@ def add_trainer(run: RunBuilder, found: re.Match[str], step: int | None, line: i
             run.add(column, text, line, len(column.values) if step is None else step)
 
 
-class _Seen(Struct, frozen=True):
-    #: How far it was ahead of the number of steps that had ended.
-    ahead: int
-    ended: int
-    #: True if it was always as far ahead.
-    steady: bool
-
-
 class Progress(Struct, frozen=True):
     """The step counters of one run beside its steps."""
 
-    _seen: dict[str, _Seen] = field(default_factory=dict)
+    #: Of each counter: how far it was ahead of the number of steps that had ended, that number, and whether it was
+    #: always as far ahead.
+    _seen: dict[str, tuple[int, int, bool]] = field(default_factory=dict)
 
     def note(self, counter: str, value: int, ended: int) -> None:
         """Keep a counter's value and the number of steps that have ended."""
-        before = self._seen.get(counter)
-        ahead = value - ended
-        self._seen[counter] = _Seen(ahead, ended, before is None or (before.steady and before.ahead == ahead))
+        before, _, steady = self._seen.get(counter, (value - ended, 0, True))
+        self._seen[counter] = (value - ended, ended, steady and before == value - ended)
 
     def steps_of_restart(self, counter: str, value: int, ended: int) -> int | None:
         """Return how many of the ended steps belong to a restart whose counter is `value`; None if unknown."""
-        seen = self._seen.get(counter)
-        if seen is None or not seen.steady or seen.ahead not in (0, 1):  # this run itself did not begin at 0
+        ahead, before, steady = self._seen.get(counter, (0, 0, False))
+        if not steady or ahead not in (0, 1):  # this run itself did not begin at 0
             return None
-        steps = value - seen.ahead
-        return steps if 0 <= steps <= ended - seen.ended else None
+        steps = value - ahead
+        return steps if 0 <= steps <= ended - before else None

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from perfgate.core.units import Unit
 from perfgate.core.wording import WHOLE_TIME
 from perfgate.readers.kit import Format, InputFile, Key, Run, in_base, load_json
 from perfgate.readers.recorded import INCOMPLETE, RecordedRun, SeriesForm, is_possible, per_base, unit_of
@@ -94,23 +93,18 @@ class _Recording(RecordedRun):
             return
         if (unit := unit_of(piece.unit)) is None:
             self.say("error", "a series has an unknown unit", number, f": {piece.unit!r}")
-        else:
-            self._numbers(Key.of(piece.metric, **piece.labels), unit, piece, number)
-
-    def _numbers(self, key: Key, unit: Unit, piece: SeriesForm, number: int) -> None:
-        per = per_base(unit)
+            return
+        key, values = Key.of(piece.metric, **piece.labels), piece.values or []
+        steps = piece.steps or [0] * len(values)
         if isinstance(piece.value, float):
             if is_possible(self, key, piece.value, unit, number):
-                self.one_value(key, unit.base, in_base(piece.value, per))
-            return
-        values = piece.values or []
-        steps = piece.steps or [0] * len(values)
-        if not values or len(steps) != len(values):
+                self.one_value(key, unit.base, in_base(piece.value, per_base(unit)))
+        elif not values or len(steps) != len(values):
             self.say("error", "a series has no values, or another number of steps than values", number)
-            return
-        self.file.coverage.lines.tell(number)
-        column = self.column(key, unit.base, per)
-        for value, step in zip(values, steps, strict=True):
-            if is_possible(self, key, value, unit, number):
-                column.values.append(value)
-                column.steps.append(step)
+        else:
+            self.file.coverage.lines.tell(number)
+            column = self.column(key, unit.base, per_base(unit))
+            for value, step in zip(values, steps, strict=True):
+                if is_possible(self, key, value, unit, number):
+                    column.values.append(value)
+                    column.steps.append(step)

@@ -43,7 +43,7 @@ from functools import partial
 from perfgate.core.goodput import CHECKPOINT, EVALUATION, LOST, START, STEP
 from perfgate.readers.kit import Field, Format, InputFile, Run
 from perfgate.readers.time_split import JobClock, moment_of
-from perfgate.readers.training_logs import PrintedField, StepLog, fields_in, rank_of
+from perfgate.readers.training_logs import StepLog, fields_in, rank_of
 
 NAME = "torchtitan"
 METRICS = (
@@ -67,7 +67,7 @@ _KNOWN = {
     "loss": Field("loss", "1"),
     "grad_norm": Field("grad_norm", "1"),
 }
-#: The unit behind a value, where one is printed.
+#: The unit behind a value, where one is printed; there may be commas in a value, too.
 _SUFFIXES = {"memory": "GiB", "mfu": "%"}
 
 #: What a line with a date has.
@@ -87,19 +87,18 @@ def read(file: InputFile) -> tuple[Run, ...]:
         times.line(line)
         if found := _RECORD.search(line):
             is_first = log.begin(found[1] or "", number, line, found[2], found.start(2), 1)
-            log.add_known(_fields(line, found.span(3)), _KNOWN, "validation." if found[1] else "")
+            fields = [
+                (name, text.replace(",", "").removesuffix(_SUFFIXES.get(name, "")), at)
+                for name, text, at in fields_in(_FIELD, line, found.span(3))
+                if (name, text) != ("mfu", "N/A")
+            ]
+            log.add_known(fields, _KNOWN, "validation." if found[1] else "")
             if is_first:
                 times.step(log, line, found)
         elif device := _DEVICE.search(line):
             log.run.fact("gpu", device[1], number)
     times.clock.finish()
     return log.runs.finish()
-
-
-def _fields(text: str, span: tuple[int, int]) -> list[PrintedField]:
-    """Return the fields of a record, without thousands separators and units."""
-    fields = [one for one in fields_in(_FIELD, text, span) if one[:2] != ("mfu", "N/A")]
-    return [(name, value.replace(",", "").removesuffix(_SUFFIXES.get(name, "")), at) for name, value, at in fields]
 
 
 class _Times:
