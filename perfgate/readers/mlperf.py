@@ -27,11 +27,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from msgspec.structs import replace
-
 from perfgate.core.conditions import TABLE, conditions_of
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, checked, mapping, unit_of_name
-from perfgate.readers.unlabelled import is_unmeasured
+from perfgate.readers.unlabelled import is_unmeasured, with_labels
 
 NAME = "mlperf"
 METRICS = (
@@ -73,15 +71,8 @@ class _LogRun(RunBuilder):
         """Return the finished run, whose conditions are labels; one that never stopped has no run time."""
         if "run" in self.begun:
             self.refuse(_RUN_TIME, "this run_start has no run_stop", self.begun["run"][1])
-        run = super().run(part)
         labels = conditions_of(self.conditions, NAME, self.file.source.conditions)
-
-        def labelled(key: Key) -> Key:
-            return Key.of(key.metric, **{**labels, **dict(key.labels)})
-
-        series = tuple(replace(one, key=labelled(one.key)) for one in run.series)
-        problems = (replace(one, key=labelled(one.key)) if one.key else one for one in run.problems)
-        return replace(run, series=series, problems=tuple(problems))
+        return with_labels(super().run(part), labels)
 
 
 def read(file: InputFile) -> tuple[Run, ...]:

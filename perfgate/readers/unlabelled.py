@@ -146,7 +146,7 @@ def as_sweep(runs: Sequence[Run], more: Collection[str] = ()) -> tuple[Run, ...]
     for run in runs:
         own = tuple(run.unlabelled.get(name, "") for name in names)
         at = next((at for at, known in enumerate(seen) if own not in known), len(seen))
-        labelled = _labelled(run, {name: value for name, value in zip(names, own, strict=True) if value})
+        labelled = with_labels(run, {name: value for name, value in zip(names, own, strict=True) if value})
         if at == len(seen):
             seen.append({own})
             found.append(labelled)
@@ -158,7 +158,9 @@ def as_sweep(runs: Sequence[Run], more: Collection[str] = ()) -> tuple[Run, ...]
     return tuple(replace(run, part=at if len(found) > 1 else None) for at, run in enumerate(found, 1))
 
 
-def _labelled(run: Run, labels: Mapping[str, str]) -> Run:
+def with_labels(run: Run, labels: Mapping[str, str]) -> Run:
+    """Return a run with these labels of all its series; they are no longer among its unlabelled fields."""
+
     def own(key: Key) -> Key:
         return Key.of(key.metric, **{**labels, **dict(key.labels)})
 

@@ -115,8 +115,13 @@ def _of_log(run: RunBuilder, lines: Iterable[tuple[int, str]]) -> Iterator[_Resu
 
 def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: int) -> Iterator[_Result]:
     """Yield the results of a JSON document that begins on `line`; without results its faults do not matter."""
-    run.json, document = source, source.loaded
-    results = list(_results(document.data, source, name, line))
+    run.json, document, results = source, source.loaded, list[_Result]()
+    whole: list[tuple[Path, Any]] = [((), document.data)]
+    members = [((key,), member) for key, member in _members(document.data)]
+    for path, member in whole if _has_times(document.data) else members:
+        if _has_times(member):
+            own, known = member.get("name"), path[0] if path and isinstance(path[0], str) else name
+            results.append(_Result(member, own if isinstance(own, str) and own else known, line, source, path))
     for key, member in _members(document.data) if results else ():
         if {"computation", "profile_steps"} & mapping(member).keys() and not _has_times(member):
             run.say("error", f"{key!r} looks like a result, but has no list `times`", (key,))
@@ -126,17 +131,6 @@ def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: in
             if fault.path[:-1] not in inside:  # the times are refused with their series
                 run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
     yield from results
-
-
-def _results(data: Any, source: JsonSource, name: str | None, line: int) -> Iterator[_Result]:
-    paths: Iterable[tuple[Path, Any]] = [((), data)]
-    if not _has_times(data):
-        paths = (((key,), member) for key, member in _members(data))
-    for path, member in paths:
-        if _has_times(member):
-            own, key = member.get("name"), path[0] if path else None
-            known = key if isinstance(key, str) else name
-            yield _Result(member, own if isinstance(own, str) and own else known, line, source, path)
 
 
 def _members(data: Any) -> Iterable[tuple[str | int, Any]]:
