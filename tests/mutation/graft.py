@@ -63,11 +63,12 @@ def _run_again(statement: ast.stmt, tree: ast.Module, module: ModuleType) -> Non
     future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
     again, names = [statement], _set_by(statement)
     for later in tree.body[tree.body.index(statement) + 1 :]:
-        if isinstance(later, ast.Assign | ast.AnnAssign) and names & {
-            one.id for one in ast.walk(later) if isinstance(one, ast.Name)
+        made = later.args if isinstance(later, ast.FunctionDef) else later  # its defaults
+        if isinstance(later, ast.Assign | ast.AnnAssign | ast.FunctionDef) and names & {
+            one.id for one in ast.walk(made) if isinstance(one, ast.Name)
         }:
             again.append(later)
-            names |= _set_by(later)
+            names |= set() if made is not later else _set_by(later)
     body = ast.fix_missing_locations(ast.Module([future, *again], []))
     exec(_compiled(body, module), scope)
     for name, new in scope.items():

@@ -80,6 +80,9 @@ def twice(function):
 def over(x, by=1):
     return x + by
 
+def under(x, limit=LIMIT):
+    return x < limit
+
 LIMITS = (LIMIT, 9)
 TABLE = {"up": lambda x: x < LIMIT}
 ADD_FOUR = (lambda more: lambda x: x + more)(4)
@@ -99,6 +102,7 @@ GRAFTS = [
     ("LIMIT = 4", "m.LIMIT", 4),
     ("LIMIT = 4", "user.LIMIT", 4),
     ("LIMIT = 4", "user.LIMITS", (4, 9)),
+    ("LIMIT = 4", "user.under(3)", True),
     ("LIMIT = 4", "m.TABLE['up'](3)", True),
     ("return x - by", "user.over(3)", 4),
     ("def over(x, by=2):", "user.over(3)", 10),

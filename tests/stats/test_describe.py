@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.stats.statistics import RunMeasure, measure_run
+from perfgate.stats.statistics import RunMeasure, measure_run, warmup_for
 from perfgate.stats.steady import steady_run
 
 STATISTICS = ["mean", "median", "min", "max", "total", "count", "stddev", "cv", "trimmed_mean", "p95", "p0"]
@@ -101,3 +101,11 @@ def test_units_do_not_enter(values, exponent):
     one, other = measure_run(values), measure_run([v * 2.0**exponent for v in values])
     assert other.value == one.value * 2.0**exponent
     assert (other.n_effective, other.within_variance) == (one.n_effective, one.within_variance)
+
+
+@pytest.mark.parametrize("statistic", ["max", "p100", "total", "count", "median", "min", "p99", "mean", "stddev"])
+def test_a_statistic_of_the_whole_run_has_no_warm_up(statistic):
+    whole = statistic in ("max", "p100", "total", "count")
+    assert warmup_for(statistic, "auto") == (0 if whole else "auto")
+    assert warmup_for(statistic, 3) == 3
+    assert measure_run([9.0] * 2 + [1.0] * 20, statistic).dropped == (0 if whole else 2)

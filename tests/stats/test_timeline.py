@@ -37,6 +37,8 @@ def test_as_many_as_may_be_are_all_kept(n: int) -> None:
     [
         ([1, 1, 1, 2, 1], "lower", [3]),
         ([1, 1, 1, 1.99, 1], "lower", []),
+        ([10, 10, 10, 20, 19], "lower", [3]),
+        ([0.1, 0.1, 0.1, 0.2, 0.19], "neither", [3]),
         ([1, 1, 1, 0.1, 1], "lower", []),  # fast is no stall
         ([10, 10, 5, 10], "higher", [2]),
         ([10, 10, 30, 10], "higher", []),

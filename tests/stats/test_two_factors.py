@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.two_factors import CELLS, two_factors
 
 CODE, ENVIRONMENT = {"new-code", "new"}, {"new-environment", "new"}
@@ -81,3 +83,28 @@ def test_the_intervals_of_all_looks_keep_their_error_rate() -> None:
         looks = [two_factors({cell: row[:count] for cell, row in logs.items()}, 6) for count in range(2, 7)]
         wrong += any(found is not None and found.code.is_clear for found in looks)
     assert wrong <= 15  # 1 % of them are 6; a Poisson variable with this mean is above 15 in .05 % of cases
+
+
+@pytest.mark.parametrize(("count", "most"), [(2, 2), (2, 6), (5, 6), (6, 6), (7, 6)])
+@pytest.mark.parametrize("missing", ["", "new-code", "new-environment"])
+@pytest.mark.parametrize("error_rate", [0.01, 0.1])
+def test_the_intervals_are_those_of_a_t_at_the_level_of_the_look(
+    missing: str, count: int, most: int, error_rate: float
+) -> None:
+    """The noise is what repetition and cell do not explain; a look spends its share of half the error rate."""
+    logs = {cell: row for cell, row in drawn(np.random.default_rng(count), 0.02, count).items() if cell != missing}
+    found = two_factors(logs, most, error_rate)
+    assert found is not None
+    y = np.array(list(logs.values()))
+    residuals = y - y.mean(axis=0) - y.mean(axis=1)[:, None] + y.mean()
+    freedom = (len(y) - 1) * (count - 1)
+    deviation = math.sqrt(float((residuals**2).sum()) / freedom)
+    levels = nominal_levels(tuple(map(float, range(2, max(most, count) + 1))), error_rate / 2, 1.0)
+    half = stats.t.isf(levels[count - 2], freedom) * deviation / math.sqrt(count)
+    code, environment = (1.0, 1.0) if not missing else (math.sqrt(2), math.sqrt(2))
+    for effect, wide in ((found.code, code), (found.environment, environment), (found.interaction, 2.0)):
+        if effect is not None:
+            assert (effect.high - effect.low) / 2 == pytest.approx(half * wide, rel=1e-6)
+            assert effect.high + effect.low == pytest.approx(2 * effect.estimate, abs=1e-12)
+            assert effect.is_clear == (abs(effect.estimate) > half * wide)
+    assert two_factors(logs, most) == two_factors(logs, most, 0.01)

@@ -42,6 +42,7 @@ LENGTHS = [
     ("four is the most that is", [1004.0] * 3 + [1000.0] * 17, "lower", 1, True),
     ("four is the most that is, higher is better", [996.0] * 3 + [1000.0] * 17, "higher", 1, True),
     ("more than four is not, higher is better", [6.97, 6.97, 6.97] + [7.0] * 17, "higher", 3, True),
+    ("the second half is usual", [20.0] * 3 + [10.0] * 5 + [30.0] * 4 + [9.0, 11.0] * 6, "lower", 3, True),
     ("four deviations are usual", [15.93] * 3 + [9.0, 10.0, 11.0] * 11, "lower", 1, True),
     ("more than four are not", [15.94] * 3 + [9.0, 10.0, 11.0] * 11, "lower", 3, True),
     ("four deviations are usual, higher is better", [4.07] * 3 + [9.0, 10.0, 11.0] * 11, "higher", 1, True),
