@@ -34,10 +34,6 @@ def incomplete_beta(a: float, b: float, x: float, y: float) -> float:
     The continued fraction 8.17.22 of https://dlmf.nist.gov/8.17, which converges quickly below the mean; above it,
     1 - I_y(b, a).
     """
-    if x <= 0:
-        return 0.0
-    if y <= 0:
-        return 1.0
     if x > (a + 1) / (a + b + 2):
         return 1 - incomplete_beta(b, a, y, x)
     return beta_power(a, b, x, y) / a * _beta_fraction(a, b, x)

@@ -19,8 +19,6 @@ from perfgate.stats.distributions import BoolArray, FloatArray
 _LONGER, _CLEAR = 0.25, 10.0
 #: More calls than the median step, as a share: then it is other work, not a stall.
 _MORE_CALLS = 0.001
-#: Fewer steps than this do not show what is usual.
-_FEWEST_STEPS = 3
 #: New steps stall more often than base steps if chance explains it in fewer cases (Fisher's exact test, one-sided).
 _BY_CHANCE = 0.01
 #: For each run of a side, which of its steps stalled.
@@ -43,9 +41,9 @@ def stalled_steps(base: Sequence[StepsOfRun], new: Sequence[StepsOfRun]) -> tupl
 
 
 def _stalled(run: StepsOfRun, side: Sequence[StepsOfRun]) -> BoolArray:
-    usual = np.concatenate([one.times for one in side])
-    if not len(run.times) or len(usual) < _FEWEST_STEPS:
-        return np.zeros(len(run.times), dtype=np.bool_)
+    if not len(run.times):
+        return np.zeros(0, dtype=np.bool_)
+    usual = np.concatenate([one.times for one in side])  # of two steps, neither is far from their median
     middle = float(np.median(usual))
     spread = 1.4826 * float(np.median(np.abs(usual - middle)))
     found: BoolArray = run.times > middle + max(_LONGER * middle, _CLEAR * spread)

@@ -124,7 +124,7 @@ def slow_start(values: FloatArray, better: Better) -> int:
 
     It is all values if the run never settles. `values` are finite.
     """
-    found = _warmup(values, better, longest=len(values) - 3)
+    found = _warmup(values, better, longest=len(values))
     return found.dropped if found.settled else len(values)
 
 

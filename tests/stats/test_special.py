@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +62,7 @@ def test_beta(a, b, x):
 def test_normal(p, z):
     assert normal_quantile(p) == near(special.ndtri(p))
     assert normal_tail(z) == near(special.ndtr(-z))
+    assert normal_tail(np.array([z, 1.0])).tolist() == [near(special.ndtr(-z)), near(special.ndtr(-1.0))]
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0])
