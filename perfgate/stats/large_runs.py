@@ -44,7 +44,7 @@ def middle_ranks(x: FloatArray) -> FloatArray:
     for block in large.blocks():
         below = np.searchsorted(knots, block)
         up_to = below.copy()
-        is_knot = knots[np.minimum(below, len(knots) - 1)] == block
+        is_knot = knots[below] == block
         up_to[is_knot] = np.searchsorted(knots, block[is_knot], "right")
         doubled.add(below + up_to)
     return cast(FloatArray, elementwise(lambda block: (block + 1.0) * scale, doubled.array(0, doubled.size)))

@@ -56,4 +56,4 @@ def _is_more_often(new: StalledSteps, base: StalledSteps) -> bool:
     (stalled, before), (steps, others) = ([sum(map(count, side)) for side in (new, base)] for count in (np.sum, len))
     total = int(stalled + before)
     ways = sum(comb(steps, k) * comb(others, total - k) for k in range(int(stalled), total + 1))
-    return others > 0 < stalled and ways < _BY_CHANCE * comb(steps + others, total)
+    return ways < _BY_CHANCE * comb(steps + others, total)

@@ -114,6 +114,7 @@ def test_numbers_are_a_plain_t():
 def test_one_number_is_taken_as_it_is():
     found = numbers_limit([12.0], 0.95)
     assert (found.estimate, found.low, found.high, found.exact) == (12.0, 12.0, 12.0, True)
+    assert (found.n_effective, found.standard_error, found.degrees_of_freedom) == (None, 0.0, None)
 
 
 def time_constant_at(x, bad):
@@ -170,6 +171,19 @@ def test_a_run_that_remembers_is_worth_less():
             expected = 200 / time_constant_at(x, x >= bound)
             assert limit([x], 0.5, bound).n_effective == pytest.approx(expected)
             assert expected < 60
+
+
+def test_equal_values_have_the_mean_of_their_ranks():
+    rng, remembering = np.random.default_rng(8), 0
+    for _ in range(10):
+        x = np.zeros(120)
+        for i in range(1, 120):
+            x[i] = 0.5 * x[i - 1] + rng.normal()
+        x = np.floor(x**2 / 2)  # most are 0
+        expected = 120 / time_constant_at(x, x >= 9.0)
+        remembering += 31 < expected < 110
+        assert limit([x], 0.5, 9.0).n_effective == pytest.approx(expected)
+    assert remembering >= 4
 
 
 def test_a_mean_that_is_hardly_known_has_one_degree_of_freedom():

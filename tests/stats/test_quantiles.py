@@ -1,10 +1,13 @@
 """Distributions against printed tables and scipy.stats, the sample quantile against numpy."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from perfgate.stats.distributions import beta_quantile, sample_quantile, t_quantile, t_tail
+from perfgate.stats.steady import median
 
 # Student's t, upper 5 % points, as every textbook prints them.
 T_TABLE = {1: 6.314, 2: 2.920, 3: 2.353, 5: 2.015, 10: 1.812, 30: 1.697, 1e6: 1.645}
@@ -38,3 +41,11 @@ def test_beta_quantile_agrees_with_scipy_stats(a, b, p):
 def test_sample_quantile_agrees_with_numpy(n, q):
     ordered = np.sort(np.random.default_rng(n).lognormal(size=n))
     assert sample_quantile(ordered, q) == pytest.approx(np.quantile(ordered, q), rel=1e-14)
+
+
+@pytest.mark.parametrize("n", [*range(1, 9), 200, 1001, 3000])
+def test_the_median_is_that_of_numpy(n):
+    for seed in range(4):
+        x = np.random.default_rng(seed).normal(size=n)
+        assert median(x) == np.median(x)
+    assert math.isnan(median(np.zeros(0)))
