@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import Done, steady, write_log, write_rules
 from test_needed_values import write_trace
 
+from perfgate.core import Run
 from perfgate.workspace import cluster as workspace_cluster
 from perfgate.workspace import inputs, joined_ranks
-from perfgate.workspace.cluster import scheduler_of
+from perfgate.workspace.cluster import are_runs, packed, results_of, scheduler_of
+from perfgate.workspace.options import Refused
 
 #: As many as a large job has with PERFGATE_TEST_RANKS=1024.
 RANKS = int(os.environ.get("PERFGATE_TEST_RANKS", "20"))
@@ -159,8 +164,8 @@ def after_a_result(monkeypatch: pytest.MonkeyPatch, event: Callable[[], object])
     """Let something happen after the first result of a worker."""
     real, happened = workspace_cluster.Cluster.result, []
 
-    def result(self: workspace_cluster.Cluster, future: Any) -> Any:
-        found = real(self, future)
+    def result(self: workspace_cluster.Cluster, *words: Any) -> Any:
+        found = real(self, *words)
         if not happened:
             happened.append(event())
         return found
@@ -244,6 +249,61 @@ def test_traces_of_ranks_are_joined_on_the_workers(
         here, there = perfgate(*words, "--workers", "1"), perfgate(*words, *cluster.option)
         assert there == here
     assert [bool(runs[0].series) for runs in joined] == 2 * [True, *(TRACES - 1) * [False]]
+
+
+class Future:
+    """The answer of a worker: what it sends, or raises."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def result(self, timeout: float) -> object:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+RUN = Run("a", "perfgate", ())
+
+
+@pytest.fixture
+def dask_alone(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Dask's names without Dask: a client that hears nothing, and the exceptions of lost workers."""
+    errors = {"KilledWorker": type("KilledWorker", (Exception,), {}), "TimeoutError": type("NotYet", (Exception,), {})}
+    found = SimpleNamespace(Client=lambda *words, **named: time.sleep(5), **errors)
+    monkeypatch.setitem(sys.modules, "distributed", found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"x", None, "x", zlib.compress(b""), zlib.compress(b"x"), MemoryError("x"), RuntimeError("a\n::error::b")]
+    + [packed(one) for one in (None, [], 1, [RUN], [(RUN,)], [(RUN,)] * 3, [(), ()], [(RUN,), (None,)], ((RUN,),) * 2)],
+    ids=repr,
+)
+def test_a_wrong_answer_of_a_worker_is_said(dask_alone: object, answer: object) -> None:
+    """Also one with fewer files: a rank that is left out would not be judged."""
+    cluster = workspace_cluster.Cluster(None, "tcp://a:1")  # type: ignore[arg-type]
+    with pytest.raises(Refused, match=r"^a worker of the cluster at tcp://a:1 failed: [^\n]*$") as refused:
+        cluster.result(Future(answer), results_of(2, are_runs))
+    assert refused.value.exit_code == 3
+    assert cluster.result(Future(packed([(RUN,)] * 2)), results_of(2, are_runs)) == [(RUN,)] * 2
+
+
+def test_a_server_that_says_nothing_is_no_scheduler(dask_alone: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace_cluster, "_PATIENCE_S", 0.05)
+    with pytest.raises(Refused, match="no Dask scheduler answers at tcp://a:1: a server is there and says nothing"):
+        workspace_cluster.connected("tcp://a:1")
+
+
+@pytest.mark.parametrize("error", [struct.error("x"), KeyError("x"), AssertionError("x"), OSError("x")])
+def test_another_server_is_no_scheduler(dask_alone: SimpleNamespace, error: Exception) -> None:
+    def client(*words: object, **named: object) -> None:
+        raise error
+
+    dask_alone.Client = client
+    with pytest.raises(Refused, match="no Dask scheduler answers at tcp://a:1: "):
+        workspace_cluster.connected("tcp://a:1")
 
 
 @pytest.mark.parametrize("address", ["host:1", "ucx://host:1", "dask://host", "dask://:1", "tls://host:x"])

@@ -221,18 +221,18 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
         name = f"perfgate {place.suite} {place.environment}"
         known = client.get_experiment_by_name(name)
         experiment = known.experiment_id if known else client.create_experiment(name)
-        there, token = set[str](), None
+        there, token, written = set[str](), None, 0
         while token != "":
             page = client.search_runs([experiment], filter_string=f"tags.`{_TAG}` != ''", page_token=token)
             there |= {run.data.tags[_TAG] for run in page}
             token = page.token or ""
-        written = 0
-        names, numbers = names_for_mlflow(str(one.name) for one in place.series), _numbers(place)
+        tagged = {f"machine.{fact}" for run in place.runs for fact in run.context}
+        names, numbers = names_for_mlflow([*tagged, *(str(one.name) for one in place.series)]), _numbers(place)
         for step, run in enumerate(place.runs):
             if run.id in there or run.id not in numbers:
                 continue
-            time = _milliseconds(run.time)
-            facts = {f"machine.{name}": fact_text(fact) for name, fact in run.context.items()}
+            time = max(_milliseconds(run.time), 0)  # MLflow knows no earlier one
+            facts = {names[f"machine.{name}"]: fact_text(fact) for name, fact in run.context.items()}
             git = {"mlflow.source.git.commit": run.commit, "mlflow.source.git.branch": run.ref}
             tags = [RunTag(key, value) for key, value in {_TAG: run.id, **git, **facts}.items() if value]
             begun = client.create_run(experiment, start_time=time, run_name=run.label)
@@ -260,9 +260,9 @@ def names_for_mlflow(names: Iterable[str]) -> dict[str, str]:
     found = {name: _NOT_ALLOWED.sub("_", name) for name in names}
     count = Counter(found.values())
     for name, new in found.items():
-        if count[new] > 1 or len(new) > _LONGEST:
-            digest = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()
-            found[name] = f"{new[:200]}-{digest[:12]}"
+        data, whole = (one.encode("utf-8", "backslashreplace") for one in (new, name))
+        if count[new] > 1 or len(data) > _LONGEST:
+            found[name] = f"{data[:200].decode('utf-8', 'ignore')}-{hashlib.sha256(whole).hexdigest()[:12]}"
     return found
 
 

@@ -54,7 +54,7 @@ class SamplerProcess:
         assert self._process.stdout is not None
         #: False if the sampler could not start: its file cannot be written, another one writes it, or a driver hangs.
         said = select.select([self._process.stdout], [], [], _START_S)[0]
-        self.is_ready = bool(said and self._process.stdout.readline())
+        self.is_ready = bool(said and os.read(self._process.stdout.fileno(), 4096))  # a driver may print, and hang
         #: The time of the first reading in ns, on the monotonic clock.
         self.began = time.monotonic_ns()
         self._process.stdout.close()

@@ -13,12 +13,13 @@ import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from perfgate.core import Run
-from perfgate.core.wording import plural
+from perfgate.core.wording import one_line, plural
 from perfgate.version import __version__
 from perfgate.workspace.input_files import unreadable
 from perfgate.workspace.options import Refused
@@ -65,21 +66,28 @@ class Cluster(Struct, frozen=True):
     def runs(self, future: Any, name: str) -> tuple[Run, ...]:
         """Return the runs of a file, or one with the reason why no worker could read it. Raises Refused."""
         try:
-            runs: tuple[Run, ...] = self.result(self.submit(packed, future))[0]
+            runs: tuple[Run, ...] = self.result(self.submit(packed, future), results_of(1, are_runs))[0]
         except LostFile:
             step = "give the workers more memory, or read it here"
             return (unreadable(name, f"cannot be read: every worker that read it was lost; {step}"),)
         return runs
 
-    def result(self, future: Any) -> Any:
-        """Return a worker's packed object. Raises LostFile, and Refused if the connection or all workers are lost."""
+    def result(self, future: Any, is_right: Callable[[Any], bool]) -> Any:
+        """Return a worker's packed object.
+
+        Raises LostFile, and Refused if the connection or all workers are lost, or if the worker fails or its object is
+        not right.
+        """
         from distributed import KilledWorker
         from distributed import TimeoutError as NotYet
 
         alone: float | None = None
         while True:
             try:
-                return pickle.loads(zlib.decompress(future.result(timeout=_LOOK_S)))
+                found = pickle.loads(zlib.decompress(future.result(timeout=_LOOK_S)))
+                if is_right(found):
+                    return found
+                raise ValueError("its answer has another form")
             except KilledWorker:
                 raise LostFile from None
             except NotYet:
@@ -89,6 +97,9 @@ class Cluster(Struct, frozen=True):
                     raise Refused(message, 3) from None
             except (CancelledError, OSError) as error:
                 raise _lost(self.scheduler, error) from None
+            except Exception as error:  # of the worker, or its answer cannot be unpacked
+                why = one_line(f"{type(error).__name__}: {error}")
+                raise Refused(f"a worker of the cluster at {self.scheduler} failed: {why}", 3) from error
 
     def _workers(self) -> int:
         """Return the number of workers. Raises Refused if the scheduler does not answer."""
@@ -96,6 +107,16 @@ class Cluster(Struct, frozen=True):
             return len(self.client.scheduler_info(n_workers=-1)["workers"])
         except (CancelledError, OSError, RuntimeError) as error:
             raise _lost(self.scheduler, error) from None
+
+
+def results_of(count: int, is_one: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a function that says whether a worker sent the results of so many files."""
+    return lambda found: isinstance(found, list) and len(found) == count and all(map(is_one, found))
+
+
+def are_runs(found: object) -> bool:
+    """Return whether a worker sent the runs of a file."""
+    return isinstance(found, tuple) and bool(found) and all(isinstance(run, Run) for run in found)
 
 
 def _lost(scheduler: str, error: BaseException) -> Refused:
@@ -109,10 +130,21 @@ def connected(scheduler: str) -> Client:
         from distributed import Client
     except ImportError as error:
         raise Refused(f"--executor needs Dask: pip install 'perfgate[cluster]' ({error})") from None
-    try:
-        return Client(scheduler, timeout=_PATIENCE_S, set_as_default=False)
-    except (OSError, ValueError, TypeError, RuntimeError) as error:  # also TLS without certificates, or TLS required
-        raise Refused(f"no Dask scheduler answers at {scheduler}: {error}", 3) from None
+    found: list[Client | Exception] = []
+
+    def connect() -> None:
+        try:
+            found.append(Client(scheduler, timeout=_PATIENCE_S, set_as_default=False))
+        except Exception as error:  # also TLS without certificates, TLS required, and another server
+            found.append(error)
+
+    thread = Thread(target=connect, daemon=True)  # Dask waits for ever for a server that says nothing
+    thread.start()
+    thread.join(2 * _PATIENCE_S)
+    if found and not isinstance(found[0], Exception):
+        return found[0]
+    why = found[0] if found else "a server is there and says nothing"
+    raise Refused(f"no Dask scheduler answers at {scheduler}: {why}", 3)
 
 
 def threads_of_same_version(client: Client, scheduler: str) -> int:

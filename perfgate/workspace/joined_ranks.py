@@ -22,7 +22,16 @@ from perfgate.core.outlines import joined_outlines
 from perfgate.core.wording import plural
 from perfgate.readers.torch_trace import ranks as of_ranks
 from perfgate.readers.torch_trace.ranks import Collective
-from perfgate.workspace.cluster import Cluster, Finish, LostFile, connected, packed, threads_of_same_version
+from perfgate.workspace.cluster import (
+    Cluster,
+    Finish,
+    LostFile,
+    are_runs,
+    connected,
+    packed,
+    results_of,
+    threads_of_same_version,
+)
 from perfgate.workspace.options import Refused
 from perfgate.workspace.parallel import ReadFile, Watcher, allow_read_only_mappings
 
@@ -117,7 +126,7 @@ def joined_ranks(
     durations = _tree(cluster, [cluster.submit(_shortest, one, matched) for one in runs], _shorter)
     whole = _tree(cluster, [cluster.submit(_joined, one, matched, durations, finish) for one in runs], _together)
     try:
-        found: Run = cluster.result(cluster.submit(packed, whole))
+        found: Run = cluster.result(cluster.submit(packed, whole), lambda one: isinstance(one, Run))
     except LostFile:
         first = blocks[0].files[0][1]
         raise Refused(f"{first} and other ranks: workers were lost while they joined them: {_MEMORY}", 3) from None
@@ -130,10 +139,14 @@ def _heads_of(cluster: Cluster, blocks: Sequence[_Block], tell: Callable[[int], 
     done = 0
     for block, future in [(block, cluster.submit(_heads, block.runs)) for block in blocks]:
         try:
-            yield from cluster.result(future)
+            yield from cluster.result(future, results_of(len(block.files), _is_head))
         except LostFile:
             yield None
         tell(done := done + len(block.files))
+
+
+def _is_head(found: object) -> bool:
+    return found is None or isinstance(found, _TraceHead)
 
 
 def _single_files(
@@ -143,7 +156,7 @@ def _single_files(
     done = 0
     for block, future in [(block, cluster.submit(packed, block.runs)) for block in blocks]:
         try:
-            yield from cluster.result(future)
+            yield from cluster.result(future, results_of(len(block.files), are_runs))
         except LostFile:
             alone = _blocks(cluster, read, block.files, 1)
             yield from (cluster.runs(one.runs, one.files[0][1]) for one in alone)

@@ -56,6 +56,7 @@ VALUES = (
 DEADLY = (
     *("lambda: os._exit(0)", "lambda: os.kill(os.getpid(), 9)", "lambda: os.close(1)", "lambda: os.close(0)"),
     *("lambda: os.write(1, b'ready' * 99)", "SystemExit", "KeyboardInterrupt", "lambda: time.sleep(99)"),
+    "lambda: (os.write(1, b'no line'), time.sleep(99))",
 )
 COUNTS = ("2", "None")
 #: What becomes of the file about the machine, $S, while the sampler writes it.

@@ -153,10 +153,23 @@ def test_no_name_is_a_path_for_mlflow(name: str) -> None:
 def test_no_metric_replaces_another_in_mlflow() -> None:
     from perfgate.history.exports import names_for_mlflow
 
-    found = names_for_mlflow(["a?b", "a*b", "a_b", "a.b", "x" * 300, "x" * 299 + "y"])
+    found = names_for_mlflow(["a?b", "a*b", "a_b", "a.b", "x" * 300, "x" * 299 + "y", "é" * 200])
     assert found["a.b"] == "a.b"
-    assert len({*found.values()}) == 6
-    assert max(map(len, found.values())) <= 250
+    assert len({*found.values()}) == 7
+    assert max(len(name.encode()) for name in found.values()) <= 250
+
+
+def test_no_fact_and_no_time_of_a_run_stops_the_export_to_mlflow(
+    folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A results file chooses its facts. MLflow refuses tags that are paths, and times before 1970."""
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    names = ("../../x", "a/../b", "\0", "$(id)", "x" * 300)
+    about = {"time": "1969-01-01T00:00:00Z", "context": dict.fromkeys(names, "x")}
+    add(store_at(folder), record(1, {"é" * 300: 0.1}, **about))
+    done = perfgate("history", "export", "--format", "mlflow", "--to", str(folder / "mlruns"))
+    assert (done.code, "1 runs written" in done.out) == (0, True), done.said
 
 
 def test_committed_settings_do_not_choose_who_gets_the_key(
