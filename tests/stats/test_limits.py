@@ -60,7 +60,8 @@ def test_a_lower_limit_is_an_upper_one_seen_in_a_mirror(inclusive):
     runs = [independent(60, 1), independent(70, 2)]
     above = limit(runs, 0.25, 97.0, upper=False, inclusive=inclusive)
     below = limit([-r for r in runs], 0.75, -97.0, inclusive=inclusive)
-    assert (above.low, above.high) == (-below.high, -below.low)
+    assert (above.estimate, above.low, above.high) == (-below.estimate, -below.high, -below.low)
+    assert above.estimate == pytest.approx(np.quantile(np.concatenate(runs), 0.25))
     assert (above.share_low, above.share_high, above.allowed) == (below.share_low, below.share_high, below.allowed)
 
 
@@ -121,7 +122,7 @@ def time_constant_at(x, bad):
     return max(time_constant(bad.astype(float)), time_constant(stats.rankdata(x)))
 
 
-@pytest.mark.parametrize("q", [0.01, 0.1, 0.5, 0.9, 0.97])
+@pytest.mark.parametrize("q", [0.01, 0.1, 0.5, 0.9, 0.97, 0.995])
 @pytest.mark.parametrize("n", [4, 5, 6, 30, 77])
 def test_the_bounds_are_those_of_every_count_tried(n, q):
     """`low` is the f-th largest value, f the least count that fails; `high` the next after the most that passes."""
