@@ -142,10 +142,7 @@ class ProcessCounters:
         #: The reason why instructions are not counted; None if they are.
         self.refusal: str | None = None
         self._counters: CpuCounters | None = None
-        try:  # a library may have started some already
-            threads = [int(name) for name in os.listdir("/proc/self/task")]
-        except (OSError, ValueError):
-            threads = [0]
+        threads = _threads()
         try:
             try:
                 self._counters = CpuCounters(threads, ONLY_THREADS, opened)
@@ -178,6 +175,14 @@ def grown(before: tuple[int, tuple[Reading, ...]], after: tuple[int, tuple[Readi
     """Return the growth of each quantity of `ProcessCounters.names`; None for what was not counted."""
     counted = [now.since(then) for then, now in zip(before[1], after[1], strict=False)]
     return [after[0] - before[0], *counted]
+
+
+def _threads() -> list[int]:
+    """Return the ids of the threads of this process; a library may have started some already."""
+    try:
+        return [int(name) for name in os.listdir("/proc/self/task")]
+    except (OSError, ValueError):
+        return [0]
 
 
 def why_refused(code: int) -> str:
