@@ -1,1 +1,249 @@
-"""Files of AMD's profilers."""
+"""rocprofv3 of rocprofiler-sdk: its CSV files (traces, statistics, counters), JSON and database; rocprof's CSV.
+
+    "Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"
+    "hipHostMalloc",12,6096409,508034.083333,1.98,443793,548024,39236.753678
+    "Kind","Agent_Id","Queue_Id",...,"Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp",...
+    "KERNEL_DISPATCH",1,1,...,"void add<float>(float*, int)",1451,8819330200067564,8819330200116308,...
+
+    {"rocprofiler-sdk-tool": [{"kernel_symbols": [{"kernel_id": 16, "formatted_kernel_name": "add"}],
+      "strings": {"buffer_records": [{"kind": "HIP_RUNTIME_API", "operations": ["hipMalloc"]}]},
+      "buffer_records": {"kernel_dispatch": [{"start_timestamp": 1, "end_timestamp": 2, "dispatch_info": {...}}]}}]}
+
+Source: ROCm/rocprofiler-sdk `source/lib/rocprofiler-sdk-tool/generateCSV.cpp`, `generateJSON.cpp`, `csv.hpp`,
+`source/docs/data` (2024-10, ROCm 6.3); `source/lib/python/rocpd/source/csv.cpp`, `summary.py` (2025, ROCm 7);
+ROCm/rocprofiler-compute `tests/workloads` (2025-01) for rocprof. All times are ns. `rocpd` reads the database.
+
+| file | metrics |
+|---|---|
+| `*_stats.csv` | an aggregate of each name: `kernel.NAME`, `api.NAME` (hip, hsa, rccl), `memcpy.NAME` |
+| `kernel_trace.csv` | `kernel.NAME`, one sample a launch |
+| `*_api_trace.csv` | `api.NAME`, or `range.NAME` of markers, one sample a call |
+| `memory_copy_trace.csv` | `memcpy.DIRECTION`, one sample a copy |
+| `counter_collection.csv` | `kernel.NAME.COUNTER`, one sample a launch |
+| `rocpd summary` (CSV) | as `*_stats.csv` |
+| `results.csv` of rocprof, `pmc_perf.csv` | `kernel.NAME`, `kernel.NAME.COUNTER`, one sample a launch |
+| JSON | `kernel.NAME`, `api.NAME`, `memcpy.DIRECTION`, `range.NAME`, counters, one sample each |
+
+Samples are in the order of the file. They have the label `device` if several agents ran kernels: the agent in CSV, the
+number of the GPU in JSON, which also names it (the fact `gpu`). Statistics do not say what their names are: those that
+are neither a function of HIP, HSA or RCCL nor a copy are taken for kernels.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perfgate.readers.amd.rocpd import Calls, read_database
+from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, csv_rows, load
+from perfgate.readers.text import SQLITE
+from perfgate.readers.values import checked, items, mapping, number, number_of
+
+NAME = "rocprof"
+METRICS = (
+    "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `range.NAME`: aggregates of statistics, one sample a call of traces; "
+    "`kernel.NAME.COUNTER`"
+)
+CHECKED = (
+    "rocprofiler-sdk's sources of 2024-10, rocpd's of 2025 (schema 3.0): generated files, the examples of its "
+    "documentation; a public JSON of eight MI350X (2025-12); public `pmc_perf.csv` of MI100 to MI300"
+)
+#: `{"rocprofiler-sdk-tool": [...]}`.
+FORMAT = Format(
+    NAME,
+    __name__,
+    markers={
+        "TotalDurationNs": r"^\"?Name\"?,\"?Calls\"?,\"?TotalDurationNs\"?,",
+        "Start_Timestamp": r"^\"?(?:Guid\"?,\"?)?(?:Kind|Domain)\"?,.{0,300}\"?Start_Timestamp\"?,\"?End_Timestamp\b",
+        "AVERAGE (nsec)": r"^\"?Name\"?,\"?Calls\"?,\"?DURATION \(nsec\)",
+        "Dispatch_ID": r"^\"?Dispatch_ID\"?,.{0,300}\"?Kernel_Name\b",
+        "KernelName": r"^(?:\"?Index\"?,)?\"?KernelName\"?,.{0,300}\"?wgr\b",
+        "Counter_Name": r"^\"?(?:Pid\"?,\"?)?Correlation_Id\"?,.{0,400}\"?Counter_Name\"?,\"?Counter_Value\b",
+    },
+    signature=(rb"SQLite format 3\0.{0,60000}?rocpd_kernel", "as an SQLite database with 'rocpd_kernel'"),
+    json=("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=["),
+)
+#: What JSON says about the machine and the program.
+BESIDE = "agents|code_objects|kernel_symbols|host_functions|operation|correlation_id|strings|thread_id"
+_COPY = re.compile(r"MEMORY_COPY_|Copy(?:Device|Host)To(?:Device|Host)$")
+_API = re.compile(r"(?:__)?hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
+_STATISTICS = {
+    "AverageNs": "mean",
+    "MinNs": "min",
+    "MaxNs": "max",
+    "StdDev": "stddev",
+    "TotalDurationNs": "total",
+    "Calls": "count",
+}
+_NEEDED = (
+    ("Name", "Calls", "TotalDurationNs"),
+    ("Kernel_Name", "Start_Timestamp", "End_Timestamp"),
+    ("Kernel_Name", "Dispatch_ID"),
+    ("Kernel_Name", "wgr"),
+    ("Kernel_Name", "Counter_Name", "Counter_Value"),
+    ("Direction", "Start_Timestamp", "End_Timestamp"),
+    ("Function", "Start_Timestamp", "End_Timestamp"),
+)
+#: Columns of `rocpd summary` and of rocprof (ROCm 4 to 6), as rocprofv3 names them.
+_ALIASES = {
+    "KernelName": "Kernel_Name",
+    "BeginNs": "Start_Timestamp",
+    "EndNs": "End_Timestamp",
+    "GPU_ID": "Agent_Id",
+    "gpu-id": "Agent_Id",
+    "DURATION (nsec)": "TotalDurationNs",
+    "AVERAGE (nsec)": "AverageNs",
+    "MIN (nsec)": "MinNs",
+    "MAX (nsec)": "MaxNs",
+    "STD_DEV": "StdDev",
+}
+#: Columns of a launch that are not counters. rocprof-compute repeats some of each pass with a number.
+_NOT_COUNTERS = re.compile(
+    r"(?:Agent_Id|Kernel_Name|index|dispatch_id|queue[-_]id|queue-index|[pt]id|grd|wgr|lds|scr|(?:arch_|accum_)?vgpr|sgpr"
+    r"|fbar|sig|obj|wave_size|grid_size|workgroup_size|lds_per_workgroup|scratch_per_workitem|correlation_id|xcc_index"
+    r"|start_timestamp|end_timestamp|(?:Dispatch|Complete|Duration)Ns)(?:_\d{1,3})?",
+    re.IGNORECASE,
+)
+_GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}
+_NAMES = ("formatted_kernel_name", "demangled_kernel_name", "kernel_name")
+_NS = 1e9
+#: Records of the JSON that are not calls: no time, or memory and samples of other kinds.
+_NOT_CALLS = ("scratch_memory", "memory_allocation", "pc_sample")
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file."""
+    is_json = file.is_json()
+    data, run = load(file, NAME) if is_json else ({}, RunBuilder(file, NAME))
+    calls = Calls(run)
+    if is_json:
+        for index, tool in enumerate(items(data.get("rocprofiler-sdk-tool"))):
+            _tool(calls, mapping(tool), ("rocprofiler-sdk-tool", index))
+    elif file.head(len(SQLITE)) == SQLITE:
+        read_database(calls)
+    else:
+        for line, row in csv_rows(run, ",", _is_header):
+            _row(run, calls, {_ALIASES.get(name, name): text for name, text in row.items()}, line)
+    calls.finish()
+    return (run.run(),)
+
+
+def _is_header(cells: list[str]) -> bool:
+    names = {_ALIASES.get(name, name) for name in cells}
+    return any(names.issuperset(needed) for needed in _NEEDED)
+
+
+def _row(run: RunBuilder, calls: Calls, row: Mapping[str, str], line: int) -> None:
+    if row.keys() >= {"Name", "Calls", "TotalDurationNs"}:
+        _statistics(run, row, line)
+        return
+    agent = row.get("Agent_Id", "")
+    if "Kernel_Name" in row and ("Dispatch_ID" in row or "wgr" in row):
+        _launch(calls, row, agent, line)
+        return
+    if row.keys() >= {"Kernel_Name", "Counter_Name", "Counter_Value"}:
+        calls.add(f"kernel.{row['Kernel_Name']}.{row['Counter_Name']}", agent, row["Counter_Value"], line, "1")
+        return
+    if "Kernel_Name" in row:
+        metric = f"kernel.{row['Kernel_Name']}"
+    elif "Direction" in row:
+        metric = f"memcpy.{row['Direction']}"
+    else:
+        metric = f"{'range' if row.get('Domain', '').startswith('MARKER') else 'api'}.{row['Function']}"
+    calls.span(metric, agent, row["Start_Timestamp"], row["End_Timestamp"], line)
+
+
+def _launch(calls: Calls, row: Mapping[str, str], agent: str, line: int) -> None:
+    """Add a row with all counters of a launch: `NAME[3]` is an instance of a counter, and their sum counts."""
+    metric = f"kernel.{row['Kernel_Name']}"
+    if row.get("Start_Timestamp") and row.get("End_Timestamp"):
+        calls.span(metric, agent, row["Start_Timestamp"], row["End_Timestamp"], line)
+    sums: dict[str, float] = {}
+    for name, text in row.items():
+        if _NOT_COUNTERS.fullmatch(name):
+            continue
+        counter, instance, _ = name.partition("[")
+        if instance:
+            value = number(text)
+            sums[counter] = sums.get(counter, 0.0) + (math.nan if value is None else value)
+        elif text:
+            calls.add(f"{metric}.{name}", agent, text, line, "1")
+    for counter, total in sums.items():
+        calls.add(f"{metric}.{counter}", agent, total, line, "1")
+
+
+def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
+    name = row["Name"]
+    kind = "memcpy" if _COPY.match(name) else "api" if _API.fullmatch(name) else "kernel"
+    key = run.unique(Key(f"{kind}.{name}"), line)
+    statistics: dict[str, float] = {}
+    for column, statistic in _STATISTICS.items():
+        if not row.get(column) and column in ("MinNs", "MaxNs", "StdDev"):
+            continue  # the deviation of a single call, or a column that rocprof did not have before ROCm 6
+        value, fault = checked(row.get(column, ""), "s")
+        if fault:
+            run.refuse(key, f"{column}: {fault}", line)
+            return
+        statistics[statistic] = value if statistic == "count" else value / _NS
+    run.aggregate(key, "s", statistics)
+
+
+def _tool(calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
+    """Add the records of one process, and the counters of each launch: the sum over their instances, as in the CSV."""
+    agents = {mapping(one.get("id")).get("handle"): one for one in _objects(tool.get("agents"))}
+    kernels = {
+        symbol.get("kernel_id"): next((one for one in map(symbol.get, _NAMES) if isinstance(one, str) and one), "")
+        for symbol in _objects(tool.get("kernel_symbols"))
+    }
+    strings = mapping(tool.get("strings"))
+    kinds = _objects(strings.get("buffer_records"))
+    messages = {one.get("key"): one.get("value") for one in _objects(strings.get("marker_api"))}
+    for kind, listed in mapping(tool.get("buffer_records")).items():
+        for at, record in enumerate(_objects(listed) if not kind.startswith(_NOT_CALLS) else ()):
+            info = mapping(record.get("dispatch_info"))
+            if kind == "kernel_dispatch":
+                name = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
+            else:
+                name = _operation(kinds, record) or "unknown"
+            if kind == "marker_api":
+                name = str(messages.get(mapping(record.get("correlation_id")).get("internal")) or name)
+            agent = _agent(calls.run, agents, info)
+            start, end = record.get("start_timestamp"), record.get("end_timestamp")
+            calls.span(f"{_GROUPS.get(kind, 'api')}.{name}", agent, start, end, (*place, "buffer_records", kind, at))
+    counters = {mapping(one.get("id")).get("handle"): one.get("name") for one in _objects(tool.get("counters"))}
+    for at, record in enumerate(_objects(mapping(tool.get("callback_records")).get("counter_collection"))):
+        info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
+        sums: dict[str, float] = {}
+        for one in _objects(record.get("records")):
+            name = str(counters.get(mapping(one.get("counter_id")).get("handle")))
+            sums[name] = sums.get(name, 0.0) + number_of(one.get("value"))
+        agent = _agent(calls.run, agents, info)
+        kernel = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
+        for name, value in sums.items():
+            where = (*place, "callback_records", "counter_collection", at)
+            calls.add(f"kernel.{kernel}.{name}", agent, value, where, "1")
+
+
+def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
+    """Return the number of the GPU that ran a kernel, and keep its name."""
+    handle = mapping(info.get("agent_id")).get("handle")
+    agent = agents.get(handle, {})
+    if isinstance(name := agent.get("product_name") or agent.get("name"), str) and name:
+        run.facts.setdefault("gpu", name[:200])
+    number = agent.get("logical_node_type_id", handle)
+    return "" if number is None else str(number)
+
+
+def _objects(value: object) -> Sequence[Mapping[str, Any]]:
+    return [one for one in items(value) if isinstance(one, dict)]
+
+
+def _operation(kinds: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> str | None:
+    """Return the name of the operation of a record: both are numbered."""
+    kind, operation = record.get("kind"), record.get("operation")
+    if type(kind) is not int or type(operation) is not int or not 0 <= kind < len(kinds):
+        return None
+    names = items(kinds[kind].get("operations"))
+    return str(names[operation]) if 0 <= operation < len(names) else None

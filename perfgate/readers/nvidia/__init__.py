@@ -1,1 +1,109 @@
-"""NVIDIA's tools: Nsight Systems, Nsight Compute, nccl-tests."""
+"""`nvidia-smi`: the lines of `dmon`, the CSV of `--query-gpu`, and the text of `-q`, once or in a loop.
+
+    #Date       Time        gpu   pwr gtemp mtemp    sm   mem   enc   dec  mclk  pclk    fb rxpci txpci
+    #YYYYMMDD   HH:MM:SS    Idx     W     C     C     %     %     %     %   MHz   MHz    MB  MB/s  MB/s
+     20210102   19:12:31      0   278    55     -    86    56     0     0  7000  1755  1024     5    10
+
+    timestamp, name, index, power.draw [W], utilization.gpu [%], memory.used [MiB], clocks.current.sm [MHz]
+    2026/08/01 10:00:00.123, NVIDIA H100 80GB HBM3, 0, 612.50 W, 98 %, 65536 MiB, 1980 MHz
+
+    GPU 00000000:01:00.0
+        GPU Power Readings
+            Average Power Draw                : 13.44 W
+
+Source: NVIDIA's manual page of nvidia-smi (driver 580), and public outputs of drivers 450 to 580. Every line is a
+sample of each metric. Values that a GPU does not have (`-`, `N/A`) are left out. The label `device` distinguishes
+several GPUs. `dmon` writes MB for 1024 * 1024 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder
+
+NAME = "nvidia-smi"
+METRICS = "`power`, `clock.sm`, `machine.gpu.temperature`, `gpu.utilization`, `memory.used`, ...: a sample a line"
+CHECKED = "public outputs of drivers 450 to 580: generated outputs"
+_ROW = r"^(?:[\w.\[\]/%][\w. \[\]/%]{0,60}, ?){0,60}"
+FORMAT = Format(
+    NAME,
+    __name__,
+    hints={
+        "Idx": r"^#.{0,40}\bIdx\b",
+        "power.draw": _ROW + r"power\.draw(?:\.\w{1,20})?(?: \[W\])?(?:,|\s*$)",
+        "memory.used": _ROW + r"memory\.used(?: \[MiB\])?(?:,|\s*$)",
+        "utilization.gpu": _ROW + r"utilization\.gpu(?: \[%\])?(?:,|\s*$)",
+        "NVSMI LOG=": "",
+    },
+)
+#: The memory that a card has.
+BESIDE = r"Total|\w+\.total|cuda_version|\w*\.?limit|\w*\.?(?:max|default|enforced)[_.]limit|pcie\.link\..*|count"
+#: The names of `dmon`, of `--query-gpu` and of `-q` for the same metric.
+_NAMES = {
+    Field("power", "W"): "pwr power.draw Power/Power",
+    Field("power.average", "W"): "power.draw.average Power/Average",
+    Field("power.instant", "W"): "power.draw.instant Power/Instantaneous",
+    Field("machine.gpu.temperature", "°C"): "gtemp temperature.gpu Temperature/GPU",
+    Field("gpu.memory_temperature", "°C"): "mtemp temperature.memory Temperature/Memory",
+    Field("gpu.utilization", "1", 100.0): "sm utilization.gpu Utilization/GPU Utilization/Gpu",
+    Field("gpu.memory_utilization", "1", 100.0): "mem utilization.memory Utilization/Memory",
+    Field("memory.used", "B", 2.0**-20): "fb memory.used FB/Used",
+    Field("clock.sm", "1/s", 1e-6): "pclk clocks.current.sm clocks.sm Clocks/SM",
+    Field("clock.memory", "1/s", 1e-6): "mclk clocks.current.memory clocks.mem Clocks/Memory",
+    Field("clock.graphics", "1/s", 1e-6): "clocks.current.graphics clocks.gr Clocks/Graphics",
+    Field("pcie.received", "B/s", 1e-6): "rxpci",
+    Field("pcie.sent", "B/s", 1e-6): "txpci",
+}
+_KNOWN = {name: field for field, names in _NAMES.items() for name in names.split()}
+_DEVICES = ("gpu", "index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
+_GPU = re.compile(r"GPU ([0-9A-F]{4,8}:\S{1,20})\s*")
+_SECTION = re.compile(r" {4}(\S[^:]{0,60}?) *")
+_SECTIONS = {"GPU Power Readings": "Power", "Power Readings": "Power", "FB Memory Usage": "FB"}
+_DETAIL = re.compile(r" {8}(\S{1,20})(?: Current Temp| Power Draw| Draw)? +: (\S.{0,99})")
+_MISSING = re.compile(r"|-|\[.*|N/A.*|Not Supported.*|ERR!.*")
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of an output."""
+    run, columns, device, section = RunBuilder(file, NAME), list[str](), "", ""
+    for number, line, _, ended in file.lines():
+        by_comma = bool(columns) and columns[-1] == ","
+        cells = [cell.strip() for cell in line.split(",")] if by_comma else re.split(r"[,\s]+", line.strip())
+        named = [cell.strip().partition(" [")[0] for cell in line.split(",")]
+        if not ended:
+            run.say("warning", "the last record is cut off; left out", number)
+        elif line.startswith("#"):
+            found = re.findall(r"\w+", line)
+            columns = found if "gpu" in found else columns
+        elif any(name in _KNOWN for name in named):
+            columns = [*named, ","]
+            file.coverage.lines.headers[number] = columns[:-1], ","
+        elif gpu := _GPU.fullmatch(line):
+            device = gpu[1]
+        elif device and (title := _SECTION.fullmatch(line)):
+            section = _SECTIONS.get(title[1], title[1])
+        elif device and (detail := _DETAIL.fullmatch(line)):
+            _samples(run, device, [(f"{section}/{detail[1]}", detail[2])], number)
+        elif columns and len(cells) == len(columns) - by_comma:
+            _samples(run, "", list(zip(columns, cells, strict=False)), number)
+        elif columns and len(cells) > 1:
+            run.say("warning", "a line has other columns than the header; left out", number)
+    is_mixed = columns and not device and not {*_DEVICES} & {*columns}
+    if is_mixed and any(len(one.values) > 1 for one in run.columns.values()):
+        run.say("warning", "no column distinguishes GPUs: several would be one series; add index to --query-gpu")
+    found = [*run.columns.values()]
+    if len({column.key.label("device") for column in found}) == 1:  # of one GPU, no label is needed
+        for column in found:
+            column.key = Key(column.key.metric)
+        run.columns = {column.key: column for column in found}
+    return (run.run(),)
+
+
+def _samples(run: RunBuilder, device: str, cells: list[tuple[str, str]], line: int) -> None:
+    device = device or next((text for name, text in cells if name in _DEVICES), "")
+    for name, text in cells:
+        if name == "name":
+            run.facts.setdefault("gpu", text[:200])
+        elif (field := _KNOWN.get(name)) and not _MISSING.fullmatch(text):
+            run.sample(Key.of(field.metric, device=device), field.unit, text.split()[0], line, per=field.per)
