@@ -94,10 +94,10 @@ def _short(path: str, line: int, function: str) -> str:
     """Return the name of a function as pstats prints it, without the folders of the machine."""
     if path == "~" and line == 0:
         return f"{{{function[1:-1]}}}" if function.startswith("<") and function.endswith(">") else function
-    short = path if path.startswith("<") else _LIBRARY.sub("", path)
-    if short == path and not path.startswith("<"):
-        short = path.replace("\\", "/").rpartition("/")[2]
-    return f"{short}:{line}({function})"
+    if not path.startswith("<"):
+        in_library = _LIBRARY.sub("", path)
+        path = path.replace("\\", "/").rpartition("/")[2] if in_library == path else in_library
+    return f"{path}:{line}({function})"
 
 
 class _DamagedError(Exception):

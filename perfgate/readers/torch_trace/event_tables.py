@@ -88,7 +88,6 @@ class EventTables:
             for kind, found in rows.items()
         }
         self.left += sorter.left
-        adders = {"host": self._add_host, "runtime": self._add_runtime, "device": self._add_device}
         refused: list[Event] = []
         for (table, kind), found in rows.items():
             start, duration = times[table, kind]
@@ -99,9 +98,14 @@ class EventTables:
                 start, duration = start[sound], duration[sound]
             if table == "frame":
                 self._add_frames(found, start, duration)
+                continue
+            self.pieces[table].add(start=start, duration=duration, kind=np.full(len(found), kind))
+            if table == "host":
+                self._add_host(found, kind, start)
+            elif table == "runtime":
+                self._add_runtime(found)
             else:
-                self.pieces[table].add(start=start, duration=duration, kind=np.full(len(found), kind))
-                adders[table](found, kind, start)
+                self._add_device(found, is_kernel=kind == tables.KERNEL)
         if refused:
             self._refuse(chunk, events, refused)
 
@@ -125,7 +129,7 @@ class EventTables:
             rows = np.flatnonzero(np.isin(found, self._counted_names))
             self.pieces["flop"].add(start=start[rows], flop=flop_of(events[row] for row in rows.tolist()))
 
-    def _add_runtime(self, events: Sequence[Event], _: int, __: Int64) -> None:
+    def _add_runtime(self, events: Sequence[Event]) -> None:
         names = self.call_names
         self.pieces["runtime"].add(
             name=[names[event.name] for event in events],
@@ -140,18 +144,16 @@ class EventTables:
         self.pieces["frame"].add(start=start[own], duration=duration[own], thread=self._threads_of(chosen))
         self.pieces["frame"].add(name=[names[event.name] for event in chosen])
 
-    def _add_device(self, events: Sequence[Event], kind: int, _: Int64) -> None:
+    def _add_device(self, events: Sequence[Event], *, is_kernel: bool) -> None:
         args = [event.args for event in events]
         names, devices = self.kernel_names, self.devices
         self.pieces["device"].add(
             name=[names[event.name] for event in events],
             device=[devices[one.device] for one in args],
             correlation=whole_numbers([one.correlation for one in args]),
-            amount=fields.blocks([one.grid for one in args])
-            if kind == tables.KERNEL
-            else decimals([one.copied for one in args]),
+            amount=fields.blocks([o.grid for o in args]) if is_kernel else decimals([o.copied for o in args]),
         )
-        if kind == tables.KERNEL:
+        if is_kernel:
             self.pieces["kernel"].add(
                 external_id=_external_ids(args),
                 blocks=decimals([one.blocks_per_sm for one in args]),
