@@ -12,7 +12,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument
 
-from perfgate.editor.rule_text import Mark, OfferKind, StoredMetrics, hint, is_mapping_file, is_rule_file, marks, offers
+from perfgate.editor.rule_text import OfferKind, StoredMetrics, hint, is_mapping_file, is_rule_file, marks, offers
 from perfgate.version import __version__
 
 _SEVERITIES = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
@@ -49,8 +49,9 @@ class RuleServer(LanguageServer):
         if is_mapping_file(document.path, document.source) or self.rules(uri) is not None:
             if again or uri not in self.stored:
                 self.stored[uri] = self.read_stored(document.path)
-            known = marks(document.filename or "rules.yaml", document.source, self.stored[uri])
-            found = [_diagnostic(document, mark) for mark in known]
+            for mark in marks(document.filename or "rules.yaml", document.source, self.stored[uri]):
+                here, severity = _range(document, mark.line, mark.start, mark.end), _SEVERITIES[mark.severity]
+                found.append(types.Diagnostic(here, mark.message, severity=severity, source="perfgate"))
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))
 
 
@@ -84,14 +85,17 @@ def make_server(read_stored: Callable[[str], StoredMetrics]) -> RuleServer:
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hovered(params: types.HoverParams) -> types.Hover | None:
-        return _hover(server, params)
+        document = server.rules(params.text_document.uri)
+        if document is None:
+            return None
+        place = document.position_codec.position_from_client_units(document.lines, params.position)
+        found = hint(document.filename or "rules.yaml", document.source, place.line, place.character)
+        if found is None:
+            return None
+        text = types.MarkupContent(types.MarkupKind.PlainText, found.text)
+        return types.Hover(text, _range(document, found.line, found.start, found.end))
 
     return server
-
-
-def _diagnostic(document: TextDocument, mark: Mark) -> types.Diagnostic:
-    here = _range(document, mark.line, mark.start, mark.end)
-    return types.Diagnostic(here, mark.message, severity=_SEVERITIES[mark.severity], source="perfgate")
 
 
 def _items(server: RuleServer, params: types.CompletionParams) -> list[types.CompletionItem]:
@@ -110,18 +114,6 @@ def _items(server: RuleServer, params: types.CompletionParams) -> list[types.Com
         )
         for number, offer in enumerate(offers(document.source, place.line, place.character, stored))
     ]
-
-
-def _hover(server: RuleServer, params: types.HoverParams) -> types.Hover | None:
-    document = server.rules(params.text_document.uri)
-    if document is None:
-        return None
-    place = document.position_codec.position_from_client_units(document.lines, params.position)
-    found = hint(document.filename or "rules.yaml", document.source, place.line, place.character)
-    if found is None:
-        return None
-    text = types.MarkupContent(types.MarkupKind.PlainText, found.text)
-    return types.Hover(text, _range(document, found.line, found.start, found.end))
 
 
 def _range(document: TextDocument, line: int, start: int, end: int) -> types.Range:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from perfgate.core import Problem
-from perfgate.core.history_events import EventChange, HistoryEvent
+from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
 from perfgate.core.wording import plural, without_commands
 from perfgate.reporters.markdown import fenced, mentions
@@ -67,7 +67,12 @@ def event_object(event: HistoryEvent) -> dict[str, Any]:
         "first_bad": _run(event.first_bad),
         "likely": _run(event.likely),
         "commits": event.commits,
-        "changes": list(map(_change, event.changes)),
+        "changes": [
+            picked(one, "suite", "environment")
+            | series_object(one.name)
+            | picked(one, "unit", "before", "after", "change", "low", "high", "worse")
+            for one in event.changes
+        ],
         "facts": _facts(event.facts),
         **picked(event, "causes", "owners", "rules"),
         "ended": None if event.ended is None else _run(event.ended),
@@ -78,11 +83,6 @@ def event_object(event: HistoryEvent) -> dict[str, Any]:
 
 def _run(run: HistoryRun) -> dict[str, Any]:
     return {"commit": run.commit, "time": run.time, "run": run.id}
-
-
-def _change(one: EventChange) -> dict[str, Any]:
-    sizes = picked(one, "unit", "before", "after", "change", "low", "high", "worse")
-    return {**picked(one, "suite", "environment"), **series_object(one.name), **sizes}
 
 
 def _facts(facts: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:

@@ -119,11 +119,10 @@ def _write_causes(page: Page, report: Report) -> None:
 
 def _write_lines(page: Page, found: Sequence[ShortLine]) -> None:
     page.blank()
-    signs = answer.ASCII_SIGNS if page.ascii_only else answer.SIGNS
     rows = []
     for one in found[:_LINES]:
         drawn = bar(one.worst, ascii_only=page.ascii_only) if page.width >= _WIDTH_OF_BARS else ""
-        rows.append((f"{signs[one.worst.outcome]} {one.name}", one.measured, drawn, one.allowed))
+        rows.append((page.outcome(one.worst.outcome, one.name), one.measured, drawn, one.allowed))
     columns = [row for row in rows if row[1]] or [("",) * 4]
     widths = page.widths(columns, least=0)
     for one, row in zip(found, rows, strict=False):

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from perfgate.core import Problem, Report, Verdict
+from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.wording import one_line, plural, without_commands
 from perfgate.words import answer, numbers
 
@@ -53,6 +53,10 @@ class Page:
             emoji=False,
             highlight=False,
         )
+
+    def outcome(self, outcome: Outcome, words: str | None = None) -> str:
+        """Return words, or the outcome itself, with the sign of the outcome."""
+        return f"{(answer.ASCII_SIGNS if self.ascii_only else answer.SIGNS)[outcome]} {words or outcome}"
 
     def cells(self, text: str) -> int:
         """The width of a text on this page, in terminal cells."""

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from msgspec import Struct
 
-from perfgate.core import Outcome, Report, Verdict
+from perfgate.core import Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural, shell_lines
 from perfgate.reporters.terminal_page import (
@@ -117,7 +117,7 @@ def _write_group(
         _write_verdict(page, verdict, layout, verbose=verbose, alone=False)
     if passes:
         count = f"{passes} more" if shown else f"all {passes}"
-        page.row([_outcome(page, "pass"), count], layout.widths[:2], ["green", ""])
+        page.row([page.outcome("pass"), count], layout.widths[:2], ["green", ""])
     page.blank()
 
 
@@ -160,7 +160,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
 
 def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
     """The columns of a verdict. A name with a word that is wider than its column gets a line of its own above."""
-    outcome, name, *cells = [_outcome(page, verdict.outcome)], *_cells(page, verdict, layout.form)
+    outcome, name, *cells = [page.outcome(verdict.outcome)], *_cells(page, verdict, layout.form)
     columns = cells if layout.name_above else [name, *cells]
     if layout.name_above or any(page.cells(word) > layout.widths[1] for word in numbers.what(verdict).split()):
         widths = [layout.widths[0], page.width - layout.widths[0] - GAP]
@@ -199,7 +199,7 @@ class _Layout(Struct, frozen=True):
 
 def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
     """The widest form that leaves room for the names of metrics; else the names are above the numbers."""
-    outcome = max(len("outcome"), *(page.cells(_outcome(page, verdict.outcome)) for verdict in verdicts))
+    outcome = max(len("outcome"), *(page.cells(page.outcome(verdict.outcome)) for verdict in verdicts))
     for form in _FORMS:
         rows = [[[head] for head in form.heads], *(_cells(page, verdict, form) for verdict in verdicts)]
         columns = (
@@ -223,10 +223,6 @@ def _cells(page: Page, verdict: Verdict, form: _Form) -> list[Cell]:
     bars = [(drawn, style_of(verdict))] if drawn else []
     name, measured = [numbers.what(verdict)], numbers.measured(verdict)
     return [name, ["  ".join(measured)], bars, terms] if form.bar_apart else [name, measured, [*terms, *bars]]
-
-
-def _outcome(page: Page, outcome: Outcome) -> str:
-    return f"{(answer.ASCII_SIGNS if page.ascii_only else answer.SIGNS)[outcome]} {outcome}"
 
 
 #: The most causes on a screen, the most with their details, and the most verdicts of one cause.
@@ -258,12 +254,11 @@ def _write_cause(page: Page, group: CauseGroup, *, verbose: bool, detailed: bool
     for label, text in cause_words.details(cause) if detailed else ():
         page.paragraph(f"{label}: {text}", "dim", indent=INDENT)
     shown = group.verdicts if verbose else group.verdicts[:_MOST_VERDICTS]
-    signs = answer.ASCII_SIGNS if page.ascii_only else answer.SIGNS
     for verdict in shown:
         style = "yellow" if answer.is_warning(verdict) else "red"
         place = f" ({verdict.at})" if verdict.at.line is not None else ""
         words = f"{verdict.outcome}: {cause_words.brief(verdict)}, {numbers.allowed(verdict)}{place}"
-        page.paragraph(f"{signs[verdict.outcome]} {words}", style, indent=INDENT)
+        page.paragraph(page.outcome(verdict.outcome, words), style, indent=INDENT)
         if verdict.why:
             page.paragraph(f"why: {verdict.why}", "dim", indent=INDENT + 2)
     if len(shown) < len(group.verdicts):

@@ -123,7 +123,8 @@ def _importance(verdict: Verdict) -> tuple[bool, int, float]:
 
 def _with_machine(sections: list[VerdictSection], channels: Sequence[MachineChannel]) -> list[VerdictSection]:
     """The sections, the first ones with a step plot also with the plots of the machine, on the same axis."""
-    chosen = [one.index for one in sections if one.timeline and one.details and not _is_of_machine(one)]
+    drawn = (one for one in sections if one.timeline and one.details)
+    chosen = [one.index for one in drawn if not is_machine_metric(one.verdict.metric)]
     if not channels or not chosen:
         return sections
     from perfgate.reporters.html.machine_strips import machine_plots
@@ -134,11 +135,6 @@ def _with_machine(sections: list[VerdictSection], channels: Sequence[MachineChan
         else one
         for one in sections
     ]
-
-
-def _is_of_machine(section: VerdictSection) -> bool:
-    """True if the steps of a verdict are those of the sampler, in ms."""
-    return is_machine_metric(section.verdict.metric or "")
 
 
 def machine_alone(report: Report, sections: Iterable[VerdictSection]) -> MachinePlots | None:
@@ -190,7 +186,8 @@ def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSe
     is_place = any(run.quantiles for run in details.runs)
     largest = max((abs(value) for run in details.runs for value in run.values), default=0.0)
     values = unit if is_place else display_unit(largest, details.unit)
-    axis = "milliseconds since the start" if _is_of_machine(section) else "step"
+    # The steps of the sampler are milliseconds.
+    axis = "milliseconds since the start" if is_machine_metric(section.verdict.metric) else "step"
     line = plots.timeline(details.runs, values.factor, values.symbol, allowed if is_place else (None, None), axis)
     return replace(section, runs=runs, timeline=line, has_breaks=bool(breaks))
 
