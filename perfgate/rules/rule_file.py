@@ -149,8 +149,8 @@ class RuleFile(Struct):
         settings = self._settings(base, item, path)
         when = item.get("when")
         conditions = self._conditions(when, path) if isinstance(when, dict) else ()
-        expect_fail = self._dated(ExpectedFailure, item, path, "expect_fail")
-        quarantine = self._dated(RuleQuarantine, item, path, "quarantine")
+        expect_fail = self._dated(ExpectedFailure, item, path, "expect_fail") if "expect_fail" in item else None
+        quarantine = self._dated(RuleQuarantine, item, path, "quarantine") if "quarantine" in item else None
         if sentence is None:
             return
         better = item.get("better")
@@ -241,7 +241,7 @@ class RuleFile(Struct):
 
     def _dated(self, kind: type[Dated], item: Mapping[str, Any], path: Path, name: str) -> Dated | None:
         """Return the reason and the last day of `expect_fail` or `quarantine`."""
-        found = item.get(name, {})
+        found = item[name]
         until = found.get("until") if isinstance(found, dict) else None
         if not isinstance(until, str) or not _DATE.fullmatch(until.strip()):
             return None  # the schema reports it

@@ -43,19 +43,16 @@ def lines(report: Report) -> list[ShortLine]:
     groups: dict[object, list[Verdict]] = {}
     nothing_judged = report.exit_code and all(one.outcome == "skipped" for one in report.verdicts)
     shown = answer.worst_first(report.verdicts if nothing_judged else filter(_is_shown, report.verdicts))
-    for verdict in map(_with_short_name, _without_repeated_work(shown)):
+    # The same growth of work is not told twice: as a warning and as a failure.
+    blocking = {count.metric for one in shown if one.exit_code for count in one.work}
+    told = [one for one in shown if one.exit_code or not one.work or {each.metric for each in one.work} - blocking]
+    for verdict in map(_with_short_name, told):
         # Verdicts without numbers are on one line if they say the same.
         about = verdict.metric if _has_numbers(verdict) else _without_labels(verdict).replace(verdict.metric, "")
         groups.setdefault((verdict.outcome, answer.effect(verdict), about, verdict.source), []).append(verdict)
     # The medians of both sides of pairs are not what was judged: their ratios are.
     is_paired = (report.baseline or "").startswith(PAIRED_BASE)
     return [_line(group, is_paired=is_paired) for group in groups.values()]
-
-
-def _without_repeated_work(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return the verdicts without those that warn of the same growth of work as one that blocks."""
-    blocking = {count.metric for one in verdicts if one.exit_code for count in one.work}
-    return [one for one in verdicts if one.exit_code or not one.work or {each.metric for each in one.work} - blocking]
 
 
 def _with_short_name(verdict: Verdict) -> Verdict:
