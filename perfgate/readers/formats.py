@@ -13,7 +13,7 @@ module has a docstring, which begins with what the format is (for the pages), qu
     def read(file: InputFile) -> tuple[Run, ...]: ...    one Run for each run in the file, at least one
 
 `perfgate.readers.kit` has what readers are made of, for one import. Known fields are a table: a printed name, or a
-pattern of names (`FieldPatterns`), and its `Field`: metric, base unit, and printed units in one of them.
+pattern of names (`field_of`), and its `Field`: metric, base unit, and printed units in one of them.
 
 Detection needs the marks of all formats, but to import every reader would add 0.1 s to each start. So
 `python docs/make_reference.py` copies each `FORMAT` to `registry.py`, and a test checks that they are equal.

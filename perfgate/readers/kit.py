@@ -9,13 +9,13 @@ from perfgate.readers.builder import MAX_FAULTS, Place, RunBuilder
 from perfgate.readers.coverage import JsonSource
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.records import (
-    FieldPatterns,
     Target,
     add_fields,
     commit_of,
     csv_rows,
     documents,
     fact,
+    field_of,
     keep_time_and_place,
     load,
     load_rows,

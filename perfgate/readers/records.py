@@ -233,28 +233,19 @@ def csv_rows(
         run.say("error", "this table has a header and no row", begun)
 
 
-class FieldPatterns:
-    """A table of known fields by patterns of their printed names; the first that matches counts.
+def field_of(patterns: Mapping[str, Field], name: str) -> Field | None:
+    """Return the field of a printed name from a table by patterns, the first that matches; None if none does.
 
     A field without a metric has the group of its pattern, or the whole name without a group.
     """
-
-    def __init__(self, table: Mapping[str, Field]) -> None:
-        self._rows = [(re.compile(pattern), field) for pattern, field in table.items()]
-
-    def get(self, name: str) -> Field | None:
-        """Return the field of a printed name; None if it is not known."""
-        for pattern, field in self._rows:
-            if found := pattern.fullmatch(name):
-                return field if field.metric else field._replace(metric=found[found.lastindex or 0])
-        return None
+    for pattern, field in patterns.items():
+        if found := re.fullmatch(pattern, name):
+            return field if field.metric else field._replace(metric=found[found.lastindex or 0])
+    return None
 
 
 def add_fields(
-    run: RunBuilder,
-    known: Mapping[str, Field] | FieldPatterns,
-    fields: Iterable[tuple[str, object, Place]],
-    labels: Labels = (),
+    run: RunBuilder, known: Mapping[str, Field], fields: Iterable[tuple[str, object, Place]], labels: Labels = ()
 ) -> None:
     """Add those fields that are known, each with its value and its place, as one value; None was not measured."""
     for name, value, at in fields:

@@ -24,7 +24,7 @@ from typing import Any
 
 from perfgate.core.wording import show_labels
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Labels, Path, Run, RunBuilder
-from perfgate.readers.records import FieldPatterns, documents
+from perfgate.readers.records import documents, field_of
 from perfgate.readers.runs import RecordRuns, labels_of
 from perfgate.readers.values import Field, items, mapping, number_of, shown
 
@@ -63,16 +63,14 @@ BESIDE = (
 )
 #: Times without `_ms` are in s: InferenceX writes them so.
 _IN_S = r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)"
-_FIELDS = FieldPatterns(
-    {
-        r"completed|failed|max_concurrent_requests|concurrency|rtfx|accept_length": Field("", "1"),
-        r"spec_decode_acceptance_length|spec_decode_num_drafts": Field("", "1"),
-        r"spec_decode_acceptance_rate": Field("", "1", 100),
-        r"([\w.]+)_ms": Field("", "s", 1000),
-        rf"duration|avg_latency|elapsed_time|{_IN_S}": Field("", "s"),
-        r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)": Field("", "1/s"),
-    }
-)
+_FIELDS = {
+    r"completed|failed|max_concurrent_requests|concurrency|rtfx|accept_length": Field("", "1"),
+    r"spec_decode_acceptance_length|spec_decode_num_drafts": Field("", "1"),
+    r"spec_decode_acceptance_rate": Field("", "1", 100),
+    r"([\w.]+)_ms": Field("", "s", 1000),
+    rf"duration|avg_latency|elapsed_time|{_IN_S}": Field("", "s"),
+    r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)": Field("", "1/s"),
+}
 #: Lists of seconds, and the metric of their members.
 _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
 
@@ -179,5 +177,5 @@ def _steady(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Pa
 
 def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path, before: str = "") -> None:
     """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
-    if value is not None and not isinstance(value, list | dict) and (field := _FIELDS.get(name)):
+    if value is not None and not isinstance(value, list | dict) and (field := field_of(_FIELDS, name)):
         run.value(Key(before + field.metric, labels), field.unit, value, path, per=field.per)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, load_json
-from perfgate.readers.records import FieldPatterns
+from perfgate.readers.records import field_of
 from perfgate.readers.values import Field, items, mapping
 
 NAME = "superbench"
@@ -46,27 +46,25 @@ FORMAT = Format(NAME, __name__, keys="reduce_op|.*/return_code.*|node", outline=
 BESIDE = r".*return_code.*"
 _RANK = re.compile(r"(.{1,400}):(\d{1,6})")
 _CODE = re.compile(r"(.{1,400})/return_code")
-_UNITS = FieldPatterns(
-    {
-        r"(?:nccl|rccl)-bw\b.*_time|(?:cublas|cudnn)-function/.*_time|ib-traffic.*_lat_.*": Field("", "s", 1e6),
-        r"cpu-memory-bw-latency.*_lat": Field("", "s", 1e9),
-        r"(?:cpu-hpl|cpu-stream|gpu-burn)\b.*time\w*": Field("", "s"),
-        r"(?:cpu-stream.*_throughput|cpu-memory-bw-latency.*_bw)": Field("", "B/s", 1e-6),
-        r"cpu-hpl\b.*throughput|gemm-flops\b.*": Field("", "FLOP/s", 1e-9),
-        r"(?:cublaslt|hipblaslt)-gemm\b.*_flops|.*_tflops": Field("", "FLOP/s", 1e-12),
-        r"gpcnet.*": Field("", "1"),
-        r".*_mem_allocated": Field("", "B", 1e-9),
-        r".*_(?:bw|busbw|algbw)|ib-(?:loopback|traffic)\b.*_bw_.*": Field("", "B/s", 1e-9),
-        r".*(?:_|/)throughput(?:_\w+)?": Field("", "1/s"),
-        r"(?:kernel-launch|sharding-matmul|pytorch-matmul|matmul|tensorrt-inference|ort-inference|tcp-connectivity)"
-        r"\b.*time(?:_\w+)?|.*(?:step_time|steptime)(?:_\w+)?": Field("", "s", 1e3),
-    }
-)
+_UNITS = {
+    r"(?:nccl|rccl)-bw\b.*_time|(?:cublas|cudnn)-function/.*_time|ib-traffic.*_lat_.*": Field("", "s", 1e6),
+    r"cpu-memory-bw-latency.*_lat": Field("", "s", 1e9),
+    r"(?:cpu-hpl|cpu-stream|gpu-burn)\b.*time\w*": Field("", "s"),
+    r"(?:cpu-stream.*_throughput|cpu-memory-bw-latency.*_bw)": Field("", "B/s", 1e-6),
+    r"cpu-hpl\b.*throughput|gemm-flops\b.*": Field("", "FLOP/s", 1e-9),
+    r"(?:cublaslt|hipblaslt)-gemm\b.*_flops|.*_tflops": Field("", "FLOP/s", 1e-12),
+    r"gpcnet.*": Field("", "1"),
+    r".*_mem_allocated": Field("", "B", 1e-9),
+    r".*_(?:bw|busbw|algbw)|ib-(?:loopback|traffic)\b.*_bw_.*": Field("", "B/s", 1e-9),
+    r".*(?:_|/)throughput(?:_\w+)?": Field("", "1/s"),
+    r"(?:kernel-launch|sharding-matmul|pytorch-matmul|matmul|tensorrt-inference|ort-inference|tcp-connectivity)"
+    r"\b.*time(?:_\w+)?|.*(?:step_time|steptime)(?:_\w+)?": Field("", "s", 1e3),
+}
 
 
 def _unit_of(name: str) -> tuple[str, float]:
     """Return the base unit of a metric, and how many printed units are one base unit."""
-    return (field.unit, field.per) if (field := _UNITS.get(name)) else ("1", 1.0)
+    return (field.unit, field.per) if (field := field_of(_UNITS, name)) else ("1", 1.0)
 
 
 def read(file: InputFile) -> tuple[Run, ...]:

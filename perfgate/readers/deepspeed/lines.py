@@ -37,7 +37,7 @@ from msgspec import Struct, field
 from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed.timers import RECORD
-from perfgate.readers.records import FieldPatterns
+from perfgate.readers.records import field_of
 from perfgate.readers.values import Field
 
 #: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
@@ -68,20 +68,18 @@ TRAINER_STEP = re.compile(r"Global Steps: (\d{1,18})")
 _TRAINER_METRICS = ((Key("data_time"), "s"), (Key("batch_time"), "s"), (Key("batch_rate"), "1/s"))
 
 #: A part of a label, in small letters.
-_LABELS = FieldPatterns(
-    {
-        r".*elapsed time per iteration \(ms\).*": Field("iteration_time", "s", 1e3),
-        r".*elapsed time per iteration \(s\).*": Field("iteration_time", "s"),
-        r".*\btflops?\b.*": Field("throughput_per_gpu", "FLOP/s", 1e-12),
-        r".*\bsamples(?: per |/)sec(?:ond)?\b.*": Field("samples_per_second", "1/s"),
-        r".*(?:tokens?(?: per |/)gpu(?: per |/)sec(?:ond)?\b|\(tokens?/s(?:ec)?/gpu\)).*": Field(
-            "tokens_per_second_per_gpu", "1/s"
-        ),
-        r".*\btokens?(?: per |/)s(?:ec(?:ond)?)?\b(?!/).*": Field("tokens_per_second", "1/s"),
-        r".*number of skipped iterations.*": Field("skipped_iterations", "1"),
-        r".*number of nan iterations.*": Field("nan_iterations", "1"),
-    }
-)
+_LABELS = {
+    r".*elapsed time per iteration \(ms\).*": Field("iteration_time", "s", 1e3),
+    r".*elapsed time per iteration \(s\).*": Field("iteration_time", "s"),
+    r".*\btflops?\b.*": Field("throughput_per_gpu", "FLOP/s", 1e-12),
+    r".*\bsamples(?: per |/)sec(?:ond)?\b.*": Field("samples_per_second", "1/s"),
+    r".*(?:tokens?(?: per |/)gpu(?: per |/)sec(?:ond)?\b|\(tokens?/s(?:ec)?/gpu\)).*": Field(
+        "tokens_per_second_per_gpu", "1/s"
+    ),
+    r".*\btokens?(?: per |/)s(?:ec(?:ond)?)?\b(?!/).*": Field("tokens_per_second", "1/s"),
+    r".*number of skipped iterations.*": Field("skipped_iterations", "1"),
+    r".*number of nan iterations.*": Field("nan_iterations", "1"),
+}
 _LONGEST = 300
 _LOSS = re.compile(r"(?:.*[\s_-])?loss")
 _LABEL = re.compile(r"\s*(\S[^:|]{0,100}?):?\s+(\S{1,60})\s*")
@@ -152,7 +150,7 @@ def add_iteration(
 
 @lru_cache(maxsize=1024)
 def _field(label: str) -> Field | None:
-    return _LABELS.get(label) or (Field(plain(label), "1") if _LOSS.fullmatch(label) else None)
+    return field_of(_LABELS, label) or (Field(plain(label), "1") if _LOSS.fullmatch(label) else None)
 
 
 def plain(label: str) -> str:

@@ -12,7 +12,7 @@ conditions. Results of unequal conditions are one run, a sweep, and those of equ
 from __future__ import annotations
 
 from perfgate.readers.kit import Field, Format, InputFile, Key, RecordRuns, Run, labels_of
-from perfgate.readers.records import FieldPatterns, Target, fact, records
+from perfgate.readers.records import Target, fact, field_of, records
 
 NAME = "inferencex"
 METRICS = "`tput_per_gpu`, `mean_ttft`, `p99_tpot`, `median_intvty`, `avg_power_w`, ..., labelled with the conditions"
@@ -22,14 +22,12 @@ FORMAT = Format(
 )
 #: Whether the power was measured.
 BESIDE = "power_valid"
-_FIELDS = FieldPatterns(
-    {
-        r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)": Field("", "s"),
-        r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty": Field("", "1/s"),
-        r"\w+_power_w": Field("", "W"),
-        r"\w+_energy_j|(?:\w+_)?joules_per_\w+": Field("", "J"),
-    }
-)
+_FIELDS = {
+    r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)": Field("", "s"),
+    r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty": Field("", "1/s"),
+    r"\w+_power_w": Field("", "W"),
+    r"\w+_energy_j|(?:\w+_)?joules_per_\w+": Field("", "J"),
+}
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -41,6 +39,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
         run.report_problems()
         fact(run, "image", record.get("image"))
         for name, value in record.items():
-            if value is not None and (field := _FIELDS.get(name)):
+            if value is not None and (field := field_of(_FIELDS, name)):
                 Target(run, Key(name, labels), field.unit).value(value, (*path, name))
     return runs.finish()
