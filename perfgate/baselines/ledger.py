@@ -99,22 +99,17 @@ def record_check(
     `place`: the level that the runs were compared with, SUITE/ENVIRONMENT/LEVEL. `files`: the runs. The same runs
     judged again are not recorded again.
     """
-    answers = [
-        RuleAnswer(rule, _answer(own), sorted({one.metric for one in own}))
-        for rule in dict.fromkeys(one.rule for one in verdicts)
-        if (own := [one for one in verdicts if one.rule == rule and one.outcome != "skipped"])
-    ]
+    answers = []
+    for rule in dict.fromkeys(one.rule for one in verdicts):
+        if own := [one for one in verdicts if one.rule == rule and one.outcome != "skipped"]:
+            outcomes = {one.outcome for one in own}
+            answer: LedgerAnswer = "red" if "fail" in outcomes else "green" if outcomes == {"pass"} else "open"
+            answers.append(RuleAnswer(rule, answer, sorted({one.metric for one in own})))
     if not answers:
         return None
     environment, commits = place.split("/")[1] if place else "", [commit] if commit else []
     entry = LedgerEntry("check", commits, environment=environment, answers=answers)
     return _write(store, suite, entry, [environment, commits, sorted(file.sha256 for file in files)])
-
-
-def _answer(verdicts: Sequence[Verdict]) -> LedgerAnswer:
-    if any(one.outcome == "fail" for one in verdicts):
-        return "red"
-    return "green" if all(one.outcome == "pass" for one in verdicts) else "open"
 
 
 def record_evidence(store: WritableStore, suite: str, found: LedgerEntry) -> str | None:

@@ -87,18 +87,15 @@ def load(
         known = Counter(run.ref for history in stored for run in history.runs if run.ref).most_common(1)
         refs = [*(name for branch, _ in known for name in (f"refs/remotes/origin/{branch}", branch)), "HEAD"]
     line = commit_line(refs)
-    histories = tuple(_environment(store, one, line, is_whole=metric is None) for one in stored)
-    return LoadedHistory(histories, tuple(dict.fromkeys(problems)), line)
-
-
-def _environment(store: Store, stored: StoredHistory, line: CommitLine | None, *, is_whole: bool) -> EnvironmentHistory:
-    levels = approvals(store, stored.suite, stored.environment)
-    series, notes = series_of(stored, line, levels)
-    runs = tuple(stored.runs[place] for place in order_of(stored.runs, line).places)
-    notes += proposals(series, runs) if is_whole else ()
-    return EnvironmentHistory(
-        *(stored.suite, stored.environment, stored.identity, runs, tuple(series)), levels, stored.metrics, tuple(notes)
-    )
+    histories = []
+    for one in stored:
+        levels = approvals(store, one.suite, one.environment)
+        series, notes = series_of(one, line, levels)
+        runs = tuple(one.runs[place] for place in order_of(one.runs, line).places)
+        notes += proposals(series, runs) if metric is None else ()
+        about = one.suite, one.environment, one.identity, runs, tuple(series), levels, one.metrics, tuple(notes)
+        histories.append(EnvironmentHistory(*about))
+    return LoadedHistory(tuple(histories), tuple(dict.fromkeys(problems)), line)
 
 
 #: More commits than this are not looked at.
@@ -115,7 +112,11 @@ def commit_line(refs: Iterable[str]) -> CommitLine | None:
         except Refused:
             continue
         rows = [*zip(*[iter(text.split("\0"))] * 5, strict=False)]  # the text ends with a 0
-        notes = [CommitNote(sha, _utc(time), who, subject, _tags(tags)) for sha, time, who, subject, tags in rows]
+        notes = []
+        for sha, time, who, subject, decoration in rows:
+            names = (name.strip() for name in decoration.split(","))
+            tags = tuple(name.removeprefix("tag: ") for name in names if name.startswith("tag: "))
+            notes.append(CommitNote(sha, _utc(time), who, subject, tags))
         return CommitLine.of(ref, notes[::-1])
     return None
 
@@ -126,11 +127,6 @@ def _utc(time: str) -> str:
         return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     except (ValueError, OverflowError):
         return time
-
-
-def _tags(decoration: str) -> tuple[str, ...]:
-    names = (name.strip() for name in decoration.split(","))
-    return tuple(name.removeprefix("tag: ") for name in names if name.startswith("tag: "))
 
 
 class _Head(msgspec.Struct, frozen=True):

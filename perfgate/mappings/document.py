@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.file_mappings import FileMapping, MappingFiles, RunCommand, is_for_a_shell
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.documents.yaml import Path, YamlDocument, load_document
+from perfgate.documents.yaml import YamlDocument, load_document
 from perfgate.mappings.mapping_item import MappingItem
 from perfgate.rules.validate import problem_at, violation_problems
 from perfgate.schemas import FOLDER
@@ -69,12 +69,20 @@ def load_run(document: YamlDocument, data: Mapping[str, Any], problems: list[Pro
     before = len(problems)
 
     def words(name: str) -> tuple[str, ...]:
-        path: Path = ("run", name)
+        given = data.get(name, ())
+        if not isinstance(given, str):
+            return tuple(given)
         try:
-            return _words(data.get(name, ()))
+            found, fault = tuple(shlex.split(given)), ""
         except ValueError as error:
-            problems.append(problem_at(document, f"`{name}` {error}", path))
-            return ()
+            found, fault = (), f"cannot be split into words: {error}"
+        if not found:
+            fault = fault or "is empty"
+        elif is_for_a_shell(found):
+            fault = "runs without a shell: write sh -c '...'"
+        if fault:
+            problems.append(problem_at(document, f"`{name}` {fault}", ("run", name)))
+        return found
 
     command, build = words("command"), words("build")
     if len(problems) > before:
@@ -84,18 +92,3 @@ def load_run(document: YamlDocument, data: Mapping[str, Any], problems: list[Pro
     at = document.location(("run",), key=True)
     globs = (results,) if isinstance(results, str) else tuple(results)
     return RunCommand(at, command, globs, build, env, data.get("paired", False))
-
-
-def _words(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command. Raises ValueError with the reason for a text that only a shell could run."""
-    if not isinstance(given, str):
-        return tuple(given)
-    try:
-        found = tuple(shlex.split(given))
-    except ValueError as error:
-        raise ValueError(f"cannot be split into words: {error}") from None
-    if not found:
-        raise ValueError("is empty")
-    if is_for_a_shell(found):
-        raise ValueError("runs without a shell: write sh -c '...'")
-    return found

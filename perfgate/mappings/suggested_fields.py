@@ -199,7 +199,9 @@ def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
     whole = all(value == int(value) for value in numbers if abs(value) < 1e300)
     if _STEPS.fullmatch(name) and whole and numbers[0] < numbers[-1] and numbers == sorted(numbers):
         return "step"
-    if _REPETITIONS.fullmatch(name) and len({*numbers}) > 2 and _counts_up(numbers):
+    # 0, 1, 2, ... or 1, 2, 3, ..., which may begin again.
+    counts_up = numbers[0] in (0, 1) and all(two in (one + 1, numbers[0]) for one, two in pairwise(numbers))
+    if _REPETITIONS.fullmatch(name) and len({*numbers}) > 2 and counts_up:
         return "repetition"
     if _SIZE.fullmatch(name) and len(numbers) > 1 and all(one < two for one, two in pairwise(numbers)):
         return "label"
@@ -208,12 +210,6 @@ def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
     if whole and _CONDITION_WORDS.fullmatch(name) and written_unit(name) is None:
         return "label"
     return "ignore" if _IGNORED.fullmatch(name) or (name in ("time", "ts") and min(numbers) > 1e9) else "metric"
-
-
-def _counts_up(numbers: Sequence[float]) -> bool:
-    """Return whether numbers count 0, 1, 2, ... or 1, 2, 3, ..., and may begin again."""
-    first = numbers[0]
-    return first in (0, 1) and all(two in (one + 1, first) for one, two in pairwise(numbers))
 
 
 def better_of(name: str) -> str | None:
