@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -148,8 +148,21 @@ class FilesBefore(Struct, frozen=True):
         return path in self.old and _digest(path) == self.old[path]
 
 
+def matching(pattern: str) -> set[Path]:
+    """Return what a glob matches. `**` follows no links and no hidden folders: a link can lead to / or to itself."""
+    head, stars, tail = (f"{pattern}/*" if pattern.endswith("**") else pattern).partition("**/")
+    if not stars or head[-1:] not in ("", "/"):
+        return set(map(Path, glob(pattern)))
+    found: set[Path] = set()
+    for top in glob(head) if head else ["."]:
+        for folder, names, _ in os.walk(top):
+            names[:] = [name for name in names if not name.startswith(".")]
+            found |= matching(os.path.join(escape(folder), tail))
+    return found
+
+
 def _stamps(folder: Path, globs: tuple[str, ...]) -> frozenset[_Stamp]:
-    found = (Path(name) for pattern in globs for name in glob(str(folder / pattern), recursive=True))
+    found = (path for pattern in globs for path in matching(str(folder / pattern)))
     files = {path.resolve(): path.stat() for path in found if path.is_file()}
     return frozenset((path, stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items())
 

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from glob import glob
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +22,16 @@ from perfgate.core.runs import TENANTS
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.command_cost import command_cost, move_results, sampled_into
-from perfgate.measuring.kept_runs import EVERYTHING, NewRun, ProgramSide, claim, make_folder, move_aside, new_run
+from perfgate.measuring.kept_runs import (
+    EVERYTHING,
+    NewRun,
+    ProgramSide,
+    claim,
+    make_folder,
+    matching,
+    move_aside,
+    new_run,
+)
 from perfgate.measuring.programs import Program, RunFailed, finish, pinned
 from perfgate.recorder.watch import sampled
 from perfgate.words import in_short
@@ -143,7 +151,7 @@ def run_again_if_suspect(
 
 def _matches(pattern: str, keep: Path) -> list[Path]:
     """Return the files and folders that a glob matches, outside of the folder of the runs."""
-    found = [path for name in sorted(glob(pattern, recursive=True)) if keep not in (path := Path(name)).parents]
+    found = sorted(path for path in matching(pattern) if keep not in path.parents)
     return [path for path in found if not path.name.endswith(MACHINE_FILE)]
 
 

@@ -53,8 +53,12 @@ class SamplerProcess:
         )
         assert self._process.stdout is not None
         #: False if the sampler could not start: its file cannot be written, another one writes it, or a driver hangs.
-        said = select.select([self._process.stdout], [], [], _START_S)[0]
-        self.is_ready = bool(said and os.read(self._process.stdout.fileno(), 4096))  # a driver may print, and hang
+        said, until = b"", time.monotonic() + _START_S
+        while said[-1:] != b"\n" and select.select([self._process.stdout], [], [], max(until - time.monotonic(), 0))[0]:
+            if not (more := os.read(self._process.stdout.fileno(), 4096)):  # a driver may print half a line, and hang
+                break
+            said += more
+        self.is_ready = said[-1:] == b"\n"
         #: The time of the first reading in ns, on the monotonic clock.
         self.began = time.monotonic_ns()
         self._process.stdout.close()

@@ -11,6 +11,7 @@ import copy
 import io
 import json
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ RULES = [
 ]
 #: The same about exact work: each fails on a step with twice the calls.
 WORK_RULES = ["no more work than baseline", "same work as baseline", "no more work.syncs than baseline"]
+HUGE = 10**400
 Document = dict[str, Any]
 #: Changes the document of a failing run, or returns the bytes of the file; `stored` is a run of the baseline.
 Hide = Callable[[Document, Document], bytes | None]
@@ -123,8 +125,28 @@ def _tree(**changes: object) -> Hide:
     return whole(lambda run, _: run.__setitem__("call_tree", json.dumps({**sound, **changes})))
 
 
+def _channels() -> Iterator[Hide]:
+    """Yield ways to add a recording of sensors with forged values, times and labels."""
+    source = random.Random(11)
+    names = ("machine.steal", "machine.throttled", "clock.sm", "power", "machine.energy", "machine.elapsed", "step")
+    forged: tuple[Any, ...] = (0, 1, 0.5, -1, 1e308, -1e308, HUGE, "1", None, True, 5e-324)
+    times: tuple[Any, ...] = (
+        *(range(60), range(60, 0, -1), [0] * 60, [-5] * 60, [2**63] * 60, [0.5] * 60, [HUGE] * 60, [None] * 60),
+        *(range(59), [], None, "x"),
+    )
+    for _ in range(40):
+        series = []
+        for name in source.sample(names, 3):
+            labels = source.choice(({}, {"device": "0"}, {"rank": "1"}, {"device": "\u00b2"}, [], {"device": 1}))
+            of, steps = source.sample(forged, 2), source.choice(times)
+            one = {"metric": name, "unit": source.choice(("1", "Hz", "s", "W", "count", "", None)), "labels": labels}
+            one["values"] = [source.choice(of) for _ in range(60)]
+            series.append({**one, "steps": [*steps]} if isinstance(steps, (range, list)) else {**one, "steps": steps})
+        text = json.dumps({"schema": "perfgate.results/1", "environment": {"host": "x"}, "series": series})
+        yield _machine(source.choice((text, text, text[: len(text) // 2], text + text)))
+
+
 TREE = "a call tree beside the values is forged or damaged"
-HUGE = 10**400
 WORK = "counts of exact work are left out, fewer, renamed or no counts"
 MACHINE = "a file about the machine that is damaged, or claims that the machine was slow"
 COPIES = "a stored run is given as a new one, with other digits, order or factor"
@@ -183,6 +205,7 @@ WAYS: dict[str, list[Hide]] = {
         _machine(_sensors(**{"machine.steal": 0.9})),
         _machine(_sensors(**{"machine.steal": -1.0, "clock.sm": 0.0})),
         _machine(_sensors(**{"clock.sm": -1e308, "machine.throttled": 2.0, "step": 0.1})),
+        *_channels(),
     ],
     TREE: [
         _tree(),

@@ -11,6 +11,7 @@ import pytest
 from conftest import Done, steady, write_log, write_rules
 
 from perfgate.baselines.stores import open_store, write_file
+from perfgate.measuring.kept_runs import matching
 from perfgate.workspace.options import Refused
 
 Command = Callable[..., Done]
@@ -118,3 +119,20 @@ def test_no_store_writes_or_removes_through_a_link(checkout: Path, link: str) ->
         store.remove(f"{link}/mine.txt")
     (elsewhere / "mine.txt").unlink()
     assert untouched(checkout)
+
+
+def test_links_to_everything_are_not_followed(folder: Path) -> None:
+    """Each of them has all the others in it."""
+    for name, to in (("a", "."), ("b", "."), ("c", "/"), ("d", "x/y")):
+        (folder / name).symlink_to(to)
+    (folder / "x/y").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    for name in ("r.json", "x/r.json", "x/y/r.json", "x/y/[1].json", ".hidden/r.json"):
+        (folder / name).write_text("{}")
+    every = {"r.json", "x/r.json", "x/y/r.json", "x/y/[1].json"}
+    assert {str(path) for path in matching("**/*") if path.is_file()} == every
+    assert matching("**/r.json") == {Path(name) for name in ("r.json", "x/r.json", "x/y/r.json")}
+    assert matching(f"{folder}/x/**/r.json") == {folder / "x/r.json", folder / "x/y/r.json"}
+    assert {str(path) for path in matching("x/**") if path.is_file()} == every - {"r.json"}
+    assert matching("d/*.json") == {Path("d/r.json"), Path("d/[1].json")}
+    assert matching("**/y/**/r.json") == {Path("x/y/r.json")}
