@@ -147,13 +147,11 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
             run.say("error", f"the {name} below {run.title} occurs twice; using the first", number)
         rows.setdefault(name, f"{name} = {found[2]}")
     elif found := _VALUE.fullmatch(line):
-        metric, unit = _VALUES[found[1]]
-        if found[1] == "throughput" and found[2] == "0":
-            return
-        run.value(Key(metric, run.labels), unit, found[2], number)
+        if (found[1], found[2]) != ("throughput", "0"):
+            metric, unit = _VALUES[found[1]]
+            run.value(Key(metric, run.labels), unit, found[2], number)
     elif "Precision: " in line and (found := _PRECISION.fullmatch(line)):
-        record = {"precision": found[1]}
-        run.labels = labels_of(run.file, NAME, record)
+        run.labels = labels_of(run.file, NAME, {"precision": found[1]})
     elif (": " in line) and (found := _FACTS.fullmatch(line)):
         name, value = ("gpu", found[2]) if found[1] else ("tensorrt", found[4])
         run.fact(name, value.strip(), number)
