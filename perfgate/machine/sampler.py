@@ -168,7 +168,8 @@ def main(arguments: Sequence[str]) -> int:
     sampler = Sampler(sensors, recorder, interval=given.interval)
     sampler.sample(time.monotonic())
     gc.freeze()  # what exists now stays, so it need not be searched for garbage
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")  # in one piece: the program reads once, and then closes its end
+    sys.stdout.flush()
     with recorder:
         run(sampler, watch, time.monotonic, given.interval)
         for line in watch.told.splitlines():
