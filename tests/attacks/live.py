@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from many import WORK_RULES, document, exit_code, write_table
+from many import WORK_RULES, Document, document, exit_code, write_table
 
 from perfgate.commands import doctor
 from perfgate.recorder import watch
@@ -98,8 +98,9 @@ def say(**one):
 WAY
 with Recorder(PATH, work=True) as recorder:
     for i in range(20):
-        with recorder.step(i): recorder.add("step", 0.3, unit="s")
-AFTER
+        with recorder.step_span(): recorder.record("step", 0.3, unit="s")
+    recorder.flush()
+    AFTER
 """
 WORK = (
     *(
@@ -130,6 +131,11 @@ WORK = (
         )
     ),
 )
+#: Records twice the counts.
+TWICE = "[recorder.record(f'work.{name}', value, unit='count', step=i) for name, of in "
+TWICE += "(('syncs', [6, 8] * 30), ('kernels', [500, 500, 620] * 20)) for i, value in enumerate(of)]"
+#: The program without an attack.
+HONEST = PROGRAM.replace("WAY", "").replace("AFTER", TWICE)
 #: What a program writes at the end of its recording.
 LINES = (
     *(
@@ -154,9 +160,21 @@ def ways() -> Iterator[tuple[str, str, str]]:
         for script in ENDS:
             yield "the program kills the sampler, or itself", rule, script
     for rule in WORK_RULES[:2]:
-        for way, after in (*((way, "") for way in WORK), *(("", line) for line in LINES)):
+        for way, after in (
+            *((way, "pass") for way in WORK),
+            *(("", f"{TWICE}; recorder.flush(); {one}") for one in LINES),
+        ):
             script = PROGRAM.replace("WAY", way).replace("AFTER", after)
             yield "the program changes torch.profiler, the recorder or its counts", rule, f"program {script}"
+
+
+def recorded(seed: int) -> Document:
+    """Return a run of the baseline as the program would record it: of one process, with its counts."""
+    run = document(1, seed)
+    of_first = [
+        one for one in run["series"] if one["labels"]["rank"] == "0" and one["metric"] not in ("other", "speed")
+    ]
+    return {**run, "environment": {}, "series": [{**one, "labels": {}} for one in of_first]}
 
 
 def library(count: str, value: str, *, is_sampler: bool) -> str:
@@ -202,15 +220,18 @@ def tried() -> dict[str, list[tuple[str, int]]]:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path("site").resolve()), os.environ.get("PYTHONPATH", "")])
     approved = set[str]()
     for kind, rule, script in ways():
+        is_program = script.startswith("program")
         for number in range(4):  # the attack before may have changed them
-            Path(f"base-{number}.json").write_text(json.dumps(document(1, number)))
+            base = recorded(number) if is_program else document(1, number)
+            Path(f"base-{number}.json").write_text(json.dumps(base))
         Path("slow.json").write_text(json.dumps(document(3, 9)))
-        Path("rules/rules.yaml").write_text(f"version: 1\nsuite: s{len(rule)}\nrules:\n  - {rule}\n")
-        if rule not in approved:
+        suite = f"{'p' if is_program else 's'}{len(rule)}"
+        Path("rules/rules.yaml").write_text(f"version: 1\nsuite: {suite}\nrules:\n  - {rule}\n")
+        if suite not in approved:
             words = [f"base-{one}.json" for one in range(4)]
             assert exit_code("baseline", "approve", *words, "--reason", "first") == 0
-            assert attacked(":") in (1, 3), rule
-            approved.add(rule)
+            assert attacked(f"program {HONEST}" if is_program else ":") in ((1,) if is_program else (1, 3)), rule
+            approved.add(suite)
         code = attacked(script)
         found.setdefault(kind, []).append((f"{rule}: {script[-200:]}", code))
     kind = "`perfgate doctor` beside such a library"
