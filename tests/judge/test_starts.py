@@ -252,6 +252,13 @@ def test_the_mean_with_the_start_may_break_a_limit() -> None:
     assert not limits("under", "auto", [], [1.0])
 
 
+@pytest.mark.parametrize("statistic", ["mean", "median", "p50", "trimmed_mean", "p95", "max", "total", "count"])
+def test_a_stalled_step_of_a_trace_moves_no_middle(statistic: str) -> None:
+    series = samples([1.0] * 9 + [9.0], stalled=np.array([False] * 9 + [True]))
+    is_middle = statistic in ("mean", "median", "p50", "trimmed_mean")
+    assert Method(statistic).measure(series).n == (9 if is_middle else 10)
+
+
 def test_only_a_median_is_blind_for_a_slow_start() -> None:
     late = slow(48, 44)
     for statistic in ("median", "p50"):
