@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from perfgate.stats.change_point_search import candidates_of, partition, possible_places, prepare, refine
 from perfgate.stats.change_points import find_change_points
 
 NAN = math.nan
@@ -306,3 +307,36 @@ def test_the_histories_have_points() -> None:
     assert sum(bool(one) for _, one in points) > 45
     assert sum(len(one) > 1 for _, one in points) > 15
     assert sum(bool(one) and n - one[-1].index < 9 for n, one in points) > 10
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_each_step_of_the_search_is_that_of_plain_python(seed: int) -> None:
+    """From any points, not only good ones: nothing later heals what an earlier step misses."""
+    for number in range(5):
+        rng = random.Random(100 * seed + number)
+        values, errors = history(200 + 5 * seed + number)
+        plain, found = prepared(values, errors), prepare(values, errors)
+        assert (plain is None) == (found is None)
+        if plain is None or found is None:
+            continue
+        n = len(plain.y)
+        assert candidates_of(found).tolist() == candidates(plain)
+        some = sorted(rng.sample(range(1, n), min(n - 1, 20)))
+        assert partition(found, np.array(some)) == cheapest(plain, some)
+        points = sorted(rng.sample(range(1, n), rng.choice([1, 2, 3])))
+        assert refine(found, points) == refined(plain, points)
+        bounds = [0, *points, n]
+        for start, point, end in zip(bounds, points, bounds[2:], strict=False):
+            for reach in (3, 8):
+                assert possible_places(found, start, point, end, reach) == possible(plain, start, point, end, reach)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ten_runs_may_have_a_point(seed: int) -> None:
+    rng = random.Random(seed)
+    values = [100 + rng.gauss(0, 1) + (80 if at > 4 else 0) for at in range(10 + seed % 3)]
+    expected = plain_points(values, [NAN] * len(values))
+    found = find_change_points(values)
+    assert [(p.index, p.first, p.last) for p in found] == [one[:3] for one in expected] == [(5, 5, 5)]
+    assert [(p.low, p.high) for p in found] == [pytest.approx(one[4:6]) for one in expected]
+    assert [p.worse for p in found] == [True]  # if nobody says what is better, small values are
