@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from perfgate.stats.change_point_search import candidates_of, partition, possible_places, prepare, refine
+from perfgate.stats.change_point_search import candidates_of, partition, place, possible_places, prepare, refine
 from perfgate.stats.change_points import find_change_points
 
 NAN = math.nan
@@ -228,16 +228,19 @@ def with_newest(h: History, points: list[int]) -> list[int]:
     return found if enough(h, found) else older
 
 
+def off(h: History, points: Sequence[int], j: int, place: int) -> float:
+    """The absolute deviations of the unclipped runs around a point from its two levels, if it were in another place."""
+    bounds = [0, *points, len(h.y)]
+    old, new = level(h, bounds[j], bounds[j + 1])[1], level(h, bounds[j + 1], bounds[j + 2])[1]
+    near = range(max(bounds[j] + 1, points[j] - 3), min(bounds[j + 2] - 1, points[j] + 3))
+    return sum(h.weights[i] * abs(h.x[i] - (new if i >= place else old)) for i in near)
+
+
 def placed(h: History, points: Sequence[int]) -> list[int]:
     bounds, found = [0, *points, len(h.y)], [0]
-    means = [level(h, start, end)[1] for start, end in itertools.pairwise(bounds)]
     for j, point in enumerate(points):
-        lowest, highest = max(bounds[j] + 1, point - 3), min(bounds[j + 2] - 1, point + 3)
-
-        def off(place: int, j: int = j, lowest: int = lowest, highest: int = highest) -> float:
-            return sum(h.weights[i] * abs(h.x[i] - means[j + (i >= place)]) for i in range(lowest, highest))
-
-        found.append(max(min(range(lowest, highest + 1), key=off), found[-1] + 1))
+        places = range(max(bounds[j] + 1, point - 3), min(bounds[j + 2] - 1, point + 3) + 1)
+        found.append(max(min(places, key=lambda place, j=j: off(h, points, j, place)), found[-1] + 1))
     return found[1:]
 
 
@@ -327,8 +330,11 @@ def test_each_step_of_the_search_is_that_of_plain_python(seed: int) -> None:
         assert refine(found, points) == refined(plain, points)
         bounds = [0, *points, n]
         for start, point, end in zip(bounds, points, bounds[2:], strict=False):
-            for reach in (3, 8):
-                assert possible_places(found, start, point, end, reach) == possible(plain, start, point, end, reach)
+            for reach in ((), (3,)):
+                assert possible_places(found, start, point, end, *reach) == possible(plain, start, point, end, *reach)
+        places, expected = place(found, points), placed(plain, points)
+        for j, (one, other) in enumerate(zip(places, expected, strict=True)):  # two may be equally good
+            assert one == other or off(plain, points, j, one) == pytest.approx(off(plain, points, j, other), rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -340,3 +346,11 @@ def test_ten_runs_may_have_a_point(seed: int) -> None:
     assert [(p.index, p.first, p.last) for p in found] == [one[:3] for one in expected] == [(5, 5, 5)]
     assert [(p.low, p.high) for p in found] == [pytest.approx(one[4:6]) for one in expected]
     assert [p.worse for p in found] == [True]  # if nobody says what is better, small values are
+
+
+def test_most_values_may_be_zero() -> None:
+    rng = random.Random(3)
+    values = [0.0 if at % 5 else rng.gauss(0, 1) for at in range(30)] + [rng.gauss(9, 1) for _ in range(12)]
+    expected = plain_points(values, [NAN] * len(values))
+    assert [(p.index, p.first, p.last) for p in find_change_points(values)] == [one[:3] for one in expected]
+    assert [one[0] for one in expected] == [30]
