@@ -144,7 +144,7 @@ def candidates_of(history: HistoryValues) -> IntArray:
         high = np.flatnonzero(z > 2)
         highest = sliding_window_view(np.pad(z, near), 2 * near + 1)[high].max(axis=1)
         found.append(h + high[z[high] >= highest])
-    return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+    return np.unique(np.concatenate(found))
 
 
 def partition(history: HistoryValues, candidates: IntArray) -> list[int]:

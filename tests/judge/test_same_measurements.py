@@ -16,6 +16,8 @@ from perfgate.core.outlines import Fingerprint, Outline, Outlines
 from perfgate.core.runs import SourceFile
 from perfgate.judge.doubts.copies import measured_twice, rarity, same_measurements
 from perfgate.judge.verdicts import judge
+from perfgate.large_values.array import Spool
+from perfgate.workspace.output_files import open_scratch
 
 TIMES = run_of(series("x", "s", steady(1.0, n=40)))
 NUMBERS = TIMES.series[0].values
@@ -147,6 +149,16 @@ RARE = [
 @pytest.mark.parametrize(("found", "bits"), RARE)
 def test_the_bits_of_values_and_of_printed_digits(found: Series, bits: float) -> None:
     assert rarity(found) == pytest.approx(bits)
+
+
+def test_values_in_a_file_have_the_bits_of_the_first_ones() -> None:
+    """65,536 values are enough to tell."""
+    spool = Spool(np.float64, open_scratch)
+    spool.add(np.tile([1.0, 2.0], 40_000))
+    large: Any = spool.array(0, 80_000)
+    assert rarity(replace(one("x", [0.0]), values=large)) == 65_536.0
+    short: Any = spool.array(0, 1000)
+    assert rarity(replace(one("x", [0.0]), values=short)) == 1000.0
 
 
 def outlined(*rows: Series, digest: bytes = b"a", bits: float = 25.0, rank: str = "", name: str = "z") -> Run:

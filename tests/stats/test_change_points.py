@@ -248,6 +248,13 @@ def test_values_with_large_errors_are_no_new_level():
     assert find_change_points(values, errors=errors, better="higher") == ()
 
 
+@pytest.mark.parametrize(("runs", "points"), [(8, []), (9, [60, 69])])
+def test_a_level_of_nine_runs_is_no_excursion(runs, points):
+    values = noise(6, 120)
+    values[60 : 60 + runs] *= 1.3
+    assert indices(values) == points
+
+
 @pytest.mark.shared
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_real_histories_reach_the_goals_of_the_labels(shared):
