@@ -146,7 +146,7 @@ def test_the_text_of_a_machine(
 
 def test_a_floor_that_is_missed_by_little_looks_so() -> None:
     need = RuleNeed("step.time within 2% of baseline", "r.yaml:4:5", 0.0128, Floor("separate", 0.0131, 5), "step.time")
-    assert "needs a noise floor of 1.28%; step.time has 1.31% on" in " ".join(_need(need))
+    assert "needs a noise floor of 1.28%; step.time has 1.31% on" in _need(need)
 
 
 def test_rules_with_mistakes_are_refused_before_anything_is_measured(perfgate: Command, folder: Path) -> None:

@@ -84,6 +84,15 @@ def test_printed_matrices_of_nvbandwidth():
     assert (units["host_device_latency_sm.sum"], units["host_to_device_memcpy_ce.sum"]) == ("s", "B/s")
 
 
+@pytest.mark.parametrize("head", [True, False])
+def test_several_outputs_of_nvbandwidth_are_several_runs(head):
+    later = NVBANDWIDTH if head else NVBANDWIDTH[NVBANDWIDTH.index("Running ") :]
+    runs = read(Source("f", [(NVBANDWIDTH + later).encode()]))
+    assert [values_of(run) for run in runs] == [NVBANDWIDTH_VALUES] * 2
+    assert [run.environment for run in runs] == [runs[0].environment] * 2
+    assert "this file has 2 runs" in said(runs[0])[0]
+
+
 def document(**more):
     """`JsonOutput`: cells are strings of six digits, and a bidirectional test has three matrices in one."""
 

@@ -18,7 +18,7 @@ The metric is the test case, with the labels `row` and `column` as numbered in t
 or s for latencies. A cell is the median (or mean) of the tool's samples, so a single value; `N/A` is a pair that was
 not measured. `TEST.sum` is the printed sum. A bidirectional test has three matrices: `TEST_read1`, `TEST_read2` and
 `TEST_total`, or `write`; its JSON has their rows one after another. It is an error if the rows of a matrix do not add
-up to its sum, or if a test begins and has no matrix.
+up to its sum, or if a test begins and has no matrix. Several outputs in one text are several runs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from perfgate.readers.kit import Format, InputFile, Key, Path, Place, Run, RunBuilder, items, mapping, number, shown
+from perfgate.core import Fact
+from perfgate.readers.kit import Format, InputFile, Key, Path, Place, Run, RunBuilder, Runs
 from perfgate.readers.records import Target, load, name_of, rows
+from perfgate.readers.values import items, mapping, number, shown
 
 NAME = "nvbandwidth"
 METRICS = "the test case, labelled with `row` and `column`, and `TEST.sum`"
@@ -55,6 +57,8 @@ _DEVICE = re.compile(
 _LISTED = re.compile(r"\d{1,6}: (\S.{0,99}?) \([0-9a-f:]{8,20}\): .*")
 _DRIVER = re.compile(r"Driver Version: (\S{1,40})")
 _NOT_MEASURED = "N/A"
+#: The first line of an output.
+_BANNER = "nvbandwidth Version:"
 
 
 class _Matrix(Struct):
@@ -69,28 +73,47 @@ class _Matrix(Struct):
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
-    """Return the one run of a file."""
+    """Return the runs of a file: one of a JSON document, and each output of the tool in a text."""
     if file.is_json():
         return (_json(file),)
-    text = _Text(RunBuilder(file, NAME))
+    text = _Text(file)
     for at, line, _, ended in file.lines():
         text.line(at, _LAUNCHER.sub("", line).rstrip(), ended)
     text.finish()
-    return (text.run.run(),)
+    return text.runs.finish()
 
 
 class _Text:
-    def __init__(self, run: RunBuilder) -> None:
-        self.run = run
+    def __init__(self, file: InputFile) -> None:
+        self.runs = Runs(lambda: RunBuilder(file, NAME))
+        #: The tests of this run.
+        self.tests: set[str] = set()
         self.matrix: _Matrix | None = None
         #: Whether the test that runs has a matrix already.
         self.has_result = False
         self.gpus: list[str] = []
 
+    @property
+    def run(self) -> RunBuilder:
+        """The run that is being read."""
+        return self.runs.run
+
+    def _begin(self, at: int, facts: Mapping[str, Fact]) -> None:
+        """Begin another run, unless this one has measured nothing yet."""
+        self.runs.banner(at)
+        self.run.facts |= facts
+        self.tests, self.gpus = set(), []
+
     def line(self, at: int, line: str, ended: bool) -> None:
         """Read one line of the output."""
-        if found := _RUNNING.fullmatch(line):
+        if line.startswith(_BANNER):
             self.finish()
+            self._begin(at, {})
+        elif found := _RUNNING.fullmatch(line):
+            self.finish()
+            if found[1] in self.tests:  # another output without its head
+                self._begin(at, self.run.facts)
+            self.tests.add(found[1])
             self.matrix, self.has_result = _Matrix(found[1], at), False
         elif device := _DEVICE.match(line):
             self.gpus.append(device[1])
