@@ -216,6 +216,14 @@ def test_a_backend_of_tritonbench_that_failed():
     assert "the backend failed: 'CUDA out of memory'" in errors(run)[0]
 
 
+def test_tables_of_tritonbench_below_each_other_are_runs():
+    table = "x_val;a-latency\n128;{}\naverage;0.5\n"
+    runs = runs_of(table.format("0.5") + table.format("0.8"))
+    assert [values_of(run) for run in runs] == [{'a.latency{x="128"}': [one]} for one in (0.0005, 0.0008)]
+    run = run_of("x_val;a-latency\n128;0.5\n128;0.8\naverage;0.6\n")
+    assert values_of(run) == {'a.latency{x="128"}': [0.0005], 'a.latency#2{x="128"}': [0.0008]}
+
+
 TEXTS = {
     "benchmark-action": json.dumps([{"name": "latency", "unit": "ms", "value": 12.5}]),
     "bencher": json.dumps({"a": {"latency": {"value": 88.0, "lower_value": 87.42}}}),

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from damage import check_changes, check_pieces
-from reading import errors, run_of, said, values_of
+from reading import errors, run_of, runs_of, said, values_of
 
 from perfgate.readers import Source, read
 
@@ -87,7 +87,7 @@ def test_printed_matrices_of_nvbandwidth():
 @pytest.mark.parametrize("head", [True, False])
 def test_several_outputs_of_nvbandwidth_are_several_runs(head):
     later = NVBANDWIDTH if head else NVBANDWIDTH[NVBANDWIDTH.index("Running ") :]
-    runs = read(Source("f", [(NVBANDWIDTH + later).encode()]))
+    runs = runs_of(NVBANDWIDTH + later)
     assert [values_of(run) for run in runs] == [NVBANDWIDTH_VALUES] * 2
     assert [run.environment for run in runs] == [runs[0].environment] * 2
     assert "this file has 2 runs" in said(runs[0])[0]

@@ -9,12 +9,12 @@ Source: meta-pytorch/tritonbench `tritonbench/utils/triton_op.py`, `components/d
 The metric is `BACKEND.METRIC`, labelled with the input, whose name is the first cell of the header: `x="1024"`. Each is
 one value, the median of the tool. `latency` and `walltime` are printed in ms, `compile_time` in s, `tflops` in TFLOP/s,
 `gbps` in GB/s, `cpu_peak_mem` and `gpu_peak_mem` in GB; all others are 1, and `True` is 1. The row of averages is not
-read. A cell that is a text is the error of a backend that failed.
+read. A cell that is a text is the error of a backend that failed. Tables of several runs may follow each other.
 """
 
 from __future__ import annotations
 
-from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, csv_rows, number, unit_of_name
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, csv_rows, number, unit_of_name
 
 NAME = "tritonbench"
 METRICS = "`BACKEND.latency`, `.tflops`, `.speedup`, `.gbps`, ..., labelled with the input `x`"
@@ -41,23 +41,25 @@ _SKIPPED = ("average", "hashes")
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
-    """Return the one run of a file."""
-    run, is_whole = RunBuilder(file, NAME), False
-    for line, row in csv_rows(run, ";", is_header):
+    """Return the runs of a file: a table after the averages of another one, with the same inputs, is the next run."""
+    runs, is_whole = Runs(lambda: RunBuilder(file, NAME)), False
+    for line, row in csv_rows(runs.run, ";", is_header):
         (_, x), *cells = row.items()
         if x not in _SKIPPED:
-            for name, text in cells:
-                backend, _, metric = name.rpartition("-")
-                key = Key.of(f"{backend}.{metric}" if backend else metric, x=x)
-                if number(value := _TRUTH.get(text, text)) is not None:
+            parts = [(name.rpartition("-")[::2], _TRUTH.get(text, text)) for name, text in cells]
+            keys = [Key.of(f"{backend}.{metric}" if backend else metric, x=x) for (backend, metric), _ in parts]
+            if is_whole and not runs.run.finished.keys().isdisjoint(keys):
+                runs.banner(line)
+            for key, ((_, metric), text) in zip(keys, parts, strict=True):
+                if number(text) is not None:
                     unit, per = _UNITS.get(metric) or unit_of_name(metric)
-                    run.value(key, unit, value, line, per=per)
+                    runs.run.value(runs.run.unique(key, line), unit, text, line, per=per)
                 elif text and metric in (*_UNITS, "speedup", "accuracy"):
-                    run.refuse(key, f"the backend failed: {text[:200]!r}", line)
-        is_whole = is_whole or x == "average"
+                    runs.run.refuse(key, f"the backend failed: {text[:200]!r}", line)
+        is_whole = x == "average" or (is_whole and x in _SKIPPED)
     if not is_whole:
-        run.say("warning", "the table has no row `average` at its end: rows may be missing")
-    return (run.run(),)
+        runs.run.say("warning", "the table has no row `average` at its end: rows may be missing")
+    return runs.finish()
 
 
 def is_header(cells: list[str]) -> bool:
