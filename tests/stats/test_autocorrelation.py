@@ -92,6 +92,14 @@ def test_a_short_run_is_summed_over_one_pair(n, coefficient, seed):
     assert time_constant(z) < n / 4
 
 
+@pytest.mark.parametrize("seed", [1, 6, 7, 10])
+def test_a_correlation_that_chance_seldom_has_is_believed(seed):
+    """It is between 2 and 3 standard errors, and no sum of pairs is larger."""
+    z = autoregression(30, 0.3, seed)
+    assert time_constant(z) == pytest.approx(direct(z.tolist()))
+    assert 1.9 < time_constant(z) < 4
+
+
 @pytest.mark.parametrize("n", [49, 60, 150, 193, 599, 700, 1000])
 def test_a_noisy_slope_is_summed_as_far_as_is_looked(n):
     """It stays correlated beyond the longest lag: a third of the run, and never more than 200.

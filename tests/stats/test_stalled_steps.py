@@ -51,6 +51,7 @@ def test_the_usual_step_is_that_of_the_side() -> None:
     assert stalled(steps([1.0] * 9), steps([2.0, 3.0])) == [[], []]
     assert stalled(StepsOfRun(), steps([1.0] * 3 + [2.0])) == [[], [3]]
     assert len(StepsOfRun().times) == 0
+    assert stalled(StepsOfRun(np.array([1.0] * 9 + [2.0]))) == [[9]]
 
 
 CALLS = [
