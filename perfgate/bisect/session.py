@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from perfgate.workspace.output_files import replace_file
 
 _QUESTION, _MEASUREMENTS = "question.json", "measurements"
 _SECONDS_AN_HOUR = 3600.0
+
+#: What no count and no number of a search reaches, and no time in seconds since 1970.
+_MOST, _LATEST = 1_000_000, 1e11
 
 
 class StoredMeasurement(Struct, frozen=True):
@@ -122,7 +126,7 @@ def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> Bisect
 def _read(file: Path) -> dict[str, object]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"{shown_path(str(file))}: is damaged ({error}): remove it, and measure again") from None
     if not isinstance(found, dict):
         raise Refused(f"{shown_path(str(file))}: is damaged: remove it, and measure again")
@@ -131,7 +135,11 @@ def _read(file: Path) -> dict[str, object]:
 
 def _stored(file: Path) -> StoredMeasurement:
     found = _read(file)
-    try:
-        return StoredMeasurement(**found)  # type: ignore[arg-type]
-    except TypeError:
-        raise Refused(f"{shown_path(str(file))}: is damaged: remove it, and measure again") from None
+    with suppress(TypeError):
+        one = StoredMeasurement(**found)  # type: ignore[arg-type]
+        counts = (one.number, one.position, one.session, one.beside, one.started)
+        numbers = (one.log_value, one.within, one.at / _LATEST, 0 if one.value is None else one.value / 1e300)
+        are_sound = all(type(count) is int and 0 <= count < _MOST for count in counts)
+        if are_sound and all(abs(number) < _MOST for number in numbers) and "\0" not in one.item + one.results:
+            return one
+    raise Refused(f"{shown_path(str(file))}: is damaged: remove it, and measure again")

@@ -262,7 +262,7 @@ def missing_work(words: Sequence[str], runs: Sequence[Run]) -> Iterator[str]:
     if any(series.key.metric.startswith("work.") for run in runs for series in run.series):
         return
     for word in words:
-        with suppress(OSError, SyntaxError, ValueError):
+        with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # also of code without end
             if word.endswith(".py") and (line := _line_without_work(ast.parse(Path(word).read_bytes()))):
                 yield (
                     f"{word}:{line} records steps without their work: with `work=True` there, the gate also counts what"
