@@ -135,11 +135,15 @@ def _read(file: Path) -> dict[str, object]:
 
 def _stored(file: Path) -> StoredMeasurement:
     found = _read(file)
-    with suppress(TypeError):
+    with suppress(TypeError, OverflowError):
         one = StoredMeasurement(**found)  # type: ignore[arg-type]
         counts = (one.number, one.position, one.session, one.beside, one.started)
         numbers = (one.log_value, one.within, one.at / _LATEST, 0 if one.value is None else one.value / 1e300)
         are_sound = all(type(count) is int and 0 <= count < _MOST for count in counts)
-        if are_sound and all(abs(number) < _MOST for number in numbers) and "\0" not in one.item + one.results:
+        if (
+            are_sound
+            and all(abs(number) < _MOST for number in numbers)
+            and "\0" not in one.item + one.results + (one.skipped or "")
+        ):
             return one
     raise Refused(f"{shown_path(str(file))}: is damaged: remove it, and measure again")

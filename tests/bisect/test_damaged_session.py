@@ -24,7 +24,15 @@ DAMAGED = (
 )
 
 
-WORDS = (("0.1", "1e999"), ('"x"', '"\\u0000"'), (": 0,", f": {2**63},"), (": 0,", ": -3,"), ('"at": 0.5', '"at": "x"'))
+WORDS = (
+    ("0.1", "1e999"),
+    ("0.1", "1" + "0" * 400),
+    ("0.1", '0.1, "skipped": 7'),
+    ('"x"', '"\\u0000"'),
+    (": 0,", f": {2**63},"),
+    (": 0,", ": -3,"),
+    ('"at": 0.5', '"at": "x"'),
+)
 
 
 @pytest.mark.parametrize("text", [*DAMAGED, *(SOUND.replace(*words) for words in WORDS)], ids=lambda text: text[:20])
