@@ -70,7 +70,7 @@ class PolicySource(Struct, frozen=True):
         longest = surroundings.limits().rule_bytes
         files: RuleFiles = []
         for path in paths:
-            beside = Path(path).with_name(MAPPING_FILE)
+            beside = Path(path).parent / MAPPING_FILE  # `with_name` refuses `.` and `/`
             alone = [Path(path), *([beside] if beside != Path(path) and beside.is_file() else [])]
             found = _below(Path(path)) if os.path.isdir(path) else alone
             before = len(files)

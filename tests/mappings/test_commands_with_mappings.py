@@ -47,6 +47,13 @@ def test_a_mapping_beside_a_rule_file_that_is_named(folder: Path, perfgate: Comm
     assert perfgate("check", *write_bench(folder, 12.5), "--rules", rules).code == 0
 
 
+def test_the_working_folder_may_have_the_rules(folder: Path, perfgate: Command) -> None:
+    (folder / "perfgate.yaml").write_text(MAPPING)
+    write_rules(folder, "forward under 15 ms", name="a.yaml")
+    done = perfgate("check", *write_bench(folder, 12.5), "--rules", ".")
+    assert done.code == 0, done.said
+
+
 def test_compare_uses_mappings_and_their_labels(folder: Path, perfgate: Command) -> None:
     write_mapping(folder, "mappings: [{files: '*.json', json: $, metrics: {t: ms}, labels: [seed_model]}]\n")
     for name, model in (("a", "llama"), ("b", "llama"), ("c", "qwen")):
