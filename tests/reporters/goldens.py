@@ -1,4 +1,4 @@
-"""The comparison with golden files, which hold no sentences of perfgate/words."""
+"""Compare reports with golden files; `without_sentences` leaves out the sentences of perfgate/words."""
 
 from __future__ import annotations
 
