@@ -68,7 +68,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
             if len(found) == len(self.unchanged):
                 break
             if not any(self.failed(way, amount).keys() - found.keys() for amount in TELLING):
-                continue
+                continue  # this way makes no other verdict fail
             wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
             for amount in AMOUNTS:  # each verdict at the smallest amount at which it fails
                 found = self.failed(way, amount) | found
@@ -79,7 +79,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
     def failed(self, way: Way, amount: float) -> dict[_Name, Verdict]:
         """Return the verdicts that fail on worse runs, only of the clause that the way is for."""
         own = ((name, v) for name, v in self.worse(way, amount).items() if way.clause in (None, name[2]))
-        return {name: v for name, v in own if _blocks(v)[0]}
+        return {name: v for name, v in own if _fails(v)}
 
     def worse(self, way: Way, amount: float) -> dict[_Name, Verdict]:
         """Return the verdicts on worse runs."""
@@ -183,10 +183,15 @@ def _by_name(verdicts: Sequence[Verdict]) -> dict[_Name, Verdict]:
     found: dict[_Name, Verdict] = {}
     for verdict in verdicts:
         name = (verdict.metric, tuple(sorted(verdict.labels.items())), verdict.asks)
-        if name not in found or _blocks(verdict) > _blocks(found[name]):
+        if name not in found or _badness(verdict) > _badness(found[name]):
             found[name] = verdict
     return found
 
 
-def _blocks(verdict: Verdict) -> tuple[bool, bool]:
-    return verdict.exit_code == 1 or verdict.outcome == "fail", verdict.exit_code > 0
+def _fails(verdict: Verdict) -> bool:
+    return verdict.exit_code == 1 or verdict.outcome == "fail"
+
+
+def _badness(verdict: Verdict) -> tuple[bool, bool]:
+    """Return a value to sort by: a failure is worse than an answer that only blocks."""
+    return _fails(verdict), verdict.exit_code > 0

@@ -58,6 +58,7 @@ def held(source: PolicySource, baselines: str, suite: str) -> PolicySource:
         if path.startswith(f"{HISTORY}/{suite}/") and path.endswith(".json"):
             past.setdefault(folder_of(path, 3), []).append(path)
     read += [path for one in past.values() for path in newest_history(one)]
+    # a file that is not read now cannot be read later: the program may have changed it
     files: dict[str, bytes | OSError | ValueError] = dict.fromkeys(listed, OSError(0, "it was not read in time"))
     return replace(source, baselines=HeldFiles(files | dict(store.read_many(read)), tuple(problems), store.shown))
 

@@ -30,8 +30,8 @@ _KIND = ("gpu", "cpu")
 _LEAST_MEMORY = 0.05
 #: The newest qualifications of a machine that count.
 _NEWEST = 10
-#: The tolerated change of a figure, and its noise between qualifications with its degrees of freedom, until they show
-#: their own: of a card; and of processors, memory and disk, which a machine may share with others.
+#: The tolerated change of a figure, and the prior of its noise between qualifications: a standard deviation, and its
+#: degrees of freedom. The first is for a card; the second for processors, memory and disk, which may be shared.
 _OF_CARD, _OF_HOST = (0.05, (0.02, 8.0)), (0.15, (0.05, 8.0))
 #: Some ten figures are compared at once.
 _CONFIDENCE = 0.995
@@ -41,7 +41,7 @@ QUALIFICATION = SignedFile(
 
 
 def qualification(facts: Mapping[str, Fact], figures: Mapping[str, Figure], time: str, renews: bool) -> Qualification:
-    """Return the qualification of a machine with these facts."""
+    """Return the qualification of a machine with these facts; with `renews`, earlier ones do not count any more."""
     kept = {name: facts[name] for name in _QUALITIES if name in facts}
     rounded = {name: Figure(float(f"{one.value:.6g}"), one.unit) for name, one in figures.items()}
     return Qualification(
@@ -50,7 +50,7 @@ def qualification(facts: Mapping[str, Fact], figures: Mapping[str, Figure], time
 
 
 def keep(store: WritableStore, one: Qualification) -> str:
-    """Write a qualification as a new file; returns its path. Raises Refused."""
+    """Write a qualification as a new file; return its path. Raises Refused."""
     path = f"{_folder(one.host)}/{one.time.replace('-', '').replace(':', '')}.json"
     write_file(store, path, QUALIFICATION.encode(one))
     return path
@@ -67,7 +67,7 @@ def known_runners(store: Store, facts: Mapping[str, Fact]) -> tuple[tuple[Qualif
     """
     paths, problems = store.paths(MACHINES)
     own = [path for path in paths if path.startswith(f"{_folder(facts.get('host'))}/")][-_NEWEST:]
-    newest = {path.rpartition("/")[0]: path for path in paths}
+    newest = {path.rpartition("/")[0]: path for path in paths}  # paths are sorted: the last of each folder
     read = [one for _, one in each_signed(store, own or newest.values(), "machine", QUALIFICATION, problems)]
     if not own:
         return tuple(one for one in read if all(one.facts.get(name) == facts.get(name) for name in _KIND)), problems

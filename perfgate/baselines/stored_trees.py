@@ -30,10 +30,9 @@ def write_tree(trees: Sequence[CallTree], room: int) -> str | None:
     """
     tree = in_groups(merged(trees), MOST_GROUPS)
     for_nodes = room * (1 - _FOR_RANKS) if len(tree.ranks) > 1 else room
-    ways = chain(
-        ((tree, detail) for detail in _IN_DETAIL), ((with_pools(tree, share), _IN_DETAIL[-1]) for share in _POOLED)
-    )
-    for shorter, detail in ways:
+    whole = ((tree, detail) for detail in _IN_DETAIL)
+    pooled = ((with_pools(tree, share), _IN_DETAIL[-1]) for share in _POOLED)
+    for shorter, detail in chain(whole, pooled):
         found = _stored(shorter, detail)
         if _size(found) <= for_nodes:
             return msgspec.json.encode(_with_ranks(found, shorter, room)).decode()
@@ -48,12 +47,12 @@ def _size(found: TreeDocument) -> int:
 
 def _stored(tree: CallTree, detail: float) -> TreeDocument:
     """The tree without times of ranks; nodes below a share of the step have one mean."""
+    # `setdefault` numbers the names, and below the lines, in the order of their first nodes
     names: dict[tuple[str, str], int] = {}
     called = [names.setdefault((utf8_text(node.name), node.kind), len(names)) for node in tree.nodes]
     lines: dict[str, int] = {}
-    sources = [
-        (at, lines.setdefault(utf8_text(node.source), len(lines))) for at, node in enumerate(tree.nodes) if node.source
-    ]
+    with_source = [(at, utf8_text(node.source)) for at, node in enumerate(tree.nodes) if node.source]
+    sources = [(at, lines.setdefault(line, len(lines))) for at, line in with_source]
     least = detail * float(tree.step_times.mean())
     whole = np.maximum(tree.busy.mean(axis=1), tree.wall.mean(axis=1)) >= least
     # A whole number is shorter in JSON as an int.

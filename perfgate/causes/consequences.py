@@ -28,7 +28,7 @@ _MOST = 0.5
 _ABSENT = ("metric-absent", "no-baseline")
 #: A metric has fewer values than in the base.
 _LESS = "measured-less"
-#: The nodes of each part of a step; of what is not here, those of the host.
+#: The kinds of the nodes of each part of a step; a part that is not here has no place in the tree.
 _PARTS = {
     "kernel": ("kernel",),
     "communication": ("communication", "collective"),
@@ -67,12 +67,13 @@ class Explanation(Struct, frozen=True, dict=True):
 
     alignment: Alignment
     causes: Sequence[Cause]
-    #: For each cause, none for causes of memory; and those of them whose time is that of a device that idles.
+    #: The nodes of each cause; none for causes of memory.
     nodes: Sequence[frozenset[int]]
+    #: Those of them whose time is that of a device that idles because of the cause.
     idle: Sequence[frozenset[int]]
     #: The metrics that a derived metric, or an expression, is computed from.
     components: Mapping[str, Collection[str]]
-    #: By how much more than by their own scatter all operators of the host changed, as a logarithm.
+    #: The largest ln(new / base) that a faster or slower host explains, with its sign; 0 if it is unknown.
     host: float = 0.0
 
     def of(self, verdicts: Sequence[Verdict]) -> tuple[Cause, ...]:
@@ -94,18 +95,19 @@ class Explanation(Struct, frozen=True, dict=True):
         largest, name = max(changes, key=lambda one: abs(one[0].relative or 0.0), default=(None, ""))
         if largest is None or not _agrees(verdict, largest, is_derived=names != (verdict.metric,)):
             return None
-        return self._share(largest, name)
+        return self._main_cause(largest, name)
 
     def is_told(self, metric: str) -> bool:
         """True if the change of a metric follows from a cause, or from that of the host as a whole."""
         found = self._change(metric)
         if found is None:
             return False
-        times = math.log1p(max(found.relative or 0.0, -0.99)) if metric.startswith(_OF_HOST) else 0.0
-        return 0 < times * np.sign(self.host) <= abs(self.host) or self._share(found, metric) is not None
+        log_change = math.log1p(max(found.relative or 0.0, -0.99)) if metric.startswith(_OF_HOST) else 0.0
+        follows_host = 0 < log_change * np.sign(self.host) <= abs(self.host)
+        return follows_host or self._main_cause(found, metric) is not None
 
-    def _share(self, change: _MetricChange, metric: str) -> int | None:
-        """The cause that makes most of a change. The time of a call or range follows only if the cause is in it."""
+    def _main_cause(self, change: _MetricChange, metric: str) -> int | None:
+        """The index of the cause that makes most of a change; if it is of a call or range, the cause must be in it."""
         total = float(change.by_node.sum())
         family = metric.partition(".")[0]
         if family in _OF_CALLS:
@@ -185,8 +187,8 @@ class Explanation(Struct, frozen=True, dict=True):
         if not chosen.any():
             return None
         if family not in ("kernel", "collective"):  # and the host's calls below them; below a timer, communication too
-            is_device = DEVICE_KINDS if self._has_device else ("kernel", "copy")
-            host = ~self.alignment.of_kind(*is_device)
+            device_kinds = DEVICE_KINDS if self._has_device else ("kernel", "copy")
+            host = ~self.alignment.of_kind(*device_kinds)
             for index, node in enumerate(nodes[1:], 1):
                 chosen[index] |= chosen[node.parent] and host[index]
         return self._of_busy(chosen)
@@ -197,7 +199,8 @@ class Explanation(Struct, frozen=True, dict=True):
 
     def _of_busy(self, chosen: Masks) -> _MetricChange:
         base, new = (np.where(chosen, own, 0) for own in self._own)
-        return _MetricChange(new - base, _relative(float(base.sum()), float(new.sum())), not (base.any() and new.any()))
+        relative = _relative(float(base.sum()), float(new.sum()))
+        return _MetricChange(new - base, relative, is_absent=not (base.any() and new.any()))
 
     @cached_property
     def _has_device(self) -> bool:

@@ -3,7 +3,7 @@
 The load of a shared machine moves the times of one program by a factor of two from run to run, and stretches single
 steps. Both cancel in a pair: the ratio of two steps that ran one after the other, and its median over the steps. Each
 pair gives one number for a node. The spread of these numbers between pairs is the noise. Both sides have the same
-shift of the machine, so it is not taken out, and with it the change of a node that takes most of the step.
+shift of the machine, so it is not subtracted: that would hide the change of a node that takes most of the step.
 
 The variance of a node between few pairs is moderated with that of all nodes, and that with a prior (Smyth 2004, as in
 `noise`). A noisy node keeps its own variance. Any false cause has a probability of at most `_CHANCE` (Bonferroni).

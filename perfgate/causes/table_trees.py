@@ -40,7 +40,7 @@ _OWN_TIMES: Mapping[str, tuple[NodeKind, Mapping[str, NodeKind]]] = {
 }
 #: Fewer rows are not worth a tree.
 _FEWEST = 2
-#: The kernels of a table are used if they have this part of the operators' time on the device.
+#: Kernels, or the operators of an incomplete table, are used if their time is at least this part of the others'.
 _MOST = 0.5
 #: A whole table of operators has rows with less than this part of the time; one with a limit of rows has not.
 _TINY = 0.0005
@@ -87,7 +87,8 @@ def _tree(rank: str, series: Sequence[Series], own: str) -> CallTree | None:
     rows = {key: row for key, row in rows.items() if row.time > 0}
     if len(rows) < _FEWEST:
         return None
-    smallest, printed = (take(row.time for row in rows.values()) for take in (min, sum))
+    times = [row.time for row in rows.values()]
+    smallest, printed = min(times), sum(times)
     rest = max(whole - printed, 0.0) if table else 0.0
     is_cut = rest > _DIGITS * whole if whole else smallest > _TINY * printed
     return _made(rank, rows, rest, _steps(series), is_cut=bool(table) and is_cut)
@@ -126,16 +127,16 @@ def _own_times(series: Sequence[Series], own: str, whole: float) -> dict[str, Ta
 def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: float) -> dict[str, TableRow]:
     """Only the kernels, or only the operators: a kernel's time is in both, and in that of the ranges around it."""
     of_cpu = {name: row.time for name, row in cpu.items()}
-    operators = {_plain(name) for name, time in of_cpu.items() if time > 0}
-    kernels = {name: row for name, row in found.items() if row.time > 0 and _plain(name) not in operators}
+    names = {_plain(name) for name, time in of_cpu.items() if time > 0}
+    kernels = {name: row for name, row in found.items() if row.time > 0 and _plain(name) not in names}
     kernels = {name: row for name, row in kernels.items() if of_cpu.get(name, 0) == 0}
-    rest = {name: row for name, row in found.items() if of_cpu.get(name, 0) > 0}
-    times = [sum(row.time for row in part.values()) for part in (kernels, rest)]
-    is_whole = not (whole and abs(times[0] - whole) > _DIGITS * whole)
+    operators = {name: row for name, row in found.items() if of_cpu.get(name, 0) > 0}
+    of_kernels, of_operators = (sum(row.time for row in part.values()) for part in (kernels, operators))
+    is_whole = not (whole and abs(of_kernels - whole) > _DIGITS * whole)
     is_sure = is_whole and not any(_plain(name).endswith("...") for name in kernels)
-    if not is_sure and times[1] >= _MOST * min(times[0], whole or times[0]) > 0:
-        return _with_copies(rest, kernels)
-    return kernels if times[0] >= _MOST * times[1] else rest
+    if not is_sure and of_operators >= _MOST * min(of_kernels, whole or of_kernels) > 0:
+        return _with_copies(operators, kernels)
+    return kernels if of_kernels >= _MOST * of_operators else operators
 
 
 def _with_copies(operators: dict[str, TableRow], kernels: Mapping[str, TableRow]) -> dict[str, TableRow]:

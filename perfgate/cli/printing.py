@@ -107,12 +107,12 @@ def progress() -> Iterator[None]:
                 click.echo("\r\x1b[K", err=True, nl=False, color=True)
 
 
-#: The time between two writes of the line, in seconds.
+#: The time between two writes of the line about a measurement, in seconds.
 _EVERY_S = 1.0
 
 
 def line(head: str, spent: float, left: float | None) -> str:
-    """Return the words of the line: `run 2 of at most 5: 12 s so far, at most 3 min left`.
+    """Return the line about a measurement: `run 2 of at most 5: 12 s so far, at most 3 min left`.
 
     `head`: the name of the run. `spent`: how long it has run, in seconds. `left`: how long it and all later
     ones take at most, from its beginning, in seconds; None if unknown.
@@ -130,7 +130,7 @@ def line(head: str, spent: float, left: float | None) -> str:
 
 @contextmanager
 def shown(head: str, left: float | None) -> Iterator[None]:
-    """Show the line while the block runs, and remove it at the end."""
+    """Show on stderr how long the measurement in the block has taken; remove the line at the end."""
     from threading import Event, Thread
     from time import monotonic
 

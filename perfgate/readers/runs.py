@@ -60,7 +60,7 @@ class Runs(Generic[AnyBuilder]):
         self._counters[counter] = value
 
     def follow(self, counter: str, values: Floats) -> Callable[[], None] | None:
-        """Return the writer of the next values of a step counter; None if one of them may begin a new run."""
+        """Return a function that keeps the last of a step counter's values; None if one of them may begin a new run."""
         if values[0] < self._counters.get(counter, 0) or (np.diff(values) < 0).any():
             return None
         return partial(self._counters.__setitem__, counter, float(values[-1]))
@@ -102,7 +102,7 @@ class RecordRuns:
     def __init__(self, file: InputFile, format_name: str) -> None:
         self._file, self._format = file, format_name
         self._runs: list[tuple[RunBuilder, set[Hashable]]] = []
-        #: The fields of the first record with each conditions.
+        #: For each set of conditions, the fields of the first record with them.
         self._first: dict[Hashable, dict[str, str]] = {}
 
     def run_of(
@@ -188,10 +188,12 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
         problems.append(Problem("error", f"{message}: did you mean {_glob(name, repeats)}? {ranks}", Location(name)))
         whole = [replace(run, series=(), call_trees=(), outlines=None) for run in whole]
     traces = _traces(whole, problems)
-    series, with_trees = _series(traces, problems), [run.call_trees for run in traces if len(run.call_trees)]
+    series = _series(traces, problems)
+    with_trees = [run.call_trees for run in traces if len(run.call_trees)]
     trees = joined_trees(with_trees) if with_trees else ()
     outlined = [run.outlines for run in traces if run.outlines is not None]
-    facts, commit = _facts(whole, problems), next((run.commit for run in whole if run.commit), None)
+    facts = _facts(whole, problems)
+    commit = next((run.commit for run in whole if run.commit), None)
     for run in whole:
         if run.commit and run.commit != commit:
             message = f"the commit is {run.commit} here and {commit} in another file"

@@ -99,9 +99,9 @@ class GitHubIssues:
         raise Refused(f"GitHub lists more than {100 * _MOST_PAGES} {path}", 3)
 
     def send(self, method: str, path: str, document: Any, form: Any = dict[str, Any]) -> Any:
-        """Write a document; return the answer, or None if it is empty or unknown whether GitHub did a POST.
+        """Write a document; return the answer, decoded as `form`. Raises Refused.
 
-        Raises Refused.
+        It is None if the answer is empty, or if it is not known whether GitHub did a POST.
         """
         repeat = method != "POST"
         answer = self._ask(method, f"{self._api}/repos/{self._name}/{path}", document, repeat=repeat)
@@ -169,8 +169,10 @@ class Answer(Struct, frozen=True):
     def pause(self, attempt: int) -> float:
         """Return the seconds to wait before the request is made again."""
         asked_for, reset = self.headers.get("retry-after", ""), self.headers.get("x-ratelimit-reset", "")
-        if self.is_unsure or asked_for.isdecimal():
-            return 2.0**attempt if self.is_unsure else float(asked_for)
+        if self.is_unsure:
+            return 2.0**attempt
+        if asked_for.isdecimal():
+            return float(asked_for)
         is_spent = self.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal()
         return max(float(reset) - time(), 0) + 1 if is_spent else _PAUSE * 2.0**attempt
 

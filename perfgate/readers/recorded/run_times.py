@@ -3,8 +3,8 @@
 `time.total` and `time.start` are single values of the recording. The other parts are sums of samples (`_SAMPLES`):
 `compile_time` is inside the steps, so `time.step` is without it. `time.other` is the rest.
 
-The callbacks record data, checkpoints and evaluation outside of the steps. Each rank has its own. A recording that was
-not closed has no `time.total`, so nothing is said.
+The callbacks record data, checkpoints and evaluation outside of the steps. Each rank has times of its own. A recording
+that was not closed has no `time.total`, so it gets no parts.
 """
 
 from __future__ import annotations
