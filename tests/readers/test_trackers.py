@@ -289,6 +289,14 @@ def test_damaged_logs_of_wandb(data, problem):
     assert problem in said(run_of(data))[0]
 
 
+@pytest.mark.parametrize(("kind", "part"), [(3, 1), (7, 3)])
+def test_nothing_of_a_damaged_record_of_wandb_counts(kind, part):
+    item = message(part, message(1, b"best") + message(16, b"0.5"))
+    run = run_of(wandb(history(0, loss=2.5), message(kind, item + message(part, b"\xff\xff"))))
+    assert values_of(run) == {"loss": [2.5]}
+    assert "error: record 2 is damaged: a number is cut off or too long; left out" in said(run)[0]
+
+
 @given(data=st.binary(max_size=80), begin=st.sampled_from([HEADER, EVENTS, WANDB[:7], WANDB]))
 def test_nothing_raises(data, begin):
     (run,) = runs_of(begin + data)

@@ -56,9 +56,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 if field == 2:
                     _history(scalars, message_of(value), f"record {number}")
                 elif field == _SUMMARY:
-                    summary |= _items(message_of(value), 1)
+                    summary |= dict(_items(message_of(value), 1))  # nothing of a damaged one
                 elif field == _SYSTEM:
-                    for key, measured in _items(message_of(value), 3):
+                    for key, measured in [*_items(message_of(value), 3)]:
                         run.sample(Key(f"machine.{key}"), "1", measured, None, step=samples)
                     samples += 1
         except DamagedError as damage:
