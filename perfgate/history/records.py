@@ -85,8 +85,10 @@ def values_of(
 
     def seconds(members: Iterable[Series]) -> float:
         """Return the time that a metric took, or infinity if its unit is not a time."""
-        sums = ((float(one.values.sum()) or one.aggregate.get("total", 0.0), one.unit) for one in members)
-        return sum(time if unit == "s" else math.inf for time, unit in sums)
+        return sum(
+            (float(one.values.sum()) or one.aggregate.get("total", 0.0)) if one.unit == "s" else math.inf
+            for one in members
+        )
 
     for key, members in sorted(groups.items(), key=lambda row: (-seconds(row[1].values()), row[0])):
         own = next((known.rule for known in wanted.values() if known.name.key == key), None)

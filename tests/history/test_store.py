@@ -6,15 +6,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import Done, Repository
 from histories import filled, record, sha, steps, store_at
 
 from perfgate.baselines.policy_stores import store_of
 from perfgate.baselines.stores import DirectoryStore, WritableStore
+from perfgate.core import Key, Run, Series
 from perfgate.history import store as module
 from perfgate.history import writing
 from perfgate.history.load import load
+from perfgate.history.records import values_of
 from perfgate.history.store import add, read, verify
 from perfgate.history.writing import compact, write_months
 from perfgate.workspace.rule_source import policy_source
@@ -44,6 +47,12 @@ def test_each_run_is_a_file_of_its_own_and_never_changes(folder: Path) -> None:
     assert len(before) == len(NUMBERS)
     assert add(store, record(99, {"forward": 0.1}))
     assert before.items() <= {path: path.read_bytes() for path in files(folder)}.items()
+
+
+def test_numbers_that_are_not_times_are_not_added_up() -> None:
+    large = Series(Key("rate"), "FLOP/s", "samples", np.array([1e308] * 3))
+    (one,), left_out = values_of(Run("run", "perfgate", (large,)))
+    assert (one.value, left_out) == (1e308, 0)
 
 
 def test_a_run_that_is_added_again_counts_once(folder: Path) -> None:
