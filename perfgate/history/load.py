@@ -209,11 +209,11 @@ def proposals(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> It
     for ended in (one for one in series if one.runs and one.missing_since):
         last = place[ended.runs[-1].id]
         for new in began:
-            is_next = 0 < place[new.runs[0].id] - last <= _SOON
+            if not 0 < place[new.runs[0].id] - last <= _SOON:
+                continue
             form, own = ((one.unit, one.name.statistic, one.name.rank) for one in (ended, new))
             before, after = median(ended.values[-_COMPARED:].tolist()), median(new.values[:_COMPARED].tolist())
-            is_similar = before > 0 and 1 / _RATIO <= after / before <= _RATIO
-            if is_next and form == own and is_similar:
+            if form == own and before > 0 and 1 / _RATIO <= after / before <= _RATIO:
                 old, now = ended.name.key.metric, new.name.key.metric
                 yield (
                     f"{old} ended where {now} began, with a similar value: if it was renamed, "
