@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from perfgate.baselines.candidates import Candidates, head_bytes, read_candidates, write_verified
 from perfgate.baselines.condensed import stored_series
 from perfgate.baselines.contents import TooLarge, contents
-from perfgate.baselines.files import STORED_RUN, StoredLevel
+from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel
 from perfgate.baselines.ledger import has_history, record_check, record_evidence
 from perfgate.baselines.levels import RUNS_KEPT, History, StoredRun
 from perfgate.baselines.stores import locked, open_store
@@ -250,8 +250,7 @@ def _filled_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates
         if same is None:
             new.append(run)
             continue
-        read = {series.key: stored_series(series) for series in run.series}
-        match = next((one for one in same if all(read.get(row.key) == row for row in one.file.series)), None)
+        match = next((one for one in same if _agrees(one.file, run)), None)
         if match is None:
             step = "read it with the same --format and --trace-mode, or measure again and add that run"
             raise Refused(f"{run.name} reads differently now than in {same[0].path}: nothing was filled in; {step}", 1)
@@ -262,6 +261,12 @@ def _filled_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates
         raise Refused(f"{complete[0]}: the same run counts once", 1)
     remaining = replace(found, runs=tuple(new))
     return remaining.reloaded() if lines else remaining, [*lines, *complete]
+
+
+def _agrees(file: BaselineFile, run: Run) -> bool:
+    """Return whether a run has the series of a stored file, with the same values; it may have many more."""
+    read = {series.key: series for series in run.series}
+    return all(row.key in read and stored_series(read[row.key]) == row for row in file.series)
 
 
 def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool) -> str | None:

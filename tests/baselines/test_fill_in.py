@@ -11,8 +11,10 @@ import msgspec
 import pytest
 from conftest import Done, steady, write_log, write_rules
 
-from perfgate.baselines.files import STORED_RUN
-from perfgate.core import Acceptance
+from perfgate.baselines import approvals
+from perfgate.baselines.condensed import stored_series
+from perfgate.baselines.files import STORED_RUN, StoredSeries
+from perfgate.core import Acceptance, Series
 from perfgate.words.steps import complete_base
 
 Command = Callable[..., Done]
@@ -30,6 +32,18 @@ def gate(perfgate: Command, folder: Path) -> Command:
         assert file is not None
         path.write_bytes(STORED_RUN.encode(msgspec.structs.replace(file, summaries=msgspec.UNSET)))
     return perfgate
+
+
+def test_only_the_stored_series_of_a_run_are_compared(gate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def noted(series: Series) -> StoredSeries:
+        compared.append(series.key.metric)
+        return stored_series(series)
+
+    monkeypatch.setattr(approvals, "stored_series", noted)
+    assert gate("baseline", "add", "run0.log", "run1.log").code == 0
+    assert compared == ["forward", "forward"]
 
 
 def stored(folder: Path) -> list[Path]:
