@@ -445,6 +445,16 @@ def report_of_trtllm():
     return "\n".join([*lines, ""])
 
 
+@pytest.mark.parametrize("row", ["Request Throughput (req/sec): 2.0", "[TTFT] P99 : 42.0"])
+def test_a_row_of_trtllm_that_is_printed_again_replaces_nothing(row):
+    first = (
+        "= PYTORCH BACKEND\nModel: m\n= PERFORMANCE OVERVIEW\nRequest Throughput (req/sec): 18.2\n[TTFT] P99 : 40.5\n"
+    )
+    run = run_of(f"{first}{row}\n")
+    assert values_of(run) == values_of(run_of(first))
+    assert "is printed again" in errors(run)[0]
+
+
 @pytest.mark.parametrize("text", [json.dumps(TRTLLM), report_of_trtllm()], ids=["json", "printed"])
 def test_trtllm_bench(text):
     run = run_of(text)
