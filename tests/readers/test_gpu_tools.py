@@ -93,6 +93,14 @@ def test_several_outputs_of_nvbandwidth_are_several_runs(head):
     assert "this file has 2 runs" in said(runs[0])[0]
 
 
+def test_a_matrix_of_nvbandwidth_that_is_printed_again_replaces_nothing():
+    again = printed("host_to_device_memcpy_ce", "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)", matrix(2, 1))
+    first = NVBANDWIDTH[: NVBANDWIDTH.index("Waived: ")]
+    run = run_of(f"{first}{again}")
+    assert values_of(run) == read_of("host_to_device_memcpy_ce", HOST)
+    assert "is printed again" in errors(run)[0]
+
+
 def document(**more):
     """`JsonOutput`: cells are strings of six digits, and a bidirectional test has three matrices in one."""
 

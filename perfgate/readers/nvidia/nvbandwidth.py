@@ -154,7 +154,10 @@ class _Text:
 
 
 def _add(run: RunBuilder, name: str, matrix: _Matrix, total: str | float, at: Place) -> None:
-    """Add the cells of a matrix and its sum."""
+    """Add the cells of a matrix and its sum, unless the run has it already."""
+    if Key(f"{name}.sum") in run.finished:
+        run.refuse(Key(f"{name}.sum"), "this matrix is printed again, so lines are missing or joined", at)
+        return
     unit, per = ("s", 1e9) if "(ns)" in matrix.description else ("B/s", 1e-9)
     printed, digits = 0.0, 0.005
     for row, column, text, place in matrix.cells:
