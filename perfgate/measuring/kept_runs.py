@@ -150,9 +150,10 @@ class FilesBefore(Struct, frozen=True):
 
 def matching(pattern: str) -> set[Path]:
     """Return what a glob matches. `**` follows no links and no hidden folders: a link can lead to / or to itself."""
-    head, stars, tail = (f"{pattern}/*" if pattern.endswith("**") else pattern).partition("**/")
-    if not stars or head[-1:] not in ("", "/"):
+    stars = re.search(r"(^|/)\*\*(/|\Z)", pattern)  # `a**` is no more than `a*`
+    if stars is None:
         return set(map(Path, glob(pattern)))
+    head, tail = pattern[: stars.end(1)], pattern[stars.end() :] if stars[2] else "*"
     found: set[Path] = set()
     for top in glob(head) if head else ["."]:
         for folder, names, _ in os.walk(top):

@@ -136,3 +136,6 @@ def test_links_to_everything_are_not_followed(folder: Path) -> None:
     assert {str(path) for path in matching("x/**") if path.is_file()} == every - {"r.json"}
     assert matching("d/*.json") == {Path("d/r.json"), Path("d/[1].json")}
     assert matching("**/y/**/r.json") == {Path("x/y/r.json")}
+    (folder / "x/y/z").mkdir()
+    (folder / "x/y/z/r.json").write_text("{}")
+    assert matching("x**/y/**/r.json") == {Path("x/y/r.json"), Path("x/y/z/r.json")}  # `x**` is a name
