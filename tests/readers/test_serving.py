@@ -342,6 +342,12 @@ def test_exported_times_of_trtexec():
     }
 
 
+def test_a_row_of_trtexec_that_occurs_twice_replaces_nothing():
+    run = run_of("\n".join([*trtexec()[0], "[07/07/2026-10:00:00] [I] Throughput: 2 qps", ""]))
+    assert values_of(run)['throughput{precision="FP16"}'] == [507.399]
+    assert "occurs twice; using the first" in errors(run)[0]
+
+
 def test_a_summary_of_trtexec_without_rows():
     assert "a performance summary has no row" in errors(run_of("[I] === Performance summary ===\n[I] bye\n"))[0]
 

@@ -147,14 +147,20 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
             run.say("error", f"the {name} below {run.title} occurs twice; using the first", number)
         rows.setdefault(name, f"{name} = {found[2]}")
     elif found := _VALUE.fullmatch(line):
-        if (found[1], found[2]) != ("throughput", "0"):
-            metric, unit = _VALUES[found[1]]
-            run.value(Key(metric, run.labels), unit, found[2], number)
+        _value(run, found[1], found[2], number)
     elif "Precision: " in line and (found := _PRECISION.fullmatch(line)):
         run.labels = labels_of(run.file, NAME, {"precision": found[1]})
     elif (": " in line) and (found := _FACTS.fullmatch(line)):
         name, value = ("gpu", found[2]) if found[1] else ("tensorrt", found[4])
         run.fact(name, value.strip(), number)
+
+
+def _value(run: _LogRun, name: str, text: str, line: int) -> None:
+    metric, unit = _VALUES[name]
+    if (key := Key(metric, run.labels)) in run.finished:
+        run.say("error", f"{key} occurs twice; using the first", line)
+    elif (name, text) != ("throughput", "0"):
+        run.value(key, unit, text, line)
 
 
 def _times(run: RunBuilder, key: Key, text: str, line: int) -> None:
