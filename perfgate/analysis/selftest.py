@@ -53,7 +53,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     rule: Rule
     case: Case
-    #: The smallest change that each rule detects in the noise between runs; the runs here are copies without noise.
+    #: The smallest change that each rule, metric and clause detects in the noise between runs; the runs here have none.
     seen: Mapping[tuple[str, str, str], float]
 
     @cached_property

@@ -101,7 +101,7 @@ def speakers(outlines: Outlines) -> set[Member]:
 
 
 def _statistics(series: Series, method: Method, names: Iterable[str]) -> list[_Row]:
-    """Return statistics with their noise, as the judge measures them."""
+    """Return statistics with their noise, as the judge measures them, and their warm-up if it is not the usual one."""
     usual = method.steady(series)
     rows = []
     for statistic in names:

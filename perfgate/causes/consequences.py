@@ -107,7 +107,7 @@ class Explanation(Struct, frozen=True, dict=True):
         return follows_host or self._main_cause(found, metric) is not None
 
     def _main_cause(self, change: _MetricChange, metric: str) -> int | None:
-        """The index of the cause that makes most of a change; if it is of a call or range, the cause must be in it."""
+        """The index of the cause that makes most of a change; a cause of the time of calls must be in these calls."""
         total = float(change.by_node.sum())
         family = metric.partition(".")[0]
         if family in _OF_CALLS:
@@ -121,7 +121,11 @@ class Explanation(Struct, frozen=True, dict=True):
         return at if parts[at] / total >= _MOST else None
 
     def _parts(self, by_node: Floats) -> list[float]:
-        """The part of each cause; the host's time in calls of the runtime waits for the device."""
+        """The part of each cause: the change of its own nodes, and a share of that of the other runtime calls.
+
+        Those calls wait for the device. The share is that of the cause in the device time, if both changed in the same
+        direction.
+        """
         tree = self.alignment
         waits = np.where(tree.of_kind("runtime"), by_node, 0)
         waits[sorted(node for own in self.nodes for node in own)] = 0

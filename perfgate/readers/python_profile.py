@@ -110,7 +110,7 @@ class _Marshal:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        #: Values that later ones may refer to.
+        #: Values that later ones may refer to: those with the high bit in their kind, in the order of their beginnings.
         self._known: list[object] = []
 
     def pairs(self) -> Iterator[tuple[object, object]]:
@@ -119,7 +119,7 @@ class _Marshal:
             raise _DamagedError("it is not a dictionary")
         if self.data[0] & 0x80:
             self._known.append(None)
-        while self.data[self.at : self.at + 1] != b"0":
+        while self.data[self.at : self.at + 1] != b"0":  # the end of a dictionary
             key = self._value(1)
             yield key, self._value(1)
 
@@ -255,7 +255,7 @@ def _text(file: InputFile) -> tuple[Run, ...]:
             in_rows, runs.run.header = True, number
         elif in_rows and line.strip():
             in_rows = _row(runs.run, line.strip(), number, ended)
-        else:
+        else:  # a blank line ends the rows, unless it is between the header and the first row
             in_rows = in_rows and runs.run.header is not None
     return runs.finish()
 

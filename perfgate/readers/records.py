@@ -41,7 +41,7 @@ _PERCENTILE = re.compile(r"p(\d{1,2})(\.\d{1,3})?")
 def _load(file: InputFile, format_name: str) -> tuple[JsonDocument, RunBuilder]:
     text, loaded = file.whole(), JsonDocument(file.name, "", None)
     if text is not None:
-        loaded = load_json(text, file.name, file.limits, finite=False)  # such numbers are refused with their series
+        loaded = load_json(text, file.name, file.limits, finite=False)  # NaN and infinity are refused with their series
     file.count("runs")
     run = RunBuilder(file, format_name, JsonSource(loaded))
     run.report_problems()
@@ -60,6 +60,7 @@ def documents(file: InputFile) -> Iterator[JsonSource]:
     """Yield the JSON documents of a file: one, or one on each line; then report the problems of each."""
     text = file.whole()
     whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
+    # More than one document: one on each line, if the first line ends like one; otherwise the text is damaged.
     lines: list[tuple[int, str]] = []
     if text and any("Extra data" in problem.message for problem in whole.problems):
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

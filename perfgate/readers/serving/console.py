@@ -121,6 +121,7 @@ class _Log:
 
     def _before(self, line: str) -> None:
         if found := _COMMAND.search(line):
+            # A benchmark of a server sends without a limit by default; one of throughput (group 1) has no rate.
             self.arguments, self._in_command = {} if found[1] else {"request_rate": "inf"}, True
         if self._in_command:
             self.arguments |= {name.replace("-", "_"): value or "True" for name, value in _OPTION.findall(line)}
