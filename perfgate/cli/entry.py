@@ -17,17 +17,18 @@ import click
 from perfgate.cli.printing import USAGE, tell
 from perfgate.version import __version__
 
-if TYPE_CHECKING:  # a shell alone needs it
+if TYPE_CHECKING:  # only completion needs it
     from click.shell_completion import CompletionItem
+#: The exit codes of Ctrl-C and of a bug in perfgate.
 INTERRUPTED = 130
 INTERNAL = 4
-#: The environment variable with which the script of a shell asks for words. The name is click's own.
+#: The environment variable with which the completion script of a shell asks for words. The name is click's own.
 VARIABLE = "_PERFGATE_COMPLETE"
 #: The least address space in bytes, if it is limited: Python, numpy and jsonschema take about 220 MiB.
 _LEAST_MEMORY = 256 << 20
 #: The message of the loader for a library that does not fit into the memory limit.
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")
-#: The number of threads of numpy's library for matrices, which reads it when it is imported.
+#: The variable with the number of threads of numpy's matrix library, which reads it when numpy is imported.
 _THREADS = "OPENBLAS_NUM_THREADS"
 #: Every command with its line in `--help`. The file `perfgate/commands/NAME.py` is only read if the command runs.
 _COMMANDS = {
@@ -52,7 +53,7 @@ _COMMANDS = {
 }
 #: The commands of `--help`; `--help-all` shows the others, too.
 _EVERYDAY = ("init", "check", "run", "compare", "inspect", "baseline", "history", "bisect", "doctor", "report")
-#: Earlier names of commands, which work for a release.
+#: Former names of commands, which work for one more release, with the words that replace them.
 _EARLIER = {"calibrate": ("rules", "show", "--calibrate"), "plan": ("rules", "show"), "selftest": ("rules", "show")}
 #: The commands that have commands of their own.
 _GROUPS = {
@@ -66,6 +67,7 @@ _OTHER_WORDS |= {"calibrate": "rules --calibrate", "plan": "rules", "selftest": 
 #: The options of `run` and `check` in their `--help`.
 _OPTIONS = {*("--results", "--runs", "--time-budget", "--paired", "--base-ref", "--rules", "--env", "--only", "--json")}
 _OPTIONS |= {"--markdown", "--html", "--quiet", "--verbose", "--help-all", "--help"}
+#: The key of click's `meta` that says that `--help-all` was given.
 _ALL = "perfgate.help-all"
 
 
@@ -85,7 +87,7 @@ class ShortHelp(click.Command):
     """A command whose `--help` shows its everyday options, and `--help-all` all of them."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options that are asked for."""
+        """Write the everyday options, or all of them after `--help-all`."""
         shown = [one for one in self.get_params(ctx) if ctx.meta.get(_ALL) or not _OPTIONS.isdisjoint(one.opts)]
         with formatter.section("Options"):
             formatter.write_dl([record for one in shown if (record := one.get_help_record(ctx)) is not None])
@@ -140,7 +142,7 @@ class _Commands(SuggestingGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command and its arguments. An earlier name is answered with the one of today, on stderr."""
+        """Return the name, the command and its arguments. A former name is replaced, with a message on stderr."""
         if now := _EARLIER.get(args[0]):
             words = " ".join(word for word in now if word != "show")
             tell(f"`perfgate {args[0]}` is now `perfgate {words}`; the old name will go in the next release")
@@ -155,9 +157,10 @@ class _Commands(SuggestingGroup):
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def near_commands(self, ctx: click.Context, word: str) -> list[str]:
-        """Return the commands with the nearest name: several, if groups have one of the same name."""
+        """Return the commands with the nearest name: several, if groups have commands of the same name."""
         from difflib import get_close_matches
 
+        # Each word that a user may type, with the commands that it can mean.
         meant = {name: [name] for name in _COMMANDS} | {other: [command] for other, command in _OTHER_WORDS.items()}
         for group, commands in _GROUPS.items():
             for command in commands:
@@ -187,7 +190,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. No error ends in 0 or 1 by accident."""
+    """Run the command line and return its exit code. No error may look like a pass (0) or a regression (1)."""
     if sys.stdout is None:  # the caller closed it: nobody would see the answer
         return USAGE
     try:
@@ -207,7 +210,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _prepare_process() -> None:
-    """Refuse an environment in which numpy would end the process its own way, with 1 or a traceback. Raises Refused."""
+    """Let stdout print every character. Raises Refused or UsageError if numpy would crash in this environment."""
     if isinstance(sys.stdout, TextIOWrapper):
         codecs.register_error("perfgate", _in_ascii)
         sys.stdout.reconfigure(errors="perfgate")
@@ -243,7 +246,7 @@ def _failed(error: Exception) -> int:
     message, code = f"error: {error}", USAGE
     if isinstance(error, Refused):
         code = error.exit_code
-        message = message if code else str(error)  # nothing is left to do
+        message = message if code else str(error)  # the code 0 says that nothing is left to do: not an error
     elif isinstance(error, click.ClickException):
         shown = StringIO()
         error.show(shown)

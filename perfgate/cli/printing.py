@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perfgate.cli.shared import Publication
     from perfgate.core import Problem, Report
 
+#: Exit codes.
 USAGE, NOT_JUDGED = 2, 3
 
 
@@ -28,13 +29,13 @@ def say(lines: Sequence[str]) -> int:
 
 
 def write_document(text: str) -> None:
-    """Write a document to stdout in UTF-8, whatever the encoding of stdout is: the document says that it is UTF-8."""
+    """Write a document to stdout in UTF-8, as the document itself says, and not in the encoding of stdout."""
     is_binary = hasattr(sys.stdout, "buffer")  # not if a program replaced stdout by a StringIO
     click.echo(text.encode("utf-8", "backslashreplace") if is_binary else text, nl=False)
 
 
 def tell(message: str) -> None:
-    """Print to stderr. Names of files and metrics never act as commands of a terminal or of a job's log."""
+    """Print to stderr. Control characters and workflow commands in names of files or metrics have no effect."""
     from perfgate.core.wording import one_line, without_commands
 
     for line in message.split("\n"):
@@ -58,9 +59,9 @@ class Screen:
 
 
 def screen() -> Screen:
-    """Return what stdout can show: 60 to 200 columns, or 100 without a terminal; NO_COLOR and FORCE_COLOR decide first.
+    """Return what stdout can show. The width is between 60 and 200 columns, and 100 without a terminal.
 
-    https://no-color.org, https://force-color.org
+    NO_COLOR (https://no-color.org) wins over FORCE_COLOR (https://force-color.org), and both win over the terminal.
     """
     import shutil
 
@@ -107,15 +108,15 @@ def progress() -> Iterator[None]:
                 click.echo("\r\x1b[K", err=True, nl=False, color=True)
 
 
-#: The time between two writes of the line about a measurement, in seconds.
+#: The seconds between two updates of the line that `shown` draws.
 _EVERY_S = 1.0
 
 
 def line(head: str, spent: float, left: float | None) -> str:
-    """Return the line about a measurement: `run 2 of at most 5: 12 s so far, at most 3 min left`.
+    """Return the line about a running measurement: `run 2 of at most 5: 12 s so far, at most 3 min left`.
 
-    `head`: the name of the run. `spent`: how long it has run, in seconds. `left`: how long it and all later
-    ones take at most, from its beginning, in seconds; None if unknown.
+    `head`: the name of the run. `spent`: the seconds since the run began. `left`: the seconds from then that this run
+    and all later runs take at most; None if unknown.
     """
 
     def words(seconds: float) -> str:
@@ -130,7 +131,10 @@ def line(head: str, spent: float, left: float | None) -> str:
 
 @contextmanager
 def shown(head: str, left: float | None) -> Iterator[None]:
-    """Show on stderr how long the measurement in the block has taken; remove the line at the end."""
+    """Show on stderr the `line` about the measurement that the block makes; remove it at the end of the block.
+
+    `head` and `left` are those of `line`. A thread updates it, while the block waits for the measured program.
+    """
     from threading import Event, Thread
     from time import monotonic
 
@@ -184,9 +188,9 @@ def publish(report: Report, publication: Publication) -> int:
 
 
 def _annotate(report: Report, *, beside_a_report: bool) -> None:
-    """Print workflow commands, and append to the step summary; a failure there is only a warning.
+    """Print the workflow commands that annotate a job in GitHub Actions, and append the report to the step summary.
 
-    The commands go to stderr if stdout is a report: the runner reads both.
+    The commands go to stderr if stdout is a report: the runner reads both. A failed summary is only a warning.
     """
     from perfgate.reporters.github import render
     from perfgate.reporters.markdown import LIMIT

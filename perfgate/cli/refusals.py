@@ -22,15 +22,15 @@ _USAGE, _NOT_JUDGED, _INTERNAL = 2, 3, 4
 
 
 class _Terminated(BaseException):
-    """SIGTERM."""
+    """SIGTERM arrived."""
 
 
 @contextmanager
 def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[None]:
-    """Write reports of the refusal if the block ends with an error; a file that the block has written is kept.
+    """Write reports of the error if the block ends with one. A report that the block has already written is kept.
 
-    `outputs`: the files by the name of their format; `-` is standard output. `inputs`: all that is read; no report
-    replaces one. Raises Refused, before the block runs, for a report that cannot be written.
+    `outputs`: the file of each format by its name; `-` is standard output. `inputs`: the files and folders that the
+    command reads, which no report replaces. Raises Refused, before the block, for a report that cannot be written.
     """
     faults = output_faults(outputs, inputs)
     usable = {name: path for name, path in outputs.items() if name not in faults and path != "-"}
@@ -44,15 +44,17 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
         raise
     except BaseException as error:
         left = {name: path for name, path in usable.items() if before[name] == _identity(path)}
+        # A pipe or a device keeps no old report.
         old = {name: path for name, path in left.items() if not os.path.exists(path) or os.path.isfile(path)}
         report = _refusal(error)
         write_reports(old, lambda name: RENDERERS[name](report))
         if not isinstance(error, _Terminated):
             raise
-        os.kill(os.getpid(), signal.SIGTERM)  # the exit status says what happened
+        os.kill(os.getpid(), signal.SIGTERM)  # its default action ends the process, as the sender expects
 
 
 def _identity(path: str) -> tuple[int, int, int] | None:
+    """Return numbers that differ after a file was written; None if there is no file."""
     with suppress(OSError):
         found = os.stat(path)
         return found.st_ino, found.st_size, found.st_mtime_ns
@@ -61,6 +63,7 @@ def _identity(path: str) -> tuple[int, int, int] | None:
 
 @contextmanager
 def _sigterm_raises() -> Iterator[None]:
+    """Raise `_Terminated` at SIGTERM in the block: in the main thread, if nothing else handles the signal."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
@@ -77,10 +80,7 @@ def _sigterm_raises() -> Iterator[None]:
 
 
 def _refusal(error: BaseException) -> Report:
-    """Return the report of an error, with a problem for each line of its message, and the exit code that it causes.
-
-    A signal counts as not judged.
-    """
+    """Return the report of an error: a problem for each line of its message, and the exit code (3 for a signal)."""
     message, code = str(error), _INTERNAL
     if isinstance(error, Refused):
         code = error.exit_code if error.exit_code <= _INTERNAL else _NOT_JUDGED

@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the item that lets the shell itself complete file names."""
+    """Return click's item of the type `file`: the shell then completes file names by itself."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -53,8 +53,8 @@ def command_options(
 ) -> Callable[[F], F]:
     """Return a decorator that adds options to a command, which gets them as one typed argument.
 
-    `options`: click's decorators. Options that `build` does not take become arguments of their own. `name`: the
-    argument of the command. `build`: makes its value. It takes those options that have the names of its parameters.
+    `options`: click's decorators. `build`: makes the typed argument from the options that have the names of its
+    parameters; the command gets the other options one by one. `name`: the name of the typed argument.
     """
 
     def decorate(function: F) -> F:
@@ -93,14 +93,14 @@ def words(text: str) -> tuple[str, ...]:
     return found
 
 
-#: Options that have a number, a time or a command.
+#: Decorators for options whose value is a number, a time or a command.
 number_option = partial(click.option, metavar="N")
 time_option = partial(click.option, type=duration, metavar="TIME")
 words_option = partial(click.option, type=words, metavar="COMMAND")
 
 
 class OutputFile(click.types.StringParamType):
-    """The name of a file to write, or `-` for stdout. `--` is not one: it is the end of the options."""
+    """The name of a file to write, or `-` for stdout. `--` is refused, because it ends the options."""
 
     name = "file"
 
@@ -117,7 +117,7 @@ output_option = partial(click.option, type=OutputFile(), metavar="FILE", shell_c
 
 
 def _keep(context: click.Context, option: click.Parameter, value: int | str | None) -> None:
-    """Tell the reader of runs the number of processes or the cluster, until the command ends. Raises BadParameter."""
+    """Set the number of reading processes (an int) or the cluster until the command ends. Raises BadParameter."""
     if value is None:
         return
     from perfgate.workspace.parallel import SCHEDULER, WORKERS
@@ -183,7 +183,7 @@ env_option = click.option(
 
 
 def commit(text: str) -> str:
-    """Return the whole hash of a commit that git knows; another hash as it is. Raises BadParameter for a name."""
+    """Return the whole hash of a commit. A hash unknown to git is kept as it is; another word raises BadParameter."""
     if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text):
         return text
     from perfgate.workspace.surroundings import known_to_git
@@ -209,7 +209,7 @@ trace_mode_option = click.option(
 )
 #: The options of every command that judges runs.
 JUDGING = (rules_option, baselines_option, suite_option, env_option, format_option, trace_mode_option, head_option)
-#: More of them for `check`, and for `run`, which measures first.
+#: More of them for `check` and `run`: which rules count, and what fails.
 POLICY = (
     click.option(
         "--missing-baseline",
