@@ -1,5 +1,5 @@
-"""Rule files in an editor: pure functions from a text and a place to marks, offers and explanations, and the server.
+"""Rule files in an editor: problems, completion and explanations.
 
-`rule_text` has the functions. `server` is the language server (`perfgate lsp`), and the only part that needs pygls.
-Lines and columns count from 0, as in the protocol, and columns are characters.
+`rule_text` has pure functions, which get the text of a file and a place. `server` is the language server (`perfgate
+lsp`), and only it needs pygls. Lines and columns count from 0, as in the protocol, and columns are characters.
 """

@@ -1,7 +1,7 @@
-"""Rules in an editor, as text and a place: problems as marks, the words that can follow, and explanations.
+"""Functions for a rule file that is being edited: its problems, the words that can follow, and explanations.
 
-The grammar itself decides: a word is offered if the sentence so far with this word is the beginning of a valid one.
-A half-written file is often not valid YAML, so a place is found by lines, not by the structure of the document.
+The grammar decides which words are offered: a word fits if the sentence so far and this word begin a valid sentence.
+A half-written file is often not valid YAML, so the sentence at a place is found by lines, not by the YAML structure.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from perfgate.rules.repair import absent_metrics
 from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 
-#: Metrics of the stored runs of each suite: their names and base units.
+#: For each suite, the metrics of its stored runs with their base units.
 StoredMetrics = Mapping[str, Mapping[str, str]]
+#: The fields at the top of a file, and those that a rule file may have.
 _KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
 _FIELDS = frozenset({"version", "suite", "environment", "pairs", "unread", "defaults", "metrics", "rules"})
 
@@ -43,7 +44,7 @@ class Mark(Struct, frozen=True):
 
 
 def is_mapping_file(path: str, text: str) -> bool:
-    """Return whether a file has mappings: by its name, unless it has rules."""
+    """Return whether a file is `perfgate.yaml`, which says how to read a team's own files, and has no rules."""
     return PurePath(path).name == MAPPING_FILE and "rules" not in _KEY.findall(text)
 
 
@@ -59,7 +60,7 @@ def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mar
     """Return the problems of a rule file, or of a file with mappings.
 
     `name`: the file, as messages name it. `text`: its text, which may be half written. `stored`: the metrics of the
-    stored runs; a rule without any of them gets a warning.
+    stored runs; a rule about none of these metrics gets a warning.
     """
     files = [(name, text.encode("utf-8", "replace"))]
     lines = text.splitlines()
@@ -73,8 +74,9 @@ def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mar
 
 
 def _mark(problem: Problem, lines: list[str]) -> Mark:
+    """Return the mark of a problem, whose line and column count from 1 and may be behind the end of the text."""
     line = min((problem.at.line or 1), len(lines)) - 1
-    if line < 0:
+    if line < 0:  # the text is empty
         return Mark(0, 0, 1, problem.severity, problem.message)
     length = len(lines[line])
     is_behind = (problem.at.line or 1) > len(lines)  # YAML misses something at the end of the file
@@ -94,62 +96,56 @@ class Hint(Struct, frozen=True):
 
 
 def hint(name: str, text: str, line: int, column: int) -> Hint | None:
-    """Return the explanation of the rule at a place; None if the sentence is wrong."""
+    """Return the explanation of the rule at a place; None if there is no rule, or if it is wrong."""
     document = load_document(name, text.encode("utf-8", "replace"), DEFAULT)
+    place = (line + 1, column + 1)  # as positions in a document count
     for ruleset in readable_rulesets([(name, text.encode("utf-8", "replace"))]):
         for rule in ruleset.rules:
-            at = (rule.at.line, rule.at.column)
-            spans = [span for span in document.values.values() if (span.line, span.column) == at]
-            if any(at <= (line + 1, column + 1) <= span.end for span in spans):
+            begin = (rule.at.line, rule.at.column)
+            values = [value for value in document.values.values() if (value.line, value.column) == begin]
+            if any(begin <= place <= value.end for value in values):
                 own = document.lines[line]
-                start = spans[0].column - 1 if line == spans[0].line - 1 else len(own) - len(own.lstrip())
+                start = values[0].column - 1 if line == values[0].line - 1 else len(own) - len(own.lstrip())
                 return Hint(explain(rule, ruleset), line, start, max(len(own.rstrip()), start + 1))
     return None
 
 
 OfferKind = Literal["metric", "statistic", "comparator", "unit", "reference", "rank", "word"]
-#: Stands for every metric; it must not be a unit or another word of the language.
+#: A name that is tried in place of any metric. It must not be a unit or another word of the language.
 _ANY_METRIC = "metric"
+#: The begun word at the end of a text, a metric that needs no quotes, and the quoted and plain words of a text.
 _PARTIAL = re.compile(r"""[^\s(){}<>=,"`']*$""")
 _PLAIN_NAME = re.compile(r"""[^\s(){}<>=,"`']+""")
 _WORDS_BEFORE = re.compile(r"""["`]([^"`]+)["`]|([^\s(){}<>=,"`']+)""")
+#: The statistics of a sentence, with their meanings.
 _MEANINGS = {**STATISTICS, **{f"p{n}": f"the {n}th percentile" for n in (50, 90, 95, 99)}, "p99.9": "a high percentile"}
-#: Words with their kind and meaning, the most used ones first.
+
+
+def _rank_words(name: str) -> tuple[str, str]:
+    """Return the words for a name of `RANKS`, such as `on the slowest rank`, and their end after a word was typed."""
+    if name == "across":
+        return "across ranks", "ranks"
+    return f"on {name if name == 'each' else f'the {name}'} rank", name
+
+
+#: Words with their kind and meaning, the most used ones first; also the rest of words whose begin was typed.
 _WORDS: tuple[tuple[str, OfferKind, str], ...] = (
-    *(
-        (words, "comparator", meaning)
-        for words, meaning in (
-            ("under", "a limit: below this value"),
-            ("at most", "a limit: this value or less"),
-            ("over", "a limit: above this value"),
-            ("at least", "a limit: this value or more"),
-            ("within", "a tolerance, such as within 5% of baseline"),
-            ("most", "at most"),
-            ("least", "at least"),
-        )
-    ),
-    *(
-        (words, "reference", meaning)
-        for words, meaning in (
-            ("of baseline", "compare with the newest stored level"),
-            ("of anchor", "compare with the oldest stored level that still counts"),
-            ("above baseline", "compare with the newest stored level"),
-            ("below baseline", "compare with the newest stored level"),
-            ("of the median rank", "compare with another rank of the same run"),
-            ("baseline", "the newest stored level"),
-            ("anchor", "the oldest stored level that still counts"),
-            ("the median rank", "another rank of the same run"),
-        )
-    ),
-    *(
-        (words, "rank", meaning)
-        for name, meaning in RANKS.items()
-        for words in (
-            ("across ranks", "ranks")
-            if name == "across"
-            else (f"on {'each' if name == 'each' else f'the {name}'} rank", name)
-        )
-    ),
+    ("under", "comparator", "a limit: below this value"),
+    ("at most", "comparator", "a limit: this value or less"),
+    ("over", "comparator", "a limit: above this value"),
+    ("at least", "comparator", "a limit: this value or more"),
+    ("within", "comparator", "a tolerance, such as within 5% of baseline"),
+    ("most", "comparator", "at most"),
+    ("least", "comparator", "at least"),
+    ("of baseline", "reference", "compare with the newest stored level"),
+    ("of anchor", "reference", "compare with the oldest stored level that still counts"),
+    ("above baseline", "reference", "compare with the newest stored level"),
+    ("below baseline", "reference", "compare with the newest stored level"),
+    ("of the median rank", "reference", "compare with another rank of the same run"),
+    ("baseline", "reference", "the newest stored level"),
+    ("anchor", "reference", "the oldest stored level that still counts"),
+    ("the median rank", "reference", "another rank of the same run"),
+    *((words, "rank", meaning) for name, meaning in RANKS.items() for words in _rank_words(name)),
     ("rank", "rank", "one of the ranks of a run"),
     ("and", "word", "a second tolerance, or a second clause"),
     ("largest", "word", "the largest load of a sweep that keeps a limit"),
@@ -162,17 +158,18 @@ _WORDS: tuple[tuple[str, OfferKind, str], ...] = (
 )
 #: Sentences about exact work, which are offered whole.
 _WORK = ("no more work than baseline", "no more device work than baseline", "same work as baseline")
-_SECTION = re.compile(r"([A-Za-z_]\w*):")
 #: The text before a sentence in its line: `- `, `assert: `, or both, and a quote.
 _BEFORE_SENTENCE = re.compile(r"""\s*(?:-\s+(?:\{?\s*assert:\s+)?|assert:\s+)(['"]?)""")
+#: The text before the expression of a derived metric: `NAME: ` and a quote.
 _BEFORE_EXPRESSION = re.compile(r"""\s+[^\s:#][^:#]*:\s+(['"]?)""")
+#: A field of a rule that is not its sentence, such as `id: `.
+_OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")
 #: Nothing is offered after this column: each offer reads the line again, and a sentence is far shorter.
 _LONGEST = 4000
-_OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")
 
 
 class Written(Struct, frozen=True):
-    """The part of a sentence or expression before a place, and the column at which the sentence begins."""
+    """The part of a rule's sentence, or of a derived metric's expression, before a place; `column`: where it begins."""
 
     kind: Literal["sentence", "expression"]
     text: str
@@ -180,7 +177,7 @@ class Written(Struct, frozen=True):
 
 
 def written_before(text: str, line: int, column: int) -> Written | None:
-    """Return the part of the sentence before a place; None for a place outside of one."""
+    """Return the part of the sentence or expression before a place; None for a place outside of both."""
     lines = text.splitlines()
     before = lines[line][:column] if line < len(lines) else ""
     kinds: dict[str, Literal["sentence", "expression"]] = {"rules": "sentence", "metrics": "expression"}
@@ -191,19 +188,19 @@ def written_before(text: str, line: int, column: int) -> Written | None:
     rest = before[found.end() :]
     if kind == "sentence" and not found[1] and _OTHER_FIELD.match(rest):
         return None  # `- id: ...`
-    return Written(kind, rest.replace("''", "'") if found[1] == "'" else rest, found.end())
+    return Written(kind, rest.replace("''", "'") if found[1] == "'" else rest, found.end())  # YAML doubles a quote
 
 
 def _section(lines: list[str], line: int) -> str:
-    """Return the field of the file that a line belongs to."""
+    """Return the field at the top of the file that a line belongs to; nothing for a line before all fields."""
     for above in range(min(line, len(lines) - 1), -1, -1):
-        if found := _SECTION.match(lines[above]):
+        if found := _KEY.match(lines[above]):
             return found[1]
     return ""
 
 
 class Offer(Struct, frozen=True):
-    """One word that can be written at a place; it replaces the columns from `start` to the place."""
+    """Words that can be written at a place; they replace the columns from `start` to the place."""
 
     text: str
     kind: OfferKind
@@ -231,7 +228,10 @@ def offers(text: str, line: int, column: int, stored: StoredMetrics | None = Non
 
 
 def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[tuple[str, OfferKind, str]]:
-    """Yield the words that can follow."""
+    """Yield the text, kind and meaning of the words that can follow `before`: what is written but its begun word.
+
+    `metrics`: the known metrics, with their units or definitions.
+    """
     if before.split() == ["the", "largest"]:
         yield from ((name, "word", "a condition of the sweep") for name in sorted(CONDITIONS))
         return
@@ -248,7 +248,7 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
     counts = [name for name in metrics if name.startswith("work.") and can_begin(written, before + name)]
     yield from ((name, "metric", metrics[name]) for name in counts)  # `no more work.syncs`
     words_before = ((quoted or word) for quoted, word in _WORDS_BEFORE.findall(before))
-    base = next((metrics[word] for word in words_before if word in metrics), None)
+    base = next((metrics[word] for word in words_before if word in metrics), None)  # the unit of the metric
     for symbol, unit in UNITS.items():
         if (base in (None, unit.base) or symbol == "%") and can_begin(written, before + symbol):
             yield symbol, "unit", f"a unit of {unit.base}" if unit.base != "1" else "a share or a factor"
@@ -262,7 +262,7 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
 
 
 def can_begin(written: Written, text: str) -> bool:
-    """Return whether a valid sentence (or expression) can begin with a text, as far as its last word is complete."""
+    """Return whether a valid sentence (or expression) can begin with a text, whose last word is complete."""
     try:
         parse_sentence(text) if written.kind == "sentence" else parse_expression(text)
     except SentenceError as error:

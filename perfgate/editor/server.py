@@ -28,7 +28,7 @@ _KINDS: dict[OfferKind, types.CompletionItemKind] = {
 
 
 class RuleServer(LanguageServer):
-    """The server, and the stored metrics for each document."""
+    """The server. `stored` has, for the URI of each open document, the stored metrics that its rules can use."""
 
     def __init__(self, read_stored: Callable[[str], StoredMetrics]) -> None:
         super().__init__("perfgate", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
@@ -36,7 +36,7 @@ class RuleServer(LanguageServer):
         self.stored: dict[str, StoredMetrics] = {}
 
     def rules(self, uri: str) -> TextDocument | None:
-        """Return an open document if it is a rule file. Nothing is read from the disk: it may be a pipe or a link."""
+        """Return an open document if it is a rule file. Its path is not opened, because it may be a pipe or a link."""
         document = self.workspace.text_documents.get(uri)
         return document if document is not None and is_rule_file(document.path, document.source) else None
 
@@ -117,6 +117,6 @@ def _items(server: RuleServer, params: types.CompletionParams) -> list[types.Com
 
 
 def _range(document: TextDocument, line: int, start: int, end: int) -> types.Range:
-    """Return a range in the units of the client: UTF-16, unless it asked for another encoding."""
+    """Return a range of characters in the units of the client: UTF-16, unless it asked for another encoding."""
     found = types.Range(types.Position(line, start), types.Position(line, end))
     return document.position_codec.range_to_client_units(document.lines, found)
