@@ -23,6 +23,7 @@ from perfgate.readers.text import InputFile
 from perfgate.readers.values import Column, Items, checked, fault_in, in_base, measured
 
 MAX_FAULTS = 20
+AGAIN = "occurs twice; using the first"
 
 #: A line of the file from 1, a path in the JSON document of the run, a place, or the whole file.
 Place = int | Path | Location | None
@@ -165,10 +166,10 @@ class RunBuilder:
         self._refused_more[key] += count - len(first)
 
     def value(self, key: Key, unit: str, value: object, at: Place, *, per: float = 1.0) -> None:
-        """Add a series that is one number, or a problem."""
+        """Add a series that is one number, or a problem; a series is added once."""
         parsed, fault = checked(value, unit)
-        if fault:
-            self.refuse(key, fault, at)
+        if fault or key in self.finished:
+            self.refuse(key, fault or AGAIN, at)
         else:
             self.file.coverage.mark(self.json, at, parsed)
             self.one_value(key, unit, in_base(parsed, per))

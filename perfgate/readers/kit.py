@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfgate.core import Key, Location, Run, Series, read_only
 from perfgate.core.conditions import Labels
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.readers.builder import MAX_FAULTS, Place, RunBuilder
+from perfgate.readers.builder import AGAIN, MAX_FAULTS, Place, RunBuilder
 from perfgate.readers.coverage import JsonSource
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.records import (

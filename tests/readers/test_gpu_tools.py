@@ -98,7 +98,7 @@ def test_a_matrix_of_nvbandwidth_that_is_printed_again_replaces_nothing():
     first = NVBANDWIDTH[: NVBANDWIDTH.index("Waived: ")]
     run = run_of(f"{first}{again}")
     assert values_of(run) == read_of("host_to_device_memcpy_ce", HOST)
-    assert "is printed again" in errors(run)[0]
+    assert "occurs twice; using the first" in errors(run)[0]
 
 
 def document(**more):

@@ -174,7 +174,7 @@ def test_problems_have_a_place(text, problem):
 def test_duplicate_series_are_an_error():
     run = run_of(json.dumps(document(series=[VALUES, {**VALUES, "values": [9]}])))
     assert values_of(run) == {"a": [1.0, 2.0]}
-    assert "the series a occurs twice" in errors(run)[0]
+    assert "a: occurs twice; using the first" in errors(run)[0]
 
 
 @given(

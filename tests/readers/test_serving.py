@@ -458,7 +458,7 @@ def test_a_row_of_trtllm_that_is_printed_again_replaces_nothing(row):
     )
     run = run_of(f"{first}{row}\n")
     assert values_of(run) == values_of(run_of(first))
-    assert "is printed again" in errors(run)[0]
+    assert "occurs twice; using the first" in errors(run)[0]
 
 
 @pytest.mark.parametrize("text", [json.dumps(TRTLLM), report_of_trtllm()], ids=["json", "printed"])
@@ -655,6 +655,7 @@ def test_loads_of_perf_analyzer_that_were_measured_twice_are_two_runs():
     first, second = runs_of(text.format(100, 900) + text.format(50, 1800), "perf-analyzer")
     assert [values_of(run)['throughput{concurrency="4"}'] for run in (first, second)] == [[100], [50]]
     assert [aggregates(run)['latency{concurrency="4"}']["p99"] for run in (first, second)] == [0.0009, 0.0018]
-    run = run_of(text.format(100, 900) + "    Throughput: 500 infer/sec\n", "perf-analyzer")
+    run = run_of(text.format(100, 900) + "    Throughput: 500 infer/sec\n    p99 latency: 9 usec\n", "perf-analyzer")
     assert values_of(run)['throughput{concurrency="4"}'] == [100]
-    assert "occurs twice" in errors(run)[0]
+    assert aggregates(run)['latency{concurrency="4"}']["p99"] == 0.0009
+    assert ["occurs twice; using the first" in error for error in errors(run)] == [True, True]

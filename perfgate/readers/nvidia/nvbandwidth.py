@@ -30,7 +30,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from perfgate.core import Fact
-from perfgate.readers.kit import Format, InputFile, Key, Path, Place, Run, RunBuilder, Runs
+from perfgate.readers.kit import AGAIN, Format, InputFile, Key, Path, Place, Run, RunBuilder, Runs
 from perfgate.readers.records import Target, load, name_of, rows
 from perfgate.readers.values import items, mapping, number, shown
 
@@ -156,7 +156,7 @@ class _Text:
 def _add(run: RunBuilder, name: str, matrix: _Matrix, total: str | float, at: Place) -> None:
     """Add the cells of a matrix and its sum, unless the run has it already."""
     if Key(f"{name}.sum") in run.finished:
-        run.refuse(Key(f"{name}.sum"), "this matrix is printed again, so lines are missing or joined", at)
+        run.refuse(Key(f"{name}.sum"), AGAIN, at)
         return
     unit, per = ("s", 1e9) if "(ns)" in matrix.description else ("B/s", 1e-9)
     printed, digits = 0.0, 0.005

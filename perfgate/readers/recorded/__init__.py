@@ -26,7 +26,7 @@ from perfgate.core.units import BASE_UNITS, UNITS, Unit
 from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.structs import violation
-from perfgate.readers.kit import Format, InputFile, JsonSource, Key, Place, Run, RunBuilder, in_base
+from perfgate.readers.kit import AGAIN, Format, InputFile, JsonSource, Key, Place, Run, RunBuilder, in_base
 from perfgate.readers.recorded.number_lists import LARGEST_STEP, Numbers, without_lists
 from perfgate.readers.recorded.run_times import add_run_times
 
@@ -227,7 +227,7 @@ def _add(run: RunBuilder, written: SeriesForm, lists: Sequence[Numbers] | AllNum
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         run.say("error", f"unknown unit {written.unit!r}{hint}", (*path, "unit"))
     elif key in run.finished:
-        run.say("error", f"the series {key} occurs twice; using the first", path)
+        run.refuse(key, AGAIN, path)
     elif fault := _mismatch(written):
         run.say("error", f"{key}: {fault}", path)
     elif written.aggregate:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 
-from perfgate.readers.kit import Format, InputFile, Key, Labels, RecordRuns, Run, RunBuilder, labels_of, number
+from perfgate.readers.kit import AGAIN, Format, InputFile, Key, Labels, RecordRuns, Run, RunBuilder, labels_of, number
 from perfgate.readers.records import Target, csv_rows, statistic_of
 
 NAME = "perf-analyzer"
@@ -78,25 +78,25 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _row(run: RunBuilder, labels: Labels, latency: Latency, row: re.Match[str], line: int) -> None:
     name, value, rest = row[1], row[2], row[3]
     if name.endswith("hroughput"):
-        _value(run, Key(name.lower().replace(" ", "_"), labels), "1/s", value, line)
+        run.value(Key(name.lower().replace(" ", "_"), labels), "1/s", value, line)
     elif name == "Avg latency":
-        latency.setdefault("mean", (number(value), line))
+        _statistic(run, labels, latency, "mean", value, line)
         if deviation := re.search(r"standard deviation (\d+) usec", rest):
             latency.setdefault("stddev", (number(deviation[1]), line))
     elif statistic := statistic_of(name.removesuffix(" latency")):
-        latency.setdefault(statistic, (number(value), line))
+        _statistic(run, labels, latency, statistic, value, line)
     else:
         where = "server." if name == "Avg request latency" else ""
         own = name.removeprefix("Avg ").lower().replace(" ", "_")
         for part, text in [(own, value), *(_PART.findall(rest) if where else ())]:
-            _value(run, Key(where + part.strip().replace(" ", "_"), labels), "s", text, line, per=1e6)
+            run.value(Key(where + part.strip().replace(" ", "_"), labels), "s", text, line, per=1e6)
 
 
-def _value(run: RunBuilder, key: Key, unit: str, text: str, line: int, *, per: float = 1.0) -> None:
-    if key in run.finished:
-        run.say("error", f"the series {key} occurs twice; using the first", line)
+def _statistic(run: RunBuilder, labels: Labels, latency: Latency, name: str, text: str, line: int) -> None:
+    if name in latency:
+        run.refuse(Key("latency", labels), f"{name} {AGAIN}", line)
     else:
-        run.value(key, unit, text, line, per=per)
+        latency[name] = (number(text), line)
 
 
 def _latency(run: RunBuilder, labels: Labels, latency: Latency) -> None:

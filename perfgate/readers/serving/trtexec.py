@@ -29,7 +29,19 @@ from __future__ import annotations
 
 import re
 
-from perfgate.readers.kit import Format, InputFile, Key, Labels, Run, RunBuilder, Runs, checked, labels_of, number_of
+from perfgate.readers.kit import (
+    AGAIN,
+    Format,
+    InputFile,
+    Key,
+    Labels,
+    Run,
+    RunBuilder,
+    Runs,
+    checked,
+    labels_of,
+    number_of,
+)
 from perfgate.readers.records import load_rows
 
 NAME = "trtexec"
@@ -144,7 +156,7 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
         name = f"percentile({found[3]})" if found[3] else found[1]
         rows = run.below.setdefault(run.title, (number, {}))[1]
         if name in rows:
-            run.say("error", f"the {name} below {run.title} occurs twice; using the first", number)
+            run.say("error", f"the {name} below {run.title} {AGAIN}", number)
         rows.setdefault(name, f"{name} = {found[2]}")
     elif found := _VALUE.fullmatch(line):
         _value(run, found[1], found[2], number)
@@ -157,10 +169,8 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
 
 def _value(run: _LogRun, name: str, text: str, line: int) -> None:
     metric, unit = _VALUES[name]
-    if (key := Key(metric, run.labels)) in run.finished:
-        run.say("error", f"{key} occurs twice; using the first", line)
-    elif (name, text) != ("throughput", "0"):
-        run.value(key, unit, text, line)
+    if (name, text) != ("throughput", "0"):
+        run.value(Key(metric, run.labels), unit, text, line)
 
 
 def _times(run: RunBuilder, key: Key, text: str, line: int) -> None:
@@ -176,7 +186,7 @@ def _times(run: RunBuilder, key: Key, text: str, line: int) -> None:
             run.refuse(key, f"{name} occurs twice", line)
             return
     if key in run.finished:
-        run.say("error", f"{key} occurs twice; using the first", line)
+        run.refuse(key, AGAIN, line)
     else:
         run.aggregate(key, "s", statistics)
 

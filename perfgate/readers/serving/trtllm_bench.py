@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 
-from perfgate.readers.kit import Format, InputFile, Key, Labels, Run, RunBuilder, Runs, labels_of
+from perfgate.readers.kit import AGAIN, Format, InputFile, Key, Labels, Run, RunBuilder, Runs, labels_of
 from perfgate.readers.records import Target, fact, load, statistic_of
 from perfgate.readers.values import Field, checked, mapping
 
@@ -90,7 +90,6 @@ _ROW = re.compile(
     r"(?:\[\d\d/\d\d/\d{4}[^\]]*\] ?\[.{1,40}?\] ?\[\w\] ?)?([A-Z][\w /\[\]().-]{1,60}):\s+(\S.{0,200}?)\s*"
 )
 _STATISTIC = re.compile(r"\[(Latency|TTFT|TPOT|GTPS)\] (\w{2,8}) *: (\S{1,40})\s*")
-_AGAIN = "this row is printed again, so lines are missing or joined"
 _GPU = re.compile(r"(\S.{0,80}?), memory \S{1,20}(?: GB)?, .*")
 
 
@@ -142,11 +141,7 @@ def _line(runs: Runs[_ReportRun], line: str, number: int) -> None:
             runs.run.record.setdefault(section, {})[key] = text if text != "None" else None
         elif name in _PRINTED and runs.run.overview:
             metric, unit, per = _PRINTED[name]
-            series = Key(metric, runs.run.labels())
-            if series in runs.run.finished:
-                runs.run.refuse(series, _AGAIN, number)
-            else:
-                runs.run.value(series, unit, text, number, per=per)
+            runs.run.value(Key(metric, runs.run.labels()), unit, text, number, per=per)
     elif gpu := _GPU.fullmatch(line):
         runs.run.fact("gpu", gpu[1], number)
 
@@ -154,7 +149,7 @@ def _line(runs: Runs[_ReportRun], line: str, number: int) -> None:
 def _statistic(run: _ReportRun, found: re.Match[str], line: int) -> None:
     metric, unit, per = _GROUPS[found[1]]
     statistic, (value, fault) = statistic_of(found[2]), checked(found[3], unit)
-    again = _AGAIN if statistic in run.groups.get(found[1], {}) else None
+    again = AGAIN if statistic in run.groups.get(found[1], {}) else None
     if fault or again:
         run.refuse(Key(metric, run.labels()), f"{found[2]}: {fault or again}", line)
     elif statistic:
