@@ -1,20 +1,20 @@
 """Mutation testing of what decides: `python tests/mutation/run.py --seconds 600 [--only TEXT] [--seed N] [--list]`.
 
-Every mutant of the decision core (`mutants.py` says what they are) must make a test fail. The tests are collected once,
-in one process; each mutant gets a fork of it, in which the tests that run the changed lines are run until one fails,
-those first that have killed most in their time. Which lines a test runs is measured once and kept in
-`build/mutation.json`. A function without tests has survivors, and so has a mutant that outlives `--most` seconds of
-tests. What was killed is kept in `build/killed.json` and not tried again until its module changes: a long run may be
-made in pieces, first with `--tests` near the code and a low `--most`, then without for what survived.
+Every mutant of the decision core (`mutants.py` lists the kinds) must make a test fail. The tests are collected once, in
+one process. Each mutant gets a fork of it, which runs the tests of the changed lines until one fails, best killers
+first. The lines and the time of each test are measured once and kept in `build/mutation.json`. A mutant survives if
+nothing fails within `--most` CPU seconds of tests. Killed mutants are kept in `build/killed.json` and are not tried
+again until their module changes: a long run may be made in pieces, first with `--tests` near the code and a low
+`--most`, then with all tests for the survivors.
 
-`--again FILE` tries those alone that FILE names, which may be what an earlier run has printed of its survivors.
+`--again FILE` tries only the mutants that FILE names, such as the printed survivors of an earlier run.
 
-A mutant that nothing can tell from the original stands in `equivalent.yaml`, with the reason. The answer is 1 where
-one survives that does not, or where one that does is no longer among the mutants.
+`equivalent.yaml` lists the mutants that no test can tell from the original, each with the reason. The exit code is 1 if
+any other survives, or if a listed one no longer exists.
 
-Own code, for mutmut 3.8 leaves out every decorated function, and with it each property and each function under
-`np.errstate`, every constant of a module, and statements; it has no bound in time and no reasons beside its exceptions.
-cosmic-ray starts pytest anew for every mutant, in the working tree.
+Own code, because mutmut 3.8 leaves out decorated functions (and so each property), constants of modules and statements,
+and has no bound in time and no reasons for exceptions. cosmic-ray starts pytest anew for every mutant, in the working
+tree.
 """
 
 from __future__ import annotations
