@@ -48,9 +48,12 @@ _HEADER = "ncalls  tottime  percall  cumtime"
 _CALLS = re.compile(r"(\d{1,18})(?:/(\d{1,18}))?", re.ASCII)
 _FUNCTION = re.compile(r"(.{1,2000}?):(\d{1,9})\((.{1,2000})\)")
 _LIBRARY = re.compile(r".*[/\\](?:site-packages|dist-packages|lib[/\\]python\d\.\d{1,2})[/\\]")
+#: The cells of a row of the printed table.
 _CELLS = 6
-#: A profile is a dictionary of tuples, in tuples that are keys of a dictionary.
+#: The deepest level of tuples and dictionaries in a profile.
 _DEEPEST = 6
+#: The bit of a value in `marshal` that later values may refer to.
+_KEPT = 0x80
 
 
 class _Function(Struct):
@@ -105,19 +108,24 @@ class _DamagedError(Exception):
 
 
 class _Marshal:
-    """A strict parser of the part of `marshal` that profiles use."""
+    """A strict parser of the part of `marshal` that profiles use.
+
+    A value begins with a byte: its kind, a letter, and in the high bit (`_KEPT`) whether later values may refer to it.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+        #: The place of the next byte.
         self.at = 0
-        #: Values that later ones may refer to: those with the high bit in their kind, in the order of their beginnings.
+        #: The values that later ones may refer to, in the order in which they begin; None until a value has ended.
         self._known: list[object] = []
 
     def pairs(self) -> Iterator[tuple[object, object]]:
         """Yield the keys and values of the dictionary that the data are."""
-        if self._byte() & 0x7F != ord("{"):
+        code = self._byte()
+        if code & ~_KEPT != ord("{"):
             raise _DamagedError("it is not a dictionary")
-        if self.data[0] & 0x80:
+        if code & _KEPT:
             self._known.append(None)
         while self.data[self.at : self.at + 1] != b"0":  # the end of a dictionary
             key = self._value(1)
@@ -139,9 +147,10 @@ class _Marshal:
         return int(size)
 
     def _value(self, depth: int) -> object:
+        """Return the next value, which is inside this number of tuples and dictionaries."""
         start, code = self.at, self._byte()
-        kind, place = chr(code & 0x7F), len(self._known)
-        if code & 0x80:
+        kind, place = chr(code & ~_KEPT), len(self._known)
+        if code & _KEPT:
             self._known.append(None)
         if kind == "r":
             index = self._size()
@@ -149,22 +158,24 @@ class _Marshal:
                 raise _DamagedError(f"it refers to a value that it lacks, at byte {start}")
             return self._known[index]
         value = self._container(kind, depth) if kind in "()[{" else self._atom(kind, start)
-        if code & 0x80:
+        if code & _KEPT:
             self._known[place] = value
         return value
 
     def _container(self, kind: str, depth: int) -> object:
+        """Return a tuple, or None for a dictionary, which has the callers of a function: they are not read."""
         if depth > _DEEPEST or kind == "[":
             raise _DamagedError(f"it has more than functions and their callers, at byte {self.at}")
         if kind != "{":
             return tuple(self._value(depth + 1) for _ in range(self._size() if kind == "(" else self._byte()))
-        while self.data[self.at : self.at + 1] != b"0":  # the callers, which are not read
+        while self.data[self.at : self.at + 1] != b"0":
             self._value(depth + 1)
             self._value(depth + 1)
         self.at += 1
         return None
 
     def _atom(self, kind: str, start: int) -> object:
+        """Return a text or a number of this kind, which began at `start`."""
         if kind in "tuaA":
             return self._take(self._size()).decode("utf-8", "replace")
         if kind in "zZ":
@@ -175,14 +186,14 @@ class _Marshal:
             return int.from_bytes(self._take(8), "little", signed=True)
         if kind == "g":
             return struct.unpack("<d", self._take(8))[0]
-        if kind == "l":
+        if kind == "l":  # a long integer: digits of 15 bits, whose number has the sign
             digits = self._size()
             parts = struct.unpack(f"<{abs(digits)}H", self._take(2 * abs(digits)))
             value = sum(part << 15 * index for index, part in enumerate(parts[:8]))
             return -value if digits < 0 else value
         if kind != "f":
             raise _DamagedError(f"it has a value of the kind {kind!r}, which no profile has, at byte {start}")
-        number, fault = checked(self._take(self._byte()).decode("ascii", "replace"), "1")
+        number, fault = checked(self._take(self._byte()).decode("ascii", "replace"), "1")  # a decimal as text
         if fault:
             raise _DamagedError(f"{fault}, at byte {start}")
         return number

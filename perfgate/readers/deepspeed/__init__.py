@@ -1,7 +1,7 @@
 """DeepSpeed logs: wall-clock timers, throughput, and the training lines of open_clip and EVA-CLIP.
 
-This module walks a log and gives each line to what reads it: `timers`, `lines`, which need no other line, and `blocks`.
-`usual_lines` reads most lines of a long log at once.
+This module walks a log and gives each line to its reader: `timers` reads records of timers, `lines` other lines that
+need no other line, `blocks` lines that do. `usual_lines` reads many plain records of timers in a long log at once.
 
 Sources: deepspeedai/DeepSpeed `deepspeed/utils/timer.py` and `runtime/engine.py` (v0.1 to v0.18),
 mlfoundations/open_clip `training/train.py`. Units: s, 1/s and B.
@@ -10,21 +10,21 @@ mlfoundations/open_clip `training/train.py`. Units: s, 1/s and B.
     [Rank 0] time (ms) | fwd: 359.87 | bwd: 1026.01 | step: 161.82                        since v0.10.1
 
 **Steps.** DeepSpeed prints no step number, so the steps of each rank are counted from 0. A record with `forward`,
-`backward` or `step` (no suffix) is the last of its step. The `optimizer_*` and `*_microstep` records before it, several
-of the latter under gradient accumulation, have the same number. Before the first such record, a name that comes again
-begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` record, so its number is not in those
-series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step n - 1.
+`backward` or `step` (no suffix) ends its step. The `optimizer_*` and `*_microstep` records before it belong to the same
+step (gradient accumulation prints several `*_microstep` records). Until the first record that ends a step, a timer name
+that occurs again begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` record, so its number is
+not in those series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step n - 1.
 
-**Runs.** A launcher's banner after the first record, or a step counter that goes back, begins a new run. A restart that
-shows only in the counter has made steps before the counter's line: `Progress` finds them if that is possible, else the
-new run begins at that line.
+**Runs.** A launcher's banner after the first record, or a step counter that goes back, begins a new run. After a
+restart without a banner, the first steps are printed before the counter shows the restart. `Progress` finds how many
+these are, and they move to the new run. If their number is unknown, the new run begins at the counter's line.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfgate.core import Key, Run
+from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed import blocks, lines
 from perfgate.readers.deepspeed.lines import Progress
@@ -62,24 +62,28 @@ FORMAT = Format(
         "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
     },
 )
+#: Names of numbers that are not read.
 BESIDE = r"RunningAvgSamplesPerSec|samples[ _]per[ _]second|(?:(?:fwd\+)?bwd )?FLOPS per GPU"
 
+#: Metrics that are printed while an engine is still being built, and those that iteration lines leave to other lines.
 _BEFORE_STEPS, _THROUGHPUT = ("memory.", "collective."), ("samples_per_second",)
 
 
 class _LogRun(RunBuilder):
+    """One run of a log while it is read."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         self.timers = Timers(self)
         self.progress = Progress()
-        #: The line of the last traceback, and how many timer records were before it.
+        #: The line of the last traceback, and how many timer records were before it; None if another record follows.
         self.traceback: tuple[int, int] | None = None
         #: True if blocks were read, whose series must be put together at the end.
         self.has_blocks = False
 
     @property
     def has_measured(self) -> bool:
-        """Return whether steps have begun: memory and collectives are printed while an engine is still being built."""
+        """Return whether steps have begun."""
         return bool(self.finished) or any(not key.metric.startswith(_BEFORE_STEPS) for key in self.columns)
 
     def run(self, part: int | None = None) -> Run:
@@ -95,17 +99,20 @@ class _LogRun(RunBuilder):
 
 
 class _Log:
+    """A log while it is read: its runs, and a method for each kind of line (see `_LINES`)."""
+
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: _LogRun(file))
         self.has_launcher = False
-        #: The times of the job, if Megatron-DeepSpeed tells them.
+        #: The times of the job; None before Megatron-DeepSpeed prints the first.
         self.times: MegatronTimes | None = None
-        #: What reads usual lines; None before the first long block.
+        #: The reader of usual lines; None before the first long block.
         self.usual: UsualLines | None = None
-        #: What reads blocks; empty before the first block.
+        #: The readers of lines that need other lines; None before the first such line.
         self.blocks: tuple[blocks.MemoryUsage, blocks.CommsSummary, blocks.FlopsSummary] | None = None
 
     def usual_block(self, text: bytes, number: int) -> UsualBlock:
+        """Take the plain records of timers out of a long block of lines, of which the first has this number."""
         if self.usual is None:
             from perfgate.readers.deepspeed.usual_lines import UsualLines  # not for a short log
             from perfgate.readers.training_logs.megatron_times import TIMER_WORDS
@@ -127,14 +134,9 @@ class _Log:
         if lines.CHAT_WORD in line:
             lines.add_chat(self.runs.run, line, number)
             self.runs.run.traceback = None
-        ends = [found.start() for found in lines.SAMPLES.finditer(line)]
-        starts = [found for end in ends if (found := lines.COUNTED.search(line, line.rfind(" ", 0, end) + 1, end))]
-        for start, after in zip(starts, [*starts, None][1:], strict=True):
-            count = int(start[1])
-            self._count("throughput", count, number, fraction=0.5)  # several ranks or engines, without a name
-            settings = dict(lines.SETTING.findall(line, start.end(), after.start() if after else len(line)))
-            if "SamplesPerSec" in settings:
-                settings.setdefault("CurrSamplesPerSec", settings["SamplesPerSec"])
+        for count, settings in lines.throughputs(line):
+            # ranks or engines, which the line does not name, may be some steps apart: that is not a restart
+            self._count("throughput", count, number, fraction=0.5)
             run = self.runs.run
             for name, key, unit, per in lines.SETTINGS:
                 if name in settings:
@@ -176,10 +178,8 @@ class _Log:
         """`steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0`."""
         for found in lines.PIPELINE.finditer(line):
             self._count("pipeline", int(found[1]), number)
-            run, step = self.runs.run, max(int(found[1]) - 1, 0)  # means since the last line
-            run.add(run.column(Key("pipeline.iteration_time"), "s"), found[2], number, step)
-            run.add(run.column(Key("pipeline.samples_per_second"), "1/s"), found[3], number, step)
-            run.traceback = None
+            lines.add_pipeline(self.runs.run, found, number)
+            self.runs.run.traceback = None
 
     def call(self, number: int, line: str) -> None:
         """`comm op: all_reduce | time (ms): 9.46 | msg size: 678.86 MB | ...` of a verbose comms logger."""
@@ -188,6 +188,7 @@ class _Log:
             self.runs.run.traceback = None
 
     def near_block(self, number: int, line: str) -> None:
+        """Any line near memory, the table of the comms logger or a summary of the FLOPS profiler."""
         if self.blocks is None:
             self.blocks = (blocks.MemoryUsage(), blocks.CommsSummary(), blocks.FlopsSummary())
         for block in self.blocks:
@@ -195,7 +196,7 @@ class _Log:
         self.runs.run.has_blocks = True
 
     def _count(self, counter: str, value: int, number: int, fraction: float = 1.0) -> None:
-        """Take a step counter; one that goes back begins a run, which gets the last steps that belong to it."""
+        """Take a step counter. Below `fraction` of its last value it begins a run, which gets the last steps before."""
         before = self.runs.run
         ended = before.timers.ended_steps
         self.runs.count(counter, value, number, fraction)
@@ -228,12 +229,13 @@ class _Log:
         self.runs.banner(number)
 
     def version(self, number: int, line: str) -> None:
-        """`DeepSpeed info: version=0.9.2, ...`, once for each engine: a start if no launcher prints anything."""
+        """`DeepSpeed info: version=0.9.2, ...`, once for each engine: the start of a run if there is no launcher."""
         if not self.has_launcher:
             self.runs.banner(number)
         self.fact(number, line)
 
     def fact(self, number: int, line: str) -> None:
+        """A line with the number of ranks or a version."""
         for name, pattern in lines.FACTS:
             if found := pattern.search(line):
                 self.runs.run.fact(name, int(found[1]) if name == "world_size" else found[1], number)
@@ -244,16 +246,16 @@ class _Log:
         run.traceback = (number, run.timers.records)
 
     def whole_records(self, number: int, line: str) -> str:
-        """Return a last line without a line end up to its last record, which may be cut inside a number."""
+        """Return the last line of a file, which has no line end, without its last record: it may be cut in a number."""
         start = lines.last_start(line)
-        is_open = self.blocks is not None and (self.blocks[1].is_open or self.blocks[2].is_open)
-        if start is None and not (line.strip() and is_open):
+        is_in_table = self.blocks is not None and any(block.is_open for block in self.blocks[1:])
+        if start is None and not (line.strip() and is_in_table):
             return ""
         self.runs.run.say("warning", "the last record is cut off; left out", number)
         return line[: start or 0]
 
 
-#: Which method reads which lines: those with the word.
+#: By a word: the method that reads the lines with it. Lines near a word of `_AROUND` have the word "".
 _LINES = {
     "": _Log.near_block,
     WORD: _Log.timers,
@@ -277,7 +279,7 @@ _LINES = {
     "store-based barrier": _Log.fact,
     "torch version": _Log.fact,
 }
-#: Words near which every line is read.
+#: Every line near one of these words is read: the lines of its block and of the next, and the line before.
 _AROUND = (blocks.MEMORY_WORD, blocks.TABLE_WORD, blocks.FLOPS_WORD)
 
 
@@ -291,7 +293,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 _LINES[word](log, number, text)
     if log.usual:
         log.usual.read_values()
-        log.usual = None  # with its tables
+        log.usual = None  # frees the memory of its tables
     if log.times is not None:
         log.times.clock.finish()
     return log.runs.finish()

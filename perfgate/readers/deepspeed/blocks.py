@@ -30,7 +30,7 @@ with its count, of each metric in `_COLUMNS`.
 
 Printed averages leave out the lowest and the highest tenth of the calls, so they are not the total divided by the
 count. Calls are counted from the start of the program, so the last table includes all before it. If there are calls
-and a table, the calls are read if there are as many as the table counts, else the table.
+and a table, the calls are read if they are at least as many as the table counts, else the table.
 
 **The FLOPS profiler**: what one step cost, and the throughput of the device.
 
@@ -59,7 +59,7 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed.timers import WORD as TIMER_WORD
 from perfgate.readers.values import fault_of, in_base
 
-#: Words near which every line is read.
+#: Every line near one of these words is read.
 MEMORY_WORD, TABLE_WORD, FLOPS_WORD = "Max_MA ", "Comm. Op  ", "- DeepSpeed Flops Profiler -"
 #: The word of a verbose call, which needs no other line.
 CALL_WORD = "comm op: "
@@ -80,10 +80,10 @@ _DIGIT = re.compile(r"\d")
 _ROW_WORD = " " * 20
 _COLLECTIVE = re.compile(r"(?:^|[\]:>])[ >]{0,20}([a-z]\w{1,80})(?: \| \[Caller Func: ([^\]|]{1,200})\])?\s*$")
 _ROW = re.compile(r" {20}([\d.]{1,40} ?[KMGTPEZY]?B)  +(\S.*)")
-_LONGEST_ROW = 1000
+_LONGEST_ROW = 1000  # letters
 #: How many printed units are one s, or one B/s: Gbps is 1e9 bit/s.
 _MS, _GBPS = 1e3, 8e-9
-#: The columns: what follows the collective's name in the metric, and which statistic it is (empty: the one value).
+#: By column: the end of the metric, after `collective.OP`, and the statistic that the cell is ("": a single value).
 _COLUMNS = {
     "Total Latency(ms)": ("", "total"),
     "Avg Latency(ms)": (".avg_latency", ""),
@@ -94,16 +94,16 @@ _COLUMNS = {
     "Avg comm lat(ms)": (".avg_comm_latency", ""),
     "Avg straggler(ms)": (".avg_straggler", ""),
 }
-#: Names fill their columns of 20 letters, so there may be only one blank between two.
+#: Finds the names in a header. A name may fill its column of 20 letters, so the blanks between names do not tell.
 _NAMES = re.compile("Count|" + "|".join(map(re.escape, _COLUMNS)))
 
 _FLOPS_END = "- Aggregated Profile per GPU -"
 _FLOPS_STEP = re.compile(r"Profile Summary at step (\d{1,18}):")
-#: A label ends at a colon, or at the formula behind `=`, which ends at a colon.
+#: A label, maybe with a formula behind `=`, then a colon, a number, a prefix and a unit.
 _FLOPS_ROW = re.compile(r"(\w[\w+/ ]{2,40}?)(?: = [^:]{1,100})?:\s+([-+.\w]+)(?: ?([TGBMKkmu]?)(FLOPS|MACs|s)?)?\s*$")
 _LONGEST_FLOPS = 400
 _PREFIXES = {"": 0, "u": -6, "m": -3, "k": 3, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12}
-#: By the printed label: the metric, its unit, and the printed unit.
+#: By the printed label: the metric, its unit, and the unit that is printed (None: none).
 _FLOPS = {
     "fwd latency": ("forward_latency", "s", "s"),
     "bwd latency": ("backward_latency", "s", "s"),
@@ -125,15 +125,15 @@ class MemoryUsage:
 
     def __init__(self) -> None:
         self._logged = self._previous = ""
-        #: The number of the previous line. A record of timers, which may be read with others, is not a message.
+        #: The number of the previous line; a gap shows a record of timers between, which was read with others.
         self._number = 0
 
     def line(self, run: RunBuilder, number: int, line: str) -> None:
         """Read any line: the numbers, the message before them, or another line."""
         found = _MEMORY.search(line) if MEMORY_WORD in line else None
         if found:
-            follows = number - self._number <= 1 and TIMER_WORD not in self._previous
-            place = self._logged or (self._message(line[: found.start()]) if follows else "")
+            has_message = number - self._number <= 1 and TIMER_WORD not in self._previous
+            place = self._logged or (self._message(line[: found.start()]) if has_message else "")
             labels = {"at": place} if place else {}
             for metric, text in zip(_MEMORY_METRICS, found.groups(), strict=True):
                 run.add(run.column(Key.of(metric, **labels), "B", 2.0**-30), text, number)
@@ -143,7 +143,10 @@ class MemoryUsage:
         self._previous, self._number = line, number
 
     def _message(self, lead: str) -> str:
-        """Return the line before, without what a launcher puts before every line; only digits (of a time) differ."""
+        """Return the message in the line before. `lead` is the text before the numbers in this line.
+
+        A launcher may put the same text before every line, and only its digits (of a time) differ.
+        """
         previous = self._previous
         if MESSAGE_WORD in lead:
             return ""  # the message was lost, and the line before belongs to another
@@ -162,7 +165,7 @@ def add_call(run: RunBuilder, found: re.Match[str], number: int) -> None:
 
 @lru_cache(maxsize=4096)
 def _key(suffix: str, collective: str, size: str, caller: str | None) -> Key:
-    """Return the key of a collective; a verbose log has thousands of calls of one kind."""
+    """Return the key of a collective; cached, because a verbose log has thousands of calls of one kind."""
     return Key.of(f"collective.{collective}{suffix}", size=size, **({"caller": caller} if caller else {}))
 
 
@@ -262,7 +265,8 @@ class FlopsSummary:
 
 def summarise(run: RunBuilder) -> None:
     """Keep the calls or the table of each collective, whichever has more calls; make single FLOPS numbers values."""
-    for key in [key for key in run.columns if key in run.finished and "count" in run.finished[key].aggregate]:
+    in_both = [key for key in run.columns if key in run.finished and "count" in run.finished[key].aggregate]
+    for key in in_both:
         table_has_more = run.finished[key].aggregate["count"] > len(run.columns[key].values)
         for suffix in ("", ".algbw", ".busbw"):
             one = Key(key.metric + suffix, key.labels)

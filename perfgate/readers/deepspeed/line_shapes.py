@@ -2,15 +2,15 @@
 
     [2024-02-20 09:55:01,105] [INFO] [logging.py:77:log_dist] [Rank 0] rank=0 time (ms) | forward: 359.87 | step: 161.82
 
-Lines that differ only in digits have one shape, which is looked up by the text with 0 for each digit. Their values are
-at the same places. Lines of one shape whose rank and timers have the same digits, too, have one form.
+Lines that differ only in digits have one *shape*: it is looked up by the text with 0 for each digit, and has the places
+of the values. Lines of one shape that also have the same rank and the same timers have one *form*.
 
-All other lines are left to `log`: values of another form (`nan`, `-1.00`), text behind a record, several records, the
-word of another kind of line, or a timer that is a part of the time of the job.
+All other lines are read one by one elsewhere: values such as `nan` or `-1.00`, text behind a record, several records,
+the word of another kind of line, or a timer that is a part of the time of the job.
 
-The eight bytes that end with a number are one integer: up to seven digits and the point. The eight bytes before them
-have the other digits of a longer number. `digit_runs` adds the digits in such a word, and says why the quotient of at
-most 15 digits and a power of ten is that of `float` to the last bit.
+A *word* of a line is eight of its bytes as one integer. The word that ends with a number has the point and up to seven
+digits; the word before it has the other digits of a longer number. `digit_runs.eight_digits` makes a number of a word.
+At most 15 digits and a power of ten are exact, so their quotient is the result of `float` to the last bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from perfgate.readers.digit_runs import Ints, Words, eight_digits
 Number = tuple[int, int, int]
 
 WORD_BYTES = 8
-#: Of the digits of a number, the last ones are in the word with the point.
+#: The most digits in the word with the point: the last ones of the number.
 _WITH_POINT = WORD_BYTES - 1
 _MOST_DIGITS = 15
 #: A digit is the lower half of its byte.
@@ -50,11 +50,11 @@ def can_read(number: Number) -> bool:
 
 
 class Decimals(Struct, frozen=True):
-    """The decimals of a line: where their words begin, and how words become numbers."""
+    """The decimals of lines of one shape: where their words begin, and how words become numbers."""
 
     #: (words,) The place of each word in the line. A long number has two words, its last digits first.
     places: Sequence[int]
-    #: (words,) The digits that stay in their bytes, and those before the point, which move to the next byte.
+    #: (words,) Masks of the digits behind the point, and of those before it, which move one byte on: onto the point.
     _behind: Words
     _before: Words
     #: (words,) The power of ten that multiplies the digits of the word.
@@ -70,13 +70,14 @@ class Decimals(Struct, frozen=True):
         firsts = []
         for end, whole, fraction in numbers:
             firsts.append(len(words))
-            before = min(whole, _WITH_POINT - fraction)
+            before = min(whole, _WITH_POINT - fraction)  # digits before the point, in the word with the point
             words.append((end - WORD_BYTES, _last_bytes(fraction), _last_bytes(fraction + before, fraction), 1))
             if whole > before:
                 words.append((end - 2 * WORD_BYTES, _last_bytes(whole - before), 0, 10**_WITH_POINT))
-        places, *parts = zip(*words, strict=True)
-        behind, in_front, factors = (np.array(part, np.uint64) for part in parts)
-        return cls(places, behind, in_front, factors, firsts, np.array([10.0 ** number[2] for number in numbers]))
+        places, *masks_and_factors = zip(*words, strict=True)
+        behind, in_front, factors = (np.array(part, np.uint64) for part in masks_and_factors)
+        divisors = np.array([10.0**fraction for _, _, fraction in numbers])
+        return cls(places, behind, in_front, factors, firsts, divisors)
 
     def read(self, words: Words) -> npt.NDArray[np.float64]:
         """Return the numbers of lines, (lines, numbers), from their words, (lines, words or more)."""
@@ -96,7 +97,7 @@ _WORD = WORD.encode()
 _RECORD = re.compile(rb"(?: \| [^|:()\[\]]+: [0-9]{1,12}\.[0-9]+)+\r?")
 _FIELD = re.compile(rb" \| ([^|:]+): ([0-9]+)\.([0-9]+)")
 _DIGIT = re.compile(rb"[0-9]")
-#: What makes several lines or another text of a line: `text.clean` and `InputFile.lines` read these.
+#: A line with NUL, an escape or a carriage return inside is another text, or several lines, after it was cleaned.
 _SPECIAL = re.compile(rb"[\0\x1b]|\r.")
 _ZERO = np.uint8(ord("0"))
 #: Lines of further shapes are read one by one.
@@ -107,18 +108,18 @@ _LONGEST_LINE = 4000
 class Form(Struct, frozen=True):
     """The record in all lines that differ only in values, and in digits before the rank."""
 
-    #: The text in which the rank is.
+    #: The end of the text before the record, with the rank.
     before: str
     names: tuple[str, ...]
     decimals: Decimals
 
 
 class LineShapes:
-    """The shapes and forms of a log so far."""
+    """The shapes and forms of a log so far. Both have numbers from 0."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        """Lines with one of these words are not usual."""
-        self._words = [word.encode() for word in words if word not in ("", WORD)]
+    def __init__(self, odd_texts: Sequence[str]) -> None:
+        """Lines with one of these texts are not usual."""
+        self._odd_texts = [text.encode() for text in odd_texts if text not in ("", WORD)]
         self.forms: list[Form] = []
         self._shapes: dict[bytes, int] = {}
         #: By shape: the decimals, and the places of their words.
@@ -126,15 +127,17 @@ class LineShapes:
         self._places = np.zeros((0, 1), np.int64)
         #: By shape: the places of the digits of rank and timers, and powers of ten that make them one number.
         self._digits = self._powers = np.zeros((0, 1), np.int64)
-        #: Those numbers with their shapes, of all forms and in order, and the forms; the last is larger than any other.
+        #: For a search, in ascending order: a number of each known form, made of these digits and the shape, and the
+        #: form. The last number is larger than any other, so that a search always ends at one.
         self._numbers: Ints = np.array([np.iinfo(np.int64).max])
         self._forms: Ints = np.array([-1])
 
     def find(self, text: bytes) -> tuple[Ints, Ints, Words, Ints, bytes]:
-        """Return the usual lines of a text, and the others: whole lines without the last line end, numbered from 0.
+        """Find the usual lines of a text of whole lines without the last line end; lines have numbers from 0.
 
-        Returns: (usual,) the numbers of the usual lines, and the form of each; (usual, words) what the decimals of each
-        form read, which may be fewer words than columns; (others,) the numbers of the other lines, and their text.
+        Returns five values: the numbers of the usual lines, (usual,); the form of each, (usual,); the words of each,
+        (usual, words), where a form with fewer words uses only the first columns; the numbers of the other lines,
+        (others,); and the text of these.
         """
         texts = _with_zeros(text).split(b"\n")
         begins = np.zeros(len(texts) + 1, np.int64)
@@ -142,7 +145,7 @@ class LineShapes:
         begins[-1] = len(text) + 1
         shapes = np.fromiter(map(self._shapes.get, texts, repeat(-1)), np.int64, len(texts))
         others = np.flatnonzero(shapes < 0)
-        for index in others.tolist():
+        for index in others.tolist():  # lines of new shapes, and all that are not usual
             if _WORD in texts[index]:
                 shapes[index] = self._learn(text[begins[index] : begins[index + 1] - 1], texts[index])
         others = others[shapes[others] < 0]
@@ -152,12 +155,12 @@ class LineShapes:
         words = words_of(text)[at[:, None] + self._places[own]]
         return usual, self._forms_of(text, own, at), words, others, rest
 
-    def _learn(self, line: bytes, text: bytes) -> int:
+    def _learn(self, line: bytes, with_zeros: bytes) -> int:
         """Return the shape of a line, maybe a new one; -1 if the line is not usual."""
-        if text in self._shapes:
-            return self._shapes[text]
+        if with_zeros in self._shapes:  # an earlier line of this text was the first of its shape
+            return self._shapes[with_zeros]
         odd = line.count(_WORD) > 1 or len(line) > _LONGEST_LINE or _SPECIAL.search(line)
-        if odd or any(word in line for word in self._words) or len(self._shapes) == _MOST_SHAPES:
+        if odd or any(text in line for text in self._odd_texts) or len(self._shapes) == _MOST_SHAPES:
             return -1
         if not _RECORD.fullmatch(line, line.find(_WORD) + len(_WORD)):
             return -1
@@ -170,12 +173,13 @@ class LineShapes:
         self._places = _with_row(self._places, self._decimals[-1].places)
         self._digits = _with_row(self._digits, places)
         self._powers = _with_row(self._powers, [10**power for power in range(len(places))])
-        self._shapes[text] = len(self._shapes)
-        return self._shapes[text]
+        self._shapes[with_zeros] = len(self._shapes)
+        return self._shapes[with_zeros]
 
     def _forms_of(self, text: bytes, shapes: Ints, begins: Ints) -> Ints:
         """Return the form of each line, from its shape and the place where it begins."""
         digits = np.frombuffer(text, np.uint8)[begins[:, None] + self._digits[shapes]] - _ZERO
+        # two lines have one form if this number is the same: the digits of rank and timers, then the shape
         numbers = (digits * self._powers[shapes]).sum(axis=1) * _MOST_SHAPES + shapes
         at = np.searchsorted(self._numbers, numbers)
         new = np.flatnonzero(self._numbers[at] != numbers)
@@ -196,7 +200,7 @@ class LineShapes:
 def _with_zeros(text: bytes) -> bytes:
     """Return the text with 0 for each digit, in half of the time of `bytes.translate`."""
     letters = np.frombuffer(text, np.uint8)
-    digits = letters - _ZERO  # over 9 for any other letter: what is below 0 wraps around
+    digits = letters - _ZERO  # over 9 for any other letter, because numbers below 0 wrap around
     digits *= digits < 10
     return bytes(np.subtract(letters, digits, out=digits))
 
@@ -210,6 +214,7 @@ def _names(fields: Sequence[re.Match[bytes]]) -> tuple[str, ...]:
 
 
 def _before(line: bytes) -> str:
+    """Return the end of the text before a record, where the rank is."""
     return line[: line.find(_WORD)].decode("utf-8", "replace")[-RANK_LENGTH:]
 
 
@@ -217,9 +222,9 @@ def _name_digits(line: bytes, fields: Sequence[re.Match[bytes]]) -> list[int]:
     """Return the places of the digits in the rank and the timers of a line."""
     rank = RANK.search(_before(line))
     count = len(_DIGIT.findall(rank[0].encode())) if rank else 0
-    places = [found.start() for found in _DIGIT.finditer(line, 0, line.find(_WORD))]
-    inside = [found.start() for field in fields for found in _DIGIT.finditer(line, *field.span(1))]
-    return places[len(places) - count :] + inside
+    before = [found.start() for found in _DIGIT.finditer(line, 0, line.find(_WORD))]
+    in_names = [found.start() for field in fields for found in _DIGIT.finditer(line, *field.span(1))]
+    return before[len(before) - count :] + in_names
 
 
 def _with_row(table: Ints, row: Sequence[int]) -> Ints:

@@ -20,10 +20,6 @@ Sources: deepspeedai/DeepSpeed `runtime/pipe/engine.py`, DeepSpeedExamples `dsch
 
 Source: mlfoundations/open_clip `training/train.py`; EVA-CLIP adds `Global Steps`.
 
-Restarts that show only in a counter: a counter shows how many steps a run has made, and timers how many have ended on
-the only rank that prints them. A restart is noticed after its first steps. If the difference of the two numbers was
-constant in the run before, a restart at step 0 whose counter is n has made n steps less that difference: the last ones
-before the line. A restart from a checkpoint has a higher counter, and is recognised at the line.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ from perfgate.readers.deepspeed.timers import RECORD
 from perfgate.readers.records import field_of
 from perfgate.readers.values import Field
 
-#: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
+#: The first names in Megatron-LM's oldest records, which otherwise look like DeepSpeed's.
 MEGATRON_TIMERS = (
     " (?:load-checkpoint|model-and-optimizer-setup|model and optimizer|forward-compute|forward-recv|forward-backward"
     "|batch-generator|interval-time): "
@@ -48,13 +44,13 @@ MEGATRON_TIMERS = (
 ITERATION_WORD, PIPELINE_WORD, CHAT_WORD = "elapsed time per iteration", "iter time (s):", "|E2E latency="
 ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}\d+")
 PIPELINE = re.compile(r"\bsteps: (\d{1,18}) .{0,999}?iter time \(s\): (\S{1,40}) samples/sec: ([^\s\[]{1,40})")
-_COUNT = r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(\d{1,18})"
-#: The end of the step count in a throughput line, and what follows it. To search for what follows, and then back for
-#: the count, takes a quarter of the time of one pattern.
-COUNTED = re.compile(_COUNT + r"\Z")
-SAMPLES = re.compile(", (?:RunningAvg)?SamplesPerSec=")
-SETTING = re.compile(r"(\w+)=([^\s,|\[]+)")
-#: The settings of a throughput line that are metrics; the oldest `SamplesPerSec` is also that of the last step.
+_STEP_COUNT = r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(\d{1,18})"
+#: The step count in a throughput line, and the text behind it. It takes a quarter of the time of one pattern to search
+#: for this text first, and then for a count that ends before it.
+_COUNT_AT_END = re.compile(_STEP_COUNT + r"\Z")
+_SAMPLES = re.compile(", (?:RunningAvg)?SamplesPerSec=")
+_SETTING = re.compile(r"(\w+)=([^\s,|\[]+)")
+#: The settings of a throughput line that are metrics: setting, key, unit, and printed units in one unit.
 SETTINGS = (
     ("CurrSamplesPerSec", Key("samples_per_second"), "1/s", 1.0),
     ("MemAllocated", Key("memory.allocated"), "B", 2.0**-30),
@@ -67,7 +63,7 @@ TRAINER = re.compile(
 TRAINER_STEP = re.compile(r"Global Steps: (\d{1,18})")
 _TRAINER_METRICS = ((Key("data_time"), "s"), (Key("batch_time"), "s"), (Key("batch_rate"), "1/s"))
 
-#: A part of a label, in small letters.
+#: The fields of an iteration line, by a pattern of their label in small letters.
 _LABELS = {
     r".*elapsed time per iteration \(ms\).*": Field("iteration_time", "s", 1e3),
     r".*elapsed time per iteration \(s\).*": Field("iteration_time", "s"),
@@ -80,7 +76,7 @@ _LABELS = {
     r".*number of skipped iterations.*": Field("skipped_iterations", "1"),
     r".*number of nan iterations.*": Field("nan_iterations", "1"),
 }
-_LONGEST = 300
+_LONGEST = 300  # letters in a field
 _LOSS = re.compile(r"(?:.*[\s_-])?loss")
 _LABEL = re.compile(r"\s*(\S[^:|]{0,100}?):?\s+(\S{1,60})\s*")
 
@@ -104,10 +100,10 @@ FACTS = (
     ("torch", re.compile(r"torch version \.+ (\S+)")),
 )
 
-#: What records begin with.
+#: The beginnings of all kinds of records.
 _STARTS = (
     RECORD,
-    re.compile(_COUNT + f"(?={SAMPLES.pattern})"),
+    re.compile(_STEP_COUNT + f"(?={_SAMPLES.pattern})"),
     re.compile(r"Data \(t\): "),
     ITERATION,
     re.compile(r"\bsteps: \d|\|E2E latency=|\bcomm op: |\bMA \S+ GB "),
@@ -115,12 +111,23 @@ _STARTS = (
 
 
 def last_start(line: str) -> int | None:
-    """Return where the last record of a line begins, whatever kind it is of; None if no record begins there."""
+    """Return where the last record of a line begins, of any kind; None if the line has no record."""
     return max((found.start() for pattern in _STARTS for found in pattern.finditer(line)), default=None)
 
 
+def throughputs(line: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the step count and the settings of each record in a throughput line: several if two writers collided."""
+    ends = [found.start() for found in _SAMPLES.finditer(line)]
+    counts = [found for end in ends if (found := _COUNT_AT_END.search(line, line.rfind(" ", 0, end) + 1, end))]
+    for count, after in zip(counts, [*counts, None][1:], strict=True):
+        settings = dict(_SETTING.findall(line, count.end(), after.start() if after else len(line)))
+        if "SamplesPerSec" in settings:
+            settings.setdefault("CurrSamplesPerSec", settings["SamplesPerSec"])
+        yield int(count[1]), settings
+
+
 def iterations(line: str) -> Iterator[tuple[re.Match[str], int, int]]:
-    """Yield the match of each iteration in a line, and the begin and end of its part of the line."""
+    """Yield the match of each iteration in a line, and the begin and end of its part; the first begins at 0."""
     starts = [*ITERATION.finditer(line)]
     begins = [0, *(start.start() for start in starts[1:])]
     ends = [start.start() for start in starts[1:]] + [len(line)]
@@ -130,11 +137,14 @@ def iterations(line: str) -> Iterator[tuple[re.Match[str], int, int]]:
 def add_iteration(
     run: RunBuilder, text: str, span: tuple[int, int], step: int, line: int, *, leave: tuple[str, ...] = ()
 ) -> None:
-    """Add the numbers of one iteration in a text; metrics in `leave` are left out. The first label of each counts."""
+    """Add the fields of one iteration, which are in this span of a text; of two fields of one metric, only the first.
+
+    Metrics in `leave` are left out.
+    """
     seen = {*leave}
-    behind = span[0]
+    next_begin = span[0]
     for part in text[slice(*span)].split("|"):
-        begin, behind = behind, behind + len(part) + 1
+        begin, next_begin = next_begin, next_begin + len(part) + 1
         found = _LABEL.fullmatch(part) if len(part) < _LONGEST else None
         known = _field(found[1].lower()) if found else None
         if found is None or known is None or known.metric in seen:
@@ -166,6 +176,13 @@ def add_chat(run: RunBuilder, text: str, line: int) -> None:
             run.add(column, printed.removesuffix("s"), line, len(column.values))
 
 
+def add_pipeline(run: RunBuilder, found: re.Match[str], line: int) -> None:
+    """Add `pipeline.iteration_time` (s) and `pipeline.samples_per_second` (1/s): means since the last such line."""
+    step = max(int(found[1]) - 1, 0)
+    run.add(run.column(Key("pipeline.iteration_time"), "s"), found[2], line, step)
+    run.add(run.column(Key("pipeline.samples_per_second"), "1/s"), found[3], line, step)
+
+
 def add_trainer(run: RunBuilder, found: re.Match[str], step: int | None, line: int) -> None:
     """Add `data_time`, `batch_time` (s) and `batch_rate` (1/s); the values of lines without a step are counted."""
     for (key, unit), text in zip(_TRAINER_METRICS, found.groups(), strict=True):
@@ -175,10 +192,16 @@ def add_trainer(run: RunBuilder, found: re.Match[str], step: int | None, line: i
 
 
 class Progress(Struct, frozen=True):
-    """The step counters of one run beside its steps."""
+    """The step counters of one run, compared with the steps that its timers have ended.
 
-    #: Of each counter: how far it was ahead of the number of steps that had ended, that number, and whether it was
-    #: always as far ahead.
+    After a restart, timers are printed first and the counter some lines later, so the last steps before that line
+    belong to the restart. It is known how many if the counter of the run before began at 0 and was always the same
+    number of steps ahead of the timers: a restart from step 0 is as far ahead. A restart from a checkpoint has a
+    higher counter, so this number is unknown.
+    """
+
+    #: By counter, at its last value: how many steps it was ahead of the ended steps, the number of ended steps, and
+    #: True if it was always as far ahead.
     _seen: dict[str, tuple[int, int, bool]] = field(default_factory=dict)
 
     def note(self, counter: str, value: int, ended: int) -> None:
@@ -189,7 +212,7 @@ class Progress(Struct, frozen=True):
     def steps_of_restart(self, counter: str, value: int, ended: int) -> int | None:
         """Return how many of the ended steps belong to a restart whose counter is `value`; None if unknown."""
         ahead, before, steady = self._seen.get(counter, (0, 0, False))
-        if not steady or ahead not in (0, 1):  # this run itself did not begin at 0
+        if not steady or ahead not in (0, 1):  # any other lead means that this run itself did not begin at 0
             return None
         steps = value - ahead
         return steps if 0 <= steps <= ended - before else None

@@ -1,7 +1,7 @@
 """Records of timers as DeepSpeed and Megatron-LM print them: `time (ms) | NAME: 1.23 | NAME: 4.56`.
 
-Records with the same names are the rows of one table. Here, every record is read field by field, whatever is in it:
-glued text, parentheses, nan, garbled numbers. In long logs, `usual_lines` reads the many lines without any of these.
+Records with the same names are the rows of one table. Every record can be read here, field by field: with glued text,
+parentheses, nan or garbled numbers. In long logs, `usual_lines` reads the many lines without any of these.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Table:
         self.names = frozenset(names)
         self.columns = columns
         self.ends_step = any(column.key.metric in ENDS_STEP for column in columns)
-        #: Row by row, in ms; the rows may be in any order.
+        #: Row by row, in ms; the rows may be in any order. `Rank.rows` puts them in order.
         self.values = array("d")
         #: For each row, its step and its number among all the records of the run.
         self.steps = array("q")
@@ -74,13 +74,14 @@ class Rank(Struct):
     step: int = 0
     #: True if the last record was the last of its step.
     ended: bool = False
-    #: The names in the step so far; None after a record has ended a step, because then such records count steps.
+    #: The names in the step so far: one that occurs again begins a step. None after the first record that ended a step,
+    #: because from then on these records count the steps.
     names: set[str] | None = field(default_factory=set)
     #: The number of the first record that ended a step: all before it, for example micro steps, belong to step 0.
     first_end: int | None = None
 
     def count(self, table: Table, record: int) -> int:
-        """Return the step of the record with this number, which is the next one and belongs to this table."""
+        """Count the next record of the rank, which belongs to this table and has this number; return its step."""
         if self.ended:
             self.step += 1
         elif self.names is not None:
@@ -94,7 +95,10 @@ class Rank(Struct):
         return self.step
 
     def count_many(self, ends: Ints) -> Ints:
-        """Return the steps of the next records; those with 1 end a step, and one must have ended a step before."""
+        """Count the next records of the rank; return their steps. `ends` has 1 for each record that ends its step.
+
+        Only after a record has ended a step, because names are not looked at.
+        """
         steps = np.cumsum(ends) - ends + (self.step + self.ended)
         self.step, self.ended = int(steps[-1]), bool(ends[-1])
         return steps
@@ -116,6 +120,7 @@ class Timers:
     def __init__(self, run: RunBuilder) -> None:
         self._run = run
         self._ranks: dict[str | None, Rank] = {}
+        #: The rank by the text before a record: a cache.
         self._rank_after: dict[str, Rank] = {}
         #: How many records had a timer.
         self.records = 0
@@ -134,7 +139,10 @@ class Timers:
         return 0 if ranks[0].names is not None else ranks[0].step + ranks[0].ended
 
     def hand_over(self, other: Timers, first: int) -> None:
-        """Move the steps from `first` on, of the only rank, to a run that begins there and has read nothing yet."""
+        """Move the steps from `first` on to the timers of a run that begins there and has read nothing yet.
+
+        Exactly one rank must have printed records.
+        """
         (rank,) = (rank for rank in self._ranks.values() if rank.tables)
         heir = other._ranks.setdefault(rank.label, Rank(rank.label))
         heir.step, heir.ended, heir.names = rank.step - first, rank.ended, None
@@ -142,7 +150,7 @@ class Timers:
             values, steps, records = rank.rows(table)
             moved = steps >= first
             if moved.any():
-                # their numbers are before all that follows
+                # record numbers below 0 come before all records that the new run will read
                 own = other.table(heir, names)
                 own.extend(values.T[moved], steps[moved] - first, records[moved] - self.records)
                 table.clear()
@@ -159,7 +167,7 @@ class Timers:
             self._record(rank, line[begin:] if start < 0 else line[begin:start], number)
 
     def rank(self, before: str) -> Rank:
-        """Return the rank of a record from the text before it; without a number it is unknown, not 0."""
+        """Return the rank of a record from the text before it; a text without a number has the rank None, not 0."""
         if known := self._rank_after.get(before):
             return known
         found = RANK.search(before)
@@ -195,7 +203,7 @@ class Timers:
             if fault:
                 self._run.refuse(self._column(rank, name).key, fault, number)
         good = [(name, text) for name, text, fault in fields if not fault]
-        if good:
+        if good:  # if some were refused, the others are a row of another table
             table = self.table(rank, tuple(name for name, _ in good))
             table.values.extend(values := [float(text) for _, text in good])
             self._run.file.coverage.mark(None, number, *values)
@@ -207,7 +215,7 @@ class Timers:
         """Hand the values to the run, each series in the order of the log."""
         found: dict[Key, list[tuple[Floats, Ints, Ints]]] = {}
         for rank in self._ranks.values():
-            while rank.tables:  # each is dropped before the next is put in order
+            while rank.tables:  # each is dropped before the next is put in order, to save memory
                 _, table = rank.tables.popitem()
                 values, steps, records = rank.rows(table)
                 for at, column in enumerate(table.columns):

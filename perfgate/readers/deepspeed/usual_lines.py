@@ -1,7 +1,7 @@
 """Nearly all lines of a long log, read many at once: their steps, and their values into the tables of `timers`.
 
-`line_shapes` finds these lines. They are counted in their turn among the other lines of the log, because both begin
-steps. Their values are read later, when there are many.
+`line_shapes` finds these lines, which are called usual. They are counted in their turn among the other lines of the
+log, because lines of both kinds begin steps. Their values are read later, when there are many.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _MANY_LINES = 50
 
 
 class UsualBlock(Struct):
-    """A block of a log: its lines that are not usual and their numbers, and the number of the line after it."""
+    """A block of a log, whose usual lines wait until `read_until` counts them.
+
+    `rest` and `numbers` are the text and the numbers of the other lines, `end` is the number of the line after it.
+    """
 
     rest: bytes
     numbers: Sequence[int]
@@ -36,7 +39,7 @@ class UsualBlock(Struct):
     #: The number of each usual line in the file, and its form.
     _usual: Ints
     _forms: Ints
-    #: How many of them are counted.
+    #: How many usual lines are counted.
     _done: int = 0
 
     def read_until(self, number: int) -> None:
@@ -56,17 +59,18 @@ class UsualLines:
         self._timers = timers
         self._shapes = LineShapes(words)
         self._run = _FormsOfRun(timers(), self._shapes.forms)
-        #: The lines of the last blocks: the form of each, and its words.
+        #: The usual lines of the last blocks: the form of each, and its words (eight bytes as an integer).
         self._forms: list[Ints] = []
         self._words: list[Words] = []
         #: The steps of those that are counted.
         self._steps: array[int] = array("q")
-        #: How many of them follow each other, and the number of the first among all the records of the run.
+        #: For each call of `count`: its number of lines, and the number of the first among all the records of the run.
         self._together: list[tuple[int, int]] = []
 
     def block(self, text: bytes, number: int) -> UsualBlock:
-        """Return a block: whole lines without the last line end; the first line has this number."""
+        """Find the usual lines of a block: whole lines without the last line end; the first line has this number."""
         usual, forms, words, others, rest = self._shapes.find(text)
+        # arrays of words can be joined if they have equal numbers of columns
         if self._words and (len(self._steps) >= _PENDING_LINES or self._words[0].shape[1] != words.shape[1]):
             self.read_values()
         if len(usual):
@@ -90,13 +94,15 @@ class UsualLines:
             return
         count, forms, words = len(self._steps), np.concatenate(self._forms), np.concatenate(self._words)
         lengths, firsts = np.array(self._together).T
+        # the lines of one call of `count` have records that follow each other
         records = np.arange(count) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
         steps = np.array(self._steps)
         order = np.argsort(forms[:count], kind="stable")
-        for own in np.split(order, np.flatnonzero(np.diff(forms[order])) + 1):
+        for own in np.split(order, np.flatnonzero(np.diff(forms[order])) + 1):  # the lines of each form
             form = int(forms[own[0]])
             values = self._shapes.forms[form].decimals.read(words[own])
             self._run.table(form).extend(values, steps[own], records[own])
+        # lines that are not counted yet stay
         self._forms, self._words = ([forms[count:]], [words[count:]]) if count < len(forms) else ([], [])
         self._steps, self._together = array("q"), []
 
@@ -122,7 +128,7 @@ class _FormsOfRun:
             for form, number in zip(listed, numbers.tolist(), strict=True):
                 if form not in self._found:
                     self._add(form, number)
-        if len(listed) < _MANY_LINES or any(rank.names is not None for rank in self._ranks):
+        if len(listed) < _MANY_LINES or any(rank.names is not None for rank in self._ranks):  # names may begin steps
             found = enumerate(map(self._found.__getitem__, listed), self.timers.records)
             return array("q", [rank.count(table, record) for record, (rank, table) in found])
         steps, ranks = np.zeros(len(forms), np.int64), self._rank_of[forms]

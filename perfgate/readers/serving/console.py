@@ -78,8 +78,9 @@ _ROWS = {
     "Total token throughput (tok/s)": Field("total_token_throughput", "1/s"),
     "Total throughput (tok/s)": Field("total_throughput", "1/s"),
 }
-#: SGLang prints another name than it writes.
+#: SGLang, whose blocks have a row "Backend", prints another name than it writes.
 _SGLANG = {"total_token_throughput": "total_throughput"}
+#: The rows that are conditions, and the names of these conditions.
 _CONDITIONS = {
     "Request rate configured (RPS)": "request_rate",
     "Traffic request rate": "request_rate",
@@ -88,21 +89,26 @@ _CONDITIONS = {
     "Burstiness factor": "burstiness",
     "Backend": "backend",
 }
+#: The first word of a condition without a rate or number: `not set`, `None`, `trace`.
 _UNSET = ("not", "None", "trace")
 
 
 class _Log:
+    """A log while it is read, line by line."""
+
     def __init__(self, file: InputFile) -> None:
         self.file = file
         self.runs = RecordRuns(file, NAME)
         #: What was printed before a block: the arguments and the rate.
         self.arguments: dict[str, str] = {}
+        #: True if the line before is a command that goes on after a backslash.
         self._in_command = False
-        #: The rows of the open block with their lines, and the line that it began on.
+        #: The rows of the open block with their lines, and the line that it began on; None between blocks.
         self.rows: dict[str, tuple[str, int]] = {}
         self.begun: int | None = None
 
     def line(self, number: int, line: str) -> None:
+        """Read a line: the beginning or end of a block, one of its rows, or a line outside a block."""
         if WORD in line and _BEGIN.search(line):
             self.close(ended=False)
             self.begun = number
@@ -120,6 +126,7 @@ class _Log:
             self.rows.setdefault(row[1], (row[2], number))
 
     def _before(self, line: str) -> None:
+        """Keep the conditions in a line outside a block: a command with its options, its arguments, or a rate."""
         if found := _COMMAND.search(line):
             # A benchmark of a server sends without a limit by default; one of throughput (group 1) has no rate.
             self.arguments, self._in_command = {} if found[1] else {"request_rate": "inf"}, True
@@ -132,6 +139,7 @@ class _Log:
             self.arguments[_CONDITIONS[found[1]]] = _plain(found[2])
 
     def close(self, *, ended: bool) -> None:
+        """Make series of the rows of the open block, if there is one; `ended` is False if its last line is missing."""
         if self.begun is None:
             return
         labels = self._labels()
@@ -145,7 +153,9 @@ class _Log:
                 if time := _TIMES.get(found[2].lower()):
                     run.value(Key(f"{found[1].lower()}_{time}", labels), "s", text, line, per=1000)
             elif known := _ROWS.get(name):
-                metric = _SGLANG.get(known.metric, known.metric) if "Backend" in self.rows else known.metric
+                metric = known.metric
+                if "Backend" in self.rows:
+                    metric = _SGLANG.get(metric, metric)
                 run.value(Key(metric, labels), known.unit, text, line)
         if self.rows.get("Successful requests", ("",))[0] == "0":
             load = f" with {show_labels(labels)}" if labels else ""
