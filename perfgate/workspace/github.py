@@ -1,8 +1,8 @@
 """The issues of a repository through GitHub's REST API, with the token of the workflow.
 
-Requests follow https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api. The token goes
-to the host of the API alone, and no message contains it. `ask` makes a request to any service that gets a secret: no
-redirects, retries as the service asks, and no message with the address.
+Requests follow https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api. The token is
+sent only to the host of the API, and no message contains it. `ask` makes a request to any service that gets a secret:
+it follows no redirect, repeats the request when the service allows it, and names no address in a message.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from msgspec import Struct
 from perfgate.core.wording import clip
 from perfgate.workspace.options import Refused
 
+#: The address of the next page of a list, in the header `link`.
 _NEXT = re.compile(r'<([^<>]*)>; *rel="next"')
 _MOST_PAGES = 100
-#: All requests together may take this long, in s.
+#: All requests together may take this long, in seconds.
 _MOST_TIME = 1800
 _Listed = TypeVar("_Listed")
 
@@ -59,7 +60,7 @@ class Comment(Struct, frozen=True):
 
 
 class GitHubIssues:
-    """The issues of the repository that GitHub Actions names. It is not a struct, so that nothing prints its token."""
+    """The issues of the repository that GitHub Actions names. No struct, because a struct would print the token."""
 
     def __init__(self) -> None:
         """Take the repository from the environment. Raises Refused."""
@@ -72,16 +73,16 @@ class GitHubIssues:
         if not is_private(self._api):
             raise Refused("GITHUB_API_URL does not begin with https://, so the token is not sent there")
         self._name, self._token, self._begun = name, token, monotonic()
-        #: The address of the repository for people.
+        #: The address of the repository in a browser.
         self.page = f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com').rstrip('/')}/{name}"
 
     def viewer(self) -> int:
         """Return the id of the token's user or app. Raises Refused.
 
-        `GET /user` of REST refuses the token of a workflow, GraphQL's `viewer` does not.
+        It asks GraphQL, because `GET /user` of REST refuses the token of a workflow.
         """
         address = f"{self._api.removesuffix('/v3')}/graphql"
-        answer = _read(self._ask("POST", address, {"query": "{viewer{databaseId}}"}), dict[str, Any])
+        answer = _read(self._request("POST", address, {"query": "{viewer{databaseId}}"}), dict[str, Any])
         try:
             return int(answer["data"]["viewer"]["databaseId"])
         except (LookupError, TypeError, ValueError):
@@ -91,7 +92,7 @@ class GitHubIssues:
         """Yield the items of all pages of a list, such as `issues`, decoded as `form`. Raises Refused."""
         address = f"{self._api}/repos/{self._name}/{path}?{urlencode({**query, 'per_page': 100})}"
         for _ in range(_MOST_PAGES):
-            answer = self._ask("GET", address)
+            answer = self._request("GET", address)
             yield from _read(answer, list[form])  # type: ignore[valid-type]
             if (found := _NEXT.search(answer.headers.get("link", ""))) is None:
                 return
@@ -101,13 +102,17 @@ class GitHubIssues:
     def send(self, method: str, path: str, document: Any, form: Any = dict[str, Any]) -> Any:
         """Write a document; return the answer, decoded as `form`. Raises Refused.
 
-        It is None if the answer is empty, or if it is not known whether GitHub did a POST.
+        The result is None if the answer is empty, or if it is not known whether GitHub did a POST.
         """
         repeat = method != "POST"
-        answer = self._ask(method, f"{self._api}/repos/{self._name}/{path}", document, repeat=repeat)
+        answer = self._request(method, f"{self._api}/repos/{self._name}/{path}", document, repeat=repeat)
         return None if answer.is_unsure or answer.status == 204 else _read(answer, form)
 
-    def _ask(self, method: str, url: str, document: Any = None, *, repeat: bool = True) -> Answer:
+    def _request(self, method: str, url: str, document: Any = None, *, repeat: bool = True) -> Answer:
+        """`ask` with the token. Raises Refused for another host, and if GitHub fails or refuses the request.
+
+        Only a request that must not be repeated may have an unsure answer, which the caller looks at.
+        """
         if not url.startswith(f"{'/'.join(self._api.split('/')[:3])}/"):
             raise Refused("GitHub leads to another host, which must not get the token", 3)
         what = f"{method} {urlsplit(url).path}"
@@ -121,6 +126,7 @@ class GitHubIssues:
 
 
 def _read(answer: Answer, form: Any) -> Any:
+    """Return the JSON of an answer, decoded as `form`. Raises Refused."""
     try:
         return msgspec.json.decode(answer.data, type=form)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
@@ -138,29 +144,32 @@ def _why(answer: Answer, token: str) -> str:
     return words + ("; does the job have the permission `issues: write`?" if answer.status in (401, 403, 404) else "")
 
 
-#: The time limits in s of one packet and of a whole answer, and the longest answer in bytes.
+#: The longest wait in seconds for the next bytes of an answer, and for all of it; and its greatest length in bytes.
 _TIMEOUT, _DEADLINE, _LONGEST = 30, 120, 32 << 20
-#: A request is made this often at most, and waits for this many seconds in all; a limit without a time takes `_PAUSE`.
-_ATTEMPTS, _PATIENCE, _PAUSE = 5, 300, 60
+#: A request is made at most `_ATTEMPTS` times, with pauses of at most `_PATIENCE` seconds in all.
+_ATTEMPTS, _PATIENCE = 5, 300
+#: The first pause in seconds after a rate limit, if the service does not say when it ends.
+_PAUSE = 60
 
 
 class Answer(Struct, frozen=True):
-    """The answer of a service with its headers in lower case; without an answer, the status 0 and the reason."""
+    """The answer of a service. Without an answer, the status is 0 and `failure` is the reason."""
 
     status: int
     data: bytes = b""
+    #: By their names in lower case.
     headers: Mapping[str, str] = {}
     failure: str = ""
 
     @property
     def is_limited(self) -> bool:
-        """True if there were too many requests; GitHub also says so with the status 403."""
+        """True if there were too many requests: the status 429, or GitHub's 403 with a sign of its rate limit."""
         waits = "retry-after" in self.headers or self.headers.get("x-ratelimit-remaining") == "0"
         return self.status == 429 or (self.status == 403 and (waits or b"secondary rate limit" in self.data))
 
     @property
     def is_unsure(self) -> bool:
-        """True if the service may have done what was asked, or not."""
+        """True if it is not known whether the service did what was asked."""
         return self.status == 0 or self.status >= 500
 
     def __str__(self) -> str:
@@ -168,13 +177,50 @@ class Answer(Struct, frozen=True):
 
     def pause(self, attempt: int) -> float:
         """Return the seconds to wait before the request is made again."""
-        asked_for, reset = self.headers.get("retry-after", ""), self.headers.get("x-ratelimit-reset", "")
         if self.is_unsure:
             return 2.0**attempt
+        asked_for, reset = self.headers.get("retry-after", ""), self.headers.get("x-ratelimit-reset", "")
         if asked_for.isdecimal():
             return float(asked_for)
-        is_spent = self.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal()
-        return max(float(reset) - time(), 0) + 1 if is_spent else _PAUSE * 2.0**attempt
+        if self.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():  # `reset` is a Unix time
+            return max(float(reset) - time(), 0) + 1
+        return _PAUSE * 2.0**attempt
+
+
+def is_private(address: str) -> bool:
+    """Return whether an address can get a secret: it uses https, or http to this machine itself."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1"))
+
+
+def ask(method: str, url: str, headers: Mapping[str, str], document: Any = None, *, repeat: bool = True) -> Answer:
+    """Make a request, with a document as JSON; return the answer to the last attempt.
+
+    After a rate limit, the request is repeated when the service allows it. With `repeat`, it is also repeated if it is
+    not known whether the service did it, so it must be safe to do twice.
+    """
+    left = float(_PATIENCE)
+    for attempt in range(_ATTEMPTS):
+        answer = _within_deadline(method, url, headers, document)
+        pause = answer.pause(attempt)
+        is_last = attempt == _ATTEMPTS - 1 or pause > left
+        if is_last or not (answer.is_limited or (repeat and answer.is_unsure)):
+            break
+        sleep(pause)
+        left -= pause
+    return answer
+
+
+def _within_deadline(method: str, url: str, headers: Mapping[str, str], document: Any) -> Answer:
+    """Return the answer of `_exchange`. A service that sends one byte at a time has `_DEADLINE` seconds for all."""
+    found: list[Answer] = []
+    thread = Thread(target=lambda: found.append(_exchange(method, url, headers, document)), daemon=True)
+    thread.start()
+    thread.join(_DEADLINE)
+    return found[0] if found else Answer(0, failure="no whole answer in time")
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -185,42 +231,8 @@ class _NoRedirects(HTTPRedirectHandler):
 _OPENER = build_opener(_NoRedirects)
 
 
-def is_private(address: str) -> bool:
-    """Return whether nobody on the way can read what is sent to an address: https, or http to this machine."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1"))
-
-
-def ask(method: str, url: str, headers: Mapping[str, str], document: Any = None, *, repeat: bool = True) -> Answer:
-    """Send a document as JSON; return the answer. A rate-limited request is repeated when the service allows it.
-
-    With `repeat`, so is a request with an unsure answer: it must be safe to do twice.
-    """
-    left = float(_PATIENCE)
-    for attempt in range(_ATTEMPTS):
-        answer = _once(method, url, headers, document)
-        pause = answer.pause(attempt)
-        is_last = attempt == _ATTEMPTS - 1 or pause > left
-        if is_last or not (answer.is_limited or (repeat and answer.is_unsure)):
-            break
-        sleep(pause)
-        left -= pause
-    return answer
-
-
-def _once(method: str, url: str, headers: Mapping[str, str], document: Any) -> Answer:
-    """Return the answer to one request, and do not wait longer for a service that sends one byte at a time."""
-    found: list[Answer] = []
-    thread = Thread(target=lambda: found.append(_answer(method, url, headers, document)), daemon=True)
-    thread.start()
-    thread.join(_DEADLINE)
-    return found[0] if found else Answer(0, failure="no whole answer in time")
-
-
-def _answer(method: str, url: str, headers: Mapping[str, str], document: Any) -> Answer:
+def _exchange(method: str, url: str, headers: Mapping[str, str], document: Any) -> Answer:
+    """Send one HTTP request and return its answer, or why there is none."""
     body = None if document is None else json.dumps(document).encode()
     usual = {"User-Agent": "perfgate", "Content-Type": "application/json"}
     try:

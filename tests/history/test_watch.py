@@ -566,13 +566,13 @@ ANSWERS = [
 def test_an_answer_of_another_form_is_said(
     team: Team, watch: Any, github: GitHub, monkeypatch: pytest.MonkeyPatch, what: str, data: bytes
 ) -> None:
-    once = github_module._once
+    once = github_module._within_deadline
 
     def answered(method: str, url: str, *rest: Any) -> Answer:
         is_hostile = what in url or (what == method and "graphql" not in url and "labels?" not in url)
         return Answer(200, data) if is_hostile else once(method, url, *rest)
 
-    monkeypatch.setattr(github_module, "_once", answered)
+    monkeypatch.setattr(github_module, "_within_deadline", answered)
     watch(code=3)
     assert "GitHub" in watch.said
 
