@@ -1,6 +1,6 @@
 """The jobs that `init` writes for a CI system: they measure, judge, and fail if a rule fails or nothing is decided.
 
-Their texts are in `jobs/`. A line `<NAME>` there, or a word, is where a piece goes that depends on the user's choices.
+Their texts are in `jobs/`. A piece that depends on the user's choices replaces `<NAME>` there, or a whole such line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PIECE = re.compile(r"^<([A-Z]+)>\n|<([A-Z]+)>", re.MULTILINE)
 
 
 class CiFile(Struct, frozen=True):
-    """The job of one system: where its file is, its text, and how the system finds it."""
+    """The job of one system: the path of its file, its text, and what the user does so that the system finds it."""
 
     place: str
     text: str
@@ -23,13 +23,14 @@ class CiFile(Struct, frozen=True):
 
 
 class _OtherSystem(Struct, frozen=True):
-    """The job of a system that runs a shell."""
+    """The job of a system that runs a shell. `place` and `step` are those of `CiFile`."""
 
     place: str
     step: str
-    #: The folder of perfgate's own environment, the branch that a change goes to, and the indentation of the script.
+    #: In the words of the shell: the folder of perfgate's own environment, and the branch that a change goes to.
     venv: str
     target: str
+    #: The indentation of the script in `jobs/JOB`.
     indent: int
     job: str
 
@@ -64,8 +65,8 @@ def ci_file(system: str, *, is_paired: bool = False, command: str | None = None,
     if system == "github":
         return CiFile(".github/workflows/perf.yml", _workflow(is_paired, is_remembered, command))
     other = _OTHERS[system]
-    # perfgate has an environment of its own, so that `python` stays the one with the user's packages. The target is
-    # read first: the code of a change can move every ref of the clone.
+    # perfgate has an environment of its own, so that `python` stays the one with the user's packages. gate.sh resolves
+    # the target before it measures, because the code of a change can move every ref of the clone.
     script = _job("gate.sh", VENV=other.venv, TARGET=other.target, PAIRED="--paired " if is_paired else "")
     script = script.replace("$", "$$") if system == "buildkite" else script  # it fills in variables itself
     lines = "".join(f"{' ' * other.indent}{line}\n" for line in script.splitlines())

@@ -1,8 +1,8 @@
 """Read the files of a run on a Dask cluster that exists already: `--executor dask://HOST:PORT`, or `tls://HOST:PORT`.
 
-Each worker reads its files where they are, so the paths must mean the same there: URLs, or a file system that all
-machines share. A worker that is lost is replaced by another one; a file that kills several workers is a problem of
-that file, and not a lost run.
+Each worker opens files by their paths, so a path must mean the same everywhere: a URL, or a file system that all
+machines share. If a worker is lost, another one reads its files. A file with which several workers were lost becomes a
+run with an error.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from perfgate.workspace.parallel import allow_read_only_mappings
 if TYPE_CHECKING:
     from distributed import Client
 
-#: How a scheduler is reached. The certificates of TLS are those of Dask's own configuration.
+#: The protocols of `--executor`, as Dask names them. The certificates of TLS are those of Dask's own configuration.
 _PROTOCOLS = {"dask": "tcp", "tcp": "tcp", "tls": "tls"}
-#: The time to wait for the scheduler, in seconds, and for a worker if all are lost.
+#: The seconds to wait for the scheduler, and for a new worker if all are lost.
 _PATIENCE_S = 20
 WITHOUT_WORKERS_S = 60.0
-#: The seconds after which a client that waits looks whether there are workers.
+#: The seconds between two looks whether there are still workers.
 _LOOK_S = 5.0
 
-#: Makes the runs of a file shorter.
+#: Returns the runs of a file without the values that the command does not need.
 Finish = Callable[[tuple[Run, ...]], tuple[Run, ...]]
 
 
 class LostFile(Exception):
-    """A file that every worker was lost with."""
+    """Every worker that tried to read a file was lost."""
 
 
 def scheduler_of(executor: str) -> str:
@@ -54,17 +54,20 @@ def scheduler_of(executor: str) -> str:
 
 
 class Cluster(Struct, frozen=True):
-    """A client of a cluster, with clear messages for lost workers and connections."""
+    """A client of a cluster, which makes clear messages of lost workers and connections."""
 
     client: Client
     scheduler: str
 
     def submit(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Return the future of a function on a worker; futures among its arguments are there as their results."""
+        """Call a function on a worker and return its future. The function gets the results of futures as arguments."""
         return self.client.submit(function, *arguments, pure=False, retries=0)
 
     def runs(self, future: Any, name: str) -> tuple[Run, ...]:
-        """Return the runs of a file, or one with the reason why no worker could read it. Raises Refused."""
+        """Return the runs of a file; if its workers were lost, one run with this reason. Raises Refused.
+
+        `future`: that of a list with the runs of this one file.
+        """
         try:
             runs: tuple[Run, ...] = self.result(self.submit(packed, future), results_of(1, are_runs))[0]
         except LostFile:
@@ -73,15 +76,15 @@ class Cluster(Struct, frozen=True):
         return runs
 
     def result(self, future: Any, is_right: Callable[[Any], bool]) -> Any:
-        """Return a worker's packed object.
+        """Wait for the object that a worker packs (`packed`), and return it.
 
-        Raises LostFile, and Refused if the connection or all workers are lost, or if the worker fails or its object is
-        not right.
+        Raises LostFile. Raises Refused if the connection or all workers are lost, if the worker fails, or if `is_right`
+        is false for the object.
         """
         from distributed import KilledWorker
         from distributed import TimeoutError as NotYet
 
-        alone: float | None = None
+        alone: float | None = None  # the time since which there are no workers
         while True:
             try:
                 found = pickle.loads(zlib.decompress(future.result(timeout=_LOOK_S)))
@@ -110,12 +113,12 @@ class Cluster(Struct, frozen=True):
 
 
 def results_of(count: int, is_one: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Return a function that says whether a worker sent the results of so many files."""
+    """Return a check of a worker's answer: a list of `count` results, and `is_one` is true for each."""
     return lambda found: isinstance(found, list) and len(found) == count and all(map(is_one, found))
 
 
 def are_runs(found: object) -> bool:
-    """Return whether a worker sent the runs of a file."""
+    """Return whether an object is the runs of a file: a tuple of at least one run."""
     return isinstance(found, tuple) and bool(found) and all(isinstance(run, Run) for run in found)
 
 
@@ -138,7 +141,7 @@ def connected(scheduler: str) -> Client:
         except Exception as error:  # also TLS without certificates, TLS required, and another server
             found.append(error)
 
-    thread = Thread(target=connect, daemon=True)  # Dask waits for ever for a server that says nothing
+    thread = Thread(target=connect, daemon=True)  # Dask would wait for ever for a server that does not answer
     thread.start()
     thread.join(2 * _PATIENCE_S)
     if found and not isinstance(found[0], Exception):
@@ -148,7 +151,10 @@ def connected(scheduler: str) -> Client:
 
 
 def threads_of_same_version(client: Client, scheduler: str) -> int:
-    """Return the number of threads of all workers. Raises Refused without any, or for another perfgate or Python."""
+    """Return the number of threads of all workers together.
+
+    Raises Refused if there are no workers, or if one of them has another version of perfgate or Python.
+    """
     workers = client.scheduler_info(n_workers=-1)["workers"]
     if not workers:
         raise Refused(f"the cluster at {scheduler} has no workers: start some with `dask worker {scheduler}`", 3)
@@ -168,6 +174,6 @@ def versions() -> str:
 
 
 def packed(found: object) -> bytes:
-    """Pack an object that a worker sends to the command."""
+    """Return an object as the bytes that a worker sends to the command."""
     allow_read_only_mappings()
     return zlib.compress(pickle.dumps(found), 1)

@@ -1,7 +1,7 @@
 """Commits of the repository: the one that a ref means, and its files.
 
 Git does not check the hash of what it reads. A program that overwrites one file in `.git/objects` changes what a commit
-seems to contain, and so do alternates, grafts and replaced objects. Here, an object has the name of its content.
+seems to contain, and so do alternates, grafts and replaced objects. So this module hashes every object itself.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from perfgate.core.resource_limits import Limits
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
+#: The mode of a folder in a tree of git, and the modes that are refused, with the reason.
 _TREE = "40000"
 _KINDS = {"120000": "is a link, and links are not followed", "160000": "is a submodule, which is not read"}
 
 
 class CommitFiles(Struct, frozen=True):
-    """The files of a commit below a path, by their path relative to it, and why others are refused."""
+    """The files of a commit below a path. All names are relative to this path."""
 
     files: dict[str, bytes]
+    #: The names of refused files, with the reasons.
     refused: dict[str, str]
-    #: The reason why a path has no files: a link or a file, such as `..`, takes the place of a folder above it.
+    #: The links and files that are in the place of a folder above the path, such as `..`, with the reasons.
     not_folders: dict[str, str]
 
 
 class Commit(Struct, frozen=True):
-    """A commit of the repository that the working directory belongs to.
+    """A commit of the repository that the working directory belongs to. Make it with `of`.
 
-    Its files are those that its hash names, even if somebody changed the repository after the hash was known.
+    Its files are those that the hash `sha` names, even if somebody changed the repository after the hash was known.
+    `ref` is the name that the user gave, and `top` the folder of the working tree.
     """
 
     ref: str
@@ -54,10 +57,11 @@ class Commit(Struct, frozen=True):
     def below(
         self, path: str, limits: Limits, without: str | None = None, choose: Callable[[list[str]], list[str]] = sorted
     ) -> CommitFiles:
-        """Read the files that `choose` returns, at or below a path of the working directory; a file itself is `.`.
+        """Read files at or below a path of the working directory.
 
-        A folder `without` below the path is not read. Raises Refused (3) for a path outside of the repository, for an
-        object that was changed, and if git fails.
+        `choose` gets the names of all files, relative to the path, and returns those to read; if the path is a file,
+        its name is `.`. `without`: a folder below the path that is left out. Raises Refused (3) for a path outside of
+        the repository, for an object that was changed, and if git fails.
         """
         wanted: dict[str, str] = {}
         refused: dict[str, str] = {}
@@ -89,13 +93,13 @@ class Commit(Struct, frozen=True):
         return top
 
     def _listed(self, top: str) -> Iterator[tuple[str, str, str]]:
-        """Yield the path, the mode and the hash of each file at or below a path, or in the place of a folder above it.
+        """Yield the path, the mode and the hash of each file at or below `top`, or in the place of a folder above it.
 
-        Paths are relative to `top`, which is a path of the repository.
+        `top` is a path in the repository, and the paths are relative to it.
         """
         words = ("ls-tree", "-r", "-d", "-z", "--full-tree", self.sha, "--", top)
         listed = git(*words, what=f"{self.ref} cannot be read").split(b"\0")
-        # Git only helps to ask for all trees at once: their content decides.
+        # This list only serves to read all trees in one call. The files are those that the content of the trees names.
         trees = (line.split(b"\t", 1)[0].split()[2].decode() for line in listed if line)
         objects = self._objects([self.sha, f"{self.sha}^{{tree}}", *trees])
         prefix = "" if top == "." else f"{top}/"
@@ -123,7 +127,7 @@ def _named_in(data: bytes) -> str:
 
 
 def _peeled(ref: str, name: str) -> str:
-    """Return the hash of the commit that a whole hash names, itself or through tags. Raises Refused (3)."""
+    """Return the hash of the commit that a whole hash means: of the commit itself, or of a tag. Raises Refused (3)."""
     while (found := GitObjects.read(ref, [name], name).get(name)).kind == "tag":
         name = _named_in(found.data)
     if found.kind != "commit":
@@ -160,7 +164,10 @@ def _resolved(ref: str) -> str:
 
 
 def _one_meaning(name: str) -> str:
-    """Return a full name for the name of a ref; other names are returned unchanged. Raises Refused (3)."""
+    """Return the full name of a ref, such as refs/heads/main; a name that is no ref is returned unchanged.
+
+    Raises Refused (3) if the name has several meanings.
+    """
     if name in ("", "@", "HEAD") or FULL_HASH.fullmatch(name):
         return name
     if name.startswith("refs/"):  # without this, git would also try refs/tags/refs/...
@@ -175,6 +182,7 @@ def _one_meaning(name: str) -> str:
         meanings += git("rev-parse", f"--disambiguate={name}", what=f"{name} cannot be read").decode().split()
     if len(meanings) > 1:
         raise Refused(f"{name} is ambiguous: write {' or '.join(meanings)}", 3)
+    # If the branch `main` of the remote `origin` is not here, a local branch or tag `origin/main` must not replace it.
     remote, slash, _ = name.partition("/")
     if slash and not meanings[0].startswith("refs/remotes/") and name != meanings[0].removeprefix("refs/"):
         remotes = git("remote", what=f"{name} cannot be read").decode().split()
@@ -204,7 +212,7 @@ class GitObject(Struct, frozen=True):
 
 
 class GitObjects(Struct, frozen=True):
-    """Objects by the hash of their content. `ref` is the one that is read, for messages."""
+    """Objects of a repository, by the hash of their content. `ref`: the name of the commit, for messages."""
 
     ref: str
     found: dict[str, GitObject]
@@ -215,12 +223,13 @@ class GitObjects(Struct, frozen=True):
         asked, algorithm = list(names), "sha1" if len(like) == 40 else "sha256"
         stdin = "".join(f"{name}\n" for name in asked).encode()
         answer = git("cat-file", "--batch", what=f"{ref} cannot be read", stdin=stdin) if asked else b""
+        # The answer has `HASH KIND SIZE\nCONTENT\n` for each object, and `NAME missing\n` for one that is not there.
         found, place = {}, 0
         while place < len(answer):
             end = answer.find(b"\n", place)
             words = answer[place:end].split()
             place = end + 1
-            if len(words) == 3 and words[2].isdigit():  # otherwise it is missing
+            if len(words) == 3 and words[2].isdigit():
                 kind, size = words[1], int(words[2])
                 data = answer[place : place + size]
                 place += size + 1
@@ -239,7 +248,8 @@ class GitObjects(Struct, frozen=True):
     def entries(self, tree: str) -> Iterator[tuple[str, bytes, str]]:
         """Yield mode (such as `100644`), name and object's hash of each entry of a tree. Raises Refused (3)."""
         data, width, place = self.get(tree).data, len(tree) // 2, 0
-        while place < len(data):
-            mode, _, name = data[place : (end := data.index(b"\0", place))].partition(b" ")
+        while place < len(data):  # an entry is `MODE NAME\0` and the bytes of the hash
+            end = data.index(b"\0", place)
+            mode, _, name = data[place:end].partition(b" ")
             place = end + 1 + width
             yield mode.decode(), name, data[end + 1 : place].hex()

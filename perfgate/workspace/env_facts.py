@@ -1,4 +1,4 @@
-"""Facts of the environment (`--env`, and those of runs), and the metrics of the machine beside the results."""
+"""Facts of the environment, from `--env` and from runs; and the machine's metrics, from the file beside a run."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ _CONTRADICTED = (
 
 
 def read_facts(parts: Iterable[str | Mapping[str, Fact]]) -> dict[str, Fact]:
-    """Return all facts, the last one of each name; reasons for throttling add up. Raises Refused.
+    """Return all facts by name. The last value of a name counts; reasons for throttling are joined. Raises Refused.
 
-    `parts`: the values of `--env`, each a JSON file of facts or KEY=VALUE, or facts that are known.
+    `parts`: values of `--env`, each a JSON file of facts or KEY=VALUE, and facts that are already known.
     """
     facts: dict[str, Fact] = {}
     for part in parts:
-        given = _given(part) if isinstance(part, str) else part
+        given = _option_facts(part) if isinstance(part, str) else part
         facts = {**facts, **given, **_throttling(facts, given)}
     return facts
 
 
-def _given(option: str) -> Mapping[str, Fact]:
+def _option_facts(option: str) -> Mapping[str, Fact]:
+    """Return the facts of one value of `--env`. Raises Refused."""
     name, sign, text = option.partition("=")
     if not sign or not name or os.path.exists(option):
         return _facts_file(option)
@@ -52,7 +53,7 @@ def _given(option: str) -> Mapping[str, Fact]:
 
 
 def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[str, Fact]:
-    """Return the reasons for throttling of both readings: a GPU that was slowed down once was slowed down."""
+    """Return the fact with the reasons for throttling of both readings; nothing if one of them has none."""
     if THROTTLE not in known or THROTTLE not in given:
         return {}
     return {THROTTLE: ",".join(sorted({*str(known[THROTTLE]).split(","), *str(given[THROTTLE]).split(",")}))}
@@ -77,7 +78,7 @@ def _facts_file(path: str) -> dict[str, Fact]:
 def merge_facts(
     runs: Iterable[Run], given: Mapping[str, Fact], identity: Sequence[str]
 ) -> tuple[dict[str, Fact], list[Problem]]:
-    """Merge the facts of all runs with those of `--env`, which win; returns them and a problem for each conflict.
+    """Return the facts of all runs with those of `--env` (`given`), which win; and a problem for each conflict.
 
     A conflict with `--env` is a warning; runs of different environments are an error.
 
@@ -87,11 +88,11 @@ def merge_facts(
     problems: dict[tuple[str, str], Problem] = {}
     for run in runs:
         for name, value in run.environment.items():
-            other = given.get(name, facts.get(name, value))
             if name.startswith(OF_BASE):
                 continue
-            counts = name in identity or (name in given and name != THROTTLE)  # both readings of it count
-            if counts and not same_fact(other, value):
+            other = given.get(name, facts.get(name, value))
+            is_compared = name in identity or (name in given and name != THROTTLE)  # `_throttling` joins its values
+            if is_compared and not same_fact(other, value):
                 values = f"{fact_text(other)} and {fact_text(value)}"
                 problem = Problem("error", _DIFFERENT.format(name, values), Location(run.source))
                 if name in given:
@@ -102,12 +103,15 @@ def merge_facts(
     return dict(sorted({**facts, **given, **slowed}.items())), list(problems.values())
 
 
-#: The metrics whose samples are the steps of a run, the first that a run has.
+#: Metrics that have one sample for each step. The first one that a run has counts its steps.
 _STEPS = ("step.time", "step", "train_batch", "run_training_batch")
 
 
 def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
-    """Return the runs of one file or folder with the metrics of the machine; its problems are warnings."""
+    """Return the runs of one file or folder with the metrics of the run `machine`, whose problems become warnings.
+
+    The machine was watched once for the whole command, so several runs do not get its metrics.
+    """
     if len(runs) != 1:
         why = "not used, because the file beside it has several runs"
         warning = Problem("warning", why, Location(machine.source))
@@ -131,7 +135,7 @@ def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
 
 
 def merged(machines: Sequence[Run]) -> Run:
-    """Return the files of several hosts of one job as one; their series get the label `host`."""
+    """Return one run of the machines of one job. If there are several, their series get the label `host`."""
     first, *others = machines
     if not others:
         return first

@@ -1,4 +1,4 @@
-"""The files behind a path that a user names: of a folder, a URL, a pipe or standard input.
+"""Find and open the files behind a path that a user names: a file, a folder, a URL, a pipe or standard input.
 
 URLs (`s3://bucket/run`, `gs://...`, `https://...`, `file:///...`) are reached through fsspec, whose packages find the
 credentials in their own ways (environment, profile, role).
@@ -27,14 +27,14 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.options import shown_path
 from perfgate.workspace.output_files import PATIENCE_S
 
-#: The bytes of a file that are read together.
+#: The bytes of a file that are read at a time.
 CHUNK = 1 << 18
-#: The number of names of a folder that are compared with one that does not exist.
+#: A name that does not exist is compared with at most this many names of a folder.
 _MOST_NAMES = 1000
 
 
 class Unusable(Exception):
-    """An input that is not opened, with the reason."""
+    """An input must not be opened; the message is the reason."""
 
 
 def opened_input(path: str) -> tuple[BinaryIO, bytes, int]:
@@ -65,34 +65,40 @@ def opened(path: str) -> tuple[BinaryIO, bytes]:
     began, events = time.monotonic(), poll()
     events.register(descriptor, POLLIN)
     try:
-        while not first and not events.poll(50):
-            first = os.read(descriptor, CHUNK)
+        while not first and not events.poll(50):  # ms
+            first = os.read(descriptor, CHUNK)  # nothing if no program has the pipe open
             if not first and time.monotonic() - began > PATIENCE_S:
                 os.close(descriptor)
                 raise OSError(0, f"no program writes to this pipe (waited {PATIENCE_S} s)")
-    except BlockingIOError:  # somebody will write
+    except BlockingIOError:  # a program has it open and will write
         pass
     os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "rb"), first
 
 
 def nearest_file(path: str) -> str:
-    """Return a question with the file of the same folder, or below it, whose name is most similar; or nothing."""
+    """Return `; did you mean FILE?` for a path that does not exist; an empty text if no name is similar.
+
+    The names are those of the same folder, and for a bare name also those of the folders in the working directory.
+    """
     folder, wanted = os.path.split(path)
     with suppress(OSError):
         names = sorted(os.listdir(folder or "."))[:_MOST_NAMES]
         inside = {name: os.path.join(folder, name) for name in names if not name.startswith(".")}
-        for name in [name for name in inside if os.path.isdir(inside[name])] if not folder else ():
+        folders = [] if folder else [name for name in inside if os.path.isdir(name)]
+        for name in folders:
             inside |= {one: os.path.join(name, one) for one in sorted(os.listdir(name))[:_MOST_NAMES]}
-        same = [wanted] if wanted in inside else []
-        near = same or get_close_matches(wanted, inside, n=1, cutoff=0.7)
+        near = [wanted] if wanted in inside else get_close_matches(wanted, inside, n=1, cutoff=0.7)
         if near:
             return f"; did you mean {shown_path(inside[near[0]])}?"
     return ""
 
 
 def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
-    """Return the files of a folder (see `_files_of`), or None for a path that is a file."""
+    """Return the path and the name of each file of a folder, or a run with the reason why it is not read.
+
+    `name`: the path as messages name it. None if the path is a file.
+    """
     if "://" in path:
         try:
             urls = files_below(path)
@@ -100,7 +106,7 @@ def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
             return [unreadable(name, f"cannot be read: {error.strerror or error}")]
         if urls is None:
             return None
-        own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # the others: see `machine_files`
+        own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # `machine_files` returns the others
         parts: list[tuple[str, str] | Run] = []
         parts += [(url, f"{name.rstrip('/')}/{url[len(path.rstrip('/')) + 1 :]}") for url in own]
     elif path != "-" and os.path.isdir(path):
@@ -116,12 +122,12 @@ def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
 
 
 def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
-    """Return the path and the name of each file in a folder, or a run with the reason why it is not read."""
+    """Return the `parts_of` a folder that is no URL."""
     found = sorted(path for path in surroundings.not_too_many(folder.rglob("*"), name) if not path.name.startswith("."))
     real = Path(os.path.realpath(folder))
     parts: list[tuple[str, str] | Run] = []
     for path in (path for path in found if path.is_symlink() or not path.is_dir()):
-        if path.name.endswith(MACHINE_FILE):  # of the machine: see `machine_files`
+        if path.name.endswith(MACHINE_FILE):  # `machine_files` returns it
             continue
         shown = f"{name}/{path.relative_to(folder).as_posix()}"
         if not Path(os.path.realpath(path)).is_relative_to(real):
@@ -134,13 +140,13 @@ def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
 
 
 def machine_files(path: str) -> list[str]:
-    """Return the files about the machine: beside the results at a path, and in the folder that it is."""
+    """Return the files with the machine's metrics: beside the results at a path, and inside if they are a folder."""
     if path == "-" or path.startswith(("http://", "https://")):
         return []
     beside = path.rstrip("/") + MACHINE_FILE
     if "://" in path:
         inside: list[str] = []
-        with suppress(OSError):  # which reading the run itself says
+        with suppress(OSError):  # reading the run itself reports it
             inside = files_below(path) or []
         return [url for url in inside if url.endswith(MACHINE_FILE)] + ([beside] if is_file(beside) else [])
     found = [beside] if os.path.lexists(beside) else []
@@ -157,14 +163,15 @@ def unreadable(name: str, message: str) -> Run:
 
 
 class RunsOfPath(Struct, frozen=True):
-    """The runs at one path, and the hashes of its files, to find copies. Files of the machine do not count."""
+    """The runs at one path."""
 
     path: str
     runs: tuple[Run, ...]
+    #: The hashes of the results, by which copies are found. The files with the machine's metrics do not count.
     content: tuple[str, ...]
 
     def at(self, path: str) -> RunsOfPath:
-        """Return the same under the names that the files have now, after they were moved."""
+        """Return the same runs with the names that their files have after the path was moved to another."""
         if path == self.path:
             return self
         old, new = shown_path(self.path), shown_path(path)
@@ -191,7 +198,7 @@ class RunsOfPath(Struct, frozen=True):
 
 _INSTALL = "URLs need fsspec and the package of their kind: pip install 'perfgate[s3]' (or gcsfs for gs://, aiohttp for https://)"
 _KINDS = "write s3://, gs://, https:// or file://"
-#: The bytes that are fetched together.
+#: The bytes that are fetched at a time.
 _BLOCK = 8 << 20
 
 Found = TypeVar("Found")
@@ -207,7 +214,8 @@ def filesystem(url: str) -> tuple[Any, str]:
         from fsspec.registry import get_filesystem_class
 
         try:
-            get_filesystem_class(kind := url.partition("://")[0].rpartition("::")[2])
+            kind = url.partition("://")[0].rpartition("::")[2]  # fsspec also takes `filecache::s3://...`
+            get_filesystem_class(kind)
         except ValueError:
             raise OSError(0, f"{kind}:// is not a kind of URL that fsspec knows: {_KINDS}") from None
         if url.startswith(("http://", "https://")):
@@ -226,20 +234,20 @@ def files_below(url: str) -> list[str] | None:
     """
     if url.startswith(("http://", "https://")):
         return None
-    files, top = _asked(lambda: filesystem(url))
-    if _asked(lambda: files.isfile(top)):
+    files, top = _with_os_errors(lambda: filesystem(url))
+    if _with_os_errors(lambda: files.isfile(top)):
         return None
-    found = sorted(path[len(top) :].lstrip("/") for path in _asked(lambda: files.find(top)))
-    if not found and not _asked(lambda: files.exists(top)):
+    found = sorted(path[len(top) :].lstrip("/") for path in _with_os_errors(lambda: files.find(top)))
+    if not found and not _with_os_errors(lambda: files.exists(top)):
         raise FileNotFoundError(ENOENT, "file or folder not found")
     return [f"{url.rstrip('/')}/{path}" for path in found if not any(part[:1] == "." for part in path.split("/"))]
 
 
 def opened_url(url: str) -> tuple[BinaryIO, int]:
     """Open a file at a URL; return it with its size, 0 if the server does not say it. Raises OSError."""
-    files, path = _asked(lambda: filesystem(url))
+    files, path = _with_os_errors(lambda: filesystem(url))
     try:
-        file = _asked(lambda: files.open(path, "rb", block_size=_BLOCK, cache_type="readahead"))
+        file = _with_os_errors(lambda: files.open(path, "rb", block_size=_BLOCK, cache_type="readahead"))
     except FileNotFoundError as error:  # fsspec raises it for every failure of a web server
         if (why := _other_failure(error.__cause__)) is None:
             raise
@@ -257,7 +265,7 @@ def is_file(url: str) -> bool:
 
 
 def _other_failure(cause: BaseException | None) -> str | None:
-    """Return why a web server gave no file; None if it has no such file. Nothing of the URL is in it."""
+    """Return why a web server gave no file, without the URL, which may be secret; None if it has no such file."""
     status = getattr(cause, "status", None)
     if cause is None or isinstance(cause, FileNotFoundError) or status in (404, 410):
         return None
@@ -266,8 +274,8 @@ def _other_failure(cause: BaseException | None) -> str | None:
     return f"the server does not answer ({type(cause).__name__})"
 
 
-def _asked(question: Callable[[], Found]) -> Found:
-    """Return what a store answers. Raises OSError, whatever the exception of its package is."""
+def _with_os_errors(question: Callable[[], Found]) -> Found:
+    """Call a function of the package of a store, and return its result. Every exception of it becomes an OSError."""
     try:
         return question()
     except OSError:

@@ -1,4 +1,4 @@
-"""Reading runs from files, folders, URLs and standard input."""
+"""Read the runs at paths that a user names: files, folders, URLs and standard input."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from perfgate.workspace.input_files import (
 from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import open_scratch
 
-#: Files of this size and larger are read faster with other processes.
+#: From this size in bytes on, a file is read faster in parts by several processes.
 WORTH_PARTS = 96 << 20
 #: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
 Watcher = Callable[[str, int, int], None]
-#: Returns the runs of a file with outlines of the metrics whose values nobody needs.
+#: Returns the runs of a file with outlines instead of the values that the command does not need.
 Shorten = Callable[[tuple[Run, ...]], tuple[Run, ...]]
-#: The bytes of an unknown output whose numbers are counted.
+#: The first bytes of an unknown output, whose numbers are counted.
 _EXAMINED = 1 << 18
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -60,7 +60,7 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 
 class ReadOptions(Struct, frozen=True):
-    """The options for reading files."""
+    """How files are read: see the parameters of `read_runs`."""
 
     format: str | None
     trace_mode: TraceMode
@@ -68,7 +68,6 @@ class ReadOptions(Struct, frozen=True):
     conditions: Sequence[str] = ()
     with_calls: bool = True
     mappings: Sequence[FileMapping] = ()
-    #: Makes the runs of a file shorter, for a command that does not need everything.
     shorten: Shorten | None = None
 
 
@@ -90,13 +89,13 @@ def read_runs(
         format: the name of the reader; None detects it.
         trace_mode: how overlapping times of a trace are counted.
         as_given: name files as the caller does, and not relative to the working directory.
-        conditions: the names of more fields of results that are conditions.
+        conditions: the names of more fields of results that are conditions, such as a batch size: only runs with equal
+            conditions are compared.
         with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
         mappings: how the files of the team's own tools are read.
-        shortening: asked once, before several files are read; returns how the runs of each are made shorter, if they
-            are.
-        earlier: the first paths, which were read before and may have moved. They are not read again; new ones are
-            added.
+        shortening: called once if several files are read; returns the function that shortens the runs of each, or None.
+        earlier: the runs of the first paths, which were read before and may have moved, so they are not read again. The
+            runs of the new paths are added to this list.
 
     Raises Refused for an unknown format and for the same file given twice.
     """
@@ -127,7 +126,7 @@ def read_runs(
 
 
 def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath:
-    """Return the runs with the metrics of the machine, if a file beside the results has them."""
+    """Return the runs at a path with the metrics of the machine, if a file beside the results has them."""
     own = [with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs]
     content = {file.sha256 for run in own for file in run.files} if any(run.series for run in own) else ()
     if beside := machine_files(path):
@@ -140,21 +139,21 @@ def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath
 
 
 def _as_command(path: str, run: Run, machine: Run) -> Run:
-    """Return the run of a command without the problem of its output, if the whole command was measured.
+    """Return a run without its problems if its file is the output of a command that was measured as a whole.
 
-    No reader knows the output; its numbers are unread.
+    No reader has to know such an output: the run has the time of the command, and its coverage counts unread numbers.
     """
     is_measured = any(one.key.metric.startswith(COMMAND) for one in machine.series)
     if run.format != "unknown" or not run.files or not run.source.endswith(".log") or not is_measured:
         return run
     with open(path, "rb") as file:
         coverage = coverage_of_unknown(run.source, file.read(_EXAMINED))
-    # The output of every run may be the same, so it is no file of the run.
+    # Without `files`: several runs may have the same output, and would be refused as copies.
     return replace(run, format="command", problems=(), files=(), coverage=(coverage,))
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
-    """Raise Refused if a file is named twice, by whatever names."""
+    """Raise Refused if a file is named twice, also by two different paths."""
     seen: dict[str, str] = {}
     for path in paths:
         real = path.rstrip("/") if path == "-" or "://" in path else os.path.realpath(path)
@@ -170,7 +169,10 @@ def _read_all(
     *,
     several: bool,
 ) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs at each path with a name: of a file, or the one run of a folder. `several`: more will be read."""
+    """Yield the runs at each path: those of a file, or the one run of a folder.
+
+    `named`: paths, with the names that messages have for them. `several`: the command reads more than these paths.
+    """
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]
@@ -178,7 +180,7 @@ def _read_all(
     if shortening is not None and (several or len(readable) > 1):
         from perfgate.readers.torch_trace.ranks import has_cycles
 
-        # The cycles of one rank need their values.
+        # If files are cycles (parts in time) of one rank, joining them needs all values.
         shorten = None if has_cycles([name for _, name in readable]) else shortening()
     short = replace(options, shorten=shorten) if shorten else options
     counts = [sum(not isinstance(part, Run) for part in folders.get(path, [(path, "")])) for path, _ in named]
@@ -188,7 +190,7 @@ def _read_all(
             yield next(each)
             continue
         runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(each))]
-        if shorten and not are_apart(runs):
+        if shorten and not are_apart(runs):  # parts of one rank after all: read them again with all values
             own = _each([part for part in folders[path] if not isinstance(part, Run)], options, None)
             runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(own))]
         yield (join_runs(name, runs) if runs else unreadable(name, "is a folder without files"),)
@@ -199,7 +201,7 @@ def _each(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file: read here, in several processes, or on a cluster.
 
-    `folders` are the numbers of files that belong to one run; None if their values must not be joined elsewhere.
+    `folders`: how many files belong to each run, in order; None if workers of a cluster must not join them.
     """
     if len(files) < 2:
         large = [path for path, _ in files if os.path.isfile(path) and os.path.getsize(path) >= WORTH_PARTS]
@@ -221,7 +223,7 @@ def _read_unwatched(options: ReadOptions, path: str, name: str) -> tuple[Run, ..
 
 
 def _read_in_parts(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
-    """Read a large file, if possible with other processes."""
+    """Return the runs of a large file, which is read by several processes if its format has parts."""
     from perfgate.workspace.parallel import file_parts
 
     with file_parts(path) as parts, suppress(NotInParts):
@@ -230,6 +232,7 @@ def _read_in_parts(options: ReadOptions, path: str, name: str) -> tuple[Run, ...
 
 
 def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | None = None) -> tuple[Run, ...]:
+    """Return the runs of a file, with its hash; one run with the reason if it cannot be opened or read."""
     digest = hashlib.sha256()
 
     def chunks(file: BinaryIO, first: bytes) -> Iterator[bytes]:
@@ -244,7 +247,7 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
     try:
         file, first, size = opened_input(path)
         with file:
-            rest = chunks(file, first)
+            rest = chunks(file, first)  # hashed as they are read
             how = (options.limits, options.trace_mode, options.conditions, options.with_calls)
             source = Source(name, rest, *how, parts, open_scratch)
             if options.mappings:

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from perfgate.readers.text import TraceMode
 
 
-#: The files with the facts of the machine that `perfgate run` keeps beside its runs.
-_OF_KEPT = re.compile(r"\bperfgate-runs/machine-\w+\.json$")
+#: The path of a file with facts of the machine that `perfgate run` keeps beside its runs.
+_KEPT_FACTS = re.compile(r"\bperfgate-runs/machine-\w+\.json$")
 
 
 class Refused(Exception):
-    """A command that cannot go on: what is wrong and what to do, and the exit code.
+    """A command cannot go on: the message says what is wrong and what to do.
 
-    2 is usage or configuration, 3 could not judge, 1 a refused addition or approval, 128 + N the end by signal N.
+    Exit codes: 2 for usage or configuration, 3 for "could not judge", 1 for a refused addition or approval, 128 + N for
+    the end by signal N.
     """
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
@@ -65,10 +66,10 @@ class HistoryPlace(Struct, frozen=True):
 
 
 def acceptance(options: CommandOptions) -> Acceptance:
-    """Return how these runs can be accepted, in words as the user would type them, without absolute paths."""
-    reading = ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
-    env = [fact for fact in map(typed_fact, options.env) if not (options.kept and _OF_KEPT.search(fact))]
-    reading += [word for fact in env for word in ("--env", fact)]
+    """Return the words of the command that accepts these runs, without absolute paths and without defaults.
+
+    They are the runs, the options for rules and baselines, and the options for reading the runs.
+    """
     from perfgate.core import Acceptance  # `--help` does not need it
 
     runs = () if options.kept else tuple(map(typed_path, options.runs))
@@ -76,6 +77,9 @@ def acceptance(options: CommandOptions) -> Acceptance:
     place = [word for rule in rules for word in ("--rules", rule)]
     place += ["--baselines", typed_path(options.baselines)] if options.baselines != "baselines" else []
     place += ["--suite", options.suite] if options.suite else []
+    reading = ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
+    env = [fact for fact in map(typed_fact, options.env) if not (options.kept and _KEPT_FACTS.search(fact))]
+    reading += [word for fact in env for word in ("--env", fact)]
     return Acceptance(runs, tuple(place), tuple(reading))
 
 

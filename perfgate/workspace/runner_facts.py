@@ -1,4 +1,4 @@
-"""Facts that cost nothing to read, that identify a runner again: its links, limits, memory and other users.
+"""Facts by which a runner is recognised: its links, limits, memory and other users. They cost nothing to read.
 
 Sources: nvml.h for the link of a card (its present width, and its generation), its clocks and its programs; for the
 rest, Documentation/ABI/stable/sysfs-devices-node, Documentation/ABI/testing/sysfs-bus-pci (`numa_node`),
@@ -15,7 +15,7 @@ from typing import Any
 
 from perfgate.core.runs import TENANTS
 
-#: A card that idles lowers its link. In these performance states it works.
+#: The last performance state in which a card works: P0 to P2. An idle card lowers the speed of its link.
 _WORKING_STATES = 2
 
 
@@ -34,21 +34,23 @@ def host_facts(root: Path = Path("/")) -> dict[str, str | int]:
 
 
 def _generation(nvml: Any, device: Any) -> int | None:
+    """Return the generation of PCIe that the link of a card has now; None while the card idles."""
     works = nvml.nvmlDeviceGetPerformanceState(device) <= _WORKING_STATES
     return int(nvml.nvmlDeviceGetCurrPcieLinkGeneration(device)) if works else None
 
 
 def _numa_distance(nvml: Any, device: Any) -> int | None:
+    """Return the `numa_distance` of a card of NVML."""
     bus = nvml.nvmlDeviceGetPciInfo(device).busId
     return numa_distance(bus.decode() if isinstance(bus, bytes) else str(bus))
 
 
 def numa_distance(bus: str, root: Path = Path("/")) -> int | None:
-    """Return how far the memory of a card's NUMA node is from the farthest processor that may be used; 10 is near.
+    """Return the distance from a card's NUMA node to the farthest processor that may be used; 10 is the same node.
 
-    None if the system does not say it. `bus` is the PCI address, `00000000:3B:00.0`.
+    None if the system does not say it. `bus` is the PCI address as NVML writes it, `00000000:3B:00.0`.
     """
-    node = _text(root / "sys/bus/pci/devices" / bus[-12:].lower() / "numa_node")
+    node = _text(root / "sys/bus/pci/devices" / bus[-12:].lower() / "numa_node")  # Linux writes `0000:3b:00.0`
     nodes = sorted((root / "sys/devices/system/node").glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
     own = next((path for path in nodes if path.name == f"node{node}"), None)
     distances = _text(own / "distance").split() if own else []
@@ -68,13 +70,14 @@ def _processors(text: str) -> set[int]:
 
 
 def _text(path: Path) -> str:
+    """Return the text of a file; nothing if it cannot be read."""
     try:
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return ""
 
 
-#: How NVML answers for one card: the module and the device in; None for a value without a meaning now.
+#: For each fact, a function of NVML's module and a card that returns its value; None if it says nothing now.
 CARD_FACTS: Mapping[str, Callable[[Any, Any], int | None]] = {
     "pcie_width": lambda nvml, device: int(nvml.nvmlDeviceGetCurrPcieLinkWidth(device)),
     "pcie_generation": _generation,
