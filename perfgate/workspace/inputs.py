@@ -180,7 +180,7 @@ def _read_all(
     if shortening is not None and (several or len(readable) > 1):
         from perfgate.readers.torch_trace.ranks import has_cycles
 
-        # If files are cycles (parts in time) of one rank, joining them needs all values.
+        # To join files of several profiling cycles of one process, all values are needed.
         shorten = None if has_cycles([name for _, name in readable]) else shortening()
     short = replace(options, shorten=shorten) if shorten else options
     counts = [sum(not isinstance(part, Run) for part in folders.get(path, [(path, "")])) for path, _ in named]
@@ -190,7 +190,7 @@ def _read_all(
             yield next(each)
             continue
         runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(each))]
-        if shorten and not are_apart(runs):  # parts of one rank after all: read them again with all values
+        if shorten and not are_apart(runs):  # they cannot be joined without their values: read them again
             own = _each([part for part in folders[path] if not isinstance(part, Run)], options, None)
             runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(own))]
         yield (join_runs(name, runs) if runs else unreadable(name, "is a folder without files"),)

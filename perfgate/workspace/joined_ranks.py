@@ -1,8 +1,8 @@
-"""Read files on the workers of a cluster, which join the traces of the ranks of a run, some at a time, in a tree.
+"""Read files on the workers of a cluster, which also join the traces of all ranks of a run, `TOGETHER` at a time.
 
-The command gets a head of each file, which is small, and one run with the series of all ranks. The waits of collectives
-are found on the workers, too: first the shortest duration of each call among all ranks, then the wait of each rank. The
-results have the same bytes as those of `join_traces`.
+The command gets the head of each file (its run without series) and one run with the series of all ranks. The workers
+also find how long each rank waits in collectives, the calls that all ranks make together: the wait is the duration of a
+call minus its shortest duration on any rank. The results have the same bytes as those of `join_traces`.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ from perfgate.workspace.parallel import ReadFile, Watcher, allow_read_only_mappi
 
 #: The number of ranks, or of joined ranks, that one worker joins at a time.
 TOGETHER = 16
-#: A thread of a worker reads at least as many blocks, if there are enough files, so that all of them end together.
+#: Each thread of a worker gets at least this many blocks of files, if there are enough, so that all end together.
 _BLOCKS_OF_THREAD = 4
 _MEMORY = "give the workers more memory"
 
 
 class _TraceHead(Struct, frozen=True):
-    """A file without its series: what the command needs to know before ranks can be joined."""
+    """The trace of one rank without its series. The command needs it before ranks can be joined."""
 
     run: Run
     rank: str
+    #: How often the rank called each collective.
     calls: Sequence[tuple[Collective, int]]
 
 
 class _Block(Struct, frozen=True):
-    """Some files of a run: their paths and names, and the future of the runs of each file."""
+    """Some files of a run: their paths and names, and the future of the list with the runs of each file."""
 
     files: Sequence[tuple[str, str]]
     runs: Any
@@ -67,9 +68,9 @@ def read_on_cluster(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file, in order; ranks of one run are joined on the workers (`joined_ranks`).
 
-    `files`: paths, with the names that messages have for them. `folders`: the numbers of files that belong to one run.
-    `finish`: makes runs shorter after the waits of ranks were found; None if everything is needed. `watcher` gets how
-    many files were read. Raises Refused for a cluster that cannot be used.
+    `files`: paths, with the names that messages have for them. `folders`: how many files belong to each run.
+    `finish`: makes runs shorter after the waits of ranks were found; None if everything is needed. `watcher` is told
+    how many files were read. Raises Refused for a cluster that cannot be used.
     """
     cluster = Cluster(connected(scheduler), scheduler)
     try:
@@ -91,7 +92,7 @@ def read_on_cluster(
 
 
 def _blocks(cluster: Cluster, read: ReadFile, files: Sequence[tuple[str, str]], together: int) -> list[_Block]:
-    """Let the workers read files, some in one task, because what a worker joins is then already there."""
+    """Let the workers read files, `together` in one task: so most files that a worker joins are in its memory."""
     parts = [files[at : at + together] for at in range(0, len(files), together)]
     return [_Block(part, cluster.submit(_read, read, part)) for part in parts]
 
@@ -111,14 +112,14 @@ def _read(read: ReadFile, files: Sequence[tuple[str, str]]) -> list[tuple[Run, .
 def joined_ranks(
     cluster: Cluster, read: ReadFile, blocks: Sequence[_Block], finish: Finish | None, tell: Callable[[int], None]
 ) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs of each file of a folder; of the traces of different ranks, the first run has all series.
+    """Yield the runs of each file of a folder. If they are traces of different ranks, the first run has all series.
 
-    `tell` gets how many files were read. Raises Refused.
+    `tell` is called with the number of files that were read. Raises Refused.
     """
     count = sum(len(block.files) for block in blocks)
     heads = list(_heads_of(cluster, blocks, tell)) if count > 1 else [None]
     known = [head for head in heads if head is not None]
-    if len(known) < count or len({head.rank for head in known}) < count:
+    if len(known) < count or len({head.rank for head in known}) < count:  # not one trace for each rank
         yield from _single_files(cluster, read, blocks, tell)
         return
     runs = [block.runs for block in blocks]
@@ -164,13 +165,14 @@ def _single_files(
 
 
 def _tree(cluster: Cluster, found: Sequence[Any], join: Callable[[Sequence[Any]], Any]) -> Any:
-    """Return the future of all results, joined some at a time."""
+    """Return the future of all results as one: `join` joins `TOGETHER` futures until one is left."""
     while len(found) > 1:
         found = [cluster.submit(join, found[at : at + TOGETHER]) for at in range(0, len(found), TOGETHER)]
     return found[0]
 
 
 def _heads(parts: Sequence[tuple[Run, ...]]) -> bytes:
+    """Return the packed `_head` of each file of a block."""
     return packed(list(map(_head, parts)))
 
 
@@ -186,11 +188,13 @@ def _head(runs: tuple[Run, ...]) -> _TraceHead | None:
 
 
 def _shortest(parts: Sequence[tuple[Run, ...]], matched: Sequence[Collective]) -> Mapping[Collective, Any]:
+    """Return the shortest duration of each call on the ranks of a block, for the collectives that all ranks have."""
     calls = chain.from_iterable(of_ranks.calls_of(run) for (run,) in parts)
     return of_ranks.shortest(({name: durations} for name, durations, _ in calls), matched)
 
 
 def _shorter(found: Sequence[Mapping[Collective, Any]]) -> Mapping[Collective, Any]:
+    """Return the shortest durations among the results of `_shortest`."""
     return of_ranks.shortest(found, dict.fromkeys(chain.from_iterable(found)))
 
 
@@ -200,7 +204,11 @@ def _joined(
     durations: Mapping[Collective, Any],
     finish: Finish | None,
 ) -> Run:
-    """Join some ranks, each with its waits; after that nothing needs the process groups."""
+    """Return one run of the ranks of a block, each with its waits.
+
+    `durations`: the shortest durations among all ranks. `finish` gets series without process groups, which only the
+    waits need.
+    """
     allow_read_only_mappings()
     transfers, found = {name: durations[name] for name in matched}, []
     for (run,) in parts:
@@ -213,7 +221,7 @@ def _joined(
 
 
 def _together(runs: Sequence[Run]) -> Run:
-    """Return the first run with the series, the outlines and the calls of all of them."""
+    """Return the first run with the series, the outlines and the call trees of all runs."""
     allow_read_only_mappings()
     outlines = joined_outlines(run.outlines for run in runs if run.outlines)
     return replace(

@@ -1,4 +1,4 @@
-"""Files that perfgate writes. Reports are tried before the work begins and replaced in one step at the end."""
+"""Write files. Before the work begins, a report is checked (`output_faults`); at the end it is replaced in one step."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 #: The time to wait for the other end of a pipe, in seconds.
 PATIENCE_S = 4
-#: The least room for a summary, in bytes: a shorter one says too little.
+#: The least room for a step summary, in bytes: a shorter one says too little.
 _LEAST_SUMMARY = 2_000
 
 
 def output_faults(outputs: Mapping[str, str], inputs: Sequence[str]) -> dict[str, str]:
-    """Return what is wrong with each report that cannot be written, or would replace another report or an input.
+    """Return a message, by format, for each report that cannot be written, or would replace an input or another report.
 
-    `outputs`: the files by the name of their format; `-` is standard output. `inputs`: all files and folders that are
+    `outputs`: the file of each format by its name; `-` is standard output. `inputs`: all files and folders that are
     read: runs, rules, baselines, facts.
     """
     faults: dict[str, str] = {}
     real = [os.path.realpath(path) for path in inputs if path != "-"]
-    used = dict.fromkeys(real, "an input")
+    used = dict.fromkeys(real, "an input")  # each path with its use
     folders = [path for path in real if os.path.isdir(path)]
     for name, path in outputs.items():
         place = path if path == "-" else os.path.realpath(path)
@@ -57,6 +57,7 @@ def _is_read_from(folder: str, place: str) -> bool:
 
 
 def _unwritable(path: str) -> str | None:
+    """Return why a file cannot be written; None if it can."""
     if os.path.isdir(path):
         return "is a directory"
     if leads_out(path):
@@ -87,9 +88,9 @@ def write_reports(outputs: Mapping[str, str], render: Callable[[str], str]) -> l
 
 
 def append_summary(path: str, limit: int, render: Callable[[int], str]) -> list[str]:
-    """Append to the summary of a job's step, whose file has `limit` bytes at most; return a message if that fails.
+    """Append to the summary of a job's step, whose file has at most `limit` bytes; return a message if that fails.
 
-    `render` returns a text of at most this many bytes.
+    `render` gets the number of free bytes, and returns a text that is not longer.
     """
     try:
         room = limit - (os.path.getsize(path) if os.path.exists(path) else 0)
@@ -105,7 +106,7 @@ def append_summary(path: str, limit: int, render: Callable[[int], str]) -> list[
 def replace_file(path: str, data: bytes) -> None:
     """Write a file in one step, so that a reader sees the old one or the new one. Raises OSError.
 
-    A device or a pipe is written to; a file must not replace it.
+    A device or a pipe is not replaced by a file: it gets the data.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         with _other_end(path) if stat.S_ISFIFO(os.stat(path).st_mode) else open(path, "wb") as file:
@@ -136,7 +137,7 @@ def create_file(path: str, data: bytes) -> None:
     """Write a new file in one step, so that a reader sees all of it or none. Raises OSError, also if it exists."""
     with _beside(path, data) as temporary:
         try:
-            os.link(temporary, path)  # replaces nothing, other than a renaming
+            os.link(temporary, path)  # unlike a renaming, it fails if the file exists
         except OSError:
             if os.path.lexists(path):
                 raise
@@ -168,7 +169,7 @@ def create_files(files: Mapping[str, bytes]) -> None:
 
 @contextmanager
 def _beside(path: str, data: bytes) -> Iterator[str]:
-    """Write a hidden file next to another, and remove it if the block fails."""
+    """Yield a new hidden file with the data in the folder of `path`; it is removed if the block fails."""
     import tempfile
 
     folder, name = os.path.split(os.path.abspath(path))
@@ -196,7 +197,7 @@ def refuse_committed(folder: str) -> None:
 
 
 def open_scratch() -> ScratchFile:
-    """Return a file without a name. Opening it, and writing to it, raise Refused if the folder is full."""
+    """Return a temporary file without a name. If there is no room, this function and each write raise Refused."""
     import tempfile
 
     try:
@@ -206,6 +207,8 @@ def open_scratch() -> ScratchFile:
 
 
 class _Scratch:
+    """The temporary file of `open_scratch`."""
+
     def __init__(self, file: FileIO) -> None:
         self._file = file
         self.seek, self.close = file.seek, file.close

@@ -1,6 +1,6 @@
 """Read many files, or the parts of a large one, in several processes.
 
-The results are the same for any number of processes, because each file is read alone, and they are joined in order.
+The results are the same for any number of processes, because each file is read alone, and results stay in order.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from perfgate.workspace.options import Refused
 WORKERS: ContextVar[int | None] = ContextVar("workers", default=None)
 #: `--executor`: the scheduler of a Dask cluster that reads, `HOST:PORT`; None is this machine.
 SCHEDULER: ContextVar[str | None] = ContextVar("scheduler", default=None)
-#: Fewer bytes than this are read faster by this process than others start.
+#: Fewer bytes in all are read sooner by this process alone than other processes start.
 _WORTH_BYTES = 64 << 20
-#: The smallest part of a file.
+#: The smallest part of a file, in bytes.
 _PART_BYTES = 32 << 20
-#: The size of a file at a URL, which is not asked for: two of them are worth it, because a store answers slowly.
+#: The assumed size of a file at a URL. Two such files already get processes, because a store answers slowly.
 _REMOTE_BYTES = 32 << 20
-#: The memory that a process needs at most: some for itself, and some for its file, which may be compressed.
+#: A process needs at most this many bytes for itself, and this many times the size of its file, if it is compressed.
 _BYTES_EACH, _TIMES_ITS_FILE = 200 << 20, 12
 _LOST = (
     "a process that reads files was lost, probably because the memory was used up: read with fewer, such as --workers 1"
@@ -56,9 +56,9 @@ def read_each(
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file, in order. Raises Refused if a process is lost.
 
-    `files`: paths, with the names that messages have for them. `read_elsewhere` does in another process what `read`
-    does in this one, so it is a function of a module, or a `partial` of one. `watcher` gets how far the other processes
-    are; `read` calls it itself.
+    `files`: paths, with the names that messages have for them. `read` reads a file in this process, and
+    `read_elsewhere` in another one, so it must be a function of a module, or a `partial` of one. `watcher` is told how
+    far the other processes are; `read` calls it itself.
     """
     sizes: list[int] = []
     if all("://" in path or os.path.isfile(path) for path, _ in files):  # this process has to read a pipe itself
@@ -113,17 +113,14 @@ def _possible(each: int) -> int:
 
 
 def _begin() -> None:
-    """Prepare a process that reads: Ctrl-C is left to the one that waits, and read-only mappings can be sent back.
-
-    It ends without a message: a fork inherits the handlers of the command.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """Prepare a process that reads."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits handles Ctrl-C
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork would inherit the command's handler and its message
     allow_read_only_mappings()
 
 
 def allow_read_only_mappings() -> None:
-    """Let this process send read-only mappings, which facts are, to others."""
+    """Let this process send read-only mappings, such as the facts of a run, to other processes."""
     copyreg.pickle(MappingProxyType, lambda mapping: (_unpickled, (dict(mapping),)))
 
 
@@ -132,15 +129,16 @@ def _unpickled(mapping: dict[str, object]) -> MappingProxyType[str, object]:
 
 
 Part = TypeVar("Part")
-#: This process also computes the hash and the metrics, so its part is smaller by this factor.
+#: This process also computes the hash and the metrics, so its own part is smaller than the others by this factor.
 _OWN_PART = 0.7
 
 
 @contextmanager
 def file_parts(path: str) -> Iterator[FileParts | None]:
-    """Return the parts of a file; None if it is compressed or not JSON, or if no other process may read.
+    """Yield the parts of a JSON file and the processes that read them.
 
-    None also if it cannot be opened: then reading it as a whole says why.
+    None if the file is not plain JSON, if no other process may read, or if it cannot be opened: the caller then reads
+    it as a whole, and reports the error.
     """
     is_json, size = False, 0
     with suppress(OSError), open(path, "rb") as file:
@@ -159,6 +157,8 @@ def file_parts(path: str) -> Iterator[FileParts | None]:
 
 
 class _Parts(Struct, frozen=True):
+    """The `FileParts` of a file, which a reader cuts where its format allows it."""
+
     path: str
     size: int
     workers: int
@@ -166,6 +166,7 @@ class _Parts(Struct, frozen=True):
 
     @property
     def shares(self) -> Sequence[float]:
+        """The ends of all parts but the last, as shares of the size of the file. This process reads the last part."""
         return [at / (self.workers - 1 + _OWN_PART) for at in range(1, self.workers)]
 
     def read(self, begin: int, size: int) -> bytes:

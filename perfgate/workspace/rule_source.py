@@ -1,4 +1,7 @@
-"""The source of rules and baselines: the working tree, or a commit, which nobody can edit."""
+"""The source of rules, mappings and baselines: the working tree, or a commit, which nobody can edit.
+
+Mappings are in `perfgate.yaml` beside the rules. They say how the files of a team's own tools are read.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,13 @@ _RULES = re.compile(rb"^[\"']?rules[\"']?[ \t]*:", re.MULTILINE)
 
 
 class HeldFiles(Struct, frozen=True):
-    """Baselines as they were: each file or why it cannot be read, the problems of folders, and the name of the root."""
+    """The files of baselines as they were at one time."""
 
+    #: Each file by its path, or the error that reading it raised.
     files: Mapping[str, bytes | OSError | ValueError]
+    #: The problems of folders.
     problems: tuple[Problem, ...]
+    #: The root of the baselines, as messages name it.
     shown: str
 
 
@@ -52,7 +58,7 @@ class PolicySource(Struct, frozen=True):
         return None if self.commit is None else self.commit.sha
 
     def rule_files(self, paths: Sequence[str]) -> RuleFiles:
-        """Return every rule file below the paths, as (name, bytes). Raises Refused, also for a folder without any."""
+        """Return every rule file below the paths, as (name, bytes). Raises Refused, also if a path has none."""
         return [file for file in self.files(paths) if not is_mapping_file(file)]
 
     def has_rules(self, paths: Sequence[str]) -> bool:
@@ -60,11 +66,14 @@ class PolicySource(Struct, frozen=True):
         return not all(map(is_mapping_file, self.files(paths, needs_rules=False)))
 
     def mapping_files(self, paths: Sequence[str]) -> RuleFiles:
-        """Return the files with mappings in the same folders. Raises Refused."""
+        """Return the files with mappings in the folders of the paths. Raises Refused."""
         return [file for file in self.files(paths, needs_rules=False) if is_mapping_file(file)]
 
     def files(self, paths: Sequence[str], *, needs_rules: bool = True) -> RuleFiles:
-        """Return the rule files and the files with mappings. Raises Refused; with `needs_rules` also without rules."""
+        """Return the rule files, and the files with mappings in or beside the paths.
+
+        Raises Refused; with `needs_rules` also if a path has no rules.
+        """
         if self.commit is not None:
             return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
         longest = surroundings.limits().rule_bytes
@@ -88,7 +97,7 @@ class PolicySource(Struct, frozen=True):
                     why = error.strerror or error
                     raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
             if not os.path.isdir(path) and len(found) > 1 and not is_mapping_file(files[-1]):
-                files.pop()  # another rule file
+                files.pop()  # the file beside it is a rule file, which the user did not name
             if needs_rules and all(map(is_mapping_file, files[before:])):
                 raise Refused(f"{path} has no rule file (*.yaml)")
         return files
@@ -114,7 +123,7 @@ def policy_source(ref: str | None, sha: str | None = None) -> PolicySource:
 def read_rules(
     source: PolicySource, paths: Sequence[str], suite: str | None
 ) -> tuple[Ruleset | None, list[Problem], str]:
-    """Load rule files and folders of them; returns the ruleset, all problems, and the hash of the files."""
+    """Load rule files and folders of them; return the ruleset (None if it has errors), all problems, and their hash."""
     files = source.files(paths)
     digest = hashlib.sha256()
     for name, data in files:
@@ -137,7 +146,7 @@ def sound_rules(files: RuleFiles, suite: str | None) -> Ruleset:
 
 
 def label_names(mappings: Sequence[FileMapping]) -> tuple[str, ...]:
-    """Return the labels of all mappings: they are conditions."""
+    """Return the names of the labels of all mappings. These labels are conditions: only equal ones are compared."""
     return tuple(dict.fromkeys(name for mapping in mappings for name in mapping.label_names))
 
 
@@ -152,6 +161,7 @@ def _loaded(files: RuleFiles, suite: str | None) -> tuple[Ruleset | None, list[P
         return None, [*found.problems, *problems]
     conditions = tuple(dict.fromkeys([*ruleset.conditions, *label_names(found.mappings)]))
     mapped = replace(ruleset, mappings=found.mappings, command=found.command, conditions=conditions)
+    # A rule without a direction gets the one that a mapping gives its metric.
     better, directed = mapped.better, []
     for rule in ruleset.rules:
         subject = rule.sentence.subject
@@ -170,11 +180,12 @@ def parse_mappings(files: RuleFiles) -> MappingFiles:
 
 
 def is_mapping_file(file: tuple[str, bytes]) -> bool:
-    """Return whether a file has mappings: by its name, unless it has rules, as that of a suite `perfgate` has."""
+    """Return whether a file is `perfgate.yaml` and has no rules: the rules of a suite `perfgate` have the same name."""
     return file[0].rpartition("/")[2] == MAPPING_FILE and not _RULES.search(file[1])
 
 
 def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield what `PolicySource.files` returns for one path in a commit. Raises Refused."""
     held, shown = commit.below(path, surroundings.limits()), shown_path(path)
 
     def joined(name: str) -> str:
@@ -195,6 +206,7 @@ def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tupl
 
 
 def _below(folder: Path) -> list[Path]:
+    """Return the YAML files below a folder. Raises Refused for a link out of it."""
     surroundings.refuse_link_out(str(folder), "--rules")
     real, paths = Path(os.path.realpath(folder)), surroundings.not_too_many(folder.rglob("*"), shown_path(str(folder)))
     found = sorted(path for path in paths if path.suffix in (".yaml", ".yml") or path.is_symlink())
@@ -207,7 +219,7 @@ def _below(folder: Path) -> list[Path]:
 def read_mapping_files(paths: Sequence[str], *, may_be_empty: bool = False) -> MappingFiles:
     """Load the mappings and the command of rule folders, which need not exist. Raises Refused for any mistake in them.
 
-    `may_be_empty` allows an empty file: a shell makes one before a command writes to it.
+    `may_be_empty`: an empty file is no mistake, because a shell makes one for `> perfgate.yaml`.
     """
     files = WORKING_TREE.mapping_files([path for path in paths if os.path.exists(path)])
     found = parse_mappings([file for file in files if file[1].strip() or not may_be_empty])
@@ -217,7 +229,7 @@ def read_mapping_files(paths: Sequence[str], *, may_be_empty: bool = False) -> M
 
 
 def no_rules(suite: str, paths: Sequence[str]) -> Ruleset:
-    """Return a ruleset without rules, with what `perfgate.yaml` in rule folders has. Raises Refused for a mistake."""
+    """Return a ruleset without rules, with the mappings and the command of rule folders. Raises Refused."""
     found = read_mapping_files(paths)
     return Ruleset(
         suite, (), {}, conditions=label_names(found.mappings), mappings=found.mappings, command=found.command

@@ -12,7 +12,7 @@ from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural, shell_text
 from perfgate.rules.write import WrittenRule, comments, render, scalar, visible
 
-#: The number of base and new runs together from which they show their noise.
+#: From this number of runs on, base and new together, their noise is measured; with fewer it is guessed.
 _RUNS_THAT_SHOW_NOISE = 3
 
 
@@ -57,6 +57,7 @@ _MORE = (
     "samples_per_second mean at least 95% of baseline",
     "memory.peak_allocated within 1% of baseline and within 10% of anchor",
 )
+#: For each purpose of a proposed rule, the beginning of its reason.
 _PURPOSES = {
     "usual": "",
     "cost": "The cost: a mean includes the stalls, which a median ignores. ",
@@ -92,11 +93,13 @@ def written(advice: Advice) -> list[WrittenRule]:
 
 
 def _settings(rule: ProposedRule) -> list[str]:
+    """Return the fields of a rule beside its sentence, as `NAME: VALUE`."""
     promise = [f"at_worst: {rule.at_worst}%"] if rule.at_worst is not None else []
     return [*(["severity: warning"] if rule.warns else []), *promise]
 
 
 def _reasons(rule: ProposedRule, advice: Advice) -> list[str]:
+    """Return the comments of a rule: its purpose, and the change that it sees."""
     said = [_PURPOSES[rule.purpose].rstrip()] if _PURPOSES[rule.purpose] else []
     said += [one.reason for one in advice.steadier if rule.subject.startswith(f"{one.metric} ")]
     if rule.purpose == "budget":
@@ -139,7 +142,7 @@ _REMEMBERED = (
 
 
 def remembered(command: RunCommand, mapping: Sequence[str] = ()) -> str:
-    """Return the section `run` of `perfgate.yaml`, and the item of a proposed mapping."""
+    """Return `perfgate.yaml` with the command of the section `run`, and with the lines of a proposed mapping."""
     lines = [*comments(_REMEMBERED), "run:", f"  command: {_words(command.words)}"]
     if command.results:
         lines.append(f"  results: {_quoted(command.results)}")

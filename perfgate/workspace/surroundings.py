@@ -21,12 +21,12 @@ from perfgate.core.runs import THROTTLE
 from perfgate.workspace.options import Refused
 from perfgate.workspace.runner_facts import CARD_FACTS, host_facts
 
-#: No object is replaced by another, no path is a pattern, and git never asks for a password.
+#: With these, git replaces no object by another, takes no path for a pattern, and never asks for a password.
 _GIT_VARIABLES = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
 #: A measured program can write to .git/config, and git would run the programs that these settings name.
 _GIT_SETTINGS = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
 
-#: The largest number of files and folders in a folder that is read: runs of thousands of ranks have fewer.
+#: The most files and folders in a folder that is read: the runs of thousands of ranks have fewer.
 MOST_PATHS = 100_000
 
 
@@ -42,7 +42,7 @@ def now() -> datetime:
 
 
 def limits() -> Limits:
-    """Return how much of an input is read, as PERFGATE_LIMITS raises or lowers it. Raises Refused."""
+    """Return the limits on input: the defaults, or those that PERFGATE_LIMITS sets. Raises Refused."""
     given = os.environ.get(VARIABLE)
     try:
         return parse_limits(given) if given else DEFAULT
@@ -65,9 +65,9 @@ def refuse_link_out(path: str, option: str) -> None:
 
 
 def leads_out(path: str) -> bool:
-    """Return whether a link in a path of the repository leads out of it or into `.git`: a pull request can commit one.
+    """Return whether a path is in the repository, but links lead it out of there or into `.git`.
 
-    Without a repository, no link may lead out of the working directory.
+    A pull request can commit such links. Without a repository, the working directory takes its place.
     """
     here = Path(os.path.realpath("."))
     named, real = Path(os.path.normpath(here / path)), Path(os.path.realpath(path))
@@ -96,7 +96,7 @@ def branch() -> str | None:
 
 
 def who() -> str:
-    """Return the user who makes a decision: of GitHub Actions, of git, or of the login."""
+    """Return the user who makes a decision: that of GitHub Actions, or else of git, or else of the login."""
     import getpass
 
     actor = os.environ.get("GITHUB_ACTOR") or known_to_git("config", "user.name")
@@ -111,9 +111,9 @@ def who() -> str:
 def git(
     *arguments: str, what: str, stdin: bytes | None = None, cwd: Path | None = None, timeout_s: float = 120
 ) -> bytes:
-    """Run git and return its output. Raises Refused (3).
+    """Run git and return its output. Raises Refused (3) if it fails or needs more than `timeout_s` seconds.
 
-    `what`: the beginning of the message if git fails, such as `main cannot be read`. `cwd`: git's working directory.
+    `what`: the beginning of that message, such as `main cannot be read`. `cwd`: git's working directory.
     """
     import subprocess
 
@@ -142,7 +142,7 @@ def known_to_git(*arguments: str) -> str | None:
         return None
 
 
-#: Packages whose versions are recorded; of several names the first that is installed gives the fact.
+#: For each fact, the package whose version it is: the first of these names that is installed.
 _VERSIONS = {
     "torch": ("torch",),
     "cuda": ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime"),
@@ -153,7 +153,7 @@ _VERSIONS = {
     "lightning": ("lightning", "pytorch-lightning"),
     "transformers": ("transformers",),
 }
-#: Facts that `machine_facts` knows of this process alone: a measured program can have packages of its own.
+#: The facts about packages. They are true for this process; a measured program may have other packages.
 PACKAGE_FACTS = frozenset(_VERSIONS)
 #: NVML's clocks event reasons in nvml.h, from bit 0 on.
 _EVENT_REASONS = (
@@ -163,7 +163,7 @@ _EVENT_REASONS = (
 
 
 def machine_facts() -> tuple[dict[str, Fact], list[str]]:
-    """Return the facts of this machine, sorted by name, and hints how to learn more of them."""
+    """Return the facts of this machine, sorted by name, and messages about missing facts and what to do."""
     import platform
     from importlib import metadata
 
@@ -200,6 +200,7 @@ def _cpu() -> str:
 
 
 def _gpus() -> tuple[dict[str, Fact], list[str]]:
+    """Return the facts of NVIDIA GPUs, and messages as `machine_facts` does."""
     try:
         import pynvml
     except ImportError:
@@ -217,9 +218,10 @@ def _gpus() -> tuple[dict[str, Fact], list[str]]:
 
 
 def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
-    """Return the facts of the devices: all values if they differ, and the highest temperature."""
+    """Return the facts of the devices through NVML's module. A fact in which devices differ is `A + B`."""
 
     def each(ask: Callable[[Any], Any]) -> list[Any]:
+        """Return the answers of all devices that have one."""
         answers = []
         for device in devices:
             with suppress(nvml.NVMLError, AttributeError):  # not every board or binding has every query
@@ -229,7 +231,7 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     def mode(ask: Callable[[Any], Any]) -> list[str]:
         return ["on" if answer else "off" for answer in each(ask)]
 
-    names = {
+    values_of = {
         "gpu": each(lambda d: _text(nvml.nvmlDeviceGetName(d))),
         "gpu_memory_gib": each(lambda d: round(nvml.nvmlDeviceGetMemoryInfo(d).total / 2**30)),
         "power_cap_w": each(lambda d: round(nvml.nvmlDeviceGetPowerManagementLimit(d) / 1000)),
@@ -242,7 +244,7 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
         **{name: each(partial(ask, nvml)) for name, ask in CARD_FACTS.items()},
     }
     facts: dict[str, Fact] = {}
-    for name, values in names.items():
+    for name, values in values_of.items():
         distinct = sorted(set(values))
         if distinct:
             facts[name] = distinct[0] if len(distinct) == 1 else " + ".join(map(str, distinct))
