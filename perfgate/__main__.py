@@ -1,4 +1,4 @@
-"""`python -m perfgate` and the `perfgate` command."""
+"""The entry of the `perfgate` command and of `python -m perfgate`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def main() -> None:
 
         code = run()
     except KeyboardInterrupt:
-        code = 130
-    except MemoryError:  # also where the message of another error found no room
+        code = 130  # 128 + SIGINT, as shells say
+    except MemoryError:  # here, or when the message of another error was made
         os.write(2, b"error: there is not enough memory: raise the limit (ulimit -v) or use a smaller input\n")
         code = 3
     sys.exit(code)

@@ -1,17 +1,17 @@
-"""Lines that differ only in digits from a line that was read: read many at once, for any reader of lines.
+"""Read many lines at once that differ only in digits from a line that a reader has read: lines of one kind.
 
-A reader reads the first line of each kind by itself, and says what it did with its numbers:
+A reader reads the first line of each kind by itself, and says what it did with the numbers in the line:
 
     file.alike.number(column, text, at)             a number that was added to a series
     file.alike.step(text, at, 1, runs.follow, "")   the step of this line, and of lines without a step below it
     file.alike.plain()                              that is all: the next lines of this kind are read alike
 
-`at` is where the text begins in the line. The reader promises that it does with each line of a kind what it did with
-the first one, apart from these numbers, and from digits that matter by themselves (`same`). What it does with a line
-depends on the lines before it only through `context` and the step.
+`at` is where the text begins in the line. The reader promises that it does the same with every line of a kind, apart
+from these numbers and from digits that change the meaning, such as a rank (`same`). What it does with a line depends on
+the lines before it only through `context` and the step.
 
-A line is not usual if it is one of few, if anything was wrong with it, or if its step does not follow the one before.
-The reader gets such a line by itself, in its turn.
+Usual lines are read at once. A line is not usual if few lines of known kinds follow each other, if anything was wrong
+with it, or if its step does not follow the one before. The reader gets such a line by itself, in its turn.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from perfgate.readers.values import Column
 
 #: Fewer lines together are read one by one.
 _FEW = 16
-#: The first lines, whether they are usual or not.
+#: The lines at the beginning of a file that are examined, whether they are usual or not.
 _FIRST = 8192
+#: The bytes of the longest line of a kind; the most kinds after one context, and the most plans of one kind.
 _LONGEST_LINE, _MOST_KINDS = 4000, 4096
-_MOST_STEPS = 2.0**53
-#: The kind of a line that is not usual; no line has it.
+#: Steps from here on are not exact as float64.
+_FIRST_INEXACT = 2.0**53
+#: Put in the place of a line's kind if the line must not be read with others; no kind has a line end.
 _KEPT = b"\n"
-
-#: Gets printed steps in their order, behind its other arguments: returns what notes them, or None if they must be read
-#: one by one.
+#: A function with arguments of its own, and behind them the printed steps of many lines in order. It returns a function
+#: that notes these steps, or None if the lines must be read one by one.
 Follow = Callable[..., "Callable[[], None] | None"]
 
 
@@ -45,18 +46,19 @@ class _Plan(Struct, eq=False):
 
     #: The series, and the places of their numbers.
     adds: list[tuple[Column, PrintedNumber]]
-    #: The printed step, and the number of the first step; what follows it.
+    #: The place of the printed step, and what a log prints for its first step; None if series have no steps.
     step: tuple[PrintedNumber, int | None] | None
-    follow: tuple[Any, ...]
+    follow: tuple[Any, ...]  # the `Follow` of the step, with its own arguments
+    #: The functions to call with each line, and the places of the numbers that they get.
     calls: list[tuple[Callable[..., object], list[PrintedNumber]]]
-    #: The context after it.
+    #: The context after such a line.
     after: Hashable
-    #: The lines of the stretch that is being read.
+    #: The indices of these lines in the block, of those that are being read.
     lines: list[int] = field(default_factory=list)
 
 
 class _Kind(Struct, eq=False):
-    """Lines of one kind: the runs whose digits matter, and the plan for each of these digits."""
+    """Lines of one kind: which runs of digits change the meaning, and the plan for each of their values."""
 
     same: tuple[int, ...]
     plans: dict[tuple[bytes, ...], _Plan] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class _Noted(Struct):
         def number(text: str, at: int) -> PrintedNumber:
             found = PrintedNumber.at(line, at) if at >= 0 else None
             if found is None or found[1] != text or (text[0] == "-" and not float(text)):
-                raise ValueError
+                raise ValueError  # also for -0: it is taken, but other numbers with this sign may be refused
             return found[0]
 
         try:
@@ -132,7 +134,7 @@ class AlikeLines:
         self._noted.step, self._noted.follow = (text, at, first), (follow, *arguments)
 
     def same(self, begin: int, end: int) -> None:
-        """Note that the digits in this part of the line matter by themselves."""
+        """Note that the digits in this part of the line change its meaning."""
         self._noted.same.append((begin, end))
 
     def call(self, function: Callable[..., object], *numbers: tuple[str, int]) -> None:
@@ -146,8 +148,8 @@ class AlikeLines:
     # --- lines ------------------------------------------------------------------------------------------------------
 
     def is_worth(self, text: bytes) -> bool:
-        """Return whether a block is searched for usual lines: not if the file had few of them so far."""
-        self._noted = _Noted()  # what was said of lines that are not walked
+        """Return whether a block is searched for usual lines: not if less than an eighth of the lines were usual."""
+        self._noted = _Noted()  # forget what was said of lines that are not walked
         return self._taken * 8 >= self._seen - _FIRST and b"\0" not in text and b"\x1b" not in text
 
     def walk(self, text: bytes, number: int, words: Sequence[str], kept: Sequence[int]) -> Iterator[Line]:
@@ -157,7 +159,7 @@ class AlikeLines:
             text: whole lines, without the last line end.
             number: the number of the first line.
             words: only lines with one of them are yielded.
-            kept: the numbers of lines that are not usual.
+            kept: the numbers of lines that the reader must get by themselves.
         """
         runs, at = DigitRuns(text), 0
         count = len(runs.kinds)
@@ -185,7 +187,7 @@ class AlikeLines:
             at = end + 1
 
     def _stretch(self, runs: DigitRuns, at: int) -> tuple[int, list[_Plan], Hashable]:
-        """Return the end of the usual lines from a line on, their plans, and the context after them."""
+        """Give the usual lines from `at` on to their plans; return their end, the plans, and the context after them."""
         kinds, context, found = runs.kinds, self.context, list[_Plan]()
         known = self._kinds.setdefault(context, {})
         same: tuple[int, ...] = ()
@@ -223,8 +225,9 @@ class AlikeLines:
     # --- reading many -----------------------------------------------------------------------------------------------
 
     def _read(self, runs: DigitRuns, number: int, plans: Sequence[_Plan]) -> bool:
-        """Read usual lines, unless their steps do not follow each other."""
+        """Read usual lines; return False, and read nothing, if their steps do not follow each other."""
         places = [np.array(plan.lines) for plan in plans]
+        # For each `Follow` and for the series: lines, and their steps as printed or from 0.
         follows: dict[tuple[Any, ...], list[tuple[Ints, Floats]]] = {}
         steps: list[tuple[Ints, Ints]] = []
         for plan, at in zip(plans, places, strict=True):
@@ -232,7 +235,7 @@ class AlikeLines:
                 place, first = plan.step
                 printed = runs.numbers(at, place)
                 follows.setdefault(plan.follow, []).append((at, printed))
-                if first is not None and printed.max() >= _MOST_STEPS:
+                if first is not None and printed.max() >= _FIRST_INEXACT:
                     return False
                 if first is not None:
                     steps.append((at, np.maximum(printed.astype(np.int64) - first, 0)))
@@ -249,13 +252,14 @@ class AlikeLines:
         self, runs: DigitRuns, plans: Sequence[_Plan], places: list[Ints], steps: tuple[Ints, Ints] | None
     ) -> None:
         """Add the numbers of usual lines to their series, each in the order of the lines."""
+        # By the id of a column: the column, its numbers by lines, and the indices of the plans that add to it.
         found: dict[int, tuple[Column, list[tuple[Ints, Floats]], list[int]]] = {}
         for index, (plan, at) in enumerate(zip(plans, places, strict=True)):
             for column, number in plan.adds:
                 _, parts, own = found.setdefault(id(column), (column, [], []))
                 parts.append((at, runs.numbers(at, number)))
                 own.append(index)
-        shared: dict[tuple[int, ...], Ints | range] = {}
+        shared: dict[tuple[int, ...], Ints | range] = {}  # columns of the same plans have the same steps
         for column, parts, own in found.values():
             at, values = _in_order(parts)
             if self.current is not None and tuple(own) not in shared:
@@ -276,6 +280,7 @@ class AlikeLines:
 
 
 def _call(runs: DigitRuns, first: int, plans: Sequence[_Plan], places: Sequence[Ints]) -> None:
+    """Call the functions of the plans, in the order of the lines, with the numbers that each gets."""
     calls: list[tuple[int, Callable[..., object], list[float]]] = []
     for plan, at in zip(plans, places, strict=True):
         for function, numbers in plan.calls:

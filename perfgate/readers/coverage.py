@@ -21,12 +21,11 @@ from perfgate.documents.json import JsonDocument, Path
 from perfgate.readers.unlabelled import unlabelled_fields
 from perfgate.readers.unread_numbers import UnreadFields, UnreadLines, digits
 
-#: The most paths of a document that are marked; more are known by their fields.
+#: The most paths of a document that are marked. Beyond that, a field counts as read if one of its numbers is marked.
 MOST_MARKS = 20_000
-#: The most names of numbers that a reader leaves out.
-_MOST = 50_000
-_NAMES = 100
-#: Where a problem goes: the run that it is in.
+#: The most names of unread numbers that a reader may give, and how many names the coverage has.
+_MOST_LEFT, _MOST_NAMES = 50_000, 100
+#: Adds a problem to the run that it belongs to: `RunBuilder.report`.
 Report = Callable[[Severity, str, Location, Key | None], None]
 
 
@@ -39,6 +38,7 @@ class JsonSource:
 
     def __init__(self, loaded: JsonDocument, line: int = 1, *, columns: bool = True) -> None:
         self.loaded = loaded
+        #: The paths of the values that were read, or that a problem reports.
         self.read: set[Path] = set()
         self._line, self._columns = line, columns
         self._waiting: list[tuple[Report, Severity, str, Path, Key | None]] = []
@@ -65,13 +65,14 @@ class JsonSource:
         return replace(at, line=(at.line or 1) + self._line - 1, column=at.column if self._columns else None)
 
     def problems(self, *, numbers: bool) -> Iterator[Problem]:
-        """Yield the faults of the document, at their lines; without `numbers`, not those that are not finite."""
+        """Yield the faults of the document, at their lines; without `numbers`, not the faults NaN and infinity."""
         for fault in self.loaded.faults:
             if numbers or not _is_not_finite(self.loaded.data, fault.path):
                 yield replace(fault.problem, at=self.moved(fault.problem.at))
 
 
 def _is_not_finite(data: Any, path: Path) -> bool:
+    """Return whether the value at a path is NaN or infinite."""
     for key in path:
         if isinstance(data, dict):
             data = data.get(key)
@@ -86,16 +87,17 @@ class FileCoverage:
     def __init__(self) -> None:
         self.lines = UnreadLines()
         self._documents: list[JsonSource] = []
+        #: The names of numbers that the reader says it leaves out, with how many there are.
         self._left: Counter[str] = Counter()
 
     def add_document(self, document: JsonSource) -> None:
-        """Let a document be examined."""
+        """Keep a document, whose numbers are compared at the end; several runs in turn may have the same one."""
         if not any(one is document for one in self._documents[-2:]):
             self._documents.append(document)
 
     def leave(self, name: str, count: int = 1) -> None:
-        """Take it from the reader that it leaves numbers out."""
-        if len(self._left) < _MOST or name in self._left:
+        """Note that the reader leaves out numbers of this name."""
+        if len(self._left) < _MOST_LEFT or name in self._left:
             self._left[name] += count
 
     def mark(self, document: JsonSource | None, at: int | Path | Location | None, *values: object) -> None:
@@ -110,28 +112,31 @@ class FileCoverage:
             read += [value for value in values if isinstance(value, int | float)]
 
     def fields(self, runs: Sequence[Run], known: Collection[str]) -> dict[str, str]:
-        """Return the fields of the document of the only run that may be conditions; the reader may say it better."""
+        """Return the fields of the only document that may be conditions, unless they are in `known`.
+
+        Empty if there are several documents or runs, or if the reader has given such fields to the run by itself.
+        """
         data = self._documents[0].loaded.data if len(self._documents) == 1 else None
         if len(runs) != 1 or runs[0].unlabelled or not isinstance(data, dict):
             return {}
         return {name: value for name, value in unlabelled_fields(data) if name not in known}
 
     def found(self, file: str, runs: Sequence[Run], beside: str) -> Coverage:
-        """Return what was read.
+        """Return how many numbers were read, and which were not.
 
         `file`: its name. `runs`: what the reader made of it. `beside`: a pattern of names that are no measurements in
         this format.
         """
         series = [one for run in runs for one in run.series]
-        spoken = [one.lines for one in self._documents]
-        counts = self._left + self.lines.found(lambda: set(_known(series, runs)), beside, spoken)
+        of_documents = [one.lines for one in self._documents]
+        counts = self._left + self.lines.found(lambda: set(_known(series, runs)), beside, of_documents)
         is_estimate = self.lines.is_estimate
         for document in self._documents:
             fields = UnreadFields(document.read, beside, MOST_MARKS)
             fields.walk(document.loaded.data)
             counts, is_estimate = counts + fields.found, is_estimate or fields.is_estimate
         read = sum(len(one.aggregate if one.kind == "aggregate" else one.values) for one in series)
-        unread = tuple(Unread(name, count) for name, count in counts.most_common(_NAMES))
+        unread = tuple(Unread(name, count) for name, count in counts.most_common(_MOST_NAMES))
         return Coverage(read, unread, is_estimate and bool(unread), file)
 
 
@@ -143,7 +148,7 @@ def coverage_of_unknown(file: str, beginning: bytes) -> Coverage:
 
 
 def _known(series: Iterable[Series], runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the digits of numbers that are in the runs without a line: statistics, single values, labels, facts."""
+    """Yield the digits of numbers whose line a reader need not mark: statistics, single values, labels, facts."""
     for one in series:
         values = one.aggregate.values() if one.kind == "aggregate" else one.values[:8].tolist()
         yield from map(digits, values)

@@ -36,13 +36,13 @@ from perfgate.readers.not_recognised import find_format, format_names, not_recog
 from perfgate.readers.registry import FORMATS
 from perfgate.readers.text import InputFile, Source
 
-#: How much of a file is examined: a little first, because most files show their format at once.
+#: How many bytes of a file are examined: few first, because most files show their format at once.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)
-#: No signature of a binary format is longer: the first pages of an SQLite database name its tables.
+#: The bytes that a signature of a binary format may need: the first pages of an SQLite database name its tables.
 _SIGNATURE_LENGTH = 1 << 16
-#: No marker is longer.
+#: The characters of the longest marker.
 _MARKER_LENGTH = 4096
-#: How much of the end of a log is examined, and words of a job that did not end by itself.
+#: The bytes at the end of a log that are searched for these words of a job that perhaps did not end by itself.
 _TAIL = 1 << 14
 _UNUSUAL_END = re.compile(
     rb"Killed|Killing|Terminated|Aborted|Segmentation|slurmstepd|srun: error|return code =|closing signal|death signal"
@@ -86,18 +86,22 @@ class Recognition(Struct, frozen=True):
 
     def read(self) -> tuple[Run, ...]:
         """Return the runs of the file, at least one: a file that cannot be read is a run with an error."""
-        known = self.file.problems
         if not self.found:
-            new = replace(self.file.problem("error", self.why), details=self.searched)
-            problems = known if any(self.why == one.message for one in known) else (*known, new)
+            problems = self.file.problems
+            if all(self.why != one.message for one in problems):  # else the file itself has said it
+                problems = [*problems, replace(self.file.problem("error", self.why), details=self.searched)]
             return (Run(self.file.name, "unknown", (), tuple(problems)),)
-        reader = partial(read_outside, self.found) if self.found.package else import_module(self.found.module).read
-        beside = "" if self.found.package else getattr(import_module(self.found.module), "BESIDE", "")
+        reader: Callable[[InputFile], tuple[Run, ...]] = partial(read_outside, self.found)
+        beside = ""
+        if not self.found.package:
+            module = import_module(self.found.module)
+            reader, beside = module.read, getattr(module, "BESIDE", "")
         runs = read_within_limits(self.file, self.found.name, self.why, reader, beside)
-        tail = b"".join(self.file.last_blocks) if self.found.markers or self.found.hints else b""
-        if b"Train Epoch: " not in tail and not _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):
-            return runs
-        return with_ending(runs, tail.decode("utf-8", "replace"), (*self.found.markers, *self.found.hints))
+        words = (*self.found.markers, *self.found.hints)
+        tail = b"".join(self.file.last_blocks) if words else b""  # only of logs
+        if b"Train Epoch: " in tail or _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):
+            return with_ending(runs, tail.decode("utf-8", "replace"), words)
+        return runs
 
 
 def read_within_limits(
@@ -145,7 +149,8 @@ def recognise(source: Source | InputFile, format: str | None = None) -> Recognit
     kind = _binary(head, file.name)
     if format is not None:
         forced = find_format(format)
-        if forced and (kind is None or forced.signature or (forced.package and forced.magic)):
+        reads_binary = forced and (forced.signature or (forced.package and forced.magic))
+        if forced and (kind is None or reads_binary):
             return Recognition(forced, "--format", file)
         return Recognition(None, kind or f"there is no format {format!r}: {', '.join(format_names())}", file)
     found = _detect(file, FORMATS) if kind is None else _by_beginning(file, FORMATS)
@@ -170,6 +175,7 @@ def _binary(head: bytes, name: str) -> str | None:
 
 
 def _by_beginning(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
+    """Return the binary format that the first bytes of a file show, and the reason in words."""
     head = file.head(_SIGNATURE_LENGTH)
     for known in formats:
         if known.magic and head.startswith(known.magic):
@@ -180,6 +186,7 @@ def _by_beginning(file: InputFile, formats: Sequence[Format]) -> tuple[Format, s
 
 
 def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
+    """Return the format of a file, and the reason in words; hints count only if the longest window shows nothing."""
     if found := _by_beginning(file, formats):
         return found
     text = ""
@@ -194,6 +201,7 @@ def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | 
 
 
 def _look(text: str, formats: Sequence[Format]) -> tuple[Format, str] | None:
+    """Return the format that the beginning of a text shows, as JSON or by markers, and the reason in words."""
     if is_json(text):
         outline = JsonOutline.of(text)
         for known in formats:
@@ -202,18 +210,18 @@ def _look(text: str, formats: Sequence[Format]) -> tuple[Format, str] | None:
                 return known, why
         late = next((known for known in formats if known.late_key and re.search(known.late_key, text)), None)
         if late:
-            return late, f"a JSON document with {late.late_key.split(chr(34))[1]!r}"
+            return late, f"a JSON document with {late.late_key.split(chr(34))[1]!r}"  # the key in its quotes
         if not any("Extra data" in problem.message for problem in load_json(text, "").problems):
             return None  # no log follows the document
     return _earliest(text, [(known, known.markers) for known in formats])
 
 
 def _earliest(text: str, marked: Iterable[tuple[Format, Mapping[str, str]]]) -> tuple[Format, str] | None:
-    """Return the format whose marker comes first in a text; no marker is searched for behind an earlier one."""
+    """Return the format whose marker comes first in a text, and the reason in words."""
     best: tuple[int, Format, str] | None = None
     for known, markers in marked:
         for words, pattern in markers.items():
-            end = best[0] + _MARKER_LENGTH if best else len(text)
+            end = best[0] + _MARKER_LENGTH if best else len(text)  # a later match would not be the first
             start = text.find(words, 0, end)  # before the pattern, which is slower
             if start >= 0 and pattern:
                 match = re.compile(pattern, re.MULTILINE).search(text, 0, end)
@@ -239,6 +247,7 @@ _ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}(\d{1,18}) \|")
 _EPOCH = re.compile(r"Train Epoch: (\d{1,9}) \[.{0,60}?\((\d{1,3})%\)\].{0,400}?Data \(t\): ")
 #: What Megatron-LM prints if it stops before the last iteration on purpose.
 _STOPPED = ("exiting program", "after training is done")
+#: The characters of the last line that the warning quotes.
 _LONGEST = 160
 #: Words of warnings that say already how the log ends.
 _SAID = ("ends in a traceback", "is cut off")
@@ -247,7 +256,7 @@ _NEAR = 1 << 14
 
 
 def with_ending(runs: tuple[Run, ...], tail: str, markers: Collection[str]) -> tuple[Run, ...]:
-    """Return the runs of a log, the last of them with a warning if its end shows that the job did not end.
+    """Return the runs of a log; the last run gets a warning if the log shows that the job did not end by itself.
 
     `tail`: the end of the log. `markers`: words of the format's records; a failure before one of them was not the end.
     """
@@ -268,12 +277,14 @@ def with_ending(runs: tuple[Run, ...], tail: str, markers: Collection[str]) -> t
 
 
 def _unfinished(tail: str) -> str | None:
+    """Return a warning if the last iteration in the end of a log is not the job's last, or its epoch is not full."""
     if any(words in tail for words in _STOPPED):
         return None
-    *_, counted = ("", "", ""), *_ITERATION.finditer(tail)
-    *_, epoch = ("", "", ""), *_EPOCH.finditer(tail)
-    if counted[1] and int(counted[1]) < int(counted[2]):
-        return f"the log ends at iteration {counted[1]} of {counted[2]}: the job did not end, or still runs"
-    if epoch[1] and int(epoch[2]) < 100:
-        return f"the log ends at {epoch[2]} % of epoch {epoch[1]}: the job did not end, or still runs"
+    iterations, epochs = [*_ITERATION.finditer(tail)], [*_EPOCH.finditer(tail)]
+    if iterations and int(iterations[-1][1]) < int(iterations[-1][2]):
+        last, of = iterations[-1].groups()
+        return f"the log ends at iteration {last} of {of}: the job did not end, or still runs"
+    if epochs and int(epochs[-1][2]) < 100:
+        epoch, percent = epochs[-1].groups()
+        return f"the log ends at {percent} % of epoch {epoch}: the job did not end, or still runs"
     return None

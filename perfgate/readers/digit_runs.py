@@ -1,7 +1,7 @@
-"""The digits of many lines at once: lines that are alike but for their digits, and the numbers in them.
+"""Find the lines of a text that differ only in their digits, and compute the numbers in many lines at once.
 
-Two lines are of one kind if they are equal with one 0 instead of each run of digits. So the runs of such lines have the
-same meaning, one by one: `loss: 2.5e-03` has three.
+Two lines are of one kind if they are equal with one 0 instead of each run of digits. So the n-th runs of such lines
+have the same meaning; `loss: 2.5e-03` has three runs.
 
 The eight bytes that end with a run are one integer. Three multiplications add the digits in the bytes of such a word
 (D. Lemire, "Quickly parsing eight digits", 2018; simdjson `parse_eight_digits_unrolled`).
@@ -28,7 +28,7 @@ _NUMBER = re.compile(rb"([-+]?)([0-9]+(?:,[0-9]{3})*)(\.[0-9]*)?(?:[eE]([-+]?)([
 _RUN = re.compile(rb"[0-9]+")
 _WORD_BYTES = 8
 _MOST_DIGITS, _MOST_POWER = 15, 22
-#: By the number of digits: the lower halves of the last bytes of a word.
+#: By the number of digits: a mask that keeps the values of the last digits of a word, the low four bits of their bytes.
 _LAST = np.array([sum(0x0F << 8 * (7 - at) for at in range(digits)) for digits in range(9)], np.uint64)
 _POWERS = 10.0 ** np.arange(_MOST_POWER + 1)
 _WHOLE_POWERS = 10 ** np.arange(_MOST_DIGITS + 1)
@@ -56,7 +56,7 @@ class PrintedNumber(Struct, frozen=True):
         first = bisect_left(begins, found.start(2))
         whole = found[2].count(b",") + 1
         if begins[first : first + 1] != [found.start(2)] or line[found.end() : found.end() + 1].isdigit():
-            return None
+            return None  # it begins or ends inside of a run
         has_fraction = len(found[3] or b"") > 1
         runs = whole + has_fraction
         sign = 0 if found[5] is None else -1 if found[4] == b"-" else 1
@@ -80,9 +80,10 @@ class DigitRuns:
         self.begins, self.ends = edges[::2], edges[1::2]
         keep = ~is_digit
         keep[self.begins] = True
-        kinds = letters[keep]
+        kinds = letters[keep]  # of each run only the first digit
         lengths = self.ends - self.begins
-        kinds[self.begins - (np.cumsum(lengths) - lengths) + np.arange(len(lengths))] = ord("0")
+        dropped = np.cumsum(lengths - 1) - (lengths - 1)  # before each run
+        kinds[self.begins - dropped] = ord("0")
         #: Each line, with one 0 for each run.
         self.kinds: list[bytes] = kinds.tobytes().split(b"\n")
         #: (lines + 1,) Where each line begins.
@@ -91,6 +92,8 @@ class DigitRuns:
         self.firsts: Ints = np.searchsorted(self.begins, self._starts[:-1])
         self.text = text
         self._digits: dict[tuple[int, ...], Sequence[tuple[bytes, ...]]] = {}
+        #: The integer of the eight bytes from each place of the text behind 16 bytes of 0: so `[end + 8]` is the word
+        #: before the place `end` of the text.
         padded = bytes(2 * _WORD_BYTES) + text
         self._words: Words = np.ndarray((len(text) + 9,), np.dtype("<u8"), padded, strides=(1,))
 
@@ -99,7 +102,7 @@ class DigitRuns:
         return self.text[self._starts[line] : self._starts[line + 1] - 1]
 
     def digits(self, runs: tuple[int, ...]) -> Sequence[tuple[bytes, ...]]:
-        """Return the digits of these runs of each line; anything for a line with fewer runs."""
+        """Return the digits of these runs for each line; for a line with fewer runs they mean nothing."""
         if not runs or not len(self.begins):
             return [()] * len(self.kinds)
         if runs not in self._digits:
@@ -118,10 +121,10 @@ class DigitRuns:
         return found.astype(np.int64), lengths
 
     def numbers(self, lines: Ints, number: PrintedNumber) -> Floats:
-        """Return the number of each of these lines, which are of one kind."""
+        """Return the number of each of these lines, which are of one kind: its digits times a power of ten."""
         first = self.firsts[lines] + number.first
         found, length = self.whole(first)
-        count = length
+        count = length  # of all digits before the exponent
         for run in range(1, number.runs):
             value, length = self.whole(first + run)
             count = count + length
@@ -129,18 +132,21 @@ class DigitRuns:
         power = -length if number.has_fraction else np.zeros(len(lines), np.int64)
         if number.exponent:
             exponent, length = self.whole(self.firsts[lines] + number.exponent)
-            power = power + number.exponent_sign * np.where(length > 3, 1000, exponent)
-        odd = (count > _MOST_DIGITS) | (np.abs(power) > _MOST_POWER)
+            power = power + number.exponent_sign * np.where(length > 3, 1000, exponent)  # 1000 is beyond float64
+        inexact = (count > _MOST_DIGITS) | (np.abs(power) > _MOST_POWER)
         factor = _POWERS[np.minimum(np.abs(power), _MOST_POWER)]
         values: Floats = np.where(power < 0, found / factor, found * factor)
-        last = first + (number.exponent or number.first + number.runs - 1) - number.first
-        for at in np.flatnonzero(odd).tolist():
+        last = self.firsts[lines] + (number.exponent or number.first + number.runs - 1)
+        for at in np.flatnonzero(inexact).tolist():
             values[at] = float(self.text[self.begins[first[at]] : self.ends[last[at]]].replace(b",", b""))
         return -values if number.is_negative else values
 
 
 def eight_digits(words: Words) -> Words:
-    """Return the numbers of words with a digit in each byte, the first one in the lowest."""
+    """Return the numbers of words with a digit in each byte, the first digit in the lowest byte.
+
+    The three lines join neighbours: digits to pairs (10 * a + b), pairs to fours, and fours to eights.
+    """
     words = words * np.uint64(0xA_01) >> np.uint64(8) & np.uint64(0x00FF_00FF_00FF_00FF)
     words = words * np.uint64(0x64_0001) >> np.uint64(16) & np.uint64(0x0000_FFFF_0000_FFFF)
     numbers: Words = words * np.uint64(0x2710_0000_0001) >> np.uint64(32)

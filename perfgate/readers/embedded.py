@@ -20,7 +20,9 @@ from perfgate.core.resource_limits import Limits
 _JSON = re.compile(r'(?:^|[:=>]\s)\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
 #: JSON behind another document on the same line.
 _NEXT_JSON = re.compile(r'\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
+#: A printed object: a capitalised name, a bracket, and a field or the end of the line.
 _CALL = re.compile(r"\b(?=[A-Z]\w*\((?:\s*$|\s*\w+=))")
+#: A part of JSON, or of a printed object, that is not a bracket.
 _JSON_WORD = r'\s*(?:"(?:[^"\\]|\\.)*"|[:,]|-?(?:\d[\d.eE+-]*|Infinity|inf)\b|NaN\b|nan\b|true\b|false\b|null\b)'
 _CALL_WORD = (
     r"""\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[:,]|[-+]?(?:\d[\d.eE+-]*|nan\b|inf\b)"""
@@ -32,7 +34,7 @@ _JSON_WORDS = re.compile(rf"(?:(?=({_JSON_WORD}))\1){{0,64}}(?:\s*[\[\]{{}}])?")
 _CALL_WORDS = re.compile(rf"(?:(?=({_CALL_WORD}))\1){{0,64}}(?:\s*[\[\](){{}}])?")
 #: A printed object whose fields are neither lists nor objects.
 _FLAT_CALL = re.compile(rf"[A-Z]\w*\((?:(?=({_CALL_WORD}))\1){{0,64}}\s*\)")
-#: Printed numbers; source code has names there.
+#: The times of a printed object; source code has names there, not numbers.
 _PRINTED_TIMES = re.compile(r"\btimes=\[\s*[-+.\d]")
 #: A document begins with one of these.
 _MARKS = re.compile(r"[\[{(]")
@@ -52,9 +54,12 @@ class Call(Struct, frozen=True):
 class Embedded(Struct, frozen=True):
     """A document in a log, whole or broken off."""
 
+    #: The line on which it begins, from 1.
     line: int
     text: str
+    #: The parsed object, if the document is a printed one.
     call: Call | None = None
+    #: Why the document is not whole; None if it is.
     fault: str | None = None
 
     def fault_matters(self, field: str) -> bool:
@@ -66,12 +71,15 @@ class Embedded(Struct, frozen=True):
 
 
 class _Open:
+    """A document whose end has not been found yet: `feed` it the lines until `depth` is 0, then take its `result`."""
+
     def __init__(self, line: int, is_json: bool, limits: Limits) -> None:
         self.line = line
         self._words = _JSON_WORDS if is_json else _CALL_WORDS
         self._is_json = is_json
         self._limits = limits
         self._parts: list[str] = []
+        #: The characters so far, and the number of open brackets.
         self._size = self.depth = 0
         #: Why the document is given up, if it is too large.
         self.beyond: str | None = None
@@ -81,7 +89,7 @@ class _Open:
         return "\n".join(self._parts)
 
     def feed(self, line: str, begin: int) -> int | None:
-        """Return the end of the part of a line, from `begin`, that belongs to it; None if the line breaks it off."""
+        """Take what belongs to the document from `begin` on, and return its end; None if the line breaks it off."""
         at = begin
         while (words := self._words.match(line, at)) and words.end() > at:
             at = words.end()
@@ -102,7 +110,7 @@ class _Open:
         foreign = self.depth and not _BLANKS.fullmatch(line, at)
         if foreign and self._parts:
             return None
-        self._parts.append(line[begin:at])  # of the first line in any case, because it may be the cut one
+        self._parts.append(line[begin:at])  # also a first line that breaks off, because it may be cut
         return None if foreign or self.beyond else at
 
     def result(self) -> Embedded | None:
@@ -117,6 +125,7 @@ class _Open:
         return Embedded(self.line, self.text, call) if call else None
 
     def broken(self, why: str) -> Embedded:
+        """Return what was read of the document, with the reason why it is not whole."""
         return Embedded(self.line, self.text, fault=self.beyond or why)
 
 
@@ -133,6 +142,7 @@ class _Line:
         self.found: dict[re.Pattern[str], re.Match[str] | None] = {}
 
     def next(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Return the next match of a pattern in the part that has not been read."""
         known = self.found.get(pattern)
         if pattern not in self.found or (known and known.start() < self.at):
             known = self.found[pattern] = pattern.search(self.text, self.at)
@@ -166,7 +176,7 @@ def embedded(
     document: _Open | None = None
     broken: list[_Open] = []
     for number, text in lines:
-        yield from (each.broken(BROKEN) for each in broken)
+        yield from (each.broken(BROKEN) for each in broken)  # only now: the last line may be cut, see below
         broken.clear()
         if document is None and not _MARKS.search(text) and not (also and also.search(text)):
             continue  # nearly every line of a log
@@ -181,7 +191,8 @@ def embedded(
                     break
             if (used := document.feed(line.text, line.at)) is None:
                 broken.append(document)
-                line.at = len(line.text) if number == document.line else line.at
+                if number == document.line:  # a later line may begin a document itself
+                    line.at = len(line.text)
                 document = None
             elif document.depth == 0:
                 if whole := document.result():

@@ -12,8 +12,8 @@ module has a docstring, which begins with what the format is (for the pages), qu
 
     def read(file: InputFile) -> tuple[Run, ...]: ...    one Run for each run in the file, at least one
 
-`perfgate.readers.kit` has what readers are made of, for one import. Known fields are a table: a printed name, or a
-pattern of names (`field_of`), and its `Field`: metric, base unit, and printed units in one of them.
+`perfgate.readers.kit` has what readers are made of, for one import. A table lists the fields that a reader knows: a
+printed name, or a pattern of names (`field_of`), and its `Field` (metric, base unit, printed units per base unit).
 
 Detection needs the marks of all formats, but to import every reader would add 0.1 s to each start. So
 `python docs/make_reference.py` copies each `FORMAT` to `registry.py`, and a test checks that they are equal.
@@ -21,7 +21,7 @@ Detection needs the marks of all formats, but to import every reader would add 0
 `read` walks the file once, by lines, as a whole or by blocks of bytes. It never raises for bad data: it makes a Run
 with problems instead (`builder.RunBuilder` does most of it). It opens nothing, and knows no baselines, rules or clocks.
 A reader that saw a header and read no row, or read fewer rows than the file says, reports it (`RunBuilder.table`).
-It counts what it keeps, through `RunBuilder` or `file.count`, so that the limits of `core.resource_limits` hold.
+`RunBuilder` or `file.count` counts what a reader keeps, so that no file exceeds the limits of `core.resource_limits`.
 
 **A reader outside perfgate** is a package with the same `read`, and an entry point that names its `Format`:
 
@@ -31,8 +31,8 @@ It counts what it keeps, through `RunBuilder` or `file.count`, so that the limit
     from perfgate.readers import Format                  mytool_reader.py; a module with FORMAT is as good
     FORMAT = Format("mytool", "mytool_reader", markers={"mytool step": r"mytool step \d+: "})
 
-`not_recognised` loads it. These packages are only searched for when no format of perfgate matches, or when --format
-names an unknown format. A package that cannot be loaded, or whose reader fails, is reported in one line and harms no
+`not_recognised.py` searches for these packages, but only when no format of perfgate matches, or when --format names
+an unknown format. A package that cannot be loaded, or whose reader fails, is reported in one line and harms no
 other file.
 """
 
@@ -46,7 +46,7 @@ from msgspec import Struct, field
 
 from perfgate.documents.json_tokens import walk
 
-#: The modules below this package that read a format. A document that several formats claim has the first of them.
+#: The modules below this package that read a format. If several formats match a document, the first in this list wins.
 MODULES = (
     "deepspeed",
     "lightning",
@@ -106,7 +106,9 @@ MODULES = (
     "recorded",
     "recorded.recording",
 )
+#: An outline has paths of at most 3 keys, from at most the first 1,048,576 characters of a document.
 _DEPTH, _LONGEST = 3, 1 << 20
+#: An outline ends at the events of a trace: they are long, and the format is certain there.
 _EVENTS = ("traceEvents",)
 
 
@@ -123,10 +125,7 @@ class JsonOutline(Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str) -> JsonOutline:
-        """Return the outline of a JSON document from its first 1 MiB.
-
-        It ends at the events of a trace, which are long and make its format certain.
-        """
+        """Return the outline of a JSON document from its text."""
         tokens: dict[tuple[str, ...], str] = {}
         for path, _, token in walk(text[:_LONGEST], _DEPTH):
             tokens.setdefault(tuple(key if isinstance(key, str) else "*" for key in path), token)
@@ -153,16 +152,19 @@ class JsonOutline(Struct, frozen=True):
         return any(map(matches, self.keys))
 
     def has_values(self, values: Iterable[str]) -> bool:
-        """Return whether it has all of these values: `PATH`, or `PATH=TOKEN` (its first token); `|` is or."""
-        for value in values:
-            choices = (one.partition("=") for one in value.split("|"))
-            found = ((self.tokens.get(tuple(path.split("."))), wanted) for path, _, wanted in choices)
-            if not any(token is not None and token.startswith(wanted) for token, wanted in found):
-                return False
-        return True
+        """Return whether there is a value at each path, such as `results.*.mean`; in `A|B` one of both is enough.
+
+        After `PATH=`, the beginning of the value's first token may follow: `benchmarks=[`, `context={`.
+        """
+        return all(any(map(self._has_value, value.split("|"))) for value in values)
+
+    def _has_value(self, value: str) -> bool:
+        path, _, beginning = value.partition("=")
+        token = self.tokens.get(tuple(path.split(".")))
+        return token is not None and token.startswith(beginning)
 
     def schema(self, prefix: str) -> str | None:
-        """Return the schema that the document names, in words, if it begins so."""
+        """Return words for a document whose `schema` has this prefix; None for any other document."""
         schema = self.text("schema")
         return f"a JSON document of schema {schema}" if schema and schema.startswith(prefix) else None
 
@@ -180,15 +182,16 @@ class Format(Struct, frozen=True, repr_omit_defaults=True):
     hints: Mapping[str, str] = field(default_factory=dict)
     #: Binary formats: the first bytes.
     magic: bytes | None = None
-    #: Binary formats whose first bytes vary: their pattern, and what to say of a file that begins so.
+    #: Binary formats whose first bytes vary: their pattern, and how to end the sentence `the file begins ...`.
     signature: tuple[bytes, str] | None = None
-    #: JSON formats: what a document is, and the values that make it so (`JsonOutline.has_values`).
+    #: JSON formats: how to end the sentence `a JSON document ...`, then the values that every document has
+    #: (`JsonOutline.has_values`).
     json: tuple[str, ...] = ()
-    #: JSON formats that values do not tell: returns why a document with this outline has the format, or None.
+    #: JSON formats that need more than `json`: returns why a document with this outline has the format, or None.
     outline: Callable[[JsonOutline], str | None] | None = None
-    #: A pattern of keys. A document without any of them is not of this format, so the reader is not imported.
+    #: With `outline`: a pattern of keys. The reader is imported to ask `outline` only if a document has such a key.
     keys: str = ""
-    #: JSON formats: the pattern of a key that proves the format, however far behind it is; empty for none.
+    #: JSON formats: the pattern of a key that proves the format, even if it comes after the outline; empty for none.
     late_key: str = ""
     #: The package that brings the format, if it is not perfgate.
     package: str = ""
@@ -200,7 +203,7 @@ class Format(Struct, frozen=True, repr_omit_defaults=True):
             return f"a JSON document {what}" if document.has_values(values) else None
         outline = self.outline
         if outline is None and self.keys and document.has_key(self.keys):
-            outline = import_module(self.module).FORMAT.outline
+            outline = import_module(self.module).FORMAT.outline  # the copy in `registry.py` has no functions
         return outline(document) if outline else None
 
     @property

@@ -1,4 +1,4 @@
-r"""Blocks of bytes -> lines of text that contain a word. Escape sequences (ECMA-48 CSI and OSC) and NUL are dropped.
+r"""Turn blocks of bytes into lines of text that contain a word, without escape sequences (ECMA-48) and NUL.
 
 At the end: the interfaces of code that reads many lines of a block, or parts of a large file, by itself.
 """
@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 Line = tuple[int, str, Sequence[str], bool]
 Part = TypeVar("Part")
 
+#: The bytes of a block.
 BLOCK = 1 << 17
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
 #: `{"`, `[{`, `["`, and arrays of numbers that go on as arrays do; not `[2024-02-20 09:55]` or `[1,0]<stdout>:`.
@@ -54,7 +55,7 @@ def transcode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
 def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Line]:
     """Return the lines that contain a word; `data` are lines with these numbers, without the last line end.
 
-    Most lines of a log contain the same word, and their reader checks which others they contain. So the others are
+    Most lines of a log contain the same word, and a reader itself looks for others in them. So here the other words are
     searched for only in the lines without that word.
     """
     text = clean(data.decode("utf-8", "replace"))
@@ -109,7 +110,7 @@ def rank_in_name(name: str) -> str | None:
 
 
 class TakenLines(Protocol):
-    """A block of whole lines; a reader reads some of them by itself, many at once."""
+    """The lines of a block that a reader takes from the file, to read them by itself and many at once."""
 
     @property
     def rest(self) -> bytes:
@@ -127,7 +128,7 @@ class TakenLines(Protocol):
         """Read the taken lines before this line of the file."""
 
 
-#: Takes lines of a block: its text without the last line end, and the number of its first line.
+#: Takes lines of a block. Arguments: the text without the last line end, and the number of the first line.
 Take = Callable[[bytes, int], TakenLines]
 
 
@@ -144,7 +145,7 @@ class FileParts(Protocol):
 
     @property
     def shares(self) -> Sequence[float]:
-        """The shares of the work where the others end, one after the other; the rest is for this process."""
+        """Where in the file (0 to 1) the part of each other process ends; the rest is for this process."""
 
     def read(self, begin: int, size: int) -> bytes:
         """Return at most `size` bytes of the file."""

@@ -24,13 +24,14 @@ from perfgate.readers.line_blocks import clean, is_json
 from perfgate.readers.registry import FORMATS
 from perfgate.readers.text import InputFile
 
+#: The entry points of packages that bring readers.
 GROUP = "perfgate.readers"
 #: The characters at the beginning of a text that are compared with formats and tools.
 _COMPARED = 1 << 18
 
 
 def read_outside(known: Format, file: InputFile) -> tuple[Run, ...]:
-    """Return the runs of a file; if the reader fails, one run with the error."""
+    """Return the runs of a file from the reader of an installed package; if it fails, one run with the error."""
     try:
         runs = tuple(import_module(known.module).read(file))
         if not runs or not all(isinstance(run, Run) for run in runs):
@@ -52,7 +53,7 @@ class Plugins(Struct, frozen=True):
 
 @cache
 def plugins() -> Plugins:
-    """Return the formats of installed packages; to search for the packages takes milliseconds."""
+    """Return the formats of installed packages; the search takes milliseconds, so it is made once."""
     from importlib.metadata import entry_points
 
     found = Plugins()
@@ -79,14 +80,17 @@ def format_names() -> list[str]:
 
 
 def _checked(loaded: object, package: str, before: Plugins) -> Format:
-    """Return the format that an entry point names, made safe to use. Raises an error that says what is wrong."""
+    """Return the format that an entry point names, with an `outline` that never raises.
+
+    `before`: gets a fault if `outline` fails later. Raises an error with the reason if there is no usable format.
+    """
     found = vars(loaded).get("FORMAT") if isinstance(loaded, ModuleType) else loaded
     if not isinstance(found, Format):
         raise TypeError("the entry point names neither a Format nor a module with FORMAT")
     if any(found.name == known.name for known in (*FORMATS, *before.formats)):
         raise ValueError(f"the format {found.name!r} exists already")
     for pattern in (*found.markers.values(), *found.hints.values(), found.late_key):
-        re.compile(pattern)
+        re.compile(pattern)  # a wrong pattern raises here
     rule = found.outline
 
     def outline(document: JsonOutline) -> str | None:
@@ -166,7 +170,7 @@ _KEYS: dict[str, str] = {
     "megatron": "start_step end_step step_interval",
     "perfgate": "series metric unit incomplete",
 }
-#: Words of text formats that also occur where the format itself does not.
+#: Words of text formats that also occur in other texts, so they are only a reason for a guess.
 _WORDS: dict[str, str] = {
     "deepspeed": r"\bSamplesPerSec\b|\bwall_clock|(?i:deepspeed)",
     "megatron": r"\belapsed time per iteration\b|\bconsumed samples\b|(?i:megatron)",
@@ -182,7 +186,10 @@ _WORDS: dict[str, str] = {
 
 
 def not_recognised(file: InputFile, most: int) -> tuple[str, str | None]:
-    """Say what a file is that no reader knows, and what perfgate searched for in its first `most` bytes."""
+    """Return the message for a file that no reader knows, and what was searched for in its first `most` bytes.
+
+    The second is None if the message says enough.
+    """
     head = file.head(most)
     text = head.decode("utf-8", "replace")
     forced = f"--format NAME reads it as one of {', '.join(format_names())}"
@@ -252,7 +259,7 @@ def _about(text: str) -> str | None:
 
 
 def _nearest_json(keys: Collection[str]) -> tuple[str, str] | None:
-    """Return the format whose keys a JSON document has most of, and two of these keys in words; None without any."""
+    """Return the format that shares most keys with a JSON document, and two of the keys; None if none is nearest."""
     found = {name: [key for key in own.split() if key in keys] for name, own in _KEYS.items()}
     name = max(found, key=lambda one: len(found[one]))
     several = found[name]

@@ -1,4 +1,4 @@
-"""Records of results: JSON documents, rows of CSV, and tables of known fields. Series come out in base units."""
+"""Read records of results (JSON documents, rows of CSV, known fields), and make series of them in base units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perfgate.readers.values import Field, cells_of, fault_in, in_base, items, m
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _LONGEST_FACT = 200
-#: Statistics as tools name them, as perfgate names them.
+#: The names that tools give to statistics, and perfgate's names.
 _STATISTICS = {
     **dict.fromkeys(("avg", "average", "mean"), "mean"),
     **dict.fromkeys(("std", "std_dev", "stddev"), "stddev"),
@@ -39,6 +39,7 @@ _PERCENTILE = re.compile(r"p(\d{1,2})(\.\d{1,3})?")
 
 
 def _load(file: InputFile, format_name: str) -> tuple[JsonDocument, RunBuilder]:
+    """Return the JSON document in a file, without data if it is too large, and a run with its problems."""
     text, loaded = file.whole(), JsonDocument(file.name, "", None)
     if text is not None:
         loaded = load_json(text, file.name, file.limits, finite=False)  # NaN and infinity are refused with their series
@@ -60,7 +61,7 @@ def documents(file: InputFile) -> Iterator[JsonSource]:
     """Yield the JSON documents of a file: one, or one on each line; then report the problems of each."""
     text = file.whole()
     whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
-    # More than one document: one on each line, if the first line ends like one; otherwise the text is damaged.
+    # More than one document: one on each line, if the first line ends as JSON does; otherwise the text is damaged.
     lines: list[tuple[int, str]] = []
     if text and any("Extra data" in problem.message for problem in whole.problems):
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -75,7 +76,7 @@ def documents(file: InputFile) -> Iterator[JsonSource]:
 def records(file: InputFile) -> Iterator[tuple[JsonSource, Path, dict[str, Any]]]:
     """Yield the objects of a file with their documents and paths: one, a list, or one on each line.
 
-    An object without fields replaces a document that has no object.
+    For a document without objects, an empty object is yielded, so that its problems can be reported.
     """
     for source in documents(file):
         data = source.loaded.data
@@ -135,14 +136,16 @@ def commit_of(value: object) -> str | None:
 
 
 def statistic_of(name: str) -> str | None:
-    """Return the statistic of a printed name; None if it is none."""
+    """Return perfgate's name of a statistic that a tool names, such as `p99` for `P99.00`; None for another name."""
     name = name.strip().lower()
+    if name in _STATISTICS:
+        return _STATISTICS[name]
     found = _PERCENTILE.fullmatch(name)
-    return _STATISTICS.get(name) or (f"p{int(found[1])}{(found[2] or '').rstrip('0').rstrip('.')}" if found else None)
+    return f"p{int(found[1])}{(found[2] or '').rstrip('0').rstrip('.')}" if found else None
 
 
 class Target(Struct, frozen=True):
-    """The series that numbers of a JSON document belong to; numbers in quotes are not numbers."""
+    """A series to which numbers of a JSON document are added; a number in quotes is refused."""
 
     run: RunBuilder
     key: Key
@@ -175,7 +178,7 @@ class Target(Struct, frozen=True):
             self.run.one_value(self.key, self.unit, in_base(number, self.per))
 
     def aggregate(self, statistics: Mapping[str, tuple[object, Place]]) -> None:
-        """Add statistics, each with its path, of values that the document does not contain; None is not available."""
+        """Add statistics, each with its path, of values that the document does not contain; None is left out."""
         kept = {
             name: number if name == "count" else in_base(number, self.per)
             for name, (value, path) in statistics.items()
@@ -193,7 +196,7 @@ class Target(Struct, frozen=True):
         self.aggregate(found)
 
     def _checked(self, value: object, path: Place) -> list[float]:
-        """Return the number in a list; an empty list, and a problem, if it is not a measurement."""
+        """Return a list of one number; if it is not a measurement, an empty list, and a problem is reported."""
         numbers, good = measured([value], self.unit)
         self.run.file.coverage.mark(self.run.json, path, value)
         if not good[0]:
@@ -235,9 +238,9 @@ def csv_rows(
 
 
 def field_of(patterns: Mapping[str, Field], name: str) -> Field | None:
-    """Return the field of a printed name from a table by patterns, the first that matches; None if none does.
+    """Return the field of a printed name: that of the first pattern in a table that matches it, or None.
 
-    A field without a metric has the group of its pattern, or the whole name without a group.
+    A field without a metric gets one: what the last group of its pattern matched, or the whole name without a group.
     """
     for pattern, field in patterns.items():
         if found := re.fullmatch(pattern, name):
@@ -248,7 +251,7 @@ def field_of(patterns: Mapping[str, Field], name: str) -> Field | None:
 def add_fields(
     run: RunBuilder, known: Mapping[str, Field], fields: Iterable[tuple[str, object, Place]], labels: Labels = ()
 ) -> None:
-    """Add those fields that are known, each with its value and its place, as one value; None was not measured."""
+    """Add each field (name, value, place) whose name is known as one value; a value None was not measured."""
     for name, value, at in fields:
         if value is not None and (field := known.get(name)):
             run.value(Key(field.metric, labels), field.unit, value, at, per=field.per)

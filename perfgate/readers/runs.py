@@ -1,4 +1,4 @@
-"""Several runs in one file: they are separated, never merged. Several files of one run: joined."""
+"""Separate the runs in one file, which are never merged, and join the files of one run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ class Runs(Generic[AnyBuilder]):
         self._counters[counter] = value
 
     def follow(self, counter: str, values: Floats) -> Callable[[], None] | None:
-        """Return a function that keeps the last of a step counter's values; None if one of them may begin a new run."""
+        """Do what `count` does with many values: return a function that keeps the last one.
+
+        Return None if one of the values may begin a new run.
+        """
         if values[0] < self._counters.get(counter, 0) or (np.diff(values) < 0).any():
             return None
         return partial(self._counters.__setitem__, counter, float(values[-1]))
@@ -72,16 +75,19 @@ class Runs(Generic[AnyBuilder]):
             self.run = self._begun[-1][0]
             self.run.problems += empty.problems
             self.run.say("warning", "a start without a measurement after it", line)
-        starts = [line for _, line in self._begun[1:]]
+        several = len(self._begun) > 1
+        settings = {tuple(sorted(run.unlabelled.items())) for run, _ in self._begun}
+        if several and len(settings) < len(self._begun):  # else each run has other settings: a sweep, no restarts
+            self._say_starts([line for _, line in self._begun[1:]])
+        found = [run.run(part if several else None) for part, (run, _) in enumerate(self._begun, 1)]
+        return as_sweep(found, self.run.file.source.conditions)
+
+    def _say_starts(self, starts: Sequence[int]) -> None:
         more = f" and {len(starts) - _STARTS_NAMED} more" if len(starts) > _STARTS_NAMED else ""
         lines = ", ".join(map(str, starts[:_STARTS_NAMED])) + more
         message = f"this file has {len(self._begun)} runs; new runs begin at line {lines}"
-        is_sweep = len({tuple(sorted(run.unlabelled.items())) for run, _ in self._begun}) == len(self._begun)
-        for run, _ in self._begun if starts and not is_sweep else ():
+        for run, _ in self._begun:
             run.say("warning", message, starts[0])  # the same in each run, so that a check says it once
-        several = len(self._begun) > 1
-        found = [run.run(part if several else None) for part, (run, _) in enumerate(self._begun, 1)]
-        return as_sweep(found, self.run.file.source.conditions)
 
 
 def labels_of(file: InputFile, format_name: str, record: Mapping[str, Any]) -> Labels:
@@ -94,9 +100,9 @@ def labels_of(file: InputFile, format_name: str, record: Mapping[str, Any]) -> L
 class RecordRuns:
     """The runs of a file while its records are read.
 
-    A record is known by what must be equal in a repetition: its conditions. The n-th record with equal conditions
-    belongs to the n-th run. So a sweep over seven loads is one run with seven series of each metric, and a sweep that
-    was made twice is two runs.
+    A record is given by its conditions, the settings of a benchmark. Records with equal conditions are repetitions: the
+    n-th of them belongs to the n-th run. So a sweep over seven loads is one run with seven series of each metric, and a
+    sweep that was made twice is two runs.
     """
 
     def __init__(self, file: InputFile, format_name: str) -> None:
@@ -110,14 +116,14 @@ class RecordRuns:
     ) -> RunBuilder:
         """Return the run that this record belongs to. A record that cannot be read (None) gets its own run.
 
-        A record with equal conditions and unequal `fields` that may be conditions is an error, and so is one below
-        another heading.
+        Records with equal conditions may still differ in `fields` that may be conditions, or in the heading above them:
+        then the later one is an error.
         """
         run = self._run_of(record, json)
-        known = self._file.source.conditions
-        heading = "" if json else self._file.heading()
-        own = {name: value for name, value in unlabelled_fields(fields or {}) if name not in known}
-        own |= {"heading": heading} if heading and "heading" not in known else {}
+        labels = self._file.source.conditions  # the names that the rule files add
+        own = {name: value for name, value in unlabelled_fields(fields or {}) if name not in labels}
+        if not json and "heading" not in labels and (heading := self._file.heading()):
+            own["heading"] = heading
         if not own:
             return run
         first = self._first.setdefault(record, own)
@@ -125,13 +131,14 @@ class RecordRuns:
             problem = mixed(names[0], first[names[0]], own[names[0]], "a record before", self._file.name)
             if problem.message not in {one.message for one in run.problems}:
                 run.report(problem.severity, problem.message, None)
-        about = f" with {record}" if len(self._first) > 1 else ""  # fields of a sweep are compared load by load
+        about = f" with {record}" if len(self._first) > 1 else ""  # in a sweep, equal loads are compared
         run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
         return run
 
     def _run_of(self, record: Hashable, json: JsonSource | None) -> RunBuilder:
-        for run, known in self._runs if record is not None else ():
-            if record not in known:
+        """Return the first run that has no record with these conditions, or a new one."""
+        for run, known in self._runs:
+            if record is not None and record not in known:
                 known.add(record)
                 run.json = json
                 return run
@@ -142,13 +149,13 @@ class RecordRuns:
 
     @property
     def first(self) -> RunBuilder:
-        """The first run, which has the problems of no record, too."""
+        """The first run, which also gets the problems that belong to no record."""
         if not self._runs:
             self._runs.append((RunBuilder(self._file, self._format), set()))
         return self._runs[0][0]
 
     def finish(self) -> tuple[Run, ...]:
-        """Return the finished runs; one that lacks records of another is judged only in those that it has."""
+        """Return the finished runs; a run without some records of another is `partial`: they are not missed in it."""
         every = {record for _, known in self._runs for record in known if record is not None}
         several = len(self._runs) > 1
         return tuple(
@@ -158,9 +165,10 @@ class RecordRuns:
 
 
 def are_apart(runs: Sequence[Run]) -> bool:
-    """Return whether the files of a folder can be joined although metrics of some have no values.
+    """Return whether the files of a folder can be joined although some are outlines: traces without most values.
 
-    They cannot if two traces are of one rank (their values are joined), or if another file has one of these metrics.
+    They cannot if two traces are of one rank, because joining needs their values, or if another file has an outlined
+    metric.
     """
     outlined = [run for run in runs if run.outlines is not None]
     ranks = Counter(rank for run in outlined if run.outlines for rank in run.outlines.fingerprints)
@@ -175,7 +183,7 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
 
     Series that occur in several files get the label rank from the file names. If a name has no rank, the first series
     counts and the others are errors. A folder of several whole runs is one error, and has no series. A file with
-    several runs is an error, too: none of them belongs to the others.
+    several runs is an error, too: it is not known which of them the other files belong to.
     """
     problems = [problem for run in runs for problem in run.problems]
     parts = {run.source for run in runs if run.part is not None}
@@ -187,11 +195,11 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
         ranks = "or, if they are ranks, write the rank in each name: rank0.log"
         problems.append(Problem("error", f"{message}: did you mean {_glob(name, repeats)}? {ranks}", Location(name)))
         whole = [replace(run, series=(), call_trees=(), outlines=None) for run in whole]
-    traces = _traces(whole, problems)
-    series = _series(traces, problems)
-    with_trees = [run.call_trees for run in traces if len(run.call_trees)]
+    joined = _with_joined_traces(whole, problems)
+    series = _series(joined, problems)
+    with_trees = [run.call_trees for run in joined if len(run.call_trees)]
     trees = joined_trees(with_trees) if with_trees else ()
-    outlined = [run.outlines for run in traces if run.outlines is not None]
+    outlined = [run.outlines for run in joined if run.outlines is not None]
     facts = _facts(whole, problems)
     commit = next((run.commit for run in whole if run.commit), None)
     for run in whole:
@@ -220,7 +228,8 @@ def with_missing_ranks(run: Run) -> Run:
     return replace(run, problems=(*run.problems, *missing_ranks(run)))
 
 
-def _traces(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
+def _with_joined_traces(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
+    """Return the runs, with the traces of each rank joined and behind the others; `problems` gets what is wrong."""
     traces = [run for run in runs if run.format == "torch-trace"]
     if not traces:
         return list(runs)
@@ -232,7 +241,9 @@ def _traces(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
 
 
 def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
+    """Return the series of all files; one that occurs again has the rank of its file as label, or is a problem."""
     times = Counter(series.key for run in runs for series in run.series)
+    traces = {run.source for run in runs if run.format == "torch-trace"}  # these are the last ones
     joined: dict[Key, tuple[Series, str]] = {}
     for run in runs:
         rank = rank_in_name(run.source)
@@ -242,7 +253,6 @@ def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
                 named = replace(series, key=Key.of(series.key.metric, **dict(series.key.labels), rank=rank))
             if named.key in joined:
                 other = joined[named.key][1]
-                traces = {one.source for one in runs if one.format == "torch-trace"}  # these are the last ones
                 is_profiled = run.source in traces and other not in traces  # a profiler slows what it measures
                 used = f"{other}, which is not profiled" if is_profiled else "the first"
                 message = f"{named.key} is in both {other} and {run.source}; using {used}"
@@ -263,6 +273,7 @@ def _repeats(runs: Sequence[Run]) -> list[str]:
 
 
 def _glob(folder: str, files: Sequence[str]) -> str:
+    """Return a pattern that matches these files of a folder."""
     endings = {PurePosixPath(file).suffix for file in files}
     below = "*" if all(PurePosixPath(file).parent == PurePosixPath(folder) for file in files) else "**/*"
     return f"{folder}/{below}{endings.pop() if len(endings) == 1 else ''}"

@@ -1,6 +1,6 @@
-"""Sums of work in each step as series `work.*`, from columns of what was issued and the index of its step.
+"""Sum the work of each step as series `work.*`: from arrays of events (kernels, copies, ...) and of their steps.
 
-Of a profile of JAX on GPUs (`xplane`), these are, as exact counts of what the program asks of a device in each step:
+A profile of JAX on GPUs (`xplane`) gives these exact counts of what the program asks of a device in each step:
 
 | metric | unit | of a step | labels |
 |---|---|---|---|
@@ -10,8 +10,8 @@ Of a profile of JAX on GPUs (`xplane`), these are, as exact counts of what the p
 | `work.copies`, `work.copied_bytes` | count, B | copies of one kind, and their bytes | device, kind |
 | `work.device_time` | s | the sum of the times of kernels, copies and memsets | device |
 
-Work belongs to the step of the call that launched it, by `correlation_id`, as in traces of torch. What the operations
-of CPUs and TPUs do has no launch: so they have no `work.*`.
+Work belongs to the step of the call that launched it, by `correlation_id`, as in traces of torch. Operations of CPUs
+and TPUs have no launch, so profiles of these have no `work.*`.
 
     kernel_details: regs:168 static_shared:0 dynamic_shared:231424 grid:132,1,1 block:384,1,1 occ_pct:18.75
     memcpy_details: kind_src:pageable kind_dst:device size:4 dest:0 async:1
@@ -53,8 +53,12 @@ def kind_of_call(text: str) -> int:
 
 
 class DeviceEvents(Struct, frozen=True):
-    """What one device did for the steps; all arrays (n,). Times in ns; an amount is blocks or bytes, NaN if unknown."""
+    """The n kernels, copies and memsets of one device; all arrays (n,). Times in ns, amounts in blocks or bytes.
 
+    An amount is NaN if it is unknown.
+    """
+
+    #: The index of the step of each; -1 for none.
     step: Int64
     duration: Float64
     amount: Float64
@@ -65,19 +69,21 @@ class DeviceEvents(Struct, frozen=True):
 
 
 class StepSums(Struct, frozen=True):
-    """Makes the series of some steps. A step is its index in `numbers`, (steps,); -1 is outside of all."""
+    """Makes series with one value for each step. In all arguments a step is its index in `numbers`; -1 is no step."""
 
+    #: (steps,) The printed steps.
     numbers: Int64
+    #: Returns the key of a series with this name and these labels.
     key: Callable[[str, Labels], Key]
 
     def count(self, name: str, step: Int64, labels: Labels) -> Series:
-        """Return how often each step occurs in a column of steps."""
+        """Return how often each step occurs in an array of steps."""
         return self.series(name, "count", np.bincount(step[step >= 0], minlength=len(self.numbers)), labels)
 
     def amount(
         self, name: str, unit: str, step: Int64, amount: Float64, labels: Labels, per: float = 1.0
     ) -> Iterator[Series]:
-        """Yield the sum of an amount in each step, `per` of which are one unit; nothing if one of them is unknown."""
+        """Yield the sum of an amount in each step; nothing if one is unknown. `per` amounts are one unit."""
         sums = np.bincount(step[step >= 0], amount[step >= 0], len(self.numbers))
         if not np.isnan(sums).any():
             yield self.series(name, unit, sums / per, labels)
@@ -103,12 +109,14 @@ class StepSums(Struct, frozen=True):
 
 
 class Event(Struct):
-    """One event, in ps since 1970."""
+    """One event of a profile; its start is in ps since 1970, its duration in ps."""
 
     name: str
     start: int
     duration: int
+    #: The number of the step, if the event annotates one.
     step: int | None = None
+    #: True for an operation of XLA on the host.
     is_op: bool = False
     #: The number that a call of the host and what it launched share, and what XLA says of a kernel or a copy.
     correlation: int | None = None
@@ -116,14 +124,14 @@ class Event(Struct):
 
 
 class Steps(Struct):
-    """The steps of the host: where each begins, and its number."""
+    """The steps of the host in order: where each begins and ends, in ps since 1970, and its number."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
 
     def of(self, start: int) -> int | None:
-        """Return the index of the step in which an event begins; the time until the next step belongs to a step."""
+        """Return the index of the step of an event that begins at `start`: a step lasts until the next one begins."""
         index = bisect_right(self.starts, start) - 1
         is_last = index == len(self.starts) - 1
         return None if index < 0 or (is_last and start >= self.ends[index]) else index
@@ -134,6 +142,7 @@ def add_work(
 ) -> None:
     """Add `work.*` of all devices, if calls of the host launched their events."""
     calls = sorted((one for line in host for one in line if one.correlation is not None), key=lambda one: one.start)
+    # Of calls with one correlation, the first counts: it is the last one here.
     step_of = {one.correlation: steps.of(one.start) for one in reversed(calls)} if steps.starts else {}
     own = {device: [one for one in events if one.correlation in step_of] for device, events in devices.items()}
     if not any(own.values()):
@@ -151,7 +160,7 @@ def add_work(
 
 
 def _columns(issued: Sequence[tuple[int, Event]]) -> DeviceEvents:
-    """Return what a device did, with the index of its step."""
+    """Return the arrays of events, each given with the index of its step."""
     events = [one for _, one in issued]
     kinds = np.array([_kind(one) for one in events], object)
     return DeviceEvents(

@@ -1,4 +1,4 @@
-r"""A file as a stream of bytes -> numbered lines of text. Nothing here raises for bad data, and memory is bounded.
+r"""Turn the bytes of a file into numbered lines of text. Nothing here raises for bad data, and memory is bounded.
 
 Bytes: gzip is inflated (RFC 1952), UTF-16 becomes UTF-8 (RFC 2781, byte order marks).
 Lines: they end at `\n` and at `\r`, but only `\n` is counted, as in editors. Escape sequences (ECMA-48 CSI and OSC) and
@@ -48,7 +48,7 @@ Counted = Literal["series", "runs", "problems", "facts"]
 SQLITE = b"SQLite format 3\0"
 _GZIP = b"\x1f\x8b"
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-#: Deflate reaches 1032:1 on a line of one letter, so a high ratio is suspect only from this size on.
+#: Deflate reaches 1032:1 on a line of one letter, so a high ratio is suspect only from this number of bytes on.
 _RATIO_FROM = 64 << 20
 
 
@@ -93,7 +93,7 @@ class InputFile:
         self.cut_line = 0
         #: Reads many lines at once, for the readers that have it.
         self.alike: AlikeLines | None = None
-        #: True if a reader has more to say of a line than its numbers.
+        #: True if the line that is being read has more than its numbers, such as a fact or a fault.
         self.is_odd = False
 
     def problem(self, severity: Severity, message: str, line: int | None = None) -> Problem:
@@ -160,7 +160,7 @@ class InputFile:
         if self._fill(most + 1) > most:
             return None
         data = b"".join(self._head)
-        self._head.clear()  # it is large enough once
+        self._head.clear()  # frees memory
         return data
 
     def lines(
@@ -171,11 +171,12 @@ class InputFile:
         In a block with a word of `around`, and in the block after it, every line is yielded, and so is the line before:
         what is printed there (a title, the rows of a table) has a meaning only beside it.
 
-        If the file has `usual` lines, those are read many at once, and the others are yielded.
+        With `alike`, usual lines (see `alike_lines`) are read many at once, and only the others are yielded.
 
         With `take`, the reader is asked for each long block which lines it takes. These are not yielded, but read in
         their turn among the others.
         """
+        # The number of the next line, how many blocks are yielded whole, an unfinished line, and the line before.
         number, wide, rest, before = 1, 0, b"", b""
         marks = [word.encode() for word in around]
         for block in self.blocks():
@@ -205,7 +206,7 @@ class InputFile:
                     number = after
                     continue
                 found = select(others, numbers, ("", *words) if wide else words)
-                del block, data, text, others  # a text of long lines is large enough once
+                del block, data, text, others  # frees memory: lines may be long
                 number = after
                 yield from self._hand_out(found, taken, after)
                 del found

@@ -3,9 +3,10 @@
 A reader calls a `JobClock` for each line that has a date or tells a time. Time is attributed only as far as the log
 says so: the rest is `time.other`. The parts and `goodput` are those of `core.goodput`.
 
-Several runs in one log are one job if the later ones continue it: their steps begin after the first step. Then each run
-has the numbers of the whole job. A run that begins at the first step is a job of its own. If dates go back, or the
-parts are longer than the whole, nothing is said.
+An attempt is one start of the program up to its end. Several attempts in one log are one job if the later ones continue
+it: their steps begin after the first step. Then the runs of all attempts have the numbers of the whole job. An attempt
+that begins at the first step is a job of its own. If dates go back, or the parts are longer than the whole, the runs
+get no times.
 
 A report of Lightning's SimpleProfiler has these times:
 
@@ -43,7 +44,7 @@ _OUT_OF_ORDER = 1.0
 
 
 def moment_of(text: str) -> float | None:
-    """Return the first date of a line in s, without its time zone; None without a valid one."""
+    """Return the first date of a line in s since 1970, without its time zone; None without a valid date."""
     found = _DATE.search(text)
     day = _day(found[1]) if found else None
     hour, minute, second = map(int, found[2].split(":")) if found else (0, 0, 0)
@@ -61,10 +62,11 @@ def _day(date: str) -> float | None:
 
 
 class _Record(Struct):
-    """Steps up to `last`, in order; `each` is the time of one step, `seconds` that of all since the record before."""
+    """The steps from the record before up to `last`, which were done at the moment `at`."""
 
     last: int
     at: float
+    #: The seconds of one step, or else of all these steps.
     each: float | None = None
     seconds: float = 0.0
 
@@ -72,14 +74,16 @@ class _Record(Struct):
 class _Reading(Struct):
     """An attempt while its lines are read; moments are in s."""
 
+    #: The first moment and the last one so far, and the seconds before the first one.
     first: float
     last: float
     before: float
-    #: The time now, with what was told since the last moment.
+    #: The last moment, plus the seconds that lines without a date told since then.
     now: float
+    #: The moment when the steps begin, and the number of steps that were done by then.
     training: float | None = None
     done: int | None = None
-    #: The moment up to which time is accounted for, and what the log told since then.
+    #: The moment up to which time is accounted for, and the seconds that the log told since then.
     mark: float = 0.0
     told: float = 0.0
     spent: list[TimeSpent] = field(default_factory=list)
@@ -97,7 +101,7 @@ class _Reading(Struct):
     def attempt(self) -> Attempt | None:
         """Return the attempt; None if the log does not say where its steps begin, or how many the first record has."""
         after = self.done
-        if after is None and len(self.records) > 1:
+        if after is None and len(self.records) > 1:  # as if the first record had as many steps as the second
             after = max(2 * self.records[0].last - self.records[1].last, 0)
         if after is None or self.training is None or not self.records:
             return None
@@ -114,7 +118,7 @@ class JobClock:
 
     Parameters:
         told: the parts that this kind of log prints.
-        rounding: how exact two moments are together, in s.
+        rounding: the s by which the parts may exceed the whole, because moments are rounded.
     """
 
     def __init__(self, told: Collection[str], rounding: float) -> None:
@@ -123,7 +127,7 @@ class JobClock:
         self._reading: _Reading | None = None
         self._before = 0.0
         self._is_in_order = True
-        #: What lines without a date told: it counts if a moment follows.
+        #: Times and records of lines without a date: they count if a moment follows.
         self._waiting: list[TimeSpent | _Record] = []
 
     def moment(self, at: float | None) -> None:
@@ -143,7 +147,7 @@ class JobClock:
     def begin(self, before: float | None = None) -> None:
         """Begin an attempt, `before` s before its first moment; a program may say so several times before a step."""
         if self._reading is not None and self._reading.training is not None:
-            self._close()  # without a step it is a start that failed
+            self._close()  # an attempt without a record of steps is dropped
         if self._reading is None and before is not None:
             self._before = before
 
@@ -220,7 +224,8 @@ class JobClock:
         job: list[_Reading] = []
         for one in self._ended:
             found = one.attempt()
-            if job and not (found and 0 < (found.done or 0) <= job[-1].step):
+            continues = job and found and 0 < (found.done or 0) <= job[-1].step
+            if not continues:
                 self._add(job)
                 job = []
             job.append(one)
@@ -231,6 +236,7 @@ class JobClock:
         known = [one for one in attempts if one is not None]
         if not self._is_in_order or not known or len(known) < len(attempts):
             return
+        # Parts that happened, but whose time the log does not tell.
         untold = {part for one in job for part in one.happened - one.timed}
         found = metrics(split(known, set(self._told) - untold, self._rounding) or {})
         if found and job[0].runs and known[0].done:
@@ -243,7 +249,7 @@ class JobClock:
 def add_times(
     run: RunBuilder, found: Mapping[str, tuple[float, str]], labels: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Add the metrics of a split to a run, with these labels; one that the run has already stays."""
+    """Add metrics (name: value, unit) to a run, with these labels; a metric that the run has already stays."""
     for name, (value, unit) in found.items():
         key = Key.of(name, **labels)
         if key not in run.finished and key not in run.columns:
@@ -257,16 +263,16 @@ _ROWS = {
     DATA: re.compile(r"\[_?TrainingEpochLoop\]\.train_dataloader_next|get_train_batch"),
     EVALUATION: re.compile(r"\[_?Evaluation\w*Loop\]\.\w+_next|\[Strategy\]\w+\.validation_step"),
 }
-#: Numbers are printed with 5 digits.
+#: The share of the whole by which the parts may exceed it: numbers are printed with 5 digits.
 _ROUNDING = 1e-3
 
 
 def profiler_metrics(rows: Mapping[str, float], whole: float | None, *, is_whole: bool) -> dict[str, tuple[float, str]]:
-    """Return each metric of a profiler's report with its value and unit; none without steps or without the total.
+    """Return each time metric of a report of SimpleProfiler with its value and unit; none without steps or a total.
 
     Parameters:
         rows: the total of each action in s.
-        whole: the row of the total.
+        whole: the seconds in the row of the total.
         is_whole: the report has all its rows, so a part without a row took no time; otherwise it is unknown.
     """
     if whole is None or _STEP not in rows:

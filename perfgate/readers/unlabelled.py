@@ -1,7 +1,8 @@
 """Fields of results that may be conditions but are not labels, such as an unknown load.
 
-A field that is constant within each repetition, and differs between repetitions, is a condition. Two results that
-differ in one are no repetitions: they are refused, with the field, until it is among the `conditions` of the rules.
+A condition is a setting that changes what is measured; known conditions are labels. Two results that differ in another
+field of this kind are not repetitions of one measurement. They are refused with the name of the field, until the
+`conditions` of the rules have it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SETTINGS = (
     r"|hyperparameters|meta|metadata|context|env|environ|environment|properties|labels?|tags?|command|argv|cmdline"
     r"|(?:system|machine|commit|git|gpu|cpu|device|host|server|build|version|dist|model|hardware)_?info|axes|axis\w*)"
 )
-#: What a number counts or names, but does not measure.
+#: Names of numbers that count or identify something, but measure nothing.
 _NAMES = (
     r"(?:\w+_)?(?:id|ids|uuid|pid|tid|ppid|rank|port|seed|index|idx|node|step|steps|iter|iters|iteration|iterations"
     r"|epoch|epochs|microbatch\w*|version|major|minor|schema|date|datetime|timestamp|timestamps|time_ms|unix_time|run_number|lineno|line"
@@ -37,8 +38,10 @@ _NAMES = (
     r"|[tpdecs]p(?:_size|_degree)?|(?:start|started|end|ended|created|updated|finished)(?:_at|_time|_on)?|at|ts|x|y|k"
     r"|world|model|name|type|kind|mode|status|path|file|host|hostname|user|year|month|day|hour|minute|second"
 )
+#: The conditions of every tool are not measured either.
 _OTHER = {name.rpartition(".")[2] for fields in TABLE.values() for one in fields for name in one.names}
 _NOT_MEASURED = re.compile(rf"{_SETTINGS}|{_NAMES}|{'|'.join(sorted(map(re.escape, _OTHER)))}", re.IGNORECASE)
+#: What is between two words of a name.
 _WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 
 
@@ -53,6 +56,7 @@ def is_unmeasured(name: str, beside: str = "", *, is_field: bool = True) -> bool
     return bool((is_field and _NOT_MEASURED.fullmatch(plain)) or (beside and re.fullmatch(beside, name)))
 
 
+#: The levels of objects that are searched, the fields of an object, and the characters of a value.
 _DEEPEST, _MOST, _LONGEST = 3, 200, 80
 #: The heading above a result.
 HEADING = "heading"
@@ -66,39 +70,38 @@ _NO_CONDITION = re.compile(
     r"|release|revision|dirty|ci|prefix|log_level|progress|verbose|debug|quiet)_?"
     r"|(?:request_id|commit|machine|system|gpu|cpu|host|python|cuda|torch|env|environment|software|hardware|git|build)\w*"
 )
+#: Values that are dates, hashes, ids, paths or addresses.
 _NO_VALUE = re.compile(
     r"\d{4}-\d\d-\d\d.*|[0-9a-fA-F-]{7,64}|https?://.*|[~/.]?/.*|[A-Z]:\\.*|\d{8}[-_]\d+.*|[\w.-]+:\d+"
 )
-#: Of the whole numbers, these are conditions for sure.
+#: Names of whole numbers that are conditions; any other whole number may be a result.
 _SIZES = re.compile(r"(?:num|n|max)_\w*|\w*(?:_size|_len|_length|batch|shape|parallel|concurrency|degree)|[tpde]p")
-#: Conditions have labels, or do not matter (the number of requests at a given rate).
+#: Known conditions: they are labels already, or do not matter (the number of requests at a given rate).
 _KNOWN = {name for fields in TABLE.values() for one in fields for name in one.names}
 
 
 def unlabelled_fields(record: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a record that may be conditions, with their values."""
+    """Yield the fields of a record that may be conditions, with their values; `before` is put before the names."""
     for name, value in list(record.items())[:_MOST]:
         plain = re.sub(r"\W+", "_", name).lower()
         if _NO_CONDITION.fullmatch(plain) or f"{before}{name}" in _KNOWN:
             continue
+        is_size = isinstance(value, int) and _SIZES.fullmatch(plain) and is_unmeasured(name)
         if isinstance(value, dict) and depth < _DEEPEST:
             yield from unlabelled_fields(value, f"{before}{name}.", depth + 1)
-        elif (
-            isinstance(value, bool)
-            or _is_word(value)
-            or (isinstance(value, int) and _SIZES.fullmatch(plain) and is_unmeasured(name))
-        ):
+        elif isinstance(value, bool) or is_size or _is_word(value):
             yield f"{before}{name}", str(value)
 
 
 def _is_word(value: object) -> bool:
+    """Return whether a value is a text that can be the value of a condition."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST:
         return False
     return number(value) is None and not _NO_VALUE.fullmatch(value)
 
 
 def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Return the fields that both have with other values."""
+    """Return the fields that both have, but with different values."""
     return sorted(name for name in one.keys() & other.keys() if one[name] != other[name])
 
 
@@ -107,7 +110,7 @@ def with_mixed_refused(runs: Sequence[Run]) -> tuple[Run, ...]:
 
     Runs without a common series have different loads. Headings only distinguish the results of one file.
     """
-    first: dict[tuple[str, Key], Run] = {}
+    first: dict[tuple[str, Key], Run] = {}  # the first run with each series
     for at, run in enumerate(runs if len(runs) > 1 else ()):
         if not run.unlabelled:
             continue
@@ -130,10 +133,11 @@ def mixed(name: str, before: str, here: str, where: str, source: str, line: int 
 
 
 def as_sweep(runs: Sequence[Run], more: Collection[str] = ()) -> tuple[Run, ...]:
-    """Return the runs of one file with the fields in which they differ as labels.
+    """Return the runs of one file, joined, with the fields in which they differ as labels.
 
-    The n-th run with equal fields belongs to the n-th run, so three commands of one file are one run with three series
-    of each metric. Fields that the table of conditions has for the format, and `more`, are labels in any case.
+    So three commands of one file are one run with three series of each metric. If runs have equal fields, the n-th of
+    them belongs to the n-th joined run. Fields in the table of conditions of the format, and in `more`, are labels in
+    any case.
     """
     every = [*dict.fromkeys(name for run in runs for name in run.unlabelled)]
     names = [name for name in every if len({run.unlabelled.get(name, "") for run in runs}) > 1]
@@ -142,7 +146,7 @@ def as_sweep(runs: Sequence[Run], more: Collection[str] = ()) -> tuple[Run, ...]
     if not names:
         return tuple(runs)
     found: list[Run] = []
-    seen: list[set[tuple[str, ...]]] = []
+    seen: list[set[tuple[str, ...]]] = []  # the values of the fields that each joined run has
     for run in runs:
         own = tuple(run.unlabelled.get(name, "") for name in names)
         at = next((at for at, known in enumerate(seen) if own not in known), len(seen))
@@ -170,10 +174,11 @@ def with_labels(run: Run, labels: Mapping[str, str]) -> Run:
     return replace(run, series=series, problems=problems, unlabelled=left)
 
 
+#: The first two characters of a heading.
 _FENCES = (b"##", b"==", b"--", b"**", b"//", b">>")
 _HEADING = re.compile(r"(?:#{2,}|={3,}|-{3,}|\*{3,}|/{2,}|>{2,})[ \t]*(\w.{0,78}?)[ \t]*[#=*/<-]*")
 #: The parts of a heading that differ between repetitions: their numbers, dates and times, and ids of jobs.
-_SAME = re.compile(
+_VARYING = re.compile(
     r"\b(?:run|iteration|iter|trial|repeat|repetition|rep|pass|round|attempt|sample|test|job|pid|no\.?)[ \t#:_-]*\d+"
     r"(?:[ \t]*(?:/|of)[ \t]*\d+)?"
     r"|\d{4}-\d\d-\d\d|\d{1,2}:\d\d\S*|\d{6,}|\d+(?:\.\d+)?[ \t]*(?:ms|s|secs?|seconds?|min|minutes?|h)\b",
@@ -194,9 +199,10 @@ class Headings:
         if text[:2] not in _FENCES or len(self._found) >= _MOST_HEADINGS:
             return False
         if found := _HEADING.fullmatch(text.decode("utf-8", "replace")):
-            self._found[number] = " ".join(_SAME.sub(" ", found[1]).split())
+            self._found[number] = " ".join(_VARYING.sub(" ", found[1]).split())
         return bool(found)
 
     def above(self, line: int) -> str:
         """Return the last heading above a line, without what numbers repetitions; empty if there is none."""
-        return self._found[max(above)] if (above := [one for one in self._found if one < line]) else ""
+        above = [one for one in self._found if one < line]
+        return self._found[max(above)] if above else ""

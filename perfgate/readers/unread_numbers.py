@@ -22,6 +22,7 @@ from perfgate.readers.values import cells_of, number
 
 #: The number of members of a longer list of objects that are examined, evenly spread.
 _MEMBERS = 1000
+#: The characters of a name that are kept.
 _LONGEST = 80
 
 
@@ -30,7 +31,7 @@ class UnreadFields:
 
     def __init__(self, read: Collection[Path], beside: str, most: int) -> None:
         self._read, self._beside = read, beside
-        #: Of a document with more numbers, the fields in which some were read: their paths without indices.
+        #: If not all paths could be marked: the fields in which some numbers were read, as paths without indices.
         many = read if len(read) >= most else ()
         self._names = {".".join([key for key in path if type(key) is str]) for path in many}
         self.found: Counter[str] = Counter()
@@ -70,8 +71,12 @@ _EXAMPLES = 4
 _KINDS = 2000
 #: The number of blocks at the beginning of a file that are all examined; later, one of every sixteen.
 _WHOLE, _EVERY = 4, 16
+#: The bytes of the longest line that is kept, and the characters of the longest name.
 _LONGEST_LINE, _LONGEST_NAME = 4000, 60
+#: The bytes in which lines of one kind may differ.
 _DIGITS = b"0123456789. \t\r"
+#: A number in a line: its name, True if the name is its own (`loss: 2.5`), its text, and its unit.
+NumberInLine = tuple[str, bool, str, str]
 _NUMBER = re.compile(
     r"(?<![\w.\-:/])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d.:]*\d)"
     r"(?:[ \t]?(?P<unit>[A-Za-zµμ%°][\w/%²µ]{0,20}))?"
@@ -87,17 +92,17 @@ _NO_NUMBERS = re.compile(
 #: The name of a number without words before it, as in the rows of a table.
 _NAMELESS = "rows of numbers"
 _UNNAMED = "a column without a name"
-#: What ends the words before a name.
+#: The end of the words before a name.
 _PARTS = re.compile(r"[,;|{}\[\]<>]|\s-\s|: (?=\S* *\S)")
-#: What is between the name of a number and the number, or before the name.
+#: Characters between a name and its number, or before the name.
 _BESIDE_NAMES = " \t.,;:=|-+(#@[]{}<>\"'*~"
-#: Words of names and units that measure.
+#: Words in the names and units of measurements.
 _MEASURES = re.compile(
     r"(?:^|[_\W])(?:n|u|µ|μ|m)?s(?:ec(?:onds?)?)?(?:$|[_\W])|second|latenc|time|throughput|bandwidth|elapsed|duration|took"
     r"|/s\b|per.?sec|it/s|qps|rps|tok(?:ens?)?/|flop|(?:^|[_\W])[kmgt]i?b(?:$|[_\W])|bytes|memory|percentile|\bp\d\d\b|%|loss|util",
     re.IGNORECASE,
 )
-#: The unit of a number whose column has a name: it measures, whatever the name is.
+#: Stands for the unit of a number in a column: a unit of `_MEASURES`, so the number counts whatever its name is.
 _IN_COLUMN = "%"
 
 
@@ -106,6 +111,7 @@ class _Kind(Struct):
 
     is_heading: bool
     count: int = 0
+    #: Some of the lines, by their numbers.
     examples: dict[int, str] = field(default_factory=dict)
 
 
@@ -137,7 +143,7 @@ class UnreadLines:
             if kind is None or kind.is_heading:
                 is_heading = self.headings.look(at, line)
             if kind is None:
-                if len(self._kinds) >= _KINDS or len(letters) == len(line):
+                if len(self._kinds) >= _KINDS or len(letters) == len(line):  # a line without digits
                     continue
                 kind = self._kinds[letters] = _Kind(is_heading)
             kind.count += weight
@@ -156,11 +162,11 @@ class UnreadLines:
         for above in [one for one in self.read if one < line]:
             self.tell(above)
 
-    def found(self, known: Callable[[], Collection[str]], beside: str, spoken: Collection[range]) -> Counter[str]:
+    def found(self, known: Callable[[], Collection[str]], beside: str, elsewhere: Collection[range]) -> Counter[str]:
         """Return the names of the numbers that were not read, with how many there are.
 
-        `known`: returns the numbers of the runs without a line, by `digits`; asked only if needed. `beside`: a pattern
-        of names that are not measurements. `spoken`: lines that are examined elsewhere.
+        `known`: returns the `digits` of numbers in the runs that may be on any line; called only if needed. `beside`: a
+        pattern of names that are not measurements. `elsewhere`: lines that are examined as JSON.
         """
         counts: Counter[str] = Counter()
         of_runs: Collection[str] | None = None
@@ -168,24 +174,25 @@ class UnreadLines:
             left: list[list[str]] = []
             for at, text in kind.examples.items():
                 read = self.read.get(at)
-                if read is None or not (read or _MEASURES.search(text)) or any(at in lines for lines in spoken):
+                if read is None or not (read or _MEASURES.search(text)) or any(at in lines for lines in elsewhere):
                     continue
                 names = _left(self._numbers_in(at, text), read, (), beside)
                 if names:
                     of_runs = known() if of_runs is None else of_runs
                     names = _left(self._numbers_in(at, text), read, of_runs, beside)
                 left.append(names)
-                if read and not names:  # so the reader knows such lines
+                if read and not names:  # so the reader reads lines of this kind completely
                     left = []
                     break
-            usual = sorted(left, key=len)[len(left) // 2] if left else []  # one may be read by coincidence
-            for name in usual:
+            median = sorted(left, key=len)[len(left) // 2] if left else []  # one may be read by coincidence
+            for name in median:
                 counts[name] += kind.count
         return counts
 
-    def _numbers_in(self, at: int, line: str) -> Iterable[tuple[str, bool, str, str]]:
+    def _numbers_in(self, at: int, line: str) -> Iterable[NumberInLine]:
         """Return the numbers in a line; in a row of cells each has the name of its column."""
-        header, separator = self.headers.get(max((one for one in self.headers if one < at), default=0), ((), ","))
+        above = max((one for one in self.headers if one < at), default=0)
+        header, separator = self.headers.get(above, ((), ","))
         cells = cells_of(line.strip("\r\n"), separator) or [] if header else []
         if not cells or len(cells) != len(header):
             return numbers_in(line)
@@ -193,10 +200,12 @@ class UnreadLines:
         return [(name, True, cell, _IN_COLUMN) for name, cell in row if number(cell) is not None]
 
 
-def _left(
-    numbers: Iterable[tuple[str, bool, str, str]], read: Sequence[float], known: Collection[str], beside: str
-) -> list[str]:
-    """Return the names of those numbers of a line that were not read and are measurements."""
+def _left(numbers: Iterable[NumberInLine], read: Sequence[float], known: Collection[str], beside: str) -> list[str]:
+    """Return the names of those numbers of a line that were not read and are measurements.
+
+    If some numbers of the line were read, a name of its own or a decimal point is enough for a measurement; otherwise
+    it needs a name or a unit that measures.
+    """
     rest = Counter(map(digits, read))
     found: list[tuple[str, bool, bool]] = []
     is_partly_read = bool(read)
@@ -214,13 +223,14 @@ def _left(
     return [name for name, has_unit, is_told in found if (is_told if is_partly_read else has_unit)]
 
 
-def numbers_in(line: str) -> Iterator[tuple[str, bool, str, str]]:
-    """Yield the name of each number in a line, whether the name is its own (`loss: 2.5`), its text, and its unit."""
+def numbers_in(line: str) -> Iterator[NumberInLine]:
+    """Yield the numbers in a line; one without words before it has the name of the number before it."""
     line = _NO_NUMBERS.sub(" ", line)
     end, last = 0, ""
     for found in _NUMBER.finditer(line):
         words = line[end : found.start()].rstrip()
-        name = _PARTS.split(words.rstrip(_BESIDE_NAMES).removesuffix("(ms"))[-1].strip(_BESIDE_NAMES).lstrip(")% ")
+        part = _PARTS.split(words.rstrip(_BESIDE_NAMES).removesuffix("(ms"))[-1]
+        name = part.strip(_BESIDE_NAMES).lstrip(")% ")
         is_name = any(letter.isascii() and letter.isalpha() for letter in name)
         last = " ".join(name.split()[-4:])[-_LONGEST_NAME:] if is_name else last
         last = last or found["unit"] or _NAMELESS

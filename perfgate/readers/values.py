@@ -56,7 +56,7 @@ def number_of(value: object) -> float:
 
 
 def checked(value: object, unit: str) -> tuple[float, str | None]:
-    """Return a value as a number, and why it cannot be a measurement; numbers in quotes are numbers, too."""
+    """Return a value as a number, also one in quotes, and why it cannot be a measurement (None if it can)."""
     parsed = number(value) if isinstance(value, str) else value
     if type(parsed) is float and 0 <= parsed < math.inf:  # nearly always
         return parsed, None
@@ -82,7 +82,7 @@ def fault_in(value: object, unit: str = "s") -> str:
 
 
 def measured(values: Items, unit: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Return the values of a JSON list as numbers, and which of them are measurements: no time is negative."""
+    """Return the values of a JSON list as numbers, and which are measurements: finite, and times not negative."""
     # The whole list at once is ten times as fast.
     usual = isinstance(values, np.ndarray) or {*map(type, values)} == {float}
     numbers = np.array(values if usual else [number_of(value) for value in values], np.float64)
@@ -90,7 +90,7 @@ def measured(values: Items, unit: str) -> tuple[npt.NDArray[np.float64], npt.NDA
 
 
 def in_base(printed: Scaled, per: float) -> Scaled:
-    """Return printed numbers in base units; for GB and TFLOP by multiplication, because 1e-9 is not exact."""
+    """Return printed numbers in base units; large units (GB, TFLOP) by multiplication, because 1e-9 is not exact."""
     if per >= 1:
         return printed / per
     with np.errstate(over="ignore"):  # the judge refuses infinite values
@@ -123,7 +123,9 @@ def items(value: object) -> list[Any]:
 
 #: A base unit, and how many of the printed units are one base unit.
 Known = tuple[str, float]
+#: What follows a unit without changing it: `ms/iter`.
 _PER_PIECE = re.compile(r"/(?:iter|iteration|op|call|step|run|round|loop)s?$")
+#: Words for units, and their symbols.
 _WORDS = {
     **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("msec", "msecs", "millisecond", "milliseconds"), "ms"),
@@ -140,6 +142,7 @@ _RATE = re.compile(r"[a-z_ ]{0,40}(?:/| per |_per_)s(?:ec(?:ond)?s?)?|fps", re.I
 _FLOPS = re.compile(r"([KMGTP]?)FLOPS?(?:/s(?:ec)?)?", re.IGNORECASE)
 #: A unit at the end of a name: in brackets, which torch's SummaryWriter writes as `_`, or behind ` in `.
 _BEHIND = re.compile(r".*(?:[(\[]([^()\[\]]{1,20})[)\]]|_([A-Za-z]{1,6})_| in (\w{1,12}))")
+#: Names with a unit at their end, and that unit.
 _ENDINGS = (
     (re.compile(r".*tflops?_per_sec(?:ond)?|.*\btflops(?:_per_gpu)?", re.IGNORECASE), ("FLOP/s", 1e-12)),
     (re.compile(r".*gflops?_per_sec(?:ond)?", re.IGNORECASE), ("FLOP/s", 1e-9)),
@@ -159,7 +162,7 @@ def unit_of_text(text: str) -> Known | None:
     """Return the unit that a text names; None if it names no unit that rules can use."""
     text = _PER_PIECE.sub("", text.strip())
     unit = UNITS.get(text) or UNITS.get(_WORDS.get(text.lower(), ""))
-    if unit is not None:
+    if unit is not None:  # the inverse of a small factor is a whole number: 1000 for ms
         return unit.base, 1 / unit.factor if unit.factor > 1 else float(round(1 / unit.factor))
     if found := _FLOPS.fullmatch(text):
         return "FLOP/s", 1 / UNITS[f"{found[1].upper()}FLOP/s"].factor
@@ -192,7 +195,7 @@ class Column(Struct, eq=False):
     whole: tuple[Floats, Ints] | None = None
 
     def fill(self, values: Floats, steps: Ints) -> None:
-        """Add all values with their steps."""
+        """Add all values of the series with their steps, without a copy if it has none so far."""
         if not self.values and len(values) > 1:
             self.whole = (values, steps)
         else:
@@ -228,7 +231,11 @@ class Column(Struct, eq=False):
         return found
 
     def series(self, shared: list[tuple[Column, Ints]]) -> Series:
-        """Return the finished series; call it once. Equal steps become one array with the last two of `shared`."""
+        """Return the finished series; call it once, because the values are converted in their place.
+
+        `shared`: the columns finished before, and their steps. Steps that equal those of one of the last two share
+        their array.
+        """
         if self.whole:
             values, steps = in_base(self.whole[0], self.per), self.whole[1]
         else:
