@@ -15,8 +15,8 @@
 Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). The types of the
 rule language are in `perfgate.rules.syntax.sentence` and `perfgate.rules.ruleset`.
 
-Modules are imported at the first use of one of their names. So a program with a Recorder loads three, and starts
-60 ms earlier.
+Modules are imported at the first use of one of their names. So a program with a Recorder loads only three of them, and
+starts 60 ms earlier.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from perfgate.core.summaries import *
     from perfgate.core.verdicts import *
 
-#: The modules that have these names; each needs only those before it.
+#: The modules whose names can be imported from here; each imports only those before it.
 _MODULES = ("runs", "next_steps", "baseline", "verdicts", "summaries")
 
 
 def __getattr__(name: str) -> object:
-    """Import a name at its first use. A name with an underscore is one of Python's own."""
+    """Import a name at its first use. Names that begin with an underscore are Python's own: no module has them."""
     for module in _MODULES if not name.startswith("_") else ():
         if (found := getattr(import_module(f"perfgate.core.{module}"), name, None)) is not None:
             globals()[name] = found

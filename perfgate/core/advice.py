@@ -1,4 +1,4 @@
-"""The advice of `init`: the first rules, what each can see, the metrics without a rule, and what nothing sees."""
+"""The advice of `init`: the first rules, the change that each rule detects, and the metrics without a rule."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from perfgate.core.summaries import Proof
 
 #: `usual`: the usual value must not change. `cost`: the mean, which includes every stall, must not change.
 #: `budget`: a limit that does not depend on the baseline. `sum`: the time of all calls in a step. `work`: the exact
-#: work of a step on a device. `input`: the share of a step that waits for input.
+#: work of a step on a device. `input`: the share of a step that waits for input. `cpu`: CPU time or instructions.
 Purpose = Literal["usual", "cost", "budget", "sum", "work", "input", "cpu"]
-#: A gate that finds only larger changes of a step is useless.
+#: A gate that detects only changes of a step beyond this share is useless.
 BLIND = 0.5
 
 
 class ProposedRule(Struct, frozen=True):
-    """A first rule, and how it was chosen."""
+    """A first rule, and the numbers by which it was chosen."""
 
     purpose: Purpose
     sentence: str
@@ -44,7 +44,7 @@ class ProposedRule(Struct, frozen=True):
 class SteadierMetric(Struct, frozen=True):
     """CPU time or instructions that a rule names in place of a wall time, and the noise of that time.
 
-    The noise of the metric itself is that of its rule, so that a reader sees one figure for it.
+    The noise of `metric` is in its `ProposedRule`.
     """
 
     metric: str
@@ -55,10 +55,10 @@ class SteadierMetric(Struct, frozen=True):
     @property
     def reason(self) -> str:
         """The reason why a rule names this metric, in words."""
-        blind = "time that the program waits" if self.metric.endswith(".cpu_time") else "waiting and slower memory"
+        unseen = "time that the program waits" if self.metric.endswith(".cpu_time") else "waiting and slower memory"
         return (
             f"{self.metric} replaces {self.instead_of}, which differs more from run to run:"
-            f" by {100 * self.noise_of_wall:.2g}%, as a standard deviation. It does not see {blind}."
+            f" by {100 * self.noise_of_wall:.2g}%, as a standard deviation. It does not see {unseen}."
         )
 
 
@@ -70,12 +70,13 @@ class LeftOut(Struct, frozen=True):
 
 
 class StepTime(Struct, frozen=True):
-    """The time of a step: its metric, and why no rule compares it; no metric if the runs do not have that time."""
+    """The metric that is the time of a step, and whether a rule compares it."""
 
+    #: None if the runs do not have that time.
     metric: str | None
-    #: None if a rule compares it.
+    #: The reason why no rule compares it; None if a rule does.
     trouble: str | None = None
-    #: True if its noise is the reason, which pairs cancel.
+    #: True if the reason is its noise, which pairs would cancel.
     is_noisy: bool = False
 
 
@@ -87,7 +88,7 @@ class Advice(Struct, frozen=True):
     step: StepTime
     #: The number of runs.
     runs: int
-    #: True if base and new are measured in pairs, not compared with stored runs.
+    #: True if the gate measures base and new in pairs; False if it compares with stored runs.
     is_paired: bool = False
     #: The most new runs, or pairs, that the gate makes.
     most_runs: int = 3
@@ -105,14 +106,14 @@ class MeasuredMetric(Struct, frozen=True):
 
 
 class MeasuredCommand(Struct, frozen=True):
-    """The command that `init` measured, its results in words, and the time of one check in s."""
+    """The command that `init` measured, its results in words (`found`), and the time of one check in `seconds`."""
 
     command: str
     found: str
     runs: int
     seconds: float
     metrics: tuple[MeasuredMetric, ...]
-    #: The number of metrics that are not listed.
+    #: The number of metrics that `metrics` leaves out.
     others: int
     #: How the gate was chosen, and what the user should know.
     notes: tuple[str, ...] = ()
@@ -121,11 +122,12 @@ class MeasuredCommand(Struct, frozen=True):
 class FirstGate(Struct, frozen=True):
     """The result of `init`: the advice, the files, and the next commands."""
 
-    #: `written`, `dry-run` (nothing was written), `too-noisy` (nothing was written: the user chooses first), or `added`
-    #: (rules to an existing file) with its dry run.
+    #: `written`, or `dry-run` without writing. `added`: rules were added to an existing file, or in a dry run
+    #: `would-add`. `too-noisy`: nothing was written, because the user has to choose first.
     state: Literal["written", "dry-run", "too-noisy", "added", "would-add"]
     #: None without runs.
     advice: Advice | None
+    #: The paths of the rule file and of the job of the CI system.
     rules: str
     workflow: str
     #: The files, with their texts in a dry run; stored runs have no text.
@@ -135,7 +137,7 @@ class FirstGate(Struct, frozen=True):
     env: tuple[str, ...] = ()
     #: True for a workflow that makes pairs.
     is_paired: bool = False
-    #: The command of pairs, if the user gave it.
+    #: The command that makes the pairs, if the user gave it.
     command: str | None = None
     #: How many runs are missing until a check of one run can be green.
     missing_runs: int = 0
@@ -143,18 +145,19 @@ class FirstGate(Struct, frozen=True):
     noticed: tuple[str, ...] = ()
     #: What was measured, if `init` ran a command.
     measured: MeasuredCommand | None = None
-    #: How the CI system finds its file, if it does not by itself.
+    #: What the user has to do so that the CI system finds `workflow`; empty if nothing.
     found_by: str = ""
-    #: The proof of each rule, with runs that were made worse.
+    #: The proof that each rule can fail, by runs that were made worse.
     proofs: tuple[Proof, ...] = ()
 
     @property
     def main_rule(self) -> ProposedRule | None:
-        """The rule that compares the time of a step, or else the first one whose smallest change is known."""
+        """The rule about the time of a step, else one about another time, else any whose smallest change is known."""
         known = [rule for rule in self.advice.rules if rule.fails_from and not rule.warns] if self.advice else []
-        known = [rule for rule in known if rule.purpose in ("usual", "sum", "cost")] or known
+        of_times = [rule for rule in known if rule.purpose in ("usual", "sum", "cost")] or known
         step = self.advice.step.metric if self.advice else None
-        return next((rule for rule in known if rule.subject.startswith(f"{step} ")), next(iter(known), None))
+        of_step = [rule for rule in of_times if rule.subject.startswith(f"{step} ")]
+        return next(iter(of_step or of_times), None)
 
     @property
     def finest_rule(self) -> ProposedRule | None:
@@ -164,5 +167,5 @@ class FirstGate(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0, or 3 if stored runs cannot judge the time of a step."""
+        """0, or 3 if the runs are too noisy to judge the time of a step."""
         return 3 if self.state == "too-noisy" else 0

@@ -27,9 +27,10 @@ class Allowance(Struct, frozen=True):
 class KnownNoise(Struct, frozen=True):
     """The noise between runs that a change was judged with, because it was known before.
 
-    `deviation` is relative: 0.014 is 1.4 %. `runs` showed it: those of a calibration, or the remembered runs of a
-    `branch` (`""` if they do not name it). `hosts` is the number of hosts whose difference from the usual one was
-    taken out. `wander` is the relative standard deviation of the level since the baseline, beside the noise.
+    `deviation` is a relative standard deviation: 0.014 is 1.4 %. It comes from `runs` runs: those of a calibration, or
+    those of a `branch` that the history remembers (`""` if they name no branch). The differences of `hosts` hosts from
+    the usual host were subtracted before. `wander` is the relative standard deviation by which the level of a side
+    moves, in addition to the noise of its runs.
     """
 
     deviation: float
@@ -44,7 +45,7 @@ class CalibratedPrior(Struct, frozen=True):
     """The noise of one metric between runs, measured on `runs` unchanged runs, or pairs, of an environment.
 
     `s0` is a relative standard deviation with `d0` prior degrees of freedom. It is valid for one statistic, one choice
-    of the rank that represents a run, and one way to make pairs.
+    of the rank that represents a run (`rank`), and one way to make pairs.
     """
 
     key: Key
@@ -55,11 +56,11 @@ class CalibratedPrior(Struct, frozen=True):
     runs: int
     #: How the pairs were made: `in-turn`, ...; None for single runs.
     pairing: str | None = None
-    #: The branch whose remembered runs showed it, `""` if they do not name it; None for a calibration.
+    #: The branch whose remembered runs showed the noise, `""` if they name no branch; None for a calibration.
     learned_from: str | None = None
-    #: The number of hosts whose difference from the usual one was taken out.
+    #: The number of hosts whose difference from the usual host was subtracted before.
     hosts: int = 0
-    #: The relative standard deviation of the level of old base runs and of new runs; more runs do not lower it.
+    #: The relative standard deviation by which the level of a side moves; more runs do not lower it.
     wander: float = 0.0
 
     def said(self) -> KnownNoise:
@@ -69,10 +70,10 @@ class CalibratedPrior(Struct, frozen=True):
 
 
 class RememberedRuns(Struct, frozen=True):
-    """The remembered runs of one series of a branch that are newer than the baseline and its last change point.
+    """The later runs of a branch, as its history remembers them: one series since the baseline or its last change.
 
-    `values` are in base units, `variances` those of their logarithms within the run (0 if unknown), and `labels` their
-    commits, or their times. The oldest run is first.
+    `values` has the number of each run in base units, the oldest run first. `variances` has the variance of the
+    logarithm of that number within the run (0 if unknown), and `labels` the commit, or else the time, of the run.
     """
 
     key: Key
@@ -82,15 +83,15 @@ class RememberedRuns(Struct, frozen=True):
     values: tuple[float, ...]
     variances: tuple[float, ...]
     labels: tuple[str, ...]
-    #: True if the measured commit is on the branch: its runs and the new ones can be judged together.
+    #: True if the measured commit is on the branch, so that these runs and the new ones can be judged together.
     is_measured: bool
 
 
 class PooledRuns(Struct, frozen=True):
-    """The remembered runs of a branch that a verdict was pooled with, or that it was compared with.
+    """The remembered runs of a branch that were judged together with the new runs, or beside them.
 
-    `change` is that of the branch since the baseline as `new/base - 1`, with its bounds. If it `decides`, it includes
-    the new runs, and made the verdict red.
+    `change` is the change of the branch since the baseline as `new/base - 1`, with its bounds `low` and `high`. If
+    `decides` is True, it includes the new runs, and made the verdict red.
     """
 
     branch: str
@@ -114,10 +115,10 @@ class HostLevel(Struct, frozen=True):
 
 
 class HostDifference(Struct, frozen=True):
-    """The difference of the new runs' hosts from the baseline's in one series, beyond their noise.
+    """A clear difference in one series between the hosts of the new runs and those of the baseline.
 
-    `log_difference` is that of neighbouring remembered runs of a `branch` (`""` if they do not name it), new minus
-    base, with its interval at 95 %, which excludes 0.
+    `log_difference` is ln(new / base), estimated from remembered runs of a `branch` (`""` if they name no branch) that
+    follow each other on both hosts. Its 95 % interval from `low` to `high` excludes 0.
     """
 
     key: Key
@@ -139,7 +140,7 @@ class Baseline(Struct, frozen=True):
     runs: tuple[Run, ...] = ()
     #: The first runs after the last reset of the anchor, which show the sum of many small changes.
     anchor: tuple[Run, ...] = ()
-    #: The reason why there are no runs, and the step that makes some.
+    #: The reason why `runs` is empty, and the step that makes some.
     missing: str | None = None
     next_step: NextStep = NO_STEP
     #: Identity facts that are unknown on both sides, so the machines may be different.
@@ -158,5 +159,5 @@ class Baseline(Struct, frozen=True):
     remembered: tuple[RememberedRuns, ...] = ()
     #: The hashes of the history that the judge learned from.
     history_sha256: str = ""
-    #: The differences between the hosts of both sides that the history shows, by series.
+    #: The differences between the hosts of both sides that the history shows, one for each series.
     hosts: tuple[HostDifference, ...] = ()

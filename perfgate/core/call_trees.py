@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Amounts: TypeAlias = "npt.NDArray[np.float64]"
-#: The kind of a node. A `thread` is the root of calls on a thread that does not run the steps.
+#: The kind of a node. A `thread` is the root of the calls of a thread that does not run the steps.
 NodeKind = Literal[
     "step", "thread", "range", "loader", "operator", "runtime", "collective", "kernel", "communication", "copy"
 ]
@@ -52,8 +52,8 @@ class CallTree(Struct, frozen=True):
     counts: Amounts
     #: The summed durations of calls in s, (n, s).
     busy: Amounts
-    #: The part of the step in which this node, and nothing before it in rank, ran: in s, (n, s). Each moment of a step
-    #: belongs to one node, so the columns sum to the times of the steps. A device's work comes before the host's.
+    #: The part of the step that belongs to this node, in s, (n, s). Each moment of a step belongs to one of the nodes
+    #: that run then, to a device's work before the host's. So the columns sum to the times of the steps.
     wall: Amounts
     #: Bytes that were allocated from here and in use at the peak of the trace, (n,); None without memory events.
     memory: Amounts | None = None
@@ -71,16 +71,16 @@ class CallTree(Struct, frozen=True):
     is_cut: bool = False
     #: The number of steps behind the columns; 0 if each column is one step.
     steps: int = 0
-    #: If the tree is the mean of several ranks: the wall time of each, means over steps, (n,); `rank` is then empty.
+    #: If the tree is the mean of several ranks: `wall` of each rank, means over steps, (n,); `rank` is then empty.
     rank_wall: Mapping[str, Amounts] | None = None
-    #: The nodes that have the wall time and memory of small calls below them, which are not nodes themselves.
+    #: The indices of the nodes that include the wall time and memory of small calls below them, which have no node.
     pooled: frozenset[int] = frozenset()
     #: The thread blocks of all kernels of a node, mean over steps, (n,); None if the trace has no grids.
     blocks: Amounts | None = None
 
     @property
     def ranks(self) -> tuple[str, ...]:
-        """The ranks of the tree; one, which may be empty, if it is not a mean."""
+        """The ranks behind the tree: those of a mean, else the one rank, which may be empty."""
         return (self.rank,) if self.rank_wall is None else tuple(self.rank_wall)
 
     @property
@@ -99,7 +99,7 @@ class LazyTrees(Sequence[CallTree], ABC):
 
     @property
     def heads(self) -> Sequence[CallTree]:
-        """The trees, or if they are packed one by one: the trees without nodes, whose tables have columns only."""
+        """The trees with their ranks and columns. A subclass may leave out nodes and numbers, so it need not decode."""
         return self._trees
 
     @cached_property
@@ -143,15 +143,17 @@ class JoinedTrees(LazyTrees):
 
 
 def heads_of(trees: Sequence[CallTree]) -> Sequence[CallTree]:
-    """Return the trees without their nodes and times; they are small and need not be decoded."""
+    """Return the trees with their ranks and columns; if possible without nodes and numbers, so nothing is decoded."""
     return trees.heads if isinstance(trees, LazyTrees) else trees
 
 
 def trees_with(trees: Sequence[CallTree], ranks: AbstractSet[str]) -> Sequence[CallTree]:
-    """Return the trees that have one of these ranks, those of other files not decoded."""
+    """Return the trees that have one of these ranks; the trees of other files are not decoded."""
     wanted = [not ranks.isdisjoint(head.ranks) for head in heads_of(trees)]
-    if all(wanted) or not any(wanted):
-        return trees if any(wanted) else ()
+    if not any(wanted):
+        return ()
+    if all(wanted):
+        return trees
     if isinstance(trees, JoinedTrees):
         return joined_trees([trees_with(part, ranks) for part in trees.parts])
     return tuple(tree for tree, is_wanted in zip(trees, wanted, strict=True) if is_wanted)
@@ -177,16 +179,16 @@ _CHANGING = (
 
 
 def stable_name(name: str) -> str:
-    """The name without what differs between runs of one program, such as addresses and sequence numbers."""
+    """Return the name without the parts that differ between runs of one program, such as addresses."""
     for pattern, replacement in _CHANGING:
         name = pattern.sub(replacement, name)
     return name.strip()
 
 
 # Calls of a runtime or driver, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU). On an XPU, Kineto
-# records each submission as `ur...` of the runtime and as `ze...` of the driver inside it: the former counts. Waits are
-# calls of the driver. Source: pytorch/kineto `libkineto/src/plugin/xpupti/XpuptiActivityApi.cpp`.
-#: The name of a call of a runtime or driver begins so.
+# records each submission twice, as `ur...` of the runtime and inside it as `ze...` of the driver: only `ur...` counts.
+# Waits are calls of the driver. Source: pytorch/kineto `libkineto/src/plugin/xpupti/XpuptiActivityApi.cpp`.
+#: The beginning of the name of any such call.
 IS_RUNTIME = re.compile(r"(?:cu|cuda|hip|ur|pi|ze)[A-Z]")
 #: Calls that launch one kernel; callbacks of the host are excluded.
 LAUNCHES = re.compile(
@@ -194,7 +196,7 @@ LAUNCHES = re.compile(
     r"|(?:ur|pi)Enqueue\w*KernelLaunch\w*"
 )
 GRAPH_LAUNCHES = re.compile(r"(?:cu|cuda|hip)GraphLaunch\w*")
-#: Calls by which the host waits for a device, copies that are not `Async` included.
+#: Calls by which the host waits for a device; copies without `Async` wait, too.
 SYNCS = re.compile(
     r"(?:cu|cuda|hip|musa|ze)[A-Z]\w*Synchronize(?:_\w+)?|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*"
     r"|urQueueFinish|urEventWait|piQueueFinish|piEventsWait"
@@ -205,5 +207,6 @@ ALLOCATIONS = re.compile(
     r"|(?:cu|hip)Mem(?:Alloc|HostAlloc|HostRegister|HostUnregister|Free|Create|Release)\w*"
     r"|urUSM(?:Device|Host|Shared)Alloc|urUSMFree"
 )
-#: Rows of copies that take as long as the host's memory happens to need: only more of them are a change of the program.
+#: Copies from or to pageable memory of the host. Their time depends on that memory by chance, so only their number
+#: shows a change of the program.
 PAGEABLE = re.compile(r"Memcpy .*Pageable")

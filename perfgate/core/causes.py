@@ -1,4 +1,4 @@
-"""The causes of a change between two sides of traces, and the item of a list that `bisect` found."""
+"""The causes of a change between two sides of traces, and the answer of `bisect`: the commit that changed a metric."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-#: The kind of a cause. `sync` is a new wait for the device; `exposed` is communication that no longer overlaps work;
-#: `host` and `machine` are the host and the device as a whole; `causes/recognised.py` says what the last five are.
+#: The kind of a cause. `sync`: a new wait for the device. `exposed`: communication that no longer overlaps work.
+#: `host`, `machine`: the host, or the device, has another speed as a whole. `allocator`: more allocations of device
+#: memory. `zeroed`: gradients are set to zero instead of None. `repeated`: the backward pass computes the forward pass
+#: again (checkpointing). `larger`, `smaller`: the same operators on inputs of another size.
 CauseKind = Literal[
     "appeared",
     "vanished",
@@ -50,7 +52,7 @@ class Cause(Struct, frozen=True):
     share: float | None
     #: The ranks that caused it, if not all did; the other ranks waited.
     ranks: tuple[str, ...] = ()
-    #: The calls at this place now and before: names with their number of calls a step.
+    #: The calls that went from this place and those that came to it: names with their number of calls a step.
     gone: tuple[tuple[str, float], ...] = ()
     come: tuple[tuple[str, float], ...] = ()
     #: All places of the same change, `where` first, and the line of the program, if the trace has stacks.
@@ -65,7 +67,7 @@ class Cause(Struct, frozen=True):
 
 
 class PlaceTime(Struct, frozen=True):
-    """One place of the call tree: its time with all that it calls on each side, in s per step, the mean over ranks."""
+    """One place of the call tree: on each side its time with all that it calls, in s per step, the mean over ranks."""
 
     #: Empty for a pool of small places.
     name: str
@@ -90,8 +92,8 @@ class RankTime(Struct, frozen=True):
 class CauseReport(Struct, frozen=True):
     """The causes, the largest first, and how they sum to the change of the step.
 
-    All times in s: the causes of time and `rest` sum to `new_step` - `base_step`. `rest` is the sum of changes that are
-    too small to tell from noise.
+    All times are in s. `new_step` - `base_step` is the sum of the causes of time and of `rest`, the changes that are
+    too small to distinguish from noise.
     """
 
     causes: tuple[Cause, ...]
@@ -115,14 +117,14 @@ BisectOutcome: TypeAlias = Literal["found", "not-reproduced", "undecided"]
 
 
 class SearchedItem(Struct, frozen=True):
-    """An item of the list: a commit by its hash, or a word of `--over`. Only commits have the other facts."""
+    """An item of the list that `bisect` searches: a commit by its hash, or a word of `--over` with no other facts."""
 
     name: str
     author: str = ""
     #: The day, as 2026-11-22.
     date: str = ""
     subject: str = ""
-    #: ` 2 files changed, 3 insertions(+)`.
+    #: As git prints it: ` 2 files changed, 3 insertions(+)`.
     diffstat: str = ""
     is_merge: bool = False
 
@@ -130,9 +132,9 @@ class SearchedItem(Struct, frozen=True):
 class ItemEstimate(Struct, frozen=True):
     """The measurements of one item.
 
-    `value` is the geometric mean of its runs in base units, without drift; for pairs it is the ratio to the first item,
-    1 for that item itself, and `unit` of the report is `1`. `low` and `high` are the ends of its two-sided interval.
-    All are None if the item cannot be measured; `skipped` says why.
+    `value` is the geometric mean of its runs in base units, after the drift of the machine was subtracted. For pairs it
+    is the ratio to the first item, and `unit` of the report is `1`. `low` and `high` are the ends of its two-sided
+    interval. All three are None if the item cannot be measured; `skipped` says why.
     """
 
     position: int
@@ -155,10 +157,10 @@ class ItemSuspect(Struct, frozen=True):
 
 
 class BisectReport(Struct, frozen=True):
-    """The answer with everything that reports show.
+    """The answer of `bisect` with everything that reports show.
 
-    `change` is relative (0.05 is +5 %) with a two-sided interval at `confidence`: of the blamed items if they were
-    found, and of the last item against the first one otherwise.
+    `change` is relative (0.05 is +5 %), with a two-sided interval at `confidence`. It is the change by the blamed items
+    if they were found, and otherwise that of the last item against the first one.
     """
 
     outcome: BisectOutcome
@@ -187,13 +189,14 @@ class BisectReport(Struct, frozen=True):
     drift_per_hour: float | None
     #: The probability of another change in the list.
     another: float
-    #: The most probable items. With the others and no change, their probabilities add up to 1.
+    #: The most probable items. Their probabilities, `others` and `no_change` add up to 1.
     suspects: tuple[ItemSuspect, ...] = ()
     #: The probability that nothing changed; 0 without suspects.
     no_change: float = 0.0
     #: The positions of the answer: one, or several that cannot be told apart.
     blamed: tuple[int, ...] = ()
     measured: tuple[ItemEstimate, ...] = ()
+    #: About how many more runs are needed, if the search ended too early.
     more_runs: int | None = None
     #: The merge that brought the commits, if the search went on inside of it.
     inside: SearchedItem | None = None
@@ -202,7 +205,7 @@ class BisectReport(Struct, frozen=True):
 
     @property
     def others(self) -> float:
-        """The probability that one of the items that are not named changed it; 0 without suspects."""
+        """The probability that an item outside of `suspects` changed the metric; 0 without suspects."""
         named = sum(one.probability for one in self.suspects)
         return max(1 - self.no_change - named, 0.0) if self.suspects else 0.0
 

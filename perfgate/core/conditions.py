@@ -20,21 +20,23 @@ _LONGEST = 200
 
 
 class ConditionField(Struct, frozen=True):
-    """One condition: its label, the names of its field in a record (the first that has a value counts), its source."""
+    """One condition: the label that it gets, and the field of a record that has it."""
 
     label: str
+    #: The names of the field in different versions of a tool; the first that has a value counts.
     names: tuple[str, ...]
+    #: The file or page of the tool in which the field was read.
     source: str
     #: Values that mean the same as no value, such as the default of the tool.
     unset: tuple[str, ...] = ()
-    #: Other fields of the record that must begin so; an empty text is a field without a value.
+    #: Other fields of the record, each with the text that it must begin with; with an empty text it must have no value.
     needs: tuple[tuple[str, str], ...] = ()
 
 
 _SERVE = "vllm/benchmarks/serve.py"
 _ARGS = "vllm/benchmarks/lib/utils.py"
 _SGLANG = "sglang/bench_serving.py"
-_INFERENCEX = "InferenceX utils/process_result.py"
+#: For `needs`: the records of random prompts.
 _RANDOM = (("dataset_name", "random"),)
 #: With an infinite rate and no limit, all requests are sent at once.
 _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
@@ -182,11 +184,10 @@ def conditions_of(record: Mapping[str, Any], tool: str, more: Collection[str] = 
     `record`: the fields of the record. `tool`: the key of its rows in `TABLE`. `more`: the names of more fields that
     are conditions, from a rule file.
     """
-    own = (*TABLE[tool], *(ConditionField(name, (name,), "the rule file") for name in sorted(more)))
     found: dict[str, str] = {}
-    for field in own:
-        read = ((_text(record, name), start) for name, start in field.needs)
-        if all(text.startswith(start) if start else not text for text, start in read):
+    for field in (*TABLE[tool], *(ConditionField(name, (name,), "the rule file") for name in sorted(more))):
+        needed = ((_text(record, name), start) for name, start in field.needs)
+        if all(text.startswith(start) if start else not text for text, start in needed):
             text = next((text for name in field.names if (text := _text(record, name))), "")
             if text and text not in field.unset:
                 found.setdefault(field.label, text)
@@ -194,7 +195,7 @@ def conditions_of(record: Mapping[str, Any], tool: str, more: Collection[str] = 
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
-    """Return the value of a field as text; empty if it has none, or a list or an object."""
+    """Return the value of a field as text; empty if there is none, and for a list or an object."""
     value: Any = record
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -221,7 +222,7 @@ def condition_differences(one: Key, other: Key, names: Collection[str] = CONDITI
 
 
 def nearest_conditions(key: Key, others: Iterable[Key], names: Collection[str] = CONDITIONS) -> Key | None:
-    """Return the key that differs from this one in the fewest conditions, and in nothing else; None without any."""
+    """Return the one of the others that differs in the fewest conditions, and in nothing else; None without any."""
     alike = [other for other in others if without_conditions(other, names) == without_conditions(key, names)]
     return min(alike, key=lambda other: (len(condition_differences(key, other, names)), other), default=None)
 
@@ -229,10 +230,11 @@ def nearest_conditions(key: Key, others: Iterable[Key], names: Collection[str] =
 def other_conditions(
     new: Collection[Key], base: Collection[Key], names: Collection[str] = CONDITIONS
 ) -> tuple[dict[Key, Key], set[Key]]:
-    """Return the new metrics that the base has under other conditions, and the metrics of the base that they replace.
+    """Return the new series that the base has only under other conditions, and the base's series that they replace.
 
-    A metric that both sides have under some equal conditions is a sweep that became longer or shorter: its new loads
-    are not compared with others, and its lost loads stay.
+    The first is a dictionary from the new key to the most similar key of the base. A metric that both sides have under
+    some equal conditions is a load sweep that became longer or shorter. Its new loads are not compared with other
+    loads, and its lost loads are not replaced.
     """
     shared = {without_conditions(key, names) for key in {*new} & {*base}}
     known = [key for key in base if without_conditions(key, names) not in shared]
@@ -246,12 +248,12 @@ def other_conditions(
 
 
 def by_load(key: Key) -> tuple[str, list[tuple[str, tuple[bool, float, str]]]]:
-    """Return the order of a key among others, with numbers in labels by size."""
+    """Return a sort key for series: by metric, then by labels, with numbers in labels by size."""
     return key.metric, [(name, load_order(value)) for name, value in key.labels]
 
 
 def load_order(value: str) -> tuple[bool, float, str]:
-    """Return the order of a condition's values: numbers by size (`inf` is the largest), then other texts."""
+    """Return a sort key for the values of a condition: numbers by size (`inf` is the largest), then other texts."""
     try:
         return (False, float(value), value)
     except ValueError:

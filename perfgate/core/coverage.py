@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-#: What a report makes of numbers that were not read.
+#: Numbers that were not read are an error of the report, a warning, or not mentioned.
 UnreadPolicy = Literal["error", "warn", "ignore"]
 
 
@@ -20,7 +20,7 @@ class Unread(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True, omit_defaults=True):
-    """The numbers of a file: how many are in its runs, and those that are not, the most frequent first.
+    """The numbers of a file: `read` is how many are in its runs, `unread` has the others, the most frequent first.
 
     Dates, ids, settings, steps and the like are not measurements, and are not counted.
     """

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field, json
 
+#: The side of a run: `new` was judged, `base` was compared with, `past` is only history.
 Standing = Literal["past", "base", "new"]
 #: The quantiles that describe the values of a run.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
@@ -16,20 +17,21 @@ DRAWN_DIGITS = 5
 
 
 def rounded(values: Iterable[float], digits: int = DRAWN_DIGITS) -> list[float]:
-    """Return finite numbers with this many significant digits; all at once, in half of the time. -0.0 remains."""
+    """Return finite numbers with this many significant digits; -0.0 remains."""
     numbers = tuple(values)
-    return _FLOATS(f"[{f'%.{digits - 1}e,' * len(numbers)}"[:-1] % numbers + "]") if numbers else []
+    pattern = ",".join([f"%.{digits - 1}e"] * len(numbers))
+    return _FLOATS(f"[{pattern % numbers}]")  # as one text: half of the time of one number after the other
 
 
 class RunDetails(Struct, frozen=True):
     """One rank of one run, and its statistic in a verdict.
 
-    `values` and `steps` are at most a few hundred of the run, warm-up included, with its extremes. The first `warmup`
-    of them are warm-up, and `stalls` are positions among them. All are empty for a run that is one number.
+    `values` has at most a few hundred values of the run, warm-up included, with its extremes, and `steps` the step of
+    each. The first `warmup` of them are warm-up, and `stalls` are positions among them. All are empty for a run that is
+    one number.
     """
 
     run: str
-    #: `new` was judged, `base` was compared with, `past` is only history.
     standing: Standing
     #: True if this rank represents its run; the other ranks of a new run are shown beside it.
     judged: bool
@@ -91,7 +93,7 @@ class LevelDetails(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """The time per step of a part, a kernel or an operator: seconds, the mean over ranks and runs."""
+    """The time per step of a part of the step, a kernel or an operator: seconds, the mean over ranks and runs."""
 
     metric: str
     labels: Mapping[str, str]
@@ -173,7 +175,7 @@ class WorkPlace(Struct, frozen=True):
 class WorkDifference(Struct, frozen=True):
     """A count of work that differs: its mean per step on both sides.
 
-    `varies` if it differs between base runs, so that the means were compared by the judge of changes.
+    `varies` is True if the count differs between base runs: then the means were compared, as a change with noise.
     """
 
     metric: str
@@ -182,12 +184,12 @@ class WorkDifference(Struct, frozen=True):
     base: float
     new: float
     varies: bool = False
-    #: Where it grew, if the runs have call trees.
+    #: The place where the count grew, if the runs have call trees.
     place: WorkPlace | None = None
 
 
 class AddedWork(Struct, frozen=True):
-    """A call that was added to each step of the runs, such as a synchronisation, and the rules that fail then."""
+    """An experiment: a call was added to each step of the runs, such as a synchronisation, and these rules failed."""
 
     what: str
     rules: tuple[str, ...]

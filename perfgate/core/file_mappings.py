@@ -17,7 +17,7 @@ Repeats = Literal["runs", "samples"]
 
 
 class EachMember(Struct, frozen=True):
-    """A step to every member of a list or object: `[*]`, `.*`, or `.{name}`, which keeps its key under a name."""
+    """A step to every member of a list or object: `[*]`, `.*`, or `.{name}`, which keeps each key as a label `name`."""
 
     name: str | None = None
 
@@ -27,7 +27,7 @@ PathStep = str | int | EachMember
 
 
 class FieldPath(Struct, frozen=True):
-    """The way to a value: from the record, or from the whole document if it begins with `$`."""
+    """The way to a value: from one record of the file, or from the whole document if it begins with `$`."""
 
     text: str
     steps: tuple[PathStep, ...]
@@ -35,7 +35,7 @@ class FieldPath(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names under which its steps keep keys."""
+        """The names under which the steps `.{name}` keep keys."""
         return tuple(step.name for step in self.steps if isinstance(step, EachMember) and step.name)
 
 
@@ -62,11 +62,11 @@ class MappedMetric(Struct, frozen=True):
     """One metric of each record."""
 
     name: FieldText
-    #: None is the record itself.
+    #: The way to the value; None if the record itself is the value.
     value: FieldPath | None
-    #: A unit, `{field}`, `from-name` or `in-value`.
+    #: A unit, or `{field}`; `from-name` if the unit ends the name, `in-value` if it is behind each number.
     unit: FieldText
-    #: For rules about the metric that do not say it themselves; only for a metric with a fixed name.
+    #: The default of `better:` for rules about the metric; only for a metric with a fixed name.
     better: Literal["lower", "higher", "neither"] | None = None
     #: True if records may lack it.
     is_optional: bool = False
@@ -105,7 +105,7 @@ class FileMapping:
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The labels that its metrics can have."""
+        """The labels that its metrics can have; `.{metric}` in a path gives the name of the metric, not a label."""
         paths = [self.records, *(metric.value for metric in self.metrics)]
         kept = (name for path in paths if path is not None for name in path.names if name != "metric")
         return tuple(dict.fromkeys([*(name for name, _ in self.labels), *kept]))
@@ -135,7 +135,7 @@ class MappingFiles(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-#: The message of a command that needs a command to run, and gets none.
+#: The message of `perfgate run` and similar commands if no command to measure is known.
 NO_COMMAND = "give the command to run after --; `perfgate init -- COMMAND...` remembers one, as `run:` in perfgate.yaml"
 _OPERATORS = {"||", "&&", "|", "&", ";", "<", ">", ">>", "2>"}
 
@@ -156,7 +156,7 @@ class RunCommand(Struct, frozen=True):
 
 
 def is_for_a_shell(words: Sequence[str]) -> bool:
-    """Return whether words look like a line for a shell. The last word may be that of `find -exec ... ;`."""
+    """Return whether words look like a line for a shell. The last word may be `;`, which ends `find -exec ... ;`."""
     if words[0].startswith("!") or not _OPERATORS.isdisjoint(words[:-1]):
         return True
     return any(word.startswith(">") or (word.endswith(";") and " " not in word) for word in words[:-1])

@@ -38,7 +38,7 @@ GOODPUT = "goodput"
 
 
 class TimeSpent(Struct, frozen=True):
-    """Seconds of one part that ended at a moment; for steps, those after step `after` up to step `last`."""
+    """Seconds of one part, which ended at the moment `at`; for steps, those after step `after` up to step `last`."""
 
     part: str
     seconds: float
@@ -80,7 +80,7 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
         parts[START] += one.training - one.first + one.before
         for spent in kept:
             parts[spent.part] += spent.seconds
-            if spent.at <= one.training:  # loading a checkpoint is not the start, too
+            if spent.at <= one.training:  # such as loading a checkpoint: it counts once, not as start, too
                 parts[START] -= spent.seconds
         if following is not None:
             parts[LOST] += end - max((spent.at for spent in kept), default=one.training)
@@ -105,7 +105,7 @@ def metrics(parts: Mapping[str, float]) -> dict[str, tuple[float, str]]:
 
 
 def _kept(attempt: Attempt, done: int) -> list[TimeSpent]:
-    """Return what was spent up to the step that the next attempt continued from; of a record, its kept share."""
+    """Return the records up to step `done`, from which the next attempt continued; steps across it are cut there."""
     found = []
     for spent in attempt.spent:
         if spent.last <= done:

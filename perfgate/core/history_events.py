@@ -1,7 +1,7 @@
 """Events on main: changes as people handle them, the answers of rules, and how often those were wrong.
 
-A change is every metric that moved in the same commits for the same reason. `perfgate.history.events` finds it; pages,
-exports and tickets show it.
+An event is one change: all metrics that moved in the same commits for the same reason. `perfgate.history.events` finds
+events; pages, exports and tickets show them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from msgspec import Struct
 from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.core.run_history import ApprovedLevel
 
-#: Whether the commits of the range or the machine explains an event.
+#: The explanation of an event: a commit of its range, or a changed fact of the machine.
 EventKind: TypeAlias = Literal["code", "machine"]
-#: An event is open until its metrics came back, by themselves or by a revert, or until its level was approved.
+#: An event is open until its metrics came back, by themselves or by a revert, or until the new level was approved.
 EventState: TypeAlias = Literal["open", "recovered", "reverted", "approved"]
 
 
@@ -40,7 +40,7 @@ class EventChange(Struct, frozen=True):
 class HistoryEvent(Struct, frozen=True):
     """A change of one or more series that began in one range of commits: after `last_good`, up to `first_bad`.
 
-    `id` is the same whenever the event is found again, also after more runs. `changes` has the largest first.
+    `id` stays the same when the event is found again after more runs. `changes` has the largest change first.
     """
 
     id: str
@@ -59,7 +59,7 @@ class HistoryEvent(Struct, frozen=True):
     causes: tuple[str, ...] = ()
     #: The owners that the rules name for its metrics.
     owners: tuple[str, ...] = ()
-    #: The rules that name its metrics, each with how often it was wrong, as sentences.
+    #: For each rule that names its metrics, a sentence with how often that rule was wrong.
     rules: tuple[str, ...] = ()
     #: The run in which its old levels came back, and the approval, if there was one.
     ended: HistoryRun | None = None
@@ -68,9 +68,9 @@ class HistoryEvent(Struct, frozen=True):
     hidden: tuple[tuple[str, str, str], ...] = ()
 
 
-#: `open` is no answer: undecided, an error, or nothing judged.
+#: `open` means undecided, an error, or that nothing was judged.
 LedgerAnswer: TypeAlias = Literal["red", "green", "open"]
-#: What showed the truth; `baselines.ledger` says what each of them proves.
+#: An observation that proves answers right or wrong: `found` by bisect, a commit `reverted`, ... (`baselines.ledger`).
 EvidenceKind: TypeAlias = Literal["found", "cleared", "not-reproduced", "approved", "reverted", "false-alarm", "event"]
 
 
@@ -83,11 +83,11 @@ class RuleAnswer(Struct, frozen=True, array_like=True):
 
 
 class LedgerEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A check with the answers of its rules, or evidence about checks: what showed the truth, and why, in words.
+    """One line of the ledger: a check with the answers of its rules, or evidence about checks with its reason.
 
     `commits` have all their digits; evidence without commits is about the newest reds since the last green. `metrics`
-    are names or globs, empty for all. `environment` is its folder's name; in evidence, empty for all. `time` (UTC,
-    `YYYY-MM-DDTHH:MM:SSZ`) and `id`, the same for the same check or evidence, are given when it is recorded.
+    are names or globs, empty for all. `environment` is the name of its folder; in evidence, empty for all. `time` (UTC,
+    `YYYY-MM-DDTHH:MM:SSZ`) and `id` are set when the entry is recorded; equal entries have equal ids.
     """
 
     kind: Literal["check"] | EvidenceKind

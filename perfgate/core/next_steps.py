@@ -30,9 +30,9 @@ Action = Literal[
 
 
 class NextStep(Struct, frozen=True):
-    """One step for a person. Its text is a whole sentence, which names the person and the place if not `you`, `here`.
+    """One step for a person: `text` is a whole sentence, which names `who` and `where` unless they are `you`, `here`.
 
-    `command` can be run as it is, in the place; it is quoted for a POSIX shell.
+    `command` can be run at that place as it is; it is quoted for a POSIX shell.
     """
 
     action: Action = "none"
@@ -65,7 +65,7 @@ class Acceptance(Struct, frozen=True):
 
     @property
     def approve(self) -> str:
-        """The command that approves the runs. It has no effect on a pull request that a ref judges."""
+        """The command that approves the runs. It has no effect on a pull request if the baselines of a ref decide."""
         words = ["perfgate", "baseline", "approve", *self.runs, "--reason", "...", *self.place, *self.reading]
         return command_line(words)
 
@@ -74,7 +74,7 @@ class Acceptance(Struct, frozen=True):
         return f"{self.approve} --reset-anchor"
 
     def allow(self, metric: str, worse: float) -> str | None:
-        """Return the command that allows the commit to be worse by a share; None for no share or without a commit."""
+        """Return the command that allows the commit to be worse by a share; None if share or commit is unknown."""
         if self.head is None or not worse or not math.isfinite(worse):
             return None
         words = ["perfgate", "baseline", "allow", "--head", self.head, "--metric", metric]
@@ -83,7 +83,7 @@ class Acceptance(Struct, frozen=True):
         return command_line([*words, *self.place])
 
     def step_of_others(self, action: Action, before: str, after: str) -> NextStep:
-        """Return a step for those who may write to the ref; its sentence names them between `before` and `after`."""
+        """Return a step for a person who may write to the ref; its sentence is `before`, that person, `after`."""
         who = f"someone who may write to {self.ref}"
         return NextStep(action, f"{before}{who} {after}", who, f"on {self.ref}")
 

@@ -1,7 +1,7 @@
 """Metrics that no rule reads, without their values: some numbers for each rank, and a fingerprint of all values.
 
-A folder with a trace for each rank has hundreds of series a rank, and rules read a few. For the others, a check uses
-the names, the size, and whether two runs are one measurement.
+A folder with a trace for each rank has hundreds of series a rank, and rules read a few. Of the other series, a check
+only needs the names, the sizes, and whether two runs are copies of one measurement.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Outline(Struct, frozen=True):
     medians: tuple[float, ...] = ()
     errors: tuple[float, ...] = ()
     totals: tuple[float, ...] = ()
-    #: The sum of all values for each step of the rank; only of times.
+    #: The sum of all values over the number of steps of the rank; only of times.
     per_step: tuple[float, ...] = ()
 
 
 class Fingerprint(Struct, frozen=True):
-    """Recognises the same values again: a hash of them, and the least number of bits that they need."""
+    """Recognises the same values again: a hash of them, and their information in bits; few bits may agree by chance."""
 
     digest: bytes
     bits: float
@@ -64,7 +64,7 @@ def joined_outlines(parts: Iterable[Outlines]) -> Outlines:
 
 
 def more_outlines(first: Outlines, second: Outlines) -> Outlines:
-    """Return the outlines of two sets of metrics of one rank."""
+    """Return the outlines of two different sets of metrics of the same rank."""
     prints = {**first.fingerprints}
     for rank, one in second.fingerprints.items():
         known = prints.get(rank, Fingerprint(b"", 0.0))

@@ -28,9 +28,10 @@ ML_ENGINEERING = "stas00/ml-engineering, `compute/accelerator/README.md`"
 
 
 class Card(Struct, frozen=True):
-    """The peaks of one accelerator, as software sees it: of AMD's MI250X that is half of a module.
+    """The peaks of one accelerator, as software sees it: half of a module in the case of AMD's MI250X.
 
-    `tflops` has TFLOP/s by dtype; `source` is what was read; `names` is a pattern of the whole name.
+    `names` is a pattern of the whole name that the driver gives it, `tflops` has TFLOP/s by dtype, and `source` is the
+    file or page where they were read.
     """
 
     title: str

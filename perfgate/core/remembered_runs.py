@@ -1,6 +1,6 @@
-"""Remembered runs of main as they are stored, where their facts changed, and the commits of their branch.
+"""The runs of main that `perfgate history` remembers, as they are stored, and the changes of their facts.
 
-`run_history` has them in order, with the changes of each metric.
+`run_history` has these runs in the order of their commits, with the changes of each metric.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class CommitNote(Struct, frozen=True):
 
 
 class CommitLine(Struct, frozen=True):
-    """The first parents of a branch, oldest first."""
+    """The first parents of a branch, oldest first; `of` makes it."""
 
     ref: str
     commits: tuple[CommitNote, ...]
+    #: The position of each commit by its hash, and the hashes in the order of their letters.
     _places: dict[str, int] = field(default_factory=dict)
     _sorted: list[str] = field(default_factory=list)
 
@@ -50,7 +51,7 @@ class CommitLine(Struct, frozen=True):
         if commit in self._places or len(commit) < _FEWEST_LETTERS:
             return self._places.get(commit)
         at = bisect_left(self._sorted, commit)
-        near = [sha for sha in self._sorted[at : at + 2] if sha.startswith(commit)]
+        near = [sha for sha in self._sorted[at : at + 2] if sha.startswith(commit)]  # two: it is ambiguous
         return self._places[near[0]] if len(near) == 1 else None
 
     def between(self, good: str | None, bad: str | None) -> tuple[CommitNote, ...]:
@@ -62,7 +63,7 @@ class CommitLine(Struct, frozen=True):
 class SeriesName(Struct, frozen=True, order=True):
     """The identity of a series of the history: a metric without rank and device, a statistic, and a choice of the rank.
 
-    A calibrated prior has the same identity.
+    `rank` says which rank represents a run, such as `worst`; `across` takes all ranks together.
     """
 
     key: Key
@@ -93,9 +94,9 @@ class HistoryValue(Struct, frozen=True):
 
 
 class HistoryRun(Struct, frozen=True):
-    """A remembered run without its numbers: what it is a run of, when, and where.
+    """A remembered run without its numbers: its commit, its time and its machine.
 
-    `time` is UTC, `YYYY-MM-DDTHH:MM:SSZ`. `id` is a hash of what was measured: a run that is added twice has one id.
+    `time` is UTC, `YYYY-MM-DDTHH:MM:SSZ`. `id` is a hash of the measurements: a run that is added twice has one id.
     """
 
     id: str
@@ -103,9 +104,9 @@ class HistoryRun(Struct, frozen=True):
     commit: str | None = None
     #: The branch that was measured, such as `main`.
     ref: str | None = None
-    #: The tags of the commit: releases.
+    #: The tags of the commit, which mark releases.
     tags: tuple[str, ...] = ()
-    #: The facts of the machine that do not identify it: versions, driver, host.
+    #: The facts that do not identify the environment: versions, driver, host.
     context: Mapping[str, Fact] = field(default_factory=dict)
     #: The tool that it was imported from; None for a run that perfgate read.
     imported_from: str | None = None
@@ -126,13 +127,14 @@ class HistoryRecord(Struct, frozen=True):
     values: tuple[HistoryValue, ...]
 
 
-#: A fact that changes more often than this, as a share of the runs, explains no change: a host of a pool, a clock.
+#: A fact that changes in more than this share of the runs, and more than _FEW times, does not explain a change of a
+#: metric: the host in a pool of hosts, or a clock.
 _OFTEN = 0.05
 _FEW = 3
 
 
 class ChangedFact(Struct, frozen=True):
-    """A fact that a run has with another value than the run before it; `at` is the position of the run."""
+    """A fact whose value differs between a run and the run before; `at` is the position of the later run."""
 
     at: int
     name: str
@@ -144,23 +146,23 @@ class ChangedFact(Struct, frozen=True):
 
 
 class ChangedFacts(Struct, frozen=True):
-    """The changes of facts, by name and then in the order of the runs."""
+    """The changes of facts between runs."""
 
-    #: Those that may explain a change of a metric.
+    #: The changes of facts that seldom change, which may explain a change of a metric: by name, then in order.
     steady: tuple[ChangedFact, ...]
     #: The names of facts that change often, with the number of their changes.
     often: tuple[tuple[str, int], ...]
 
 
 def changed_facts(runs: Sequence[HistoryRun]) -> ChangedFacts:
-    """Return where facts changed between runs. A run that lacks a fact changes nothing."""
+    """Return the changes of facts between runs in order. For a run without a fact, its last known value counts."""
     found: dict[str, list[ChangedFact]] = {}
     known: dict[str, str] = {}
     last: Mapping[str, Fact] = {}
     for at, run in enumerate(runs):
-        changed = {} if run.context == last else run.context
+        to_compare = {} if run.context == last else run.context
         last = run.context
-        for name, fact in changed.items():
+        for name, fact in to_compare.items():
             text = fact_text(fact)
             before = known.get(name)
             known[name] = text
@@ -172,7 +174,7 @@ def changed_facts(runs: Sequence[HistoryRun]) -> ChangedFacts:
 
 
 class FalseAlarms(Struct, frozen=True):
-    """The false alarms of a rule about one metric, as a replay over remembered runs counts them.
+    """The false alarms of a rule about one metric, counted by judging the remembered runs by the rule.
 
     `low` and `high` are the one-sided 95 % bounds of their rate (Clopper and Pearson 1934).
     """

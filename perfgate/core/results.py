@@ -11,13 +11,13 @@ from perfgate.core.calculations import Comparison
 from perfgate.core.details import WorkDifference
 from perfgate.core.verdicts import Outcome, Quarantine
 
-#: The looks of a plan: one new run, and two more after a doubt.
+#: How often the growing data may be judged: with one new run, and after each of two more if the answer is open.
 LOOKS = 3
-#: Without a calibrated prior, this many runs of both sides together show some noise.
+#: If the noise between runs is not calibrated, a pass needs this many runs on both sides together, to see some noise.
 RUNS_FOR_A_PROMISE = 3
-#: Without a calibrated prior, this many base runs show the noise well enough to fail a single new run.
+#: If the noise is not calibrated, this many base runs show it well enough to fail a single new run.
 RUNS_THAT_SHOW_NOISE = 5
-#: What a doubt is about: the differing amount. `Doubt` has the meaning of its two numbers.
+#: The amount that a doubt is about. `Doubt` says what its two numbers mean.
 What = Literal[
     "values",
     "calls",
@@ -43,13 +43,14 @@ What = Literal[
 
 
 class Doubt(Struct, frozen=True):
-    """A reason to doubt the measurements: what differs between the two sides, and how much of it each has.
+    """A reason to doubt the measurements: the amount that differs between the two sides, with its value on each.
 
-    `values`, `calls` and `more-ranks` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind`
-    is a kind of series, `clock` is in Hz, `cycles` and `same-host` are relative changes, `lost` is a share of the time,
-    `host` has names, and `host-level`, `gain` and `mean` are values of the metric in base units. `new-runs` and
-    `base-runs` are the smallest and the largest value of the runs of one side that disagree. `quarter` is the number of
-    all values, and of those that were dropped as warm-up.
+    By `what`, `base` and `new` are: numbers for each run (`values`, `calls`, `more-ranks`), shares of all (`joined`,
+    `steps`, `ranks`), the kind of the series (`kind`), seconds or steps of warm-up (`warm-up time`, `warm-up steps`),
+    Hz (`clock`), a share of the time (`lost`), names (`host`), or values of the metric in base units (`host-level`,
+    `gain`, `mean`). In `cycles` and `same-host`, `new` is the relative change on equal machines. In `new-runs` and
+    `base-runs`, they are the smallest and the largest value of runs of one side that disagree. In `quarter`, they are
+    the number of all values, and of those that were dropped as warm-up.
     """
 
     reason: Literal["measured-less", "implausible", "runs-disagree", "warm-up", "mean-moved", "machine"]
@@ -65,7 +66,7 @@ class Doubt(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """An outcome, and its reason in one word; `suspect` if it is open because it is probably worse."""
+    """An outcome, and its reason in one word; `suspect` is True if it is open because the metric is probably worse."""
 
     outcome: Outcome
     reason: str
@@ -77,27 +78,27 @@ class Result(Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     reason: str
-    #: True if the answer is open because it is probably worse, or because a doubt outranks a green answer.
+    #: True if the answer is open because the metric is probably worse, or because a doubt outranks another answer.
     suspect: bool = False
     #: The answer of the statistics, if a doubt, an allowance or the rule's author outranks it.
     outranked: Judgement | None = None
     #: The bounds that the statistics compared.
     comparisons: tuple[Comparison, ...] = ()
-    #: Doubts about the measurements. A reason that is one of a doubt says that it gave the outcome.
+    #: Doubts about the measurements. If `reason` is the reason of a doubt, that doubt gave the outcome.
     doubts: tuple[Doubt, ...] = ()
-    #: The outcome without `expect_fail`, for a rule that is known to fail.
+    #: For a rule with `expect_fail`, which is known to fail: the outcome without that setting.
     otherwise: Outcome | None = None
-    #: The quarantine of the rule, also one that ended.
+    #: The quarantine of the rule, even if it has ended.
     quarantine: Quarantine | None = None
 
     @property
     def of_numbers(self) -> Judgement:
-        """The answer of the statistics alone, which sentences about the numbers say."""
+        """The answer of the statistics alone, for the sentences about the numbers."""
         return self.outranked or Judgement(self.outcome, self.reason, self.suspect)
 
 
 class LimitResult(Result, frozen=True, kw_only=True):
-    """The answer of `judge_limit`; None for what does not exist or is infinite.
+    """The answer of `judge_limit`. A number is None if it does not exist or is infinite.
 
     `estimate`, `low` and `high` are in the unit of the values; the bounds are one-sided. `n` values are left after
     warm-up in `runs` runs; `n_effective` is their effective sample size. For percentiles, `share` is the share of
@@ -118,29 +119,30 @@ class LimitResult(Result, frozen=True, kw_only=True):
 
 
 class WorkResult(Result, frozen=True, kw_only=True):
-    """The answer about exact work: what grew (the most telling first), what shrank, and what varies between runs."""
+    """The answer about exact work: the counts that grew (the most telling first), shrank, or vary between runs."""
 
     grown: tuple[WorkDifference, ...] = ()
     shrunk: tuple[WorkDifference, ...] = ()
-    #: What grew by no more than an allowance accepts.
+    #: The counts that grew, but within an allowance.
     allowed: tuple[WorkDifference, ...] = ()
-    #: The metrics that vary between runs; the means of `unclear` ones probably grew.
+    #: The metrics that vary between runs, and the counts among them whose mean probably grew.
     varied: tuple[str, ...] = ()
     unclear: tuple[WorkDifference, ...] = ()
-    #: How many counts were compared exactly.
+    #: The number of counts that were compared exactly.
     counts: int
     base_runs: int
     new_runs: int
 
 
 class ChangeResult(Result, frozen=True, kw_only=True):
-    """The answer of `judge_change`; None for what does not exist or is infinite.
+    """The answer of `judge_change`. A number is None if it does not exist or is infinite.
 
     `estimate`, `low` and `high` are new / base - 1, with one-sided bounds; `log_change` and `standard_error` are of
     ln(new / base). `tolerance` and `minimum_detectable_change` are relative, too. `base_value` and `new_value` are in
-    the unit of the values. `at_worst` is the size of the change that exit 0 has to exclude (relative, positive),
-    `not_excluded` the largest change for the worse that the data do not exclude (new / base - 1), and `excluded`
-    whether the promise is kept.
+    the unit of the values. `at_worst` is the size of the change that exit 0 has to exclude (relative, positive), and
+    `excluded` is True if the data exclude it. `not_excluded` is the largest change for the worse that they do not
+    exclude (new / base - 1). `p_no_change` is the p-value against no change. `runs_needed` is how many new runs an
+    unchanged program would need to pass.
     """
 
     improved: bool = False
@@ -161,7 +163,7 @@ class ChangeResult(Result, frozen=True, kw_only=True):
     at_worst: float | None = None
     not_excluded: float | None = None
     excluded: bool = False
-    #: How many metrics of a glob were corrected for multiple comparisons, if the correction concerns this one.
+    #: The number of metrics of the glob, if the answer was corrected for their number (multiple comparisons).
     family: int | None = None
     #: A recorded allowance that applies to this commit, and its effect.
     allowance: Allowance | None = None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: A cell of the table of a history.
 Cell: TypeAlias = str | int | float | None
-#: The columns of that table in order, and whether each is text, a whole number or a number.
+#: The columns of that table in order, with the type of their cells.
 COLUMNS: Mapping[str, type[str] | type[int] | type[float]] = {
     "time": str,
     "commit": str,
@@ -43,20 +43,19 @@ COLUMNS: Mapping[str, type[str] | type[int] | type[float]] = {
     "tags": str,
     "level": int,
 }
-#: The most runs that are too few for a change: it needs one more.
+#: The most runs that are too few for a level: a change needs five runs before it, and five after it.
 _FEW = 4
-#: With fewer runs, no change is found: five before it, and five after it.
 FEWEST_RUNS_OF_A_CHANGE = 2 * (_FEW + 1)
 
 
 class ChangePoint(Struct, frozen=True):
-    """One change of the level.
+    """One change of the level of a history.
 
-    `index` is the first run of the new level, and `first` to `last` are the indices where it may begin as well (a drop
-    of the log-likelihood of at most 2; for a normal step of one standard deviation, some 95 %). `before` and `after`
-    are the levels in the unit of the values. `change` is after / before - 1, with a 95 % interval from `low` to `high`,
-    and is relative to |before| if some value is not positive. `probability` is that of a lasting change against none.
-    `worse` is None if the direction has no meaning (`better="neither"`).
+    `index` is the first run of the new level. The level may as well begin in any run from `first` to `last`, where the
+    log-likelihood is lower by at most 1. `before` and `after` are the levels in the unit of the values. `change` is
+    after / before - 1, with a 95 % interval from `low` to `high`; it is relative to |before| if some value is not
+    positive. `probability` is that of a lasting change against no change. `worse` is None if the direction has no
+    meaning (`better="neither"`).
     """
 
     index: int
@@ -86,15 +85,15 @@ class ApprovedLevel(Struct, frozen=True):
     is_first: bool
 
     def covers(self, metric: str) -> bool:
-        """Return whether the decision was about a metric."""
+        """Return whether the approval was about this metric, by any of its names."""
         return not self.is_first and (not self.adopts or bool({metric, *synonyms(metric)} & set(self.adopts)))
 
 
 class HistoryChange(Struct, frozen=True):
     """A lasting change of a level.
 
-    The change is in a commit after that of `last_good`, up to that of `first_bad`; `likely` is the first run of the new
-    level as far as the numbers tell. `went_away` is the run in which the old level came back, if it did.
+    The change is in a commit after that of `last_good`, up to that of `first_bad`. `likely` is the most likely first
+    run of the new level. `went_away` is the run in which the old level came back, if it did.
     """
 
     point: ChangePoint
@@ -140,10 +139,8 @@ class HistorySeries(Struct, frozen=True):
         about = (self.better, self.name.statistic, self.name.rank, labels)
         begins = {change.point.index for change in self.changes}
         level = 0
-        numbers = zip(
-            self.runs, *(c.tolist() for c in (self.values, self.errors, self.n, self.n_effective)), strict=True
-        )
-        for i, (run, value, error, n, n_effective) in enumerate(numbers):
+        columns = [array.tolist() for array in (self.values, self.errors, self.n, self.n_effective)]
+        for i, (run, value, error, n, n_effective) in enumerate(zip(self.runs, *columns, strict=True)):
             level += i in begins
             known = (None if isnan(error) else error, int(n) or None, None if isnan(n_effective) else n_effective)
             tags = " ".join(run.tags) or None
@@ -165,15 +162,16 @@ class HistorySeries(Struct, frozen=True):
 
     @property
     def runs_to_see_a_change(self) -> str | None:
-        """Return the runs with a number and the fewest that a change needs, `3 of 10`; None if they are enough."""
+        """How many runs have a number, of those that a change needs: `3 of 10`; None if they are enough."""
         known = sum(isfinite(value) for value in self.values)
         return None if known >= FEWEST_RUNS_OF_A_CHANGE else f"{known} of {FEWEST_RUNS_OF_A_CHANGE}"
 
     def newest_apart(self) -> tuple[int, float] | None:
         """Return the number of newest runs, one to four, that are apart from the level, and their relative distance.
 
-        Each is more than two standard deviations of a run from the level, on one side, and their mean is more than four
-        standard errors from it. None if no run is, and for a level without noise or of fewer than five other runs.
+        Each of them is more than two standard deviations of a run from the level, all on one side, and their mean is
+        more than four standard errors from it. None if there are no such runs, if fewer than five other runs are left
+        of the level, and for a level without noise.
         """
         levels = list(self.levels())
         if not levels or not self.noise > 0 or levels[-1][2] == 0:
@@ -248,10 +246,11 @@ SETTLED = 0.95
 
 
 class BackfillCommit(Struct, frozen=True):
-    """A commit that may be measured.
+    """A commit that may be measured, to find the commit of a change.
 
     `before` is the probability that the change is in this commit or an older one, `here` that it is in this one.
-    `bits` is what a measurement adds to those of the commits that are listed before this one. `runs` were made already.
+    `bits` is the information of a measurement here, after the commits that are listed before this one were measured.
+    `runs` is the number of its runs that were made already.
     """
 
     commit: CommitNote
@@ -276,5 +275,5 @@ class BackfillPlan(Struct, frozen=True):
 
     @property
     def is_settled(self) -> bool:
-        """True if the change is in one commit for all practical purposes."""
+        """True if one commit is so probable that nothing needs to be measured."""
         return self.most_likely.here >= SETTLED

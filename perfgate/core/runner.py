@@ -17,7 +17,7 @@ class Figure(Struct, frozen=True, array_like=True):
 class Qualification(Struct, frozen=True, forbid_unknown_fields=True):
     """A machine as its file has it: facts that cost nothing to read, and figures by name (`memory of GPU 0`).
 
-    `time` is UTC, `YYYY-MM-DDTHH:MM:SSZ`. `renews` says that the machine was changed on purpose, so that earlier
+    `time` is UTC, `YYYY-MM-DDTHH:MM:SSZ`. `renews` is True if the machine was changed on purpose, so that earlier
     qualifications of this host do not count.
     """
 
@@ -31,12 +31,12 @@ class Qualification(Struct, frozen=True, forbid_unknown_fields=True):
     content_sha256: str = ""
 
     def fault(self) -> str | None:
-        """Return the fault of the figures, or None."""
+        """Return the fault of the file in words, or None."""
         return None if all(0 < one.value < 1e300 for one in self.figures.values()) else "has an impossible figure"
 
 
 class RunnerChange(Struct, frozen=True):
-    """A fact or a figure that changed; a figure has a unit and a relative change."""
+    """A fact or a figure that changed; only a figure has a unit, and a change as now/was - 1."""
 
     name: str
     was: Fact
@@ -46,9 +46,10 @@ class RunnerChange(Struct, frozen=True):
 
 
 class QualificationReport(Struct, frozen=True):
-    """The measurement, the qualifications that it was compared with, and the file if it was kept.
+    """The answer of `doctor --qualify`: the measurement `now`, and the qualifications `known` before, with the changes.
 
-    `disturbed` says who else used the machine: then nothing is kept.
+    `place` is the file with the measurement, if it was kept. `disturbed` names other users of the machine, or is empty;
+    a disturbed measurement is not kept.
     """
 
     now: Qualification

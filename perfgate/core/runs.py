@@ -30,7 +30,7 @@ Kind = Literal["samples", "aggregate", "value", "summary"]
 Fact = str | int | float | bool
 #: The name of the fact that lists why a GPU ran slower than it could.
 THROTTLE = "throttle_reasons"
-#: The name of the fact that counts the programs on a GPU. Before a run, they are others.
+#: The name of the fact that counts the programs on a GPU. It is read before a run, so it counts other programs.
 TENANTS = "gpu_programs"
 #: The throttle reasons (NVML's clocks event reasons) that make a measurement worthless, and those that are normal.
 _UNHEALTHY = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake", "sw_thermal_slowdown")
@@ -56,12 +56,12 @@ def fact_text(value: Fact) -> str:
 def same_fact(one: Fact, other: Fact) -> bool:
     """Return whether two facts are equal, or one version with more detail: 2.11.0 and 2.11.0+cu130, 13.0.96 and 13.0.
 
-    A packager adds what follows the plus sign.
+    The text after the plus sign is the build, which a packager adds.
     """
-    (shorter, _, own), (longer, _, its) = sorted(fact_text(fact).partition("+") for fact in (one, other))
+    (shorter, _, build), (longer, _, other_build) = sorted(fact_text(fact).partition("+") for fact in (one, other))
     if not (_VERSION.fullmatch(shorter) and _VERSION.fullmatch(longer)):
         return fact_text(one) == fact_text(other)
-    return f"{longer}.".startswith(f"{shorter}.") and (own == its or not (own and its))
+    return f"{longer}.".startswith(f"{shorter}.") and (build == other_build or not (build and other_build))
 
 
 def is_large(values: object) -> bool:
@@ -70,18 +70,18 @@ def is_large(values: object) -> bool:
 
 
 def throttling(facts: Mapping[str, Fact]) -> tuple[str, ...]:
-    """The reasons why the GPU was throttled, in NVML's words; empty if it was not, or if they are unknown."""
+    """Return why the GPU was throttled, in NVML's words; empty if it was not throttled, or the reasons are unknown."""
     words = [word.strip().lower() for word in str(facts.get(THROTTLE, "")).split(",")]
     return tuple(word for word in words if word not in _HARMLESS)
 
 
 def unhealthy(facts: Mapping[str, Fact]) -> tuple[str, ...]:
-    """The throttle reasons that make a measurement unfit for a baseline; a power cap is not one."""
+    """Return the throttle reasons that make a measurement unfit for a baseline; a power cap does not."""
     return tuple(word for word in throttling(facts) if word in _UNHEALTHY)
 
 
 def machine_notes(facts: Mapping[str, Fact]) -> tuple[str, ...]:
-    """The notes that every verdict has about the machine."""
+    """Return the notes about the machine that every verdict gets."""
     slowed = throttling(facts)
     found = [f"the GPU was throttled: {', '.join(slowed)}"] if slowed else []
     if str(facts.get("clocks_locked", "")).lower() == "false":
@@ -150,21 +150,23 @@ class Problem(Struct, frozen=True):
 class Summary(Struct, frozen=True):
     """A summary of samples that are not stored: each statistic with its noise, as it was measured.
 
-    `rows[i]` is the statistic `names[i]`: its value, its effective sample size, the variance of its logarithm (None if
-    there is no logarithm) and, if it has a warm-up of its own, the number of dropped values and 1 if it ended. A row
-    with the value alone belongs to a rank that represents no run.
+    `rows[i]` is the statistic `names[i]`: its value, its effective sample size and the variance of its logarithm (None
+    if there is no logarithm). If the statistic has a warm-up of its own, the number of dropped values follows, and 1 if
+    that warm-up ended. The rows of a rank that does not represent its run have the value only.
     """
 
     names: Sequence[str]
     rows: Sequence[Sequence[float | None]]
-    #: The number of values, warm-up included; how many values were dropped, and whether the warm-up ended.
+    #: The number of values, warm-up included.
     n: int
+    #: The number of values that were dropped as warm-up, and False if the warm-up did not end within the run's start.
     dropped: int
     settled: bool
     #: The rule of the warm-up, and the better directions that give the same warm-up.
     warmup: Literal["auto"] | int
     better: Sequence[str]
-    #: True if other ranks have values alone: ranks are then compared by seven digits.
+    #: True if other ranks of the run have rows with the value only. Those have seven digits, so ranks are compared by
+    #: seven digits.
     is_outlined: bool = False
     #: The files that the samples can be read from again.
     sources: tuple[str, ...] = ()
@@ -189,12 +191,12 @@ class Series(Struct, frozen=True, dict=True):
     printed_as: str | None = None
     #: The number of values in the run, if `values` is only a selection of them (large baselines).
     thinned_from: int | None = None
-    #: For collectives, the process group of each value, which matches the ranks.
+    #: For collectives, the process group of each value, by which the calls of ranks are matched.
     groups: tuple[str, ...] = ()
-    #: For a derived metric, the share of all steps of its parts that every part has.
+    #: For a metric that a formula derives from others: the share of their steps that all of them have.
     joined: float = 1.0
     summary: Summary | None = None
-    #: For a trace, which values are of steps that stalled, (n,). A trace has no warm-up.
+    #: For a trace, True for each value of a step that stalled, (n,). A trace has no warm-up.
     stalled: Marks | None = None
 
     @property
@@ -204,7 +206,7 @@ class Series(Struct, frozen=True, dict=True):
 
     @cached_property
     def extremes(self) -> tuple[float, float]:
-        """The smallest and the largest of the values, 0 of none; not finite if a value is not."""
+        """The smallest and the largest value, (0, 0) without values; not finite if one of the values is not."""
         return (float(self.values.min()), float(self.values.max())) if len(self.values) else (0.0, 0.0)
 
 
@@ -247,15 +249,15 @@ class Run(Struct, frozen=True):
     part: int | None = None
     #: How the format was recognised: "found `time (ms) |` on line 2022".
     recognised_by: str | None = None
-    #: True for a stored run with some of the metrics, if the level adopts the others from another level.
+    #: True for a stored run with only some metrics, if its level takes the other metrics from another level.
     partial: bool = False
     #: The calls of each rank, from traces; of a stored run the mean of its ranks.
     call_trees: Sequence[CallTree] = ()
     #: The metrics that were read without their values, because no rule needs them; None if none was.
     outlines: Outlines | None = None
-    #: Fields of the file that may be conditions and are no labels, with their values.
+    #: Fields of the file that may be conditions but did not become labels, with their values.
     unlabelled: Mapping[str, str] = field(default_factory=dict)
-    #: What was read of each file of the run; empty for a stored run.
+    #: How many numbers of each file were read; empty for a stored run.
     coverage: tuple[Coverage, ...] = ()
 
     @property

@@ -21,11 +21,11 @@ class SeriesSummary(Struct, frozen=True):
     kind: Kind
     n: int | None
     statistics: Mapping[str, float]
-    #: Counts of values in equal bins from the smallest value to p99 and beyond.
+    #: Counts of values in equal bins from the smallest value to p99; the last bin has the values beyond, too.
     histogram: tuple[int, ...] = ()
     printed_as: str | None = None
     values: tuple[float, ...] | None = None
-    #: For times and rates: the number of warm-up values, and for times how many seconds they took.
+    #: For times and rates the number of warm-up values, and for times their sum in s.
     warmup_steps: int | None = None
     warmup_time: float | None = None
 
@@ -69,7 +69,7 @@ class Straggler(Struct, frozen=True):
 class TraceView(Struct, frozen=True):
     """The part of a trace that `inspect` shows in addition to its series."""
 
-    #: How a step is divided into parts, `corrected` or `tensorboard`; None without steps.
+    #: The way in which a step is divided into parts, `corrected` or `tensorboard`; None without steps.
     mode: str | None
     #: `parts` are means over this number of steps and ranks; the last part is the whole step.
     steps: int
@@ -94,12 +94,12 @@ class RunSummary(Struct, frozen=True):
     trace: TraceView | None = None
     #: The metrics that have too many ranks for a row each.
     spreads: tuple[RankSpread, ...] = ()
-    #: What was read of the file, or of the files of a folder.
+    #: How many numbers of the file, or of the files of a folder, were read.
     coverage: Coverage | None = None
 
 
 class LevelSummary(Struct, frozen=True):
-    """A level of the stored baselines: its runs from `first` to `last`, and the decision that opened it."""
+    """A level of the stored baselines: its runs from `first` to `last`, and the approval that began it."""
 
     place: str
     runs: int
@@ -137,11 +137,11 @@ class PriorSummary(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """The change that one clause of a rule can detect with the stored runs, and the runs that would detect less.
+    """The change that one clause of a rule can detect with the stored runs.
 
     For a change: the noise of one run as relative standard deviations (between runs and within a run), the smallest
-    change that `new_runs` detect, and the number of runs with which an unchanged program passes. For a percentile
-    limit: the number of independent values needed to pass, and the number in the newest stored run.
+    change that `new_runs` detect (`detectable`), and the number of runs with which an unchanged program passes. For a
+    percentile limit: the number of independent values needed to pass, and the number in the newest stored run.
     """
 
     rule: str
@@ -169,7 +169,7 @@ class Plan(Struct, frozen=True):
     values_needed: int | None = None
     values_held: float | None = None
     advice: str = ""
-    #: Why there is no plan.
+    #: The reason why there is no plan; None if there is one.
     trouble: str | None = None
     #: The noise between runs that was known before; None if only the stored runs show it.
     noise: KnownNoise | None = None
@@ -179,7 +179,7 @@ class Proof(Struct, frozen=True):
     """The proof of one clause of a rule: the change of the user's own runs that makes it fail.
 
     `proven`: it fails at `fails_at`. `by-choice`: the rule says that it does not block. `unable`: no change makes it
-    fail. `blocked`: it does not pass even without a change. `misses`: it reports a missing metric.
+    fail. `blocked`: it does not pass even without a change. `misses` is True if it reports a missing metric.
     """
 
     rule: str
@@ -201,14 +201,14 @@ class Proof(Struct, frozen=True):
 
 
 class RulesTable(Struct, frozen=True):
-    """The changes that rules see, their proofs and needs with some runs, compared with `against`; not for pairs."""
+    """For runs compared with `against`: the change that each rule detects (not for pairs), and the proofs of rules."""
 
     against: str
     plans: tuple[Plan, ...]
     proofs: tuple[Proof, ...]
     #: The share of the time of all time metrics of the runs that a rule names; None without times.
     time_seen: float | None = None
-    #: Which rules fail if each step does more work; empty for runs without exact work.
+    #: The rules that fail if a call is added to each step; empty for runs without exact work.
     added: tuple[AddedWork, ...] = ()
     #: By rule: a sentence that says how often it was wrong on main.
     records: Mapping[str, str] = {}
@@ -219,7 +219,7 @@ Way = Literal["separate", "pinned", "cpu-time", "three-runs", "pairs"]
 
 
 class Floor(Struct, frozen=True):
-    """The noise floor of a way, from this number of runs or pairs: the relative standard deviation of no change."""
+    """The noise floor of a way: the relative standard deviation of its results for unchanged code, from `runs` runs."""
 
     way: Way
     noise: float
@@ -239,9 +239,10 @@ class MeasuredLoad(Struct, frozen=True):
 
 
 class Disturbance(Struct, frozen=True):
-    """Something that makes runs differ, or a condition that cannot be seen here (`is_unknown`).
+    """A condition of the machine that may make runs differ.
 
-    `does_disturb` is False for a good condition. `command` is a cure that a shell can run.
+    `does_disturb` is True if it does so, and `is_unknown` if the condition cannot be seen here. `command` is a cure
+    that a shell can run.
     """
 
     source: str
@@ -252,17 +253,16 @@ class Disturbance(Struct, frozen=True):
 
 
 class RuleNeed(Struct, frozen=True):
-    """The noise floor that a rule needs, and what the machine has; noise is relative.
-
-    `floor` is None if the command has no such metric. `better` is the way with the smallest floor, if it is enough.
-    """
+    """The noise floor that a rule needs, and the floor of the machine; noise is relative."""
 
     rule: str
     place: str
     needs: float
+    #: None if the command has no such metric.
     floor: Floor | None
-    #: The load or the metric whose floor it is.
+    #: The load or the metric with this floor.
     measured_on: str
+    #: The way with the smallest floor, if it is low enough for the rule.
     better: Floor | None = None
 
     @property

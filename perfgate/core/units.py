@@ -94,7 +94,7 @@ _CLOCK = re.compile(r"clock\.|.*\bfrequency$", re.IGNORECASE)
 
 
 def printed_base(metric: str, base: str) -> str:
-    """Return what `display_unit` and `format_value` need for values of a metric: `Hz` for a clock, else its base unit.
+    """Return the `base` for `display_unit` and `format_value` of a metric: `Hz` for a clock, else its base unit.
 
     Clocks are `clock.sm` and all other `clock.*`, and names that end in `Frequency`, as those of Nsight Compute.
     """
@@ -102,14 +102,14 @@ def printed_base(metric: str, base: str) -> str:
 
 
 def display_unit(value: float, base: str) -> Unit:
-    """Return the largest unit of `base` in which `value` is at least 1."""
+    """Return the largest unit of `base` in which `value` is at least 1; the smallest unit if there is none."""
     symbols = _DISPLAY.get(base)
     if symbols is None:
         return Unit("", base, 1.0)
     units = [UNITS[symbol] for symbol in symbols]
-    fitting = [unit for unit in units if abs(value) >= unit.factor * 0.99995]  # 999.99 ms prints as 1 s
     if not value:
         return next(unit for unit in units if unit.factor == 1.0)  # 0 is 0 s, not 0 ns
+    fitting = [unit for unit in units if abs(value) >= unit.factor * 0.99995]  # 999.99 ms prints as 1 s
     return fitting[-1] if fitting and math.isfinite(value) else units[0]
 
 

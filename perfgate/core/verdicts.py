@@ -18,9 +18,9 @@ from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 from perfgate.core.wording import member_name, series_name, utf8_text
 
 Outcome = Literal["pass", "fail", "undecided", "error", "skipped"]
-#: The outcomes that a quarantine keeps from blocking. Errors block.
+#: The outcomes that do not block while the rule is in quarantine. Errors block.
 QUARANTINED: tuple[Outcome, ...] = ("fail", "undecided")
-#: Reasons of open answers that `on_inconclusive: warn` does not pass: exit 0 excludes `at_worst`.
+#: Reasons of undecided answers that block even with `on_inconclusive: warn`: exit 0 promises to exclude `at_worst`.
 BROKEN_PROMISES = ("cannot-exclude", "noise-unknown")
 Better = Literal["lower", "higher", "neither"]
 Comparator = Literal["under", "at most", "over", "at least"]
@@ -29,7 +29,7 @@ ChangeKind = Literal["removes", "loosens", "changes", "tightens", "adds"]
 
 
 class Estimate(Struct, frozen=True):
-    """The estimate of one side of a comparison, or of the value that has a limit, in base units.
+    """The estimate of one side of a comparison, or of a value with a limit, in base units.
 
     `low` and `high` are one-sided bounds at the verdict's confidence; None if a bound does not exist. `n` is the number
     of values after warm-up in all runs, `n_effective` their effective sample size.
@@ -61,16 +61,16 @@ class RunEstimate(Struct, frozen=True):
     #: The number of values after warm-up, and of warm-up values.
     n: int
     dropped: int
-    #: False if the warm-up did not end, and a quarter of the run was dropped.
+    #: False if the warm-up did not end within a quarter of the run, which was then dropped.
     settled: bool = True
 
 
 class Share(Struct, frozen=True):
     """A part of a failed metric, and its share of the metric's change.
 
-    `base` and `new` are in base units, per value of the metric. `share` is the part's difference over the metric's: 1
-    is all of it, and a negative share moved in the other direction. `low` and `high` are its one-sided bounds at the
-    verdict's confidence; they do not include the uncertainty of the metric's own difference.
+    `base` and `new` are in base units, per value of the metric. `share` is the change of the part over the change of
+    the metric: 1 is all of it, and a part with a negative share moved in the other direction. `low` and `high` are its
+    one-sided bounds at the verdict's confidence; they do not include the uncertainty of the metric's own change.
     """
 
     #: The part: another metric, or the same metric of one member, a rank (and device).
@@ -86,7 +86,7 @@ class Share(Struct, frozen=True):
 
 
 class Quarantine(Struct, frozen=True):
-    """A rule that does not block up to a day, `until` (YYYY-MM-DD), because of its false alarms."""
+    """The quarantine of a rule: it does not block up to the day `until` (YYYY-MM-DD), because of its false alarms."""
 
     until: str
     reason: str
@@ -130,16 +130,18 @@ class Verdict(Struct, frozen=True):
     at_worst: float | None = None
     not_excluded: float | None = None
     runs_needed: int | None = None
+    #: For a limit on a percentile: the share of values beyond the bound, and the share that may be beyond it.
     share: Estimate | None = None
     allowed_share: float | None = None
     confidence: float = 0.95
+    #: True if the answer is open because the metric is probably worse.
     suspect: bool = False
     improved: bool = False
     #: True if the notes say why the measurements may be doubted; reports show them for a pass, too.
     doubtful: bool = False
     #: Who allowed the change in advance, if it is beyond the tolerance of the rule.
     allowed_by: str | None = None
-    #: The counts of work that differ, what grew first.
+    #: The counts of work that differ; those that grew come first.
     work: tuple[WorkDifference, ...] = ()
     notes: tuple[str, ...] = ()
     #: The unit of the quantities in the rule, for display.
@@ -157,11 +159,11 @@ class Verdict(Struct, frozen=True):
     owner: str | None = None
     #: The quarantine of the rule.
     quarantine: Quarantine | None = None
-    #: The remembered runs that say more about the same question.
+    #: The remembered runs of a branch that were judged, too.
     pooled: PooledRuns | None = None
-    #: The effects of code and environment, if both were measured with old and new.
+    #: The effects of code and environment, if old and new of both were measured.
     attribution: Attribution | None = None
-    #: The arithmetic of the outcome; None for exact values and for what was not judged.
+    #: The arithmetic of the outcome; None for exact values, and if nothing was judged.
     calculation: Calculation | None = None
 
     @property
@@ -171,10 +173,10 @@ class Verdict(Struct, frozen=True):
 
 
 def verdict_ids(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """The names of verdicts among each other; the same check has the same names tomorrow.
+    """Return the name of each verdict, by which it is distinguished from the others; it is the same in the next check.
 
-    A name is the rule; for a rule about several metrics also the metric and the clause; and the rank, if the rule has a
-    verdict for each. It is made of text as a report stores it, because the order of labels depends on their letters.
+    A name is the rule. If the rule does not contain the metric and the clause, these follow, and the rank if the rule
+    has a verdict for each rank. The text is escaped as a stored report has it, so that labels are in the same order.
     """
     names = list(map(_name, verdicts))
     several = {name for name, count in Counter(names).items() if count > 1}
@@ -197,7 +199,7 @@ def _storable(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 class PolicyChange(Struct, frozen=True):
-    """One difference between the rules or baselines of the working tree and those that decided."""
+    """One difference between the rules or baselines of the working tree ("own") and those that decided."""
 
     kind: ChangeKind
     #: The name of the rule on each side; None if a side does not have it, or the difference is not in a rule.
@@ -215,7 +217,7 @@ class Policy(Struct, frozen=True):
     ref: str | None
     rules_sha256: str
     baselines_sha256: str
-    #: With a ref: how the working tree differs from it, and the outcome with the working tree.
+    #: With a ref: the differences of the working tree from it, and the outcome by the rules of the working tree.
     changes: tuple[PolicyChange, ...] = ()
     own_outcome: Outcome | None = None
     #: The commit of the ref, 40 or 64 hexadecimal digits.
@@ -235,7 +237,7 @@ MOST_UNRULED = 5
 
 
 class UnruledChange(Struct, frozen=True):
-    """A metric that moved and that no rule names: its usual value on both sides in base units, the mean over ranks.
+    """A metric that changed and that no rule names: its usual value on both sides in base units, the mean over ranks.
 
     `change` is new/base - 1. `share` is its part of the time of all steps; None for other units than time.
     """
@@ -281,13 +283,13 @@ class Report(Struct, frozen=True):
     unruled_count: int = 0
     #: Identity facts of the machine that neither the new runs nor the base have.
     unknown_facts: tuple[str, ...] = ()
-    #: What else changed: the facts that differ between base and new runs. They decide nothing.
+    #: The facts that differ between base and new runs. They decide nothing.
     fact_changes: tuple[FactChange, ...] = ()
     #: For a comparison of traces: what changed between the two sides.
     causes: CauseReport | None = None
-    #: True for a comparison of files with their own copies: nothing was judged.
+    #: True for a comparison of files with copies of themselves: nothing was judged.
     identical: bool = False
-    #: What was read of the judged files; None if nobody asked, or nothing was read from a file.
+    #: How many numbers of the judged files were read; None if that was not asked, or no file was read.
     coverage: Coverage | None = None
 
     @property

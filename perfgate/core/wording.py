@@ -3,10 +3,11 @@ r"""Words that every room needs: names of statistics and metrics, counts and lis
 Metric names, file names and labels are untrusted. Invisible characters are shown as `\uXXXX` and never deleted, so
 that two different names never look the same.
 
-**Other names.** A rule with any name of a metric finds its series. Readers give a timer of DeepSpeed and a device of
-torch one name for all versions, and keep the printed name in `Series.printed_as`. An action of Lightning keeps its
-printed name. Only names with the same meaning are here: since 1.6, Lightning times some hooks for each class
-(`backward`, `[Strategy]DDPStrategy.backward`), which is another measurement.
+**Other names of a metric.** Tools renamed metrics; a rule finds a series by each of its names (`synonyms`). Readers
+give a timer of DeepSpeed and a device of torch one name for all versions, and keep the printed name in
+`Series.printed_as`. An action of Lightning keeps its printed name. Only names with the same meaning are here: since
+1.6, Lightning times some hooks for each class (`backward`, `[Strategy]DDPStrategy.backward`), which is another
+measurement.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": 
 #: GitHub Actions reads a command at the start of a line, and one with the old syntax anywhere.
 _COMMAND = re.compile(r"^((?:[^\S\n]|\x1b\[[\d;]*m)*):(?=:)", re.MULTILINE)
 _OLD_COMMAND = "##["
+#: A word with a placeholder such as `{results}` that needs no quotes, and any word of a shell command with its quotes.
 _PLAIN_WORD = re.compile(r"[\w@%+=:./-]*(?:\{(?:results|run|item)\}[\w@%+=:./-]*)+", re.ASCII)
 _SHELL_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")
 
@@ -53,7 +55,7 @@ def escaped(char: str) -> str:
 
 
 def utf8_text(text: str) -> str:
-    """Return text that can be written as UTF-8: other bytes of the command line become visible escapes."""
+    """Return text that can be written as UTF-8: bytes of the command line that are not UTF-8 become visible escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -73,7 +75,7 @@ def clip(text: str, longest: int) -> str:
 
 
 def shortened(name: str, longest: int) -> str:
-    """Return a name, or its beginning."""
+    """Return a name, or its beginning with `…`, in at most `longest` characters."""
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
@@ -181,7 +183,7 @@ _TIMERS = {"fwd": "forward", "bwd": "backward", "bwd_inner": "backward_inner", "
 #: The wait for the next batch: Lightning since 2.0, from 1.6 to 1.9, and before 1.6.
 _NEXT_BATCH = ("[_TrainingEpochLoop].train_dataloader_next", "[TrainingEpochLoop].train_dataloader_next")
 _ACTIONS = (*_NEXT_BATCH, "get_train_batch")
-#: torch has the name of the device in its columns.
+#: Columns of torch with the name of a device: `mm.self_cuda_time`.
 _DEVICE = re.compile(r"(.*\.(?:self_)?)(?:cuda|xpu|hpu|mtia|npu|privateuse1)(_time|_memory)", re.DOTALL)
 
 
@@ -197,13 +199,13 @@ def synonyms(name: str) -> tuple[str, ...]:
     device = _DEVICE.fullmatch(name)
     if device:
         return (f"{device[1]}device{device[2]}",)
-    end = next((at for at, letter in enumerate(name) if letter in "*?["), len(name))
+    end = next((at for at, letter in enumerate(name) if letter in "*?["), len(name))  # a glob begins there
     timer = canonical_timer(name[:end])
     if timer != name[:end]:
         return (timer + name[end:],)
     whole = name.removeprefix("[pl][profile]") + "."
-    own = next((action for action in _ACTIONS if whole.startswith(action + ".")), None)
-    return tuple(name.replace(own, action, 1) for action in _ACTIONS if action != own) if own else ()
+    named = next((action for action in _ACTIONS if whole.startswith(action + ".")), None)
+    return tuple(name.replace(named, action, 1) for action in _ACTIONS if action != named) if named else ()
 
 
 #: The energy of all devices over the number of steps, and the energy of one device during the run, in J.
@@ -214,11 +216,11 @@ ELAPSED = "machine.elapsed"
 MACHINE_STATE = ("machine.", "clock.")
 #: The metrics of a whole command begin with this: its time, CPU time, instructions and cycles.
 COMMAND = "command."
-#: The ends of the names of metrics that a slower machine changes less than it changes the wall time.
+#: The ends of the names of metrics that depend less on the speed of the machine than the wall time does.
 CPU_METRICS = (".cpu_time", ".instructions", ".cycles")
-#: The time of a whole run in s, and that up to its first step; perfgate splits the rest (`core.goodput`).
+#: The time of a whole run in s, and its part up to the first step; `core.goodput` splits the rest.
 WHOLE_TIME, START_TIME = "time.total", "time.start"
-#: What it cost to profile some steps for their work: s and bytes.
+#: The cost of profiling some steps to count their work: s and bytes.
 PROFILE_TIME, PROFILE_MEMORY = "time.profile", "memory.profile"
 #: The parts of the time of a whole run (`core.goodput`), which grow with its length, and the costs of perfgate itself.
 TIMES_OF_RUN = frozenset(
@@ -229,4 +231,4 @@ TIMES_OF_RUN = frozenset(
 
 def is_machine_metric(name: str) -> bool:
     """Return whether a metric is about the machine: `machine.*`, `clock.*`, `power` and `energy.step`."""
-    return name in ("power", ENERGY_OF_STEP) or name.startswith(("machine.", "clock."))
+    return name in ("power", ENERGY_OF_STEP) or name.startswith(MACHINE_STATE)
