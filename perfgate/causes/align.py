@@ -1,7 +1,7 @@
 """One call tree of all runs and ranks of two sides.
 
-A node is the same on both sides if its path is: the names of ranges, operators, and the kernel or call. The values of
-a side are per step; steps of all runs are one behind the other, and the ranks of a job are averaged.
+Two nodes are the same if their paths are equal: the names of ranges, operators, and the kernel or call. The values of a
+side are per step: the steps of its runs follow each other, and the ranks of a job are averaged.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _LEAST_SHARED = 0.1
 class TreeSide(Struct, frozen=True, dict=True):
     """The values of n nodes in s steps of one side, the mean over ranks: (n, s); times in s."""
 
+    #: Calls; the summed durations of calls; the part of the step in which a node ran (see `CallTree`).
     counts: Floats
     busy: Floats
     wall: Floats
-    #: The run of each step, (s,).
+    #: The number of the run of each step, (s,).
     run: Numbers
-    #: The wall time of each rank: means over steps, (n,).
+    #: The wall time of each rank: the mean over steps and runs, (n,), and the means of each run, (n, runs).
     rank_wall: Mapping[str, Floats]
-    #: The same in each run, and the standard errors within runs, (n, runs); zeros if the steps themselves are there.
     rank_runs: Mapping[str, Floats]
+    #: The standard errors of `wall` within each run of trees from metrics, (n, runs); zeros for trees of traces.
     error: Floats
     #: Bytes in use at the peak, mean over runs and ranks, (n,); None if no trace has them.
     memory: Floats | None
@@ -171,9 +172,9 @@ def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str
 def same_ranks(
     base: Sequence[RunTrees], new: Sequence[RunTrees], *, paired: bool = False
 ) -> tuple[list[RunTrees], list[RunTrees]]:
-    """Only the ranks of both sides; all of them if they share none. A mean of several ranks stays as it is.
+    """Return the trees of the ranks that both sides have; all trees if no rank is on both. A mean of ranks stays.
 
-    With `paired`, run i of both sides is a pair: a pair keeps the ranks of both of its runs, or is left out whole.
+    With `paired`, run i of both sides is a pair: it keeps the ranks that both of its runs have, or is left out.
     """
     pairs = [([one], [other]) for one, other in zip(base, new, strict=False)]
     kept: tuple[list[RunTrees], list[RunTrees]] = ([], [])
@@ -192,7 +193,7 @@ def _ranks(side: Sequence[RunTrees]) -> set[str]:
 def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     """Return both sides on one tree. Each run has at least one tree, with at least one step."""
     runs = [merged(run) for run in (*base, *new)]
-    if len({run.steps for run in runs}) == 1:  # runs of as many steps: steps with the same input can be paired
+    if len({run.steps for run in runs}) == 1:  # all runs have as many steps: step i of both sides has the same input
         groups = min(run.wall.shape[1] for run in runs)
         runs = [in_groups(run, groups) for run in runs]
     union = Union(runs)
@@ -229,6 +230,7 @@ def obstacle_to_causes(alignment: Alignment) -> str | None:
 
 
 def _side(runs: Sequence[Placed], count: int) -> TreeSide:
+    """Return the values of a side for the `count` nodes of both sides."""
     number = [index for index, run in enumerate(runs) for _ in range(run.tree.wall.shape[1])]
     walls: dict[str, list[Floats]] = defaultdict(list)
     for run in runs:
@@ -252,7 +254,7 @@ def _side(runs: Sequence[Placed], count: int) -> TreeSide:
 
 
 class Finding(Struct, frozen=True):
-    """A change of calls (with `gone` or `come`), or of the time of calls that did not change (without)."""
+    """A change of calls, which has `gone` or `come`; or a change of the time of calls that are made as before."""
 
     kind: CauseKind
     #: The nodes whose time it explains; no node belongs to two findings.
@@ -260,8 +262,10 @@ class Finding(Struct, frozen=True):
     #: The node that shows it best, and the nodes whose children changed.
     lead: int
     parents: tuple[int, ...]
+    #: The nodes that are called less often, and more often.
     gone: tuple[int, ...] = ()
     come: tuple[int, ...] = ()
+    #: The ranks that caused it; empty if all did.
     ranks: tuple[str, ...] = ()
     #: New minus base in s per step, and its standard error.
     change: float = 0.0

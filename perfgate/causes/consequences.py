@@ -2,8 +2,8 @@
 
 A metric of a trace is a sum over nodes of the call tree: `step.kernel` over kernels, `kernel.NAME` over the nodes of
 that name, `op.NAME` over an operator and what it calls. A verdict belongs to the cause that makes at least half of the
-change of its metric. A verdict whose metric has no place in the tree, or changed otherwise than the tree, belongs to
-none. Outcomes do not change.
+change of its metric. It belongs to none if its metric has no place in the tree, or if the tree did not change as the
+verdict says. Outcomes do not change.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from perfgate.core.call_trees import ALLOCATIONS, DEVICE_KINDS, LAUNCHES, SYNCS,
 from perfgate.core.causes import Cause
 from perfgate.core.verdicts import Verdict, verdict_ids
 
-#: The least part of a metric's change that its cause makes.
+#: A cause explains a metric if it makes at least this part of the metric's change.
 _MOST = 0.5
-#: A metric that is absent on one side is explained if calls came or went.
+#: The reasons of verdicts about a metric that one side lacks: a cause explains them if all its calls came or went.
 _ABSENT = ("metric-absent", "no-baseline")
-#: A metric has fewer values than in the base.
+#: The reason of a verdict about a metric that has fewer values than in the base.
 _LESS = "measured-less"
-#: The kinds of the nodes of each part of a step; a part that is not here has no place in the tree.
+#: The kinds of the nodes of `step.PART`, by part. Other parts have no place in the tree.
 _PARTS = {
     "kernel": ("kernel",),
     "communication": ("communication", "collective"),
@@ -39,26 +39,28 @@ _PARTS = {
     "cpu_exec": ("operator",),
     "other": ("step", "range", "thread"),
 }
-#: By the family of a metric: the kinds of its nodes.
+#: By the family of a metric, the word before its first dot: the kinds of its nodes.
 _FAMILIES = {
     "kernel": ("kernel", "communication"),
     "op": ("operator", "collective", "loader"),
     "range": ("range", "collective", "loader"),
 }
-#: Metrics of the host's own times.
+#: The beginnings of the metrics that are times of the host.
 _OF_HOST = ("op.", "range.", "step.runtime", "step.cpu_exec")
-#: Families of metrics of single calls.
+#: The families of metrics that measure calls: time that a device idles, or that the host waits, is not part of them.
 _OF_CALLS = ("op", "kernel", "collective", "work")
 
 
 class _MetricChange(Struct, frozen=True):
-    """The change of a metric by node, (n,), and its relative change; None if it is unknown."""
+    """The change of a metric, as the call trees show it."""
 
+    #: The part of each node in the change, (n,).
     by_node: Floats
+    #: new / base - 1; None if it is unknown.
     relative: float | None
-    #: True if only one side has it.
+    #: True if only one side has the metric.
     is_absent: bool = False
-    #: False if its direction cannot be told from the tree.
+    #: False if the trees do not show whether the metric rose or fell.
     has_sign: bool = True
 
 
@@ -69,9 +71,9 @@ class Explanation(Struct, frozen=True, dict=True):
     causes: Sequence[Cause]
     #: The nodes of each cause; none for causes of memory.
     nodes: Sequence[frozenset[int]]
-    #: Those of them whose time is that of a device that idles because of the cause.
+    #: Those of `nodes` whose time is that of a device that idles because of the cause.
     idle: Sequence[frozenset[int]]
-    #: The metrics that a derived metric, or an expression, is computed from.
+    #: By derived metric or expression: the metrics that it is computed from.
     components: Mapping[str, Collection[str]]
     #: The largest ln(new / base) that a faster or slower host explains, with its sign; 0 if it is unknown.
     host: float = 0.0
@@ -98,7 +100,7 @@ class Explanation(Struct, frozen=True, dict=True):
         return self._main_cause(largest, name)
 
     def is_told(self, metric: str) -> bool:
-        """True if the change of a metric follows from a cause, or from that of the host as a whole."""
+        """True if the report tells why a metric changed: by a cause, or because the whole host has another speed."""
         found = self._change(metric)
         if found is None:
             return False
@@ -107,7 +109,7 @@ class Explanation(Struct, frozen=True, dict=True):
         return follows_host or self._main_cause(found, metric) is not None
 
     def _main_cause(self, change: _MetricChange, metric: str) -> int | None:
-        """The index of the cause that makes most of a change; a cause of the time of calls must be in these calls."""
+        """The index of the cause that makes at least half of a change; None if there is none."""
         total = float(change.by_node.sum())
         family = metric.partition(".")[0]
         if family in _OF_CALLS:
@@ -121,22 +123,22 @@ class Explanation(Struct, frozen=True, dict=True):
         return at if parts[at] / total >= _MOST else None
 
     def _parts(self, by_node: Floats) -> list[float]:
-        """The part of each cause: the change of its own nodes, and a share of that of the other runtime calls.
+        """The part of each cause in a change: that of its own nodes, and a share of the change of waiting.
 
-        Those calls wait for the device. The share is that of the cause in the device time, if both changed in the same
-        direction.
+        Calls of the runtime that belong to no cause wait for the device. If they wait longer, the causes with more time
+        on the device share that, in proportion to this time. If they wait shorter, those with less time share it.
         """
         tree = self.alignment
         waits = np.where(tree.of_kind("runtime"), by_node, 0)
         waits[sorted(node for own in self.nodes for node in own)] = 0
-        waited, on_device = float(waits.sum()), np.where(tree.of_kind(*DEVICE_KINDS), tree.longer, 0)
-        direct, work = ([float(part[sorted(own)].sum()) for own in self.nodes] for part in (by_node, on_device))
-        same = sum(size for size in work if size * waited > 0)
-        waiting = [waited * size / same if size * waited > 0 else 0.0 for size in work]
-        return [part + more for part, more in zip(direct, waiting, strict=True)]
+        waited = float(waits.sum())
+        on_device = np.where(tree.of_kind(*DEVICE_KINDS), tree.longer, 0)
+        direct, work = ([float(values[sorted(own)].sum()) for own in self.nodes] for values in (by_node, on_device))
+        alike = [size if size * waited > 0 else 0.0 for size in work]
+        return [own + (waited * size / sum(alike) if size else 0.0) for own, size in zip(direct, alike, strict=True)]
 
     def _change(self, metric: str) -> _MetricChange | None:
-        """The change of a metric by node; None if it has no place in the tree."""
+        """The change of a metric; None if it has no place in the tree."""
         family, _, name = metric.partition(".")
         if family == "step" and name:
             everything = np.ones(len(self.alignment.nodes), bool)
@@ -151,7 +153,10 @@ class Explanation(Struct, frozen=True, dict=True):
         return self._of_calls(metric, family, name)
 
     def _of_work(self, name: str) -> _MetricChange:
-        """The change of exact work: of the time of devices, or of a number of calls; of all of them without a name."""
+        """The change of `work.NAME`: of the time of devices, or of a number of calls.
+
+        `work` without a name, and names that are not here, count all calls of the device and of the runtime.
+        """
         tree = self.alignment
         if name == "device_time":
             return self._of_busy(tree.of_kind(*DEVICE_KINDS))
@@ -161,22 +166,26 @@ class Explanation(Struct, frozen=True, dict=True):
         else:
             kinds = {"ops": ("operator",), "copies": ("copy",)}.get(name, ("kernel", "copy", "runtime"))
             chosen = tree.of_kind(*kinds)
-            chosen = chosen if tree.more_calls[chosen].any() else tree.of_kind("operator")
+            if not tree.more_calls[chosen].any():  # none of these changed: use the operators, which make these calls
+                chosen = tree.of_kind("operator")
         return _MetricChange(np.where(chosen, tree.more_calls, 0), None, has_sign=False)
 
     def _of_device(self, name: str) -> _MetricChange | None:
+        """The change of `gpu.NAME`: the idle time, the share of kernels in the step, or a mean over kernels."""
         kernels, sides = self.alignment.of_kind("kernel", "communication"), self.alignment.sides
         if name.startswith("idle"):
             return self._of_wall(~self.alignment.of_kind(*DEVICE_KINDS))
         if name in ("utilization", "sm_efficiency"):
             shares = [float(side.times[kernels].sum() / max(side.times.sum(), 1e-12)) for side in sides]
+            # the differential of share = kernels / step: d(share) = sum(longer * (is_kernel - share)) / step
             return _MetricChange(self.alignment.longer * (kernels - shares[0]), _relative(*shares))
+        # other metrics, such as occupancy, are means weighted by the durations of kernels: the change of the weights
         base, new = (np.where(kernels, side.durations, 0) for side in sides)
         moved = np.abs(new / max(new.sum(), 1e-12) - base / max(base.sum(), 1e-12))
         return _MetricChange(moved, None, has_sign=False) if moved.any() else None
 
     def _of_calls(self, metric: str, family: str, name: str) -> _MetricChange | None:
-        """The change of the calls with a name; a metric of no known family has the name of a node."""
+        """The change of the calls with a name. A metric of an unknown family is a timer: a node has its whole name."""
         nodes = self.alignment.nodes
         if family == "collective":
             plain = name.partition(".")[0].replace("_", "").lower()
@@ -190,7 +199,8 @@ class Explanation(Struct, frozen=True, dict=True):
         chosen = np.array(found, bool)
         if not chosen.any():
             return None
-        if family not in ("kernel", "collective"):  # and the host's calls below them; below a timer, communication too
+        if family not in ("kernel", "collective"):  # the time of these calls includes that of the host's calls below
+            # without a device, in a tree of timers, communication is a time of the host, too
             device_kinds = DEVICE_KINDS if self._has_device else ("kernel", "copy")
             host = ~self.alignment.of_kind(*device_kinds)
             for index, node in enumerate(nodes[1:], 1):
@@ -198,21 +208,24 @@ class Explanation(Struct, frozen=True, dict=True):
         return self._of_busy(chosen)
 
     def _of_wall(self, chosen: Masks) -> _MetricChange | None:
+        """The change of the wall time of nodes, their part of the step; None if neither side has any."""
         sums = [float(side.times[chosen].sum()) for side in self.alignment.sides]
         return _MetricChange(np.where(chosen, self.alignment.longer, 0), _relative(*sums)) if any(sums) else None
 
     def _of_busy(self, chosen: Masks) -> _MetricChange:
+        """The change of the own durations of nodes."""
         base, new = (np.where(chosen, own, 0) for own in self._own)
         relative = _relative(float(base.sum()), float(new.sum()))
         return _MetricChange(new - base, relative, is_absent=not (base.any() and new.any()))
 
     @cached_property
     def _has_device(self) -> bool:
+        """False for trees of timers and of programs on the CPU."""
         return bool(self.alignment.of_kind("kernel", "copy", "runtime").any())
 
     @cached_property
     def _own(self) -> tuple[Floats, Floats]:
-        """The durations of calls without those of the host's calls in them, on both sides, (n,) each."""
+        """The duration of each node without those of the host's calls inside it, on both sides, (n,) each."""
         parents = np.array([node.parent for node in self.alignment.nodes], np.int64)
         host = parents >= 0
         if self._has_device:
@@ -227,11 +240,8 @@ def _relative(base: float, new: float) -> float | None:
 
 
 def _agrees(verdict: Verdict, change: _MetricChange, *, is_derived: bool) -> bool:
-    """True if the tree changed as the verdict says: absent on a side, in the same direction, or across the bound.
-
-    Calls that are made less often have fewer values, and less time in all, whatever each of them takes.
-    """
-    if verdict.reason == _LESS:
+    """True if the tree changed as the verdict says: absent on a side, in the same direction, or across the bound."""
+    if verdict.reason == _LESS:  # calls that are made less often have fewer values, and take less time in all
         return float(change.by_node.sum()) < 0
     if verdict.outcome == "error":
         return change.is_absent and verdict.reason in _ABSENT
@@ -243,8 +253,9 @@ def _agrees(verdict: Verdict, change: _MetricChange, *, is_derived: bool) -> boo
     new, relative = verdict.new.estimate if verdict.new else None, change.relative
     if verdict.kind != "limit" or new is None:
         return False
-    # the base met the limit that the new runs break, or may break
-    if verdict.bound is None or relative is None or relative <= -1:
-        return relative is None
-    before = new / (1 + relative)
+    if relative is None:
+        return True  # the value in the base is unknown, so nothing contradicts the verdict
+    if verdict.bound is None or relative <= -1:
+        return False
+    before = new / (1 + relative)  # the value in the base must have met the limit
     return before < verdict.bound if verdict.comparator in ("under", "at most") else before > verdict.bound

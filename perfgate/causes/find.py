@@ -26,16 +26,15 @@ from perfgate.core.call_trees import LAUNCHES, heads_of
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
-#: A cause is larger than this share of the step, and than this number of its standard errors.
-_WORTH = 0.004
-#: Calls that came or went are certain, so that less of the step is enough.
+#: A change of time is a cause if it is larger than this share of the step, and than this number of standard errors.
+_WORTH, _CLEAR = 0.004, 3.0
+#: Calls that came or went are certain, so that a smaller share of the step is enough.
 _WORTH_EDIT = 0.002
-_CLEAR = 3.0
-#: A replacement that costs nothing that is clear is told if it replaced at least this share of the step.
+#: Calls that were replaced at no clear cost are a cause if they had, or have, this share of the step.
 _REPLACED = 0.02
-#: The calls of steps that are alike differ by less than this share.
+#: Steps are alike if their numbers of calls differ by less than this share.
 _ALIKE = 0.01
-#: Of timers, a larger share of a change means that noise hides the change of the step.
+#: A cause from timers that is this many times as large as the change of the step: noise hides the change of the step.
 _LARGEST_SHARE = 2.0
 _AnyNoise: TypeAlias = "Noise | PairNoise | SeriesNoise"
 
@@ -58,7 +57,7 @@ def find_causes(
         new: those of the new runs.
         other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
         verdicts: the verdicts on these runs; a cause names those that it explains.
-        components: by the metric of a verdict, what it is computed from, if that is not the metric itself.
+        components: by the metric of a verdict: the metrics that it is computed from, if it is a derived one.
         metrics: other metrics; the report names those that follow from a cause.
         paired: True if run i of both sides took its steps by turns.
     """
@@ -75,25 +74,16 @@ def find_causes(
         noise = measure_noise(alignment)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
-    findings: list[Finding] = []
-    said: list[str] = []
-    if not any(_step_times(alignment)):
-        pass  # a snapshot of memory has no times
-    elif isinstance(noise, SeriesNoise):
-        findings, said = find_in_series(alignment, noise)
-        said += ["the two sides ran on different devices"] if other_device else []
-    else:
-        findings, said = _find(alignment, noise, other_device=other_device)
-        findings = grouped(findings, alignment, noise)
+    findings, found_notes = _grouped_findings(alignment, noise, other_device=other_device)
     groups = [group for group in findings if _matters(group, alignment)]
     if not groups and any(one.outcome == "fail" and one.metric.startswith("work") for one in verdicts):
+        # exact work failed: its largest edit is the cause, however small
         groups = sorted((one for one in findings if one.is_edit), key=lambda one: -abs(one.change))[:1]
     if isinstance(noise, Noise):
         groups = [with_host_error(group, alignment) if group.is_edit else group for group in groups]
-    report = _closed(groups, alignment, noise, (*notes, *said))
+    report = _closed(groups, alignment, noise, (*notes, *found_notes))
     hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()
     tree, ranks = place_times(alignment, report.causes, hidden), rank_times(alignment, hidden)
-    report = replace(report, tree=tree, ranks=ranks)
     own = _sorted(groups, alignment)
     none = [frozenset[int]()] * (len(report.causes) - len(own))  # causes of memory have no time
     nodes, idle = [group.nodes for group in own] + none, [group.idle for group in own] + none
@@ -101,11 +91,26 @@ def find_causes(
     host = math.copysign(abs(speed.shift) + 2 * speed.scatter, speed.shift) if isinstance(noise, Noise) else 0.0
     explanation = Explanation(alignment, report.causes, nodes, idle, components or {}, host)
     told = tuple(metric for metric in metrics if explanation.is_told(metric))
-    return replace(report, causes=explanation.of(verdicts), explained=told)
+    return replace(report, causes=explanation.of(verdicts), explained=told, tree=tree, ranks=ranks)
+
+
+def _grouped_findings(alignment: Alignment, noise: _AnyNoise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
+    """Return one finding for each change of the program, and notes for the user."""
+    if not any(_step_times(alignment)):
+        return [], []  # a snapshot of memory has no times
+    if isinstance(noise, SeriesNoise):
+        findings, notes = find_in_series(alignment, noise)
+        return findings, [*notes, *(["the two sides ran on different devices"] if other_device else [])]
+    findings, notes = _find(alignment, noise, other_device=other_device)
+    return grouped(findings, alignment, noise), notes
 
 
 def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
-    """Every finding by itself: a slow rank, edits, the machine, times. A node belongs to the first that claims it."""
+    """Return the findings before they are grouped, and notes for the user.
+
+    The order is: a slow rank, edits (calls that came or went), the machine, other times. A node belongs to the first
+    finding that claims it; `claimed` are the nodes that belong to one.
+    """
     slow = None if other_device or not isinstance(noise, Noise) else find_slow_ranks(alignment, noise)
     claimed = set() if slow is None else set(slow.nodes)
     edits = [] if other_device else recognised(alignment, claimed, noise)
@@ -114,7 +119,7 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
         nodes = alignment.subtree(edit.nodes) - claimed
         claimed |= nodes
         edits.append(_of_edit(edit, frozenset(nodes), alignment))
-    for at, found in enumerate(edits):  # the time that the device idles because of an edit is part of its cost
+    for at, found in enumerate(edits):  # if the device idles because of an edit, that is part of its cost
         idle = frozenset(waiting_nodes(found, alignment, claimed))
         claimed |= idle
         change, error = noise.change(found.nodes | idle)
@@ -155,6 +160,7 @@ def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | Pair
 
 
 def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment) -> Finding:
+    """The finding of an edit, without its cost. Its lead is the longest changed call, if possible not a launch."""
     kind, names = kinds.kind_of(edit, alignment), alignment.nodes
     shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
     if kind == "sync":
@@ -165,13 +171,13 @@ def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment) -> F
 
 
 def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, notes: tuple[str, ...]) -> CauseReport:
-    """The causes, and the rest of the change of the step."""
+    """Return the report: the causes, and the rest of the step's change that they do not explain."""
     before, after = _step_times(alignment)
     causes = [_cause(group, alignment, noise, after - before) for group in _sorted(groups, alignment)]
     explained = sum(cause.change_per_step for cause in causes)
     _, error = noise.change(range(len(alignment.nodes)))
     between = abs(host_speed(alignment).effect) + noise.device_effect if isinstance(noise, Noise) else 0.0
-    memory, said = kinds.find_memory(alignment)
+    memory, memory_notes = kinds.find_memory(alignment)
     return CauseReport(
         (*causes, *memory),
         before,
@@ -180,12 +186,12 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
         noise.reach * error + between,
         alignment.base.runs,
         alignment.new.runs,
-        (*notes, *said),
+        (*notes, *memory_notes),
     )
 
 
 def _step_times(alignment: Alignment) -> tuple[float, float]:
-    """The typical time of a step on both sides: the median if the calls of all steps are the same, else the mean."""
+    """The typical time of a step on both sides: the median if all steps make as many calls, else the mean."""
     calls = [side.counts.sum(axis=0) for side in alignment.sides]
     are_several = all(side.wall.shape[1] > side.runs for side in alignment.sides)
     is_alike = are_several and all(np.ptp(one) <= _ALIKE * one.mean() for one in calls)
@@ -194,23 +200,24 @@ def _step_times(alignment: Alignment) -> tuple[float, float]:
 
 
 def _sorted(groups: Sequence[Finding], alignment: Alignment) -> list[Finding]:
-    """The largest first."""
+    """The groups, the largest change first."""
     return sorted(groups, key=lambda group: (-abs(group.change), _where(group, alignment)))
 
 
 def _where(group: Finding, alignment: Alignment) -> tuple[str, ...]:
+    """The path of the place of a group; one word if it is a device or the host as a whole."""
     whole = {"machine": "device", "host": "host"}.get(group.kind)
     return alignment.path(group.lead) if whole is None else (whole,)
 
 
 def _matters(group: Finding, alignment: Alignment) -> bool:
-    """True if a cause is larger than noise and worth a line.
+    """True if a group is larger than noise and worth a line: then it is a cause.
 
     A call that appeared or vanished is never noise. A replacement of calls with much time is not noise either.
     """
     step = max(_step_times(alignment))
     if group.kind == "slow rank":
-        return True  # it was compared with the other ranks, whose steps are as noisy
+        return True  # `find_slow_ranks` has tested it against the other ranks
     if group.kind == "stall":
         return abs(group.change) >= _WORTH * step  # waits come in bursts: `find_slowdowns` has tested them
     if not group.is_edit or group.kind in ("larger", "smaller"):
@@ -224,8 +231,10 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
 
 
 def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float) -> Cause:
+    """The cause that a group is. `total` is the change of the step in s."""
     where, reach = _where(group, alignment), noise.reach * group.error
-    share = group.change / total if total else None  # unknown if the step did not change with it, as with noisy timers
+    share = group.change / total if total else None
+    # no share if noise of timers hides the change of the step
     is_hidden = share is not None and isinstance(noise, SeriesNoise) and not 0 < share <= _LARGEST_SHARE
     places = dict.fromkeys((where, *(alignment.path(parent) for parent in group.parents if parent)))
     return Cause(
@@ -247,7 +256,7 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
 
 
 def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, float], ...]:
-    """The names of nodes with the change of their calls a step, the largest change of time first."""
+    """The names of nodes with the size of the change of their calls a step, the largest change of time first."""
     found: dict[str, float] = defaultdict(float)
     for node in sorted(nodes, key=lambda node: (-abs(alignment.busier[node]), node)):
         found[alignment.nodes[node].name] += abs(float(alignment.more_calls[node]))
@@ -257,8 +266,8 @@ def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, flo
 def _source(finding: Finding, alignment: Alignment) -> str:
     """Return the line of a finding, `model.py(31): forward`; empty if the traces have no stacks.
 
-    Python does not call kernels, nor the calls of the backward pass. Their line is the line of the operator that
-    launched them, or that of the calls of the forward pass that came or went with them.
+    Kernels and calls of the backward pass have no line of Python themselves. They have the line of the operator that
+    launched them, or that of calls of the forward pass that came or went with them.
     """
     nodes = alignment.nodes
     edits = (sorted(found, key=lambda node: -abs(alignment.busier[node])) for found in (finding.come, finding.gone))
@@ -268,7 +277,7 @@ def _source(finding: Finding, alignment: Alignment) -> str:
 
 
 def _line(node: int, alignment: Alignment) -> str:
-    """The line of a node, or of the nearest operator above it; of the range that it is in only if it is that range."""
+    """The line of a node, or of the nearest operator above it; empty if no operator is between it and its range."""
     for one in alignment.chain(node):
         at = alignment.nodes[one]
         if at.source and (one == node or at.kind != "range"):

@@ -1,7 +1,7 @@
 """Group the findings of one change, and give each the time that a device idles because of it.
 
-A new operator makes its backward new, and the Python around it slower; a cast makes the operator behind it slower. The
-larger finding takes in the smaller one, and names the cause.
+One change makes several findings. A new operator has a new backward operator, and makes the Python around it slower; a
+cast makes the next operator slower. The larger finding takes in the smaller one, and names the cause.
 
 A device that has enough work to do is never idle. After a new synchronisation its queue is empty, so it waits for the
 host until the queue has filled again. Between two kernels it is idle for about a microsecond, which counts if there
@@ -26,11 +26,12 @@ from perfgate.core.causes import CauseKind
 #: A finding of less than this part of another one in the same range follows from it.
 _MINOR = 0.5
 _BACKWARD = re.compile(r"(?:autograd::engine::evaluate_function: )?(?:torch::autograd::)?(\w+?)Backward\d*$")
+#: The kinds of findings that are called `moved` if the calls went at one place and came at another.
 _EDITS: tuple[CauseKind, ...] = ("appeared", "vanished", "replaced", "more calls", "fewer calls", "sync")
 
 
 def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | PairNoise) -> list[Finding]:
-    """Join findings with one cause, the largest first."""
+    """Join the findings that have one cause; return the joined and the other ones, the largest first."""
     groups: list[Finding] = []
     for one in sorted(findings, key=lambda finding: (-abs(finding.change), finding.lead)):
         at = next((at for at, group in enumerate(groups) if _belongs(one, group, alignment)), None)
@@ -42,6 +43,7 @@ def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | Pa
 
 
 def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
+    """True if two findings have one cause."""
     if {"slow rank", "host"} & {small.kind, large.kind}:
         return False
     if small.is_edit or large.is_edit:
@@ -58,7 +60,7 @@ def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
 
 
 def _is_move(one: Finding, other: Finding, alignment: Alignment) -> bool:
-    """True if what went at one place came at another."""
+    """True if the calls that went at one place came at another."""
     if set(one.parents) & set(other.parents):
         return False
     pairs = ((one.come, other.gone), (one.gone, other.come))
@@ -72,30 +74,32 @@ def _is_alike(one: Finding, other: Finding, alignment: Alignment) -> bool:
 
 
 def _overlap(some: Sequence[int], others: Sequence[int], alignment: Alignment) -> float:
-    """The share of names that both have, of the smaller set of names; 0 if one is empty."""
+    """The share of the smaller set of names that the other set has, too; 0 if one is empty."""
     one, other = _names(alignment, some), _names(alignment, others)
     return len(one & other) / max(min(len(one), len(other)), 1)
 
 
 def _is_minor(small: Finding, large: Finding, alignment: Alignment) -> bool:
-    """True if a small one is below the same node, or in the same range."""
+    """True if a much smaller finding is below the same node, or in the same range; the step is no such node."""
     if abs(small.change) > _MINOR * abs(large.change):
         return False
-    nodes, parents = alignment.nodes, (set(small.parents), set(large.parents))
-    ranges = [
-        {next((at for at in alignment.chain(one) if nodes[at].kind in ("range", "loader")), 0) for one in of}
-        for of in parents
-    ]
+    parents = [set(small.parents), set(large.parents)]
+    ranges = [{_range_around(node, alignment) for node in nodes} for nodes in parents]
     return bool((ranges[0] & ranges[1] - {0}) or (parents[0] & parents[1] - {0}))
 
 
+def _range_around(node: int, alignment: Alignment) -> int:
+    """The nearest range above a node, or the node itself; 0, the step, if it is in none."""
+    return next((at for at in alignment.chain(node) if alignment.nodes[at].kind in ("range", "loader")), 0)
+
+
 def _surrounds(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
-    """True if the time is that of the code around the calls that changed."""
+    """True if `timing`, a change of time, is in the code around the calls that changed."""
     return any(timing.lead in alignment.chain(parent) for parent in edit.parents)
 
 
 def _is_waiting(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
-    """True if the device waits for the host, which waits for the device in a new place."""
+    """True if the edit is a new wait of the host for the device, and `timing` can be the device's wait for the host."""
     kind = alignment.nodes[timing.lead].kind
     return edit.kind == "sync" and timing.change > 0 and kind in ("range", "operator", "runtime", "step")
 
@@ -103,7 +107,7 @@ def _is_waiting(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
 def _is_backward_of(one: Finding, other: Finding, alignment: Alignment) -> bool:
     """True if one is in the backward pass, and the other is the forward of its operators."""
     names = (_names(alignment, _shown(finding, alignment)) for finding in (one, other))
-    backward = [any(_BACKWARD.match(name) or name.startswith("autograd::") for name in of) for of in names]
+    backward = [any(_BACKWARD.match(name) or name.startswith("autograd::") for name in shown) for shown in names]
     if backward[0] == backward[1]:
         return False
     if one.is_edit and other.is_edit:
@@ -112,7 +116,7 @@ def _is_backward_of(one: Finding, other: Finding, alignment: Alignment) -> bool:
 
 
 def _shown(finding: Finding, alignment: Alignment) -> set[int]:
-    """The nodes that came, went or lead, and those above them."""
+    """The lead of a finding, its nodes that came or went, and all nodes above these."""
     return {one for node in (finding.lead, *finding.come, *finding.gone) for one in alignment.chain(node)}
 
 
@@ -121,7 +125,7 @@ def _names(alignment: Alignment, nodes: Iterable[int]) -> set[str]:
 
 
 def _operators(finding: Finding, alignment: Alignment) -> set[str]:
-    """The operators as autograd names them: `aten::_softmax` and `SoftmaxBackward0` are softmax."""
+    """The operators of a finding as autograd names them: `aten::_softmax` and `SoftmaxBackward0` are softmax."""
     shown = (alignment.nodes[node] for node in _shown(finding, alignment))
     names = [(node.name, _BACKWARD.match(node.name)) for node in shown if node.kind == "operator"]
     found = (match[1] if match else name.rpartition("::")[2] for name, match in names)
@@ -129,6 +133,7 @@ def _operators(finding: Finding, alignment: Alignment) -> set[str]:
 
 
 def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise | PairNoise) -> Finding:
+    """The large finding with the nodes of the small one. An edit names the cause of times around it or of waits."""
     kind, lead = large.kind, large.lead
     nodes = large.nodes | small.nodes
     change, error = noise.change(nodes)
@@ -158,18 +163,20 @@ _MORE_KERNELS = 0.1
 
 
 def waiting_nodes(finding: Finding, alignment: Alignment, claimed: AbstractSet[int]) -> set[int]:
-    """Return the nodes, not claimed ones, whose time is that of a device that idles because of a finding."""
+    """Return the nodes of the host that run while a device idles because of a finding, without claimed nodes."""
     wall, host = alignment.base.times, classes(alignment)["host"]
     if wall[host].sum() > _MOST_IDLE * wall.sum():
         return set()
-    if finding.kind in ("sync", "allocator"):  # in the range of its lead, or in the step if it is in none
+    if finding.kind in ("sync", "allocator"):  # all of the range of its lead, or of the step if it is in no range
         above = alignment.chain(finding.lead)
         around = next((node for node in above if alignment.nodes[node].kind in ("range", "thread")), 0)
         found = alignment.subtree([around]) - claimed
         return {node for node in found if host[node] and not is_input(node, alignment)}
     before, after = (side.calls * alignment.of_kind("kernel") for side in alignment.sides)
     gained = float((after - before)[sorted(finding.nodes)].sum())
-    if gained < max(_MORE_KERNELS * before.sum(), float((after - before).clip(0).sum()) / 2) or gained <= 0:
+    all_new = float((after - before).clip(0).sum())
+    if gained <= 0 or gained < max(_MORE_KERNELS * before.sum(), all_new / 2):
         return set()
+    # the gaps between its new kernels are time in the calls in which the host waits for the device
     syncs = {at for at, node in enumerate(alignment.nodes) if node.kind == "runtime" and SYNCS.fullmatch(node.name)}
     return syncs - claimed

@@ -1,9 +1,9 @@
-"""The speed of the host as a whole: how long its calls take by themselves, waits not counted.
+"""The speed of the host as a whole: how long its calls take by themselves, without waits.
 
-Other programs, clocks and the version of Python make all calls of the host slower by one factor. What the step loses by
-that depends on how much of the host's work a device hides. So the speed is measured by the own times of operators that
-both sides call as often. On a shared host it differs by a quarter from process to process. So it is a finding only if
-several runs of each side show that it does not vary as much from run to run; otherwise it is part of the noise.
+Other programs, clocks and the version of Python make all calls of the host slower by one factor. The loss of the step
+is smaller, because a device hides a part of the host's work. So the speed is measured by the own times of operators
+that both sides call as often. On a shared host the speed differs by a quarter from process to process. So a difference
+is a finding only if it is larger than between the several runs of each side; otherwise it is part of the noise.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from perfgate.stats.distributions import t_quantile
 
 #: Fewer operators do not show the speed of the host.
 _FEWEST = 8
-#: The least standard deviation of one run, as a logarithm, and the probability of a finding where nothing changed.
-_FLOOR, _CHANCE = 0.03, 0.005
-#: A smaller effect on the step is not worth a line.
+#: The least standard deviation of the logarithm of a run's time.
+_FLOOR = 0.03
+#: The probability of a finding where nothing changed.
+_CHANCE = 0.005
+#: A smaller effect on the step, as a share of it, is not worth a line.
 _WORTH = 0.03
 
 
@@ -34,9 +36,10 @@ class HostSpeed(Struct, frozen=True):
     #: The own time of each node, without the host's calls in it, on both sides, (n,) each, in s per step.
     base: Floats
     new: Floats
-    #: ln(new / base) of operators as a whole, and its scatter; and the logarithms of the times of each run.
+    #: ln(new / base) of the operators as a whole, and how much single operators scatter around it.
     shift: float
     scatter: float
+    #: The logarithm of the time of these operators in each run, on both sides.
     runs: tuple[Floats, Floats]
     #: What the shift does to the step, in s, if devices hide as much of the host's work as in the base.
     effect: float
@@ -68,7 +71,7 @@ def host_speed(alignment: Alignment) -> HostSpeed:
 
 
 def _own_times(side: TreeSide, alignment: Alignment) -> Floats:
-    """The durations of the host's calls without those of the host's calls in them, (n, s)."""
+    """The durations of the host's calls without those of other calls of the host inside them, (n, s), in s."""
     host = classes(alignment)["host"]
     busy = np.where(host[:, None], side.busy, 0)
     own: Floats = busy.copy()
@@ -77,7 +80,7 @@ def _own_times(side: TreeSide, alignment: Alignment) -> Floats:
 
 
 def _by_run(times: Floats, side: TreeSide) -> Floats:
-    """The logarithm of the median of each run."""
+    """The logarithm of the median step time of each run, (runs,)."""
     return np.log([max(float(np.median(times[side.run == run])), 1e-12) for run in np.unique(side.run)])
 
 
@@ -91,7 +94,7 @@ def is_slower_itself(node: int, change: float, speed: HostSpeed) -> bool:
 
 
 def find_host(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: AbstractSet[int]) -> Finding | None:
-    """Return the finding that the host became faster or slower as a whole."""
+    """Return the finding that the host became faster or slower as a whole, or None; claimed nodes are left out."""
     step = float(alignment.base.times.sum())
     nodes = [node for node in np.flatnonzero(classes(alignment)["host"]).tolist() if node not in claimed]
     if not speed.is_clear or speed.scatter > abs(speed.shift) or abs(speed.effect) < _WORTH * step or not nodes:
@@ -102,7 +105,7 @@ def find_host(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: Abs
 
 
 def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
-    """Return a finding whose error includes that the host had another speed: as far as it differs between the sides."""
+    """Return the finding with a larger error: a part of its change may come from the other speed of the host."""
     is_host = classes(alignment)["host"]
     host = sorted(node for node in finding.nodes if is_host[node])
     runs = min(alignment.base.runs, alignment.new.runs)
@@ -111,7 +114,7 @@ def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
 
 
 def note_of(speed: HostSpeed, step: float) -> list[str]:
-    """Return the note about a host that was slower as a whole, if that is not a finding."""
+    """Return a note if the host seems slower or faster as a whole, but too few runs show it. `step` is in s."""
     if speed.is_clear or abs(speed.effect) < _WORTH * step:
         return []
     times = f"{math.exp(speed.shift):.2f} times as long"

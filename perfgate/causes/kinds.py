@@ -1,7 +1,7 @@
 """The kinds of changes: calls that came or went, other times, all kernels at once, and the peak of the memory.
 
-The tree is walked from the step down. Below a node that is called as often on both sides, children with other counts
-are an edit of that node. What is below such a child follows from it.
+Edits are found from the step down. An edit is the children of one node whose numbers of calls changed; the node itself
+is called as often on both sides. Changes below such a child follow from it, so they are not looked for.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from perfgate.causes.noise import Noise, classes, standard_errors, time_errors
 from perfgate.core.call_trees import DEVICE_KINDS, SYNCS, CallNode
 from perfgate.core.causes import Cause, CauseKind
 
-#: A difference of counts that differ between steps, in standard errors.
+#: A number of calls changed if its difference is larger than this many standard errors; steps may differ.
 _CLEAR_COUNT = 4.0
-#: Less than this part of the larger side does not make an edit a replacement.
+#: In an edit, calls that came do not count if their time is less than this part of that of the calls that went; and
+#: the other way around.
 _PART = 0.05
-#: Calls that wait for the device, or read one number from it.
+#: Operators that make a view of a tensor, and take no time.
 _is_view = re.compile(r"aten::(?:select|view|slice|detach|reshape|squeeze|flatten|alias|narrow|as_strided)").fullmatch
+#: Calls that wait for the device, or read one number from it.
 is_sync = re.compile(rf"aten::(?:item|_local_scalar_dense|is_nonzero|equal)|{SYNCS.pattern}").fullmatch
 
 
 class Edit(Struct, frozen=True):
-    """The children of one node that are called less (`gone`) and more often (`come`)."""
+    """The children of one node that are called less often (`gone`), and more often (`come`)."""
 
     parent: int
     gone: tuple[int, ...]
@@ -45,7 +47,7 @@ class Edit(Struct, frozen=True):
 
 
 def find_edits(alignment: Alignment, claimed: Collection[int] = ()) -> list[Edit]:
-    """Return the edits without claimed nodes, from the step down."""
+    """Return the edits from the step down, without the claimed nodes, which other findings have."""
     base, new, change = alignment.base, alignment.new, alignment.more_calls
     error = np.hypot(standard_errors(base.counts, base), standard_errors(new.counts, new))
     clear = np.abs(change) > np.maximum(_CLEAR_COUNT * error, 1e-6)
@@ -63,7 +65,7 @@ def find_edits(alignment: Alignment, claimed: Collection[int] = ()) -> list[Edit
 
 
 def kind_of(edit: Edit, alignment: Alignment) -> CauseKind:
-    """The kind of an edit, without its neighbours."""
+    """The kind of an edit by its own calls; other edits are not looked at."""
     base, new, busier = alignment.base, alignment.new, alignment.busier
     lost = sum(max(-float(busier[node]), 0.0) for node in edit.gone)
     gained = sum(max(float(busier[node]), 0.0) for node in edit.come)
@@ -82,7 +84,7 @@ def kind_of(edit: Edit, alignment: Alignment) -> CauseKind:
 
 
 def _waits(come: tuple[int, ...], alignment: Alignment) -> bool:
-    """True if what came waits for the device: calls of the runtime, or mostly reading single numbers."""
+    """True if the calls that came wait for the device: by calls of the runtime, or because most read one number."""
     nodes, gained = alignment.nodes, alignment.more_calls.tolist()
     if any(SYNCS.fullmatch(nodes[node].name) and gained[node] > 0 for node in alignment.subtree(come)):
         return True
@@ -91,11 +93,12 @@ def _waits(come: tuple[int, ...], alignment: Alignment) -> bool:
     return bool(reads >= others / 2 and reads > 0)
 
 
-#: The change of one node, in its standard errors, that noise does not explain among many nodes.
+#: The change of one node of many is not noise if it is larger than this many of its standard errors.
 _CLEAR = 5.0
-#: Smaller changes, as a share of the step, are not worth a line: on the host, and on a device.
+#: Smaller changes, as a share of the step, are not worth a line: `True` for a node of a device, `False` for the host.
 _WORTH = {True: 0.003, False: 0.012}
-#: A clear wait for a batch, as a share of the base's step; and the fewest steps that show it.
+#: A wait for a batch is clear if it is longer than all base waits by this share of the base's step; and the fewest
+#: steps of a side that can show this.
 _LONG_WAIT, _FEWEST_WAITS = 0.1, 3
 #: Ranges in which a program gets its next batch.
 _is_input = re.compile(
@@ -109,9 +112,10 @@ _is_input = re.compile(
 def find_slowdowns(
     alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: AbstractSet[int]
 ) -> list[tuple[int, CauseKind]]:
-    """The nodes whose own time of the step changed, and how, without the claimed ones."""
+    """The nodes whose own time changed, the largest change first, with the kind of change; without claimed nodes."""
     base, new = alignment.base, alignment.new
     before, after = base.times, new.times
+    # the change of the median: a few stalled steps do not move it
     middle = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
     of_runs = noise.relative * np.minimum(before, after) / np.sqrt(min(base.runs, new.runs))
     error = np.hypot(time_errors(base, new), of_runs)
@@ -134,7 +138,7 @@ def find_slowdowns(
 
 
 def _waits_for_input(node: int, alignment: Alignment) -> bool:
-    """True if most new steps wait for their batch for clearly longer than any base step; waits come in bursts."""
+    """True if a node gets batches, and most new steps wait in it clearly longer than any base step does."""
     before, after = alignment.base.wall[node], alignment.new.wall[node]
     if len(before) < _FEWEST_WAITS or len(after) < _FEWEST_WAITS or not is_input(node, alignment):
         return False
@@ -143,7 +147,7 @@ def _waits_for_input(node: int, alignment: Alignment) -> bool:
 
 
 def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:
-    """Return the kind of a change of time of calls that are made as often as before."""
+    """Return the kind of a change of time (in s) of a node that is called as often as before."""
     kind = alignment.nodes[node].kind
     if kind == "communication" and change > 0 and alignment.busier[node] < change / 2:
         return "exposed"
@@ -153,21 +157,19 @@ def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:
 
 
 def is_input(node: int, alignment: Alignment) -> bool:
-    """True for a range that gets the next batch, and for what is in it."""
+    """True for a range that gets the next batch, and for every node in it."""
     above = [alignment.nodes[one] for one in alignment.chain(node)]
     return any(one.kind == "loader" or (one.kind == "range" and _is_input(one.name)) for one in above)
 
 
 #: A common change of all kernels is noise if it is below this share, or below this many times their scatter.
-_LEAST_SHIFT = 0.03
-_CLEAR_SHIFT = 4.0
-#: Other kernels in this many operators, with this part of the device's time, show another library or device.
-_OPERATORS = 4
-_MOST_TIME = 0.5
+_LEAST_SHIFT, _CLEAR_SHIFT = 0.03, 4.0
+#: If this many operators, with this part of the device's time, run other kernels, the library or device is another one.
+_OPERATORS, _MOST_TIME = 4, 0.5
 
 
 def find_machine(alignment: Alignment, noise: Noise, claimed: set[int], *, other_device: bool) -> Finding | None:
-    """Return the finding that the device became faster or slower as a whole, or is another one."""
+    """Return the finding that the device became faster or slower as a whole, or is another one; else None."""
     nodes = [node for node in np.flatnonzero(classes(alignment)["device"]).tolist() if node not in claimed]
     if not nodes:
         return None
@@ -180,7 +182,7 @@ def find_machine(alignment: Alignment, noise: Noise, claimed: set[int], *, other
 
 
 def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Finding]:
-    """The findings of operators that run other kernels, if too many of them differ to compare kernel names."""
+    """Return the findings of operators that run other kernels; none unless these have most of the device's time."""
     nodes, swaps = alignment.nodes, []
     for one in findings:
         kinds = {nodes[node].kind for node in (*one.gone, *one.come)}
@@ -203,9 +205,9 @@ _EXPLAINED = 0.5
 
 
 def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...]]:
-    """Return the cause of a change of the peak, if it is large: the place that uses more or less at the peak.
+    """Return the cause of a large change of the peak, the place that uses more or less; and the notes about it.
 
-    And what is to be said if no place explains it.
+    If no place explains the change, there is a note instead of a cause.
     """
     base, new = alignment.base, alignment.new
     if base.memory is None or new.memory is None or base.peak is None or new.peak is None:
@@ -213,8 +215,8 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
     change = new.peak - base.peak
     if abs(change) < max(_LEAST_BYTES, _LEAST_SHARE * max(base.peak, new.peak)):
         return (), ()
-    by_line = (new.memory - base.memory) * np.sign(change)
-    grown = by_line.copy()  # lines count to their function, because line numbers differ between sides
+    by_line = (new.memory - base.memory) * np.sign(change)  # positive where memory changed as the peak did
+    grown = by_line.copy()  # the same, with lines added to their function: line numbers differ between the sides
     for index, one in enumerate(alignment.nodes):
         if _is_line(one):
             grown[one.parent] += by_line[index]
@@ -236,12 +238,12 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
 
 
 def _is_line(node: CallNode) -> bool:
-    """True for a line of the function above it, as snapshots of memory have."""
+    """True for a node that is a line of the function above it; snapshots of memory have such nodes."""
     return node.name == node.source != ""
 
 
 def _around(grown: Floats, alignment: Alignment, least: float) -> int:
-    """The innermost node that grew by at least this with all that it calls; the step if there is none."""
+    """The innermost node that, with all that it calls, grew by at least `least` bytes; 0, the step, if none did."""
     whole, node = alignment.with_below(grown), 0
     while below := [one for one in alignment.children[node] if whole[one] >= least]:
         node = max(below, key=lambda one: float(whole[one]))

@@ -1,7 +1,8 @@
 """One call tree of several: of the ranks of a run, or of the runs of two sides.
 
-Nodes are the same if their paths are. A stored tree may have pooled small calls into the node that made them. Then no
-other tree may have them as nodes, or they would seem to have appeared: they count for that node, too.
+Two nodes are the same if their paths are equal. A stored tree may have small calls pooled: their time is in the node
+that made them, and they are no nodes themselves. Then they are pooled in every other tree, too: as nodes of only some
+trees, they would seem to have appeared.
 """
 
 from __future__ import annotations
@@ -24,20 +25,24 @@ Masks = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 #: The call trees of one run, one for each rank, or one for all.
 RunTrees = Sequence[CallTree]
-#: A child of a node.
+#: A child of a node: its name and kind.
 _Child = tuple[str, NodeKind]
+#: The runs of the base side, and those of the new side.
 _Sides = tuple[Sequence[RunTrees], Sequence[RunTrees]]
 
 
 class Placed(Struct, frozen=True):
-    """A tree in a union: where each of its nodes is, and which of them are pooled there; (nodes of the tree,)."""
+    """A tree in a union, which has `count` nodes.
+
+    `at` is the index in the union of each node of the tree; `is_pooled` marks those that are pooled into that node.
+    """
 
     tree: CallTree
     at: Numbers
     is_pooled: Masks
 
     def sums(self, values: Floats, count: int) -> Floats:
-        """The counts or durations of the nodes of the union, (count, ...): without those of pooled calls."""
+        """The counts or durations of the nodes of the union, (count, ...), without those of pooled calls."""
         found, own = np.zeros((count, *values.shape[1:])), ~self.is_pooled
         found[self.at[own]] = values[own]
         return found
@@ -57,20 +62,22 @@ class Placed(Struct, frozen=True):
 
 
 class Union:
-    """The nodes of the trees that were placed, by path."""
+    """One tree with the nodes of all trees that were placed in it; nodes with one path are one node."""
 
     def __init__(self, pooling: Iterable[CallTree] = ()) -> None:
-        """Begin without trees. `pooling` are those that will be placed, if some of them pool calls."""
+        """Begin without trees. `pooling` are all trees that will be placed, if some of them pool calls."""
         self.nodes: list[CallNode] = [CallNode("step", "step", -1)]
+        #: By parent, name and kind: the index of the node.
         self._known: dict[tuple[int, str, str], int] = {}
-        #: By path: the children of a node whose other children are pooled.
+        #: By the path of a node that pools calls: its children that are not pooled.
         self._own = _own_children(pooling)
+        #: The path of each node; only kept if some tree pools calls.
         self._paths: list[tuple[_Child, ...]] = [()]
         #: The time of the first call of each node in s, (n,).
         self.first: Floats = np.full(1, np.inf)
 
     def place(self, tree: CallTree) -> Placed:
-        """Add the nodes of a tree that are new."""
+        """Add the nodes of a tree that the union lacks, and return the places of all its nodes."""
         at, is_pooled = np.zeros(len(tree.nodes), np.int64), np.zeros(len(tree.nodes), bool)
         for index, node in enumerate(tree.nodes[1:], 1):
             parent, child = int(at[node.parent]), (node.name, node.kind)
@@ -93,7 +100,7 @@ class Union:
 
 
 def _own_children(trees: Iterable[CallTree]) -> dict[tuple[_Child, ...], set[_Child]]:
-    """By the path of each node that pools calls in some tree: the children that all such trees keep."""
+    """By the path of each node that pools calls in some tree: the children that no such tree pools."""
     found: dict[tuple[_Child, ...], set[_Child]] = {}
     for tree in trees:
         if not tree.pooled:
@@ -112,12 +119,11 @@ def _own_children(trees: Iterable[CallTree]) -> dict[tuple[_Child, ...], set[_Ch
 def merged(trees: RunTrees) -> CallTree:
     """Return the mean of the ranks of a run, at least one, with the wall time of each rank.
 
-    The trees are decoded one after the other, and their nodes are forgotten.
+    The trees are decoded one after the other, so that few are in memory; all at once only if some pool calls.
     """
     heads = heads_of(trees)
-    if len(heads) == 1 and heads[0].rank_wall is not None:
+    if len(heads) == 1 and heads[0].rank_wall is not None:  # it is stored as such a mean
         return trees[0]
-    # only for trees that pool calls, all are decoded at once
     union = Union(trees if any(head.pooled for head in heads) else ())
     steps = min(head.wall.shape[1] for head in heads)
     counts, busy, wall = (np.zeros((0, steps)) for _ in range(3))
@@ -157,20 +163,20 @@ def merged(trees: RunTrees) -> CallTree:
 
 
 def grown(values: Floats, count: int, value: float = 0.0) -> Floats:
-    """Return a table with more rows of this value at its end, (count, ...)."""
+    """Return a table with `count` rows: those of `values`, then rows of `value`."""
     more = count - len(values)
     return np.concatenate([values, np.full((more, *values.shape[1:]), value)]) if more else values
 
 
 def mean_of(tables: Sequence[Floats], count: int) -> Floats | None:
-    """Return the mean of tables of some of `count` nodes; None without any."""
+    """Return the mean of tables, with zeros for the last nodes of `count` that a table lacks; None without tables."""
     return np.mean([grown(one, count) for one in tables], axis=0) if tables else None
 
 
 def in_groups(tree: CallTree, groups: int) -> CallTree:
-    """Return a tree whose steps are joined to a number of groups, each with the means of its steps.
+    """Return a tree whose columns are `groups` groups of successive steps, each with the means of its steps.
 
-    Groups of one step more count as much as the others; the rows are scaled to have the mean of all steps again.
+    Some groups have one step more, and count as much as the others. So rows are scaled to the mean of all steps.
     """
     steps = tree.wall.shape[1]
     if steps <= groups:
@@ -190,8 +196,9 @@ def in_groups(tree: CallTree, groups: int) -> CallTree:
 
 
 def with_pools(tree: CallTree, share: float) -> CallTree:
-    """Return a tree in which calls with less than a share of the step count for the node that made them."""
+    """Return a tree in which calls with less than a share of the step are pooled into the node that made them."""
     least = share * float(tree.step_times.mean())
+    # a node stays if it, or it with all nodes below it, takes long enough; so do the nodes above it
     below, large = tree.wall.mean(axis=1), tree.busy.mean(axis=1) >= least
     for at in range(len(tree.nodes) - 1, 0, -1):
         parent = tree.nodes[at].parent
@@ -199,7 +206,7 @@ def with_pools(tree: CallTree, share: float) -> CallTree:
         below[parent] += below[at]
         large[parent] |= large[at]
     large[0] = True
-    target = np.cumsum(large) - 1
+    target = np.cumsum(large) - 1  # the index in the new tree; for pooled nodes, the index of the node that stays
     for at in np.flatnonzero(~large).tolist():
         target[at] = target[tree.nodes[at].parent]
     kept = np.flatnonzero(large)
@@ -227,13 +234,13 @@ def with_pools(tree: CallTree, share: float) -> CallTree:
 
 
 def without_stalls(sides: _Sides) -> tuple[_Sides, tuple[str, ...]]:
-    """Return the trees of both sides without stalled steps, and a line about these steps for each side.
+    """Return the trees of both sides without stalled steps, and a note for each side that had some.
 
-    So causes, and the head of a report, have no stalls.
+    So neither the causes nor the step times of a report include stalls.
     """
     kept, notes = list[list[RunTrees]](), list[str]()
-    found = stalled_steps(*([_steps(run) for run in side] for side in sides))
-    for name, runs, marks in zip(("base", "new"), sides, found, strict=True):
+    stalled = stalled_steps(*([_steps(run) for run in side] for side in sides))
+    for name, runs, marks in zip(("base", "new"), sides, stalled, strict=True):
         pairs = list(zip(runs, marks, strict=True))
         times = [float(time) for run, mark in pairs if mark.any() for time in _times(run)[mark]]
         kept.append([tuple(_without(tree, mark) for tree in run) if mark.any() else run for run, mark in pairs])
@@ -250,7 +257,7 @@ def _times(run: RunTrees) -> Floats:
 
 
 def _steps(run: RunTrees) -> StepsOfRun:
-    """The steps of a run; none if its columns are groups of steps, or differ between ranks."""
+    """The time of each step of a run, and its calls by rank; none if columns are groups, or differ between ranks."""
     columns = {tree.wall.shape[1] if tree.has_steps and tree.steps in (0, tree.wall.shape[1]) else -1 for tree in run}
     if len(columns) > 1 or -1 in columns:
         return StepsOfRun()

@@ -1,8 +1,9 @@
 """The nesting of timers: one table for all frameworks.
 
-A row names the timers around others, the nearest first, and these. A timer is below the first one that the run has;
-without one it is a part of the step itself. Names are metrics as readers give them (`backward`, never `bwd`); an action
-of Lightning is known by its hook: `[Strategy]DDPStrategy.backward` by `backward`.
+The row `train_batch, batch_time: forward` says that `forward` runs inside `train_batch`, or inside `batch_time` if a
+run has no `train_batch`. If it has neither, `forward` is a part of the step itself. Names are metrics as readers give
+them (`backward`, never `bwd`). An action of Lightning is known by its hook, the last part of its name: `backward` for
+`[Strategy]DDPStrategy.backward`.
 """
 
 from __future__ import annotations
@@ -28,22 +29,21 @@ WHOLES = (
 )
 #: The formats whose timer `step` is the update of the parameters.
 _STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
-#: Names that a program gives to a whole step, if its parts fit into it.
+#: Names of timers that may be a whole step; they are one if the other timers fit into it.
 PERHAPS_WHOLE = re.compile(r"(?:(?:train(?:ing)?|total|full)[_.-]?)?(?:step|iteration|iter|batch|loop)(?:[_.-]?time)?$")
-
-
-#: Parts fit into a whole if they are not longer by more than this.
+#: Parts fit into a whole if their sum is at most this multiple of it.
 FITS = 1.02
 
 
 class Timer(Struct, frozen=True):
-    """One timer of one rank: the mean of its steady values, and its number of values with the warm-up."""
+    """One timer of one rank. `count` includes the warm-up; the other fields do not."""
 
     name: str
-    #: The mean in s and its standard error; `values` are in order of time, and empty for printed or stored statistics.
+    #: The mean in s, and its standard error.
     mean: float
     error: float
     count: float
+    #: The values in s, in order of time; empty if only their statistics are known.
     values: Floats
 
     def per_step(self, steps: float) -> float:
@@ -51,16 +51,16 @@ class Timer(Struct, frozen=True):
         return self.mean * self.calls(steps)
 
     def calls(self, steps: float) -> float:
-        """Return the number of its calls in a step. A step that the end of the log cuts does not change it."""
+        """Return the number of calls in a step; 1 also if one is missing because the log ends within a step."""
         return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
 
 
-#: By the hook of a timer: those that may be around it, the nearest first.
+#: By the hook of a timer: the hooks of the timers that may be around it, the nearest first.
 Nesting = Mapping[str, Sequence[str]]
 
 
 def _table(text: str) -> Nesting:
-    """Return the nesting of a table: in each line `around: timers`, or a comment with the file that starts them."""
+    """Return the nesting that a table says. Its comments name the files of the framework that start the timers."""
     found: dict[str, list[str]] = defaultdict(list)
     for line in text.splitlines():
         outer, _, names = line.partition(": ")
@@ -115,6 +115,7 @@ optimizer, iteration_time: params-all-gather
 # perfgate's own callbacks, perfgate/integrations/callback.py: data_time is outside step.time
 step.time: forward, backward, optimizer_step""")
 #: The same for Lightning (Lightning-AI/pytorch-lightning, src/lightning/pytorch/loops/), whose names mean other things.
+#: `CLOSURE` stands for the four timers in which a training step may run.
 LIGHTNING_NESTING = _table(
     """\
 # training_epoch_loop.py
@@ -163,7 +164,7 @@ def hook_of(name: str) -> str:
 
 
 def is_redundant(name: str, names: Collection[str]) -> bool:
-    """True for setup, for micro steps whose sum is there, and for functions inside an action."""
+    """True for setup, for micro steps if `names` has the timer of their sum, and for functions inside an action."""
     if name in OUTSIDE or (name.endswith("_microstep") and name.removesuffix("_microstep") in names):
         return True
     parts = name.split(".")
@@ -176,17 +177,17 @@ def nesting_of(format: str) -> Nesting:
 
 
 def is_known(name: str, nesting: Nesting) -> bool:
-    """Return whether the nesting has the timer."""
+    """Return whether the place of a timer is known: it is in the nesting, or is a whole step."""
     return hook_of(name) in nesting or name in WHOLES
 
 
 def may_be_whole(name: str, format: str) -> bool:
-    """Return whether the name is one that a program gives to a whole step, and not that of the update."""
+    """Return whether a timer of this name may be a whole step; in some formats, `step` is the update instead."""
     return PERHAPS_WHOLE.match(name) is not None and not (name == "step" and format in _STEP_IS_UPDATE)
 
 
 def around(name: str, present: Collection[str], nesting: Nesting) -> str | None:
-    """Return the hook of the timer around a timer, of those that a run has; None if it is a part of the step itself."""
+    """Return the hook of the timer around a timer, one of those `present`; None for a part of the step itself."""
     own = hook_of(name)
     return next((outer for outer in nesting.get(own, ()) if outer in present and outer != own), None)
 
@@ -200,7 +201,7 @@ def kind_of_timer(name: str) -> NodeKind:
 
 
 def whole_timer(timers: Mapping[str, Timer], steps: float, format: str) -> str | None:
-    """The timer of a whole step, if there is one."""
+    """The timer of a whole step: one of `WHOLES`, or one with a likely name if its parts fit into it; else None."""
     hooks = {hook_of(name) for name in timers}
     if whole := next((name for name in WHOLES if name in hooks), None):
         return next(name for name in timers if hook_of(name) == whole)
@@ -208,13 +209,13 @@ def whole_timer(timers: Mapping[str, Timer], steps: float, format: str) -> str |
         tops = [one for one in timers if one != name and around(one, hooks, nesting_of(format)) is None]
         parts = sum(timers[one].per_step(steps) for one in tops)
         can_be = may_be_whole(name, format) and len(tops) > 1
-        if can_be and parts < timer.per_step(steps) and _holds(timer, [timers[one] for one in tops]):
+        if can_be and parts < timer.per_step(steps) and _fit_into(timer, [timers[one] for one in tops]):
             return name
     return None
 
 
-def _holds(whole: Timer, parts: Sequence[Timer]) -> bool:
-    """True if the parts of nearly every step fit into it, and it is long when they are long."""
+def _fit_into(whole: Timer, parts: Sequence[Timer]) -> bool:
+    """True if the parts fit into the whole in nearly every step, and the whole is long in steps with long parts."""
     size = min(len(part.values) for part in (whole, *parts))
     if any(part.count != whole.count for part in parts) or size < 8:
         return False

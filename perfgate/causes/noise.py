@@ -1,15 +1,16 @@
 """The noise of a node of a tree: the variation of its time without a cause, in traces and in metrics.
 
-Two sources add up: the spread from step to step within the runs (between the means of runs, if that is larger), and
-what differs from run to run: where memory lies, clocks, neighbours. One run a side does not show the second. It is
-estimated from the other nodes: their log ratios new / base scatter around a common shift, and as most of them did not
-change, the scatter (a robust one) is that noise. A floor stands in for programs with few nodes.
+Traces (`Noise`): two sources add up. The first is the spread from step to step within the runs, or between the means of
+runs if that is larger. The second differs from run to run: addresses of memory, clocks, other programs. One run a side
+does not show it, so it is estimated from the other nodes: the logarithms of their ratios new / base scatter around a
+common shift. As most nodes did not change, a robust measure of this scatter is the noise. It is at least a floor, which
+matters in programs with few nodes.
 
-The noise of trees from metrics: few runs estimate a variance badly, so it is moderated: the variance of a node is
-averaged with that of all nodes, and that with a prior (Smyth 2004, as in `stats.moderated`). One run a side shows no
-noise between runs: then the prior is used, or the scatter of the other nodes between the sides if that is larger.
+Metrics (`SeriesNoise`): a few runs estimate a variance badly, so it is moderated: the variance of a node is averaged
+with that of all nodes, and this one with a prior (Smyth 2004, as in `stats.moderated`). One run a side shows no noise
+between runs. Then the prior is used, or the scatter of the other nodes between the sides if that is larger.
 
-The time that the inner timers of a node leave is a difference of large numbers. Its noise is as large as that of the
+The rest of a node, which its inner timers leave, is a difference of large numbers. Its noise is as large as that of the
 whole node, so it is measured alone, or taken from the whole node.
 """
 
@@ -27,13 +28,12 @@ from perfgate.causes.merged import Floats, Masks, Numbers
 from perfgate.core.call_trees import DEVICE_KINDS
 from perfgate.stats.distributions import t_quantile
 
-#: The smallest noise from run to run of one node, as a share of its time: on the host, and on a device.
+#: The smallest noise from run to run of one node, as a share of its time, by its class (see `classes`).
 _FLOOR = {"host": 0.04, "device": 0.006, "communication": 0.03}
 #: Nodes with a smaller share of the step are too noisy to show the noise of others.
 _SEEN = 0.002
 #: Steps of both sides are pairs if their correlation is larger than this, in at least this many steps.
-_PAIRED = 0.8
-_PAIRED_STEPS = 5
+_PAIRED, _PAIRED_STEPS = 0.8, 5
 #: The median distance from the median of normal values, times this, is their standard deviation.
 NORMAL_MAD = 1.4826
 
@@ -42,20 +42,20 @@ class Noise(Struct, frozen=True):
     """The noise of the wall times of n nodes."""
 
     alignment: Alignment
-    #: From run to run, as a share of the node's time, (n,).
+    #: The standard deviation from run to run, as a share of the node's time, (n,).
     relative: Floats
-    #: The common shift of all nodes, ln(new / base), (n,): one for the host, one for devices.
+    #: The common shift of the nodes of each class, ln(new / base), (n,).
     shift: Floats
 
     @property
     def reach(self) -> float:
-        """The standard errors on each side of a 95 % interval."""
+        """The half width of a 95 % interval, in standard errors."""
         steps = sum(side.wall.shape[1] for side in self.alignment.sides) - 2
         return t_quantile(max(steps, 4), 0.975)
 
     @property
     def device_effect(self) -> float:
-        """The size of what the common shift of all kernels does to the step, in s: clocks differ between processes."""
+        """The size of the change of the step by the common shift of all kernels, in s: clocks differ by process."""
         device = classes(self.alignment)["device"]
         return abs(float((self.alignment.base.times * np.expm1(self.shift))[device].sum()))
 
@@ -93,23 +93,23 @@ def difference_error(one: Floats, other: Floats, base: TreeSide, new: TreeSide) 
 
 
 def time_errors(base: TreeSide, new: TreeSide) -> Floats:
-    """The same for the wall times of all nodes, (n,)."""
+    """The `difference_error` of the wall time of each node, (n,)."""
     return np.array([difference_error(*rows, base, new) for rows in zip(base.wall, new.wall, strict=True)], np.float64)
 
 
 def standard_errors(values: Floats, side: TreeSide) -> Floats:
-    """The same for n series, (n, s) to (n,)."""
+    """The `standard_error` of each of n series, (n, s) to (n,)."""
     return np.array([standard_error(row, side) for row in values], np.float64)
 
 
 def classes(alignment: Alignment) -> dict[str, Masks]:
-    """The nodes that share a source of noise, (n,) each."""
+    """By class, which nodes are in it, (n,): nodes of one class share a source of noise."""
     device, communication = alignment.of_kind("kernel", "copy"), alignment.of_kind("communication", "collective")
     return {"host": ~device & ~communication, "device": device, "communication": communication}
 
 
 def measure_noise(alignment: Alignment) -> Noise:
-    """Estimate the noise of every node from the others."""
+    """Estimate the noise of every node from the nodes of its class that are large, and called as often as before."""
     before, after = alignment.base.times, alignment.new.times
     step = max(before.sum(), after.sum())
     usual = (np.abs(alignment.more_calls) < 1e-9) & (np.minimum(before, after) > _SEEN * step)
@@ -123,7 +123,7 @@ def measure_noise(alignment: Alignment) -> Noise:
 
 
 def _spread(alignment: Alignment, rows: Numbers) -> tuple[float, float]:
-    """The robust scatter of log ratios beyond what steps explain, and their centre."""
+    """The robust scatter of ln(new / base) of nodes without what the spread of steps explains, and its centre."""
     before, after = (side.times[rows] for side in alignment.sides)
     ratios, weights = np.log(after / before), np.sqrt(before + after)
     centre, scatter = centre_and_scatter(ratios, weights)
@@ -135,7 +135,7 @@ def _spread(alignment: Alignment, rows: Numbers) -> tuple[float, float]:
 
 
 def centre_and_scatter(values: Floats, weights: Floats) -> tuple[float, float]:
-    """The weighted median, and the standard deviation that the weighted median distance from it shows."""
+    """The weighted median, and a standard deviation from the weighted median distance from it."""
     centre = weighted_median(values, weights)
     return centre, NORMAL_MAD * weighted_median(np.abs(values - centre), weights)
 
@@ -147,19 +147,19 @@ def weighted_median(values: Floats, weights: Floats) -> float:
     return float(values[order][np.searchsorted(total, total[-1] / 2)])
 
 
-#: Without runs to measure it: the standard deviation between runs of one program as a share of a node's time, and in
-#: addition as a share of the step. `benchmarks/causes.py --timers` shows what they cost.
+#: With one run a side: the standard deviation between runs of one program, as a share of a node's time, and a second
+#: one as a share of the step, which is added. `benchmarks/causes.py --timers` shows how both change what is found.
 _PRIOR = {"host": 0.03, "device": 0.015}
 _PRIOR_OF_STEP = 0.004
-#: How many runs the prior counts for if there are runs, as a standard deviation, and the moderation as one.
+#: With several runs a side: the same as a share of a node's time, and the weight of this prior.
 _WEAK_PRIOR, _WEAK_WEIGHT = 0.02, 3.0
+#: The degrees of freedom of the variance of all nodes in its average with that of one node.
 _MODERATION = 6.0
 #: The degrees of freedom of a prior, and of a scatter of many nodes.
 _PRIOR_FREEDOM = 20.0
 #: Fewer nodes show no scatter; smaller nodes than this share of the step are not counted.
-_FEWEST = 6
-_SEEN_IN_METRICS = 0.003
-#: The time that inner timers leave is as noisy as any other if it is at least this part of the whole.
+_FEWEST, _SEEN_IN_METRICS = 6, 0.003
+#: A rest is as noisy as any other time if it is at least this part of the whole.
 _MOST = 0.6
 
 
@@ -170,12 +170,12 @@ class SeriesNoise(Struct, frozen=True, dict=True):
 
     @property
     def reach(self) -> float:
-        """The standard errors on each side of a 95 % interval."""
+        """The half width of a 95 % interval, in standard errors."""
         return t_quantile(_PRIOR_FREEDOM if not self.freedom else _MODERATION + self.freedom, 0.975)
 
     @property
     def freedom(self) -> int:
-        """The degrees of freedom of a variance between runs."""
+        """The degrees of freedom of a variance between runs; 0 for one run a side."""
         return max(self.alignment.base.runs + self.alignment.new.runs - 2, 0)
 
     def change(self, nodes: Iterable[int]) -> tuple[float, float]:
@@ -191,6 +191,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         scales = [self._scale(side, chosen) for side in self.alignment.sides]
         relative, freedom = self._relative(sides, scales, chosen)
         runs = [side.runs for side in self.alignment.sides]
+        # variances of the change: between runs, and within them
         between = sum(relative * scale**2 / count for scale, count in zip(scales, runs, strict=True))
         within = sum(float(np.square(side.error[chosen]).sum()) / side.runs**2 for side in self.alignment.sides)
         if not self.freedom:
@@ -199,12 +200,15 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         return change, math.sqrt(max(between, within)), freedom
 
     def is_rest(self, node: int) -> bool:
-        """True for what the inner timers of a node, or of the step, leave."""
+        """True if the time of a node is a rest: the part of a timer, or of the step, that no inner timer measures."""
         own = self.alignment.nodes[node]
         return bool(self.alignment.children[node]) or (own.name == "not timed" and own.parent == 0)
 
     def _scale(self, side: TreeSide, nodes: list[int]) -> float:
-        """The time whose noise the nodes have: their own, or that of the whole timer if inner ones are left out."""
+        """The time in s that is as noisy as that of the nodes.
+
+        That is their own time. For a rest it is the time of its whole timer, unless all of this is among the nodes.
+        """
         total = 0.0
         for node in nodes:
             if self.is_rest(node) and not (whole := self._whole(node)) <= {*nodes}:
@@ -214,25 +218,29 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         return max(total, 1e-12)
 
     def _whole(self, node: int) -> set[int]:
-        """A node, and those inside it; for the rest of the step all nodes but the step."""
+        """The nodes of the timer that a rest belongs to: all but the step for the rest of the step."""
         if not self.alignment.children[node]:
             return set(range(1, len(self.alignment.nodes)))
         return self.alignment.subtree([node]) if node else {0}
 
     def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
-        """The relative variance between runs, and its degrees of freedom."""
+        """The variance between runs of the time of nodes, as a square of a share, and its degrees of freedom.
+
+        `sides` are this time in each run of both sides in s, (runs,); `scales` are the times that 1 stands for.
+        """
         if not self.freedom:
             is_device = all(self.alignment.nodes[node].kind in DEVICE_KINDS for node in nodes)
             return max(_PRIOR["device" if is_device else "host"], self._scatter) ** 2, _PRIOR_FREEDOM
         own = _variance(sides, scales, self.freedom)
         share = max(side.mean() / scale for side, scale in zip(sides, scales, strict=True))
         if self.freedom > 1 and share < _MOST and any(self.is_rest(node) for node in nodes):
-            return max(own, self._pooled * float(share) ** 2), float(self.freedom)
+            return max(own, self._pooled * float(share) ** 2), float(self.freedom)  # a small rest is measured alone
         total = _MODERATION + self.freedom
         return (_MODERATION * self._pooled + self.freedom * own) / total, total
 
     @cached_property
     def _leaves(self) -> list[int]:
+        """The nodes that show the usual noise: large ones that are no rest."""
         sides = self.alignment.sides
         seen = np.minimum(*(side.times for side in sides)) > _SEEN_IN_METRICS * self.alignment.step
         return [node for node in np.flatnonzero(seen).tolist() if not self.is_rest(node)]
@@ -258,7 +266,15 @@ class SeriesNoise(Struct, frozen=True, dict=True):
 
 
 def with_prior(own: Sequence[float], freedom: int, count: int, prior: float, prior_weight: float) -> float:
-    """The usual one of the variances of nodes, which count as `count`, averaged with that of a prior deviation."""
+    """The usual relative variance of nodes, averaged with that of a prior.
+
+    Parameters:
+        own: the relative variance of each node.
+        freedom: the degrees of freedom of each.
+        count: the number of nodes that they count as.
+        prior: a standard deviation, as a share.
+        prior_weight: its weight; 1 counts as two degrees of freedom.
+    """
     if not own or not freedom:
         return prior**2
     # The median of a variance with few degrees of freedom is below its mean (Wilson and Hilferty 1931).
@@ -268,6 +284,6 @@ def with_prior(own: Sequence[float], freedom: int, count: int, prior: float, pri
 
 
 def _variance(sides: list[Floats], scales: list[float], freedom: int) -> float:
-    """The pooled relative variance of runs around the mean of their side."""
+    """The relative variance of runs around the mean of their side, for both sides together; see `_relative`."""
     parts = [(side - side.mean()) / max(scale, 1e-12) for side, scale in zip(sides, scales, strict=True)]
     return sum(float(np.square(part).sum()) for part in parts) / freedom

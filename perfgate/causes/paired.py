@@ -1,12 +1,12 @@
 """Causes from pairs: run i of both sides took its steps by turns, so both saw the same machine.
 
-The load of a shared machine moves the times of one program by a factor of two from run to run, and stretches single
-steps. Both cancel in a pair: the ratio of two steps that ran one after the other, and its median over the steps. Each
-pair gives one number for a node. The spread of these numbers between pairs is the noise. Both sides have the same
-shift of the machine, so it is not subtracted: that would hide the change of a node that takes most of the step.
+The load of a shared machine changes the times of one program by a factor of two from run to run, and makes single steps
+longer. Both cancel in a pair: it gives one number for a node, the median over the steps of the ratio of two steps that
+ran one after the other. The spread of this number between pairs is the noise. As both sides saw the same machine, no
+common shift is subtracted: it would hide the change of a node that takes most of the step.
 
-The variance of a node between few pairs is moderated with that of all nodes, and that with a prior (Smyth 2004, as in
-`noise`). A noisy node keeps its own variance. Any false cause has a probability of at most `_CHANCE` (Bonferroni).
+The variance of a node between few pairs is averaged with that of all nodes, and this one with a prior (Smyth 2004, as
+in `noise`). A noisy node keeps its own variance. The probability of any false cause is at most `_CHANCE` (Bonferroni).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from perfgate.stats.distributions import t_quantile
 
 #: With fewer pairs a change of time cannot be told from noise; calls that came or went can.
 FEWEST_PAIRS = 3
-#: The prior standard deviation of a pair, as a share of a node's time, and how many pairs it counts for.
+#: The prior standard deviation of a pair, as a share of a node's time, and its weight (see `with_prior`).
 _PRIOR, _PRIOR_WEIGHT = 0.03, 3.0
-#: How many pairs the variance of all nodes counts for in that of one.
+#: The degrees of freedom of the variance of all nodes in its average with that of one node.
 _MODERATION = 3.0
 #: The probability that an unchanged program seems to have changed in any node.
 _CHANCE = 0.02
@@ -40,8 +40,8 @@ _SEEN, _WORTH = 0.003, 0.012
 def in_pairs(alignment: Alignment) -> Alignment:
     """Return an alignment with one column for each pair, all scaled to the same base step.
 
-    A node that both sides call as often in every step has its median time on the base side, and on the new side that
-    times the median ratio of two steps. Other nodes have their means.
+    For a node that both sides call as often in every step, the base side has its median time, and the new side has
+    this time multiplied by the median ratio of two steps. Other nodes have their means.
     """
     pairs = range(min(alignment.base.runs, alignment.new.runs))
     columns = [_typical(alignment, number) for number in pairs]
@@ -67,6 +67,7 @@ def _typical(alignment: Alignment, number: int) -> tuple[Floats, Floats]:
 
 
 def _side(side: TreeSide, wall: Floats, scale: Floats) -> TreeSide:
+    """Return a side with one column for each pair: these wall times, (n, pairs), and the means of the rest."""
     pairs = np.arange(wall.shape[1])
     counts, busy = (
         np.stack([values[:, side.run == number].mean(axis=1) for number in pairs], axis=1)
@@ -87,12 +88,12 @@ class PairNoise(Struct, frozen=True, dict=True):
 
     @property
     def reach(self) -> float:
-        """The standard errors on each side of a 95 % interval."""
+        """The half width of a 95 % interval, in standard errors."""
         return t_quantile(self.freedom, 0.975)
 
     @property
     def clear(self) -> float:
-        """The standard errors that noise does not reach in any node."""
+        """The number of standard errors beyond which a change of any node is not noise."""
         return t_quantile(self.freedom, 1 - _CHANCE / 2 / max(len(self._seen), 1))
 
     def change(self, nodes: Iterable[int]) -> tuple[float, float]:
@@ -106,13 +107,14 @@ class PairNoise(Struct, frozen=True, dict=True):
 
     @cached_property
     def _seen(self) -> list[int]:
+        """The nodes that are large enough to show the usual variance."""
         before, after = (side.times for side in self.alignment.sides)
         seen: list[int] = np.flatnonzero(np.minimum(before, after) > _SEEN * max(before.sum(), after.sum())).tolist()
         return seen
 
     @cached_property
     def _pooled(self) -> float:
-        """The usual variance of a node between pairs, as a square of a share of its time, with a weak prior."""
+        """The usual variance of a node between pairs, as a square of a share of its time."""
         base, new = self.alignment.base.wall, self.alignment.new.wall
         own = [_variance(base[node], new[node]) / float(base[node].mean()) ** 2 for node in self._seen]
         return with_prior(own, self.alignment.base.runs - 1, len(own), _PRIOR, _PRIOR_WEIGHT)

@@ -3,9 +3,9 @@
 The time of a rank is its own work and its waiting in communication. The own work of a slow rank grew more than that of
 the other ranks, and their waiting grew more than its own.
 
-From timers, the own work of a rank is in timers without others inside that are not communication. The other ranks wait
-for a slow one in communication, or in a later timer that hides it. So of two ranks that grew in different timers, the
-slow one is the one that grew in the earlier timer.
+In trees of timers, the own work of a rank is its timers that are not communication and have no timers inside. The other
+ranks wait for a slow one in communication, or in a later timer that includes the waiting. So of two ranks that grew in
+different timers, the one that grew in the earlier timer is slow.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from perfgate.causes.noise import NORMAL_MAD, Noise, SeriesNoise, time_errors
 from perfgate.core.causes import Cause, PlaceTime, RankTime
 from perfgate.stats.distributions import t_quantile
 
-#: The least distance of a slow rank from the others: in standard errors, and as a share of the step.
-_CLEAR = 4.0
-_WORTH = 0.015
+#: The least growth of a slow rank beyond the others: in standard errors, and as a share of the step.
+_CLEAR, _WORTH = 4.0, 0.015
 #: The others wait longer by at least this part of the growth of the slow rank.
 _WAITED = 0.4
 #: Ranks with at least this part of the largest growth are slow.
@@ -34,13 +33,13 @@ _PART = 0.05
 
 
 def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
-    """Return the finding of the ranks that became slow, or None."""
+    """Return the finding of the ranks that became slow in traces, or None."""
     base, new = alignment.base.rank_wall, alignment.new.rank_wall
     ranks = [rank for rank in base if rank in new]
     is_comm = communication(alignment)
     if len(ranks) < 2 or not is_comm.any():
         return None
-    change = np.array([new[rank] - base[rank] for rank in ranks])
+    change = np.array([new[rank] - base[rank] for rank in ranks])  # (ranks, n), as `beyond`
     beyond = change - _median_of_others(change)
     own, waiting = _clear_growth(beyond, is_comm, alignment, noise), change[:, is_comm].sum(axis=1)
     slow = np.flatnonzero(own >= max(_NEAR * own.max(), 1e-12))
@@ -60,13 +59,14 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
 
 
 def _by_number(rank: str) -> tuple[int, str]:
+    """The key that sorts ranks as numbers: 2 before 10."""
     return len(rank), rank
 
 
 def _median_of_others(values: Floats) -> Floats:
     """Return for each rank the median of the other ranks, (ranks, n), of values of the same shape.
 
-    The values are sorted once: a thousand medians of a thousand ranks each take half a minute.
+    The values are sorted once: the medians of the others of each of a thousand ranks would take half a minute.
     """
     order = np.argsort(values, axis=0, kind="stable")
     place = np.argsort(order, axis=0, kind="stable")
@@ -77,9 +77,9 @@ def _median_of_others(values: Floats) -> Floats:
 
 
 def _clear_growth(beyond: Floats, is_comm: Masks, alignment: Alignment, noise: Noise) -> Floats:
-    """Return the growth of each rank's own work beyond that of the others, (ranks,), in s.
+    """Return the clear growth of each rank's own work beyond that of the others, (ranks,), in s.
 
-    Nodes that noise explains do not count.
+    It is the growth of single nodes that noise does not explain, or that of all nodes if noise does not explain it.
     """
     base, new, count = alignment.base, alignment.new, len(beyond)
     # The mean over ranks is less noisy than one rank; a difference of two ranks is noisier.
@@ -105,12 +105,14 @@ def communication(alignment: Alignment) -> Masks:
 _FALSE = 0.002
 #: Nodes with less of the growth of the slow rank are not part of the cause.
 _PART_OF_TIMERS = 0.1
-#: A slow rank lacks at least this part of the others' longer communication, and its growth is at least that part of it.
+#: The others wait longer by at least this part of the growth of the slow rank; see `_growth_of_awaited`, too.
 _WAITED_IN_TIMERS = 0.5
-#: Without several runs: the standard deviation between runs of the work of one rank, beside the other ranks.
+#: With one run a side: the standard deviation between runs of the work of one rank, relative to the other ranks, as a
+#: share of it; and its degrees of freedom.
 _PRIOR, _PRIOR_FREEDOM = 0.03, 20.0
+#: With several runs: the degrees of freedom of a prior in its average with the measured variance.
 _MODERATION = 6.0
-#: With more ranks, one does not move their median.
+#: With more ranks, the median of all is used instead of the median of the others: one rank hardly moves it.
 _MANY = 32
 
 
@@ -122,7 +124,7 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     work = [node for node in places if alignment.nodes[node].kind != "communication" and not noise.is_rest(node)]
     if len(ranks) < 2 or not work:
         return None
-    base, new = (np.array([side.rank_runs[rank] for rank in ranks]) for side in sides)
+    base, new = (np.array([side.rank_runs[rank] for rank in ranks]) for side in sides)  # (ranks, n, runs)
     change = new.mean(axis=2) - base.mean(axis=2)
     beyond = change - (_median_of_others(change) if len(change) <= _MANY else np.median(change, axis=0))
     limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)
@@ -132,7 +134,7 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     if len(ranks) == 2 and clear.any():  # the one that grew in the earlier node: the other waits for it later
         earlier = int(np.argmax(clear[:, np.flatnonzero(clear.max(axis=0) > 0)[0]]))
         growth[1 - earlier] = 0.0
-    if growth.max() < worth:
+    if growth.max() < worth:  # no rank is clearly slow by its work; perhaps by the waiting of the others
         clear = _growth_of_awaited(change, beyond, alignment, noise, work)
         growth = clear.sum(axis=1)
     slow = np.flatnonzero(growth >= max(_NEAR * growth.max(), 1e-15))
@@ -158,11 +160,11 @@ def _growth_of_awaited(
 ) -> Floats:
     """The growth of the one rank that all others clearly wait for, (ranks, nodes of work); zeros if there is none.
 
-    Communication that takes longer on all ranks but one is waiting, if that one works longer by as much.
+    Communication that takes longer on all ranks but one is waiting, if the work of that rank grew by about as much.
     """
     found = np.zeros((len(change), len(work)))
-    waits = [node for node, one in enumerate(alignment.nodes) if one.kind == "communication"]
-    waits = sorted(waits, key=lambda node: -float(change[:, node].mean()))[:1]
+    communications = [node for node, one in enumerate(alignment.nodes) if one.kind == "communication"]
+    waits = sorted(communications, key=lambda node: -float(change[:, node].mean()))[:1]  # the one that grew most
     total, error, freedom = noise.measured(waits) if waits else (0.0, 0.0, 1.0)
     if total < max(_WORTH * alignment.step, t_quantile(freedom, 1 - _FALSE) * error):
         return found
@@ -176,16 +178,19 @@ def _growth_of_awaited(
 
 
 def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, work: list[int]) -> Floats:
-    """The standard error of the growth of one rank beyond the others in s, (ranks, nodes)."""
+    """The largest growth of one rank beyond the others that noise explains, in s, (ranks, nodes).
+
+    `base` and `new` are the times in each run, (ranks, nodes, runs).
+    """
     count, nodes = beyond.shape
     freedom = (base.shape[2] + new.shape[2] - 2) * count
     level = np.maximum(base.mean(axis=(0, 2)), new.mean(axis=(0, 2)))
     runs = 1 / base.shape[2] + 1 / new.shape[2]
     prior = (_PRIOR * level) ** 2
-    if freedom:
+    if freedom:  # several runs: the spread between them
         squares = sum(np.square(side - side.mean(axis=2, keepdims=True)).sum(axis=(0, 2)) for side in (base, new))
         variance, total = (_MODERATION * prior / 4 + squares) / (_MODERATION + freedom), _MODERATION + freedom
-    elif count >= 4:
+    elif count >= 4:  # one run a side: the spread between the ranks
         centred = np.abs(beyond - np.median(beyond, axis=0))
         scatter = np.square(NORMAL_MAD * np.median(centred, axis=0)) / runs
         variance, total = np.maximum(prior / 2, scatter), _PRIOR_FREEDOM
@@ -197,14 +202,14 @@ def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, wor
     return found
 
 
-#: Places with less than this share of the longer step are drawn as one with their neighbours.
+#: Smaller places, as a share of the longer step, are pooled in pictures.
 _LEAST_SHARE = 0.005
-#: The most places, without those of causes and without pools.
+#: The most places in a picture; those of causes and pools are added.
 _MOST_PLACES = 150
 
 
 def not_timed(alignment: Alignment, findings: Sequence[Finding]) -> frozenset[int]:
-    """The timers that only one side has and that no finding explains: the other side did not time them."""
+    """The timers that only one side has, and that no finding explains: the other side did not time these parts."""
     explained = {node for finding in findings for node in finding.nodes}
     one_sided = (alignment.base.counts.sum(axis=1) > 0) != (alignment.new.counts.sum(axis=1) > 0)
     return frozenset(np.flatnonzero(one_sided).tolist()) - explained
@@ -215,8 +220,8 @@ def place_times(
 ) -> tuple[PlaceTime, ...]:
     """Return the places that take the most time on one side, and those of all causes; the step is first.
 
-    Small places below the same parent are pooled, and hidden ones are a part of their parent. Parents are before their
-    children, and children are in the order of their first calls.
+    Small places below the same parent are pooled. `hidden` nodes, see `not_timed`, are not shown beside their parent.
+    Parents are before their children, and children are in the order of their first calls.
     """
     base, new = (alignment.with_below(side.times).tolist() for side in alignment.sides)
     least = _LEAST_SHARE * max(base[0], new[0])
@@ -255,7 +260,7 @@ def _of_causes(alignment: Alignment, causes: Sequence[Cause]) -> set[int]:
 def rank_times(alignment: Alignment, hidden: AbstractSet[int] = frozenset()) -> tuple[RankTime, ...]:
     """Return the own work and the communication of each rank that both sides have; empty for a single rank.
 
-    Hidden communication is work, because only one side can tell it from work.
+    Communication that only one side times (`hidden`, see `not_timed`) counts as work, as it does on the other side.
     """
     base, new = alignment.base.rank_wall, alignment.new.rank_wall
     ranks = sorted((rank for rank in base if rank in new), key=_by_number)
@@ -263,5 +268,8 @@ def rank_times(alignment: Alignment, hidden: AbstractSet[int] = frozenset()) -> 
         return ()
     waits = communication(alignment)
     waits[sorted(hidden)] = False
-    times = [[float(side[rank][part].sum()) for side in (base, new) for part in (~waits, waits)] for rank in ranks]
-    return tuple(RankTime(rank, *four) for rank, four in zip(ranks, times, strict=True))
+    found = []
+    for rank in ranks:
+        times = [float(side[rank][part].sum()) for side in (base, new) for part in (~waits, waits)]
+        found.append(RankTime(rank, *times))
+    return tuple(found)

@@ -1,17 +1,17 @@
-"""Changes that one decision makes at many places, recognised as a whole: each is one finding. And types of numbers.
+"""Changes that one decision makes at many places: each is one finding. And the number types of matrix products.
 
-They are looked for before single edits, in the order of `_RECOGNISERS`; a node belongs to the first that claims it.
+They are looked for before single edits, in the order of `_RECOGNISERS`. A node belongs to the first that claims it.
 
-| kind | what shows it |
+| kind | how it is recognised |
 |---|---|
-| allocator | calls that allocate or free memory of the device in every step, where the base makes fewer |
-| zeroed | gradients are set to zero and then added to, and the base sets them to None |
-| repeated | the backward pass calls operators of the forward pass, which is as before: checkpointing |
+| allocator | every step makes more calls than in the base that allocate or free memory of the device |
+| zeroed | gradients are set to zero and then added to; in the base they are set to None |
+| repeated | the backward pass calls operators of the forward pass, which did not change: checkpointing |
 | larger, smaller | the same operators; kernels have other numbers of thread blocks, and times that follow them |
 
-Thread blocks follow the shapes of inputs, without `record_shapes`. But an operator may choose another kernel for other
-shapes, and some matrix products have as many blocks for every shape. So kernels belong to the finding, too, if their
-operators are called as before, and their times changed by more than noise, and no more than the blocks of others.
+Thread blocks show the shapes of inputs, even if a trace does not record shapes. But an operator may choose another
+kernel for other shapes, and some matrix products have as many blocks for every shape. So the finding also includes
+kernels whose operators are called as before, if their times changed clearly, but not more than the blocks.
 """
 
 from __future__ import annotations
@@ -36,19 +36,23 @@ from perfgate.core.causes import CauseKind
 is_backward = re.compile(r"(?:autograd::engine::evaluate_function: )?(?:torch::)?(?:autograd::|\w+Backward\d*$)").match
 _is_zeroing = re.compile(r"aten::(?:_foreach_)?zero_$|aten::fill_$").match
 _is_adding = re.compile(r"aten::(?:_foreach_)?add_?$").match
-#: The part of the new work in the backward pass that calls of the forward pass explain, and the least number of these.
+#: Checkpointing: repeated calls of the forward pass make at least this part of the new work of the backward pass, and
+#: are at least this many.
 _MOST, _FEWEST = 0.8, 3
-#: Work that went takes less than this part of the work that came.
+#: Checkpointing: the work that went is at most this part of the work that came.
 _PART = 0.05
-#: Thread blocks differ by at least this share. Times change by at least the first, and at most the second part of
-#: what they say; the times of other kernels by at most the third one.
-_BLOCKS, _LEAST, _AT_MOST, _OTHERS = 0.02, 0.5, 2.0, 1.3
-#: The time of a kernel with as many blocks as before changed clearly if by this number of its standard errors.
+#: The blocks of a kernel changed if their logarithm differs by more than this.
+_BLOCKS = 0.02
+#: The change of time of these kernels, as a multiple of what their blocks predict, is between these.
+_LEAST, _AT_MOST = 0.5, 2.0
+#: The logarithm of the time of another kernel changed by at most this multiple of the largest change of blocks.
+_OTHERS = 1.3
+#: The time of a kernel with as many blocks as before changed clearly if by more than this many standard errors.
 _CLEAR = 3.0
 
 
 class _Change(Struct, frozen=True, dict=True):
-    """The changes in an alignment, without the nodes that have an explanation already."""
+    """The changes in an alignment, without claimed nodes, which other findings have."""
 
     alignment: Alignment
     claimed: Collection[int]
@@ -60,7 +64,7 @@ class _Change(Struct, frozen=True, dict=True):
 
     @cached_property
     def gained(self) -> Floats:
-        """The calls per step that came, less those that went, (n,)."""
+        """The difference of the calls per step of each node, (n,), 0 if only rounding made it."""
         return np.where(np.abs(self.alignment.more_calls) < 1e-9, 0.0, self.alignment.more_calls)
 
     @cached_property
@@ -71,7 +75,7 @@ class _Change(Struct, frozen=True, dict=True):
 
     @cached_property
     def growth(self) -> Floats:
-        """The change of the time of the work of each node and what it calls, (n,), in s per step."""
+        """The change of the time of this work in each node and below it, (n,), in s per step."""
         return self.alignment.with_below(np.where(self.is_device, self.alignment.longer, 0.0))
 
     @cached_property
@@ -83,7 +87,7 @@ class _Change(Struct, frozen=True, dict=True):
         return found
 
     def finding(self, kind: CauseKind, gone: list[int], come: list[int], more: Collection[int] = ()) -> Finding:
-        """Return the finding that calls came and went, without its cost. `more` are nodes whose time it explains."""
+        """Return the finding that calls came and went, without its cost. It explains the time of `more`, too."""
         nodes = frozenset(self.alignment.subtree((*gone, *come))) | frozenset(more)
         lead = max((*come, *more), key=lambda node: (abs(float(self.growth[node])), -node))
         parents = dict.fromkeys(self.alignment.nodes[node].parent for node in (*come, *gone, *sorted(more)))
@@ -91,7 +95,7 @@ class _Change(Struct, frozen=True, dict=True):
 
 
 def recognised(alignment: Alignment, claimed: Collection[int], noise: Noise | PairNoise) -> list[Finding]:
-    """Return the findings without their costs; no node is in two of them, or claimed."""
+    """Return the recognised findings, without their costs; no node is claimed, or in two of them."""
     found: list[Finding] = []
     taken = frozenset(claimed)
     for recognise in _RECOGNISERS:
@@ -103,6 +107,7 @@ def recognised(alignment: Alignment, claimed: Collection[int], noise: Noise | Pa
 
 
 def _allocator(change: _Change) -> Finding | None:
+    """The finding that each step allocates or frees memory of the device more often, at least once more."""
     nodes = change.alignment.nodes
     changed = change.alignment.subtree(node for edit in change.edits for node in edit.nodes)
     calls = [node for node in sorted(changed) if ALLOCATIONS.fullmatch(nodes[node].name)]
@@ -114,6 +119,7 @@ def _allocator(change: _Change) -> Finding | None:
 
 
 def _zeroed(change: _Change) -> Finding | None:
+    """The finding that gradients are set to zero, and AccumulateGrad adds to them."""
     nodes = change.alignment.nodes
     _, came = _gone_and_come(change.edits)
     zeroing = [node for node in came if _is_zeroing(nodes[node].name) and not change.in_backward[node]]
@@ -123,18 +129,21 @@ def _zeroed(change: _Change) -> Finding | None:
 
 
 def _gone_and_come(edits: Iterable[Edit]) -> tuple[list[int], list[int]]:
+    """The nodes of all edits that are called less often, and more often."""
     pairs = [(edit.gone, edit.come) for edit in edits]
     return [node for gone, _ in pairs for node in gone], [node for _, come in pairs for node in come]
 
 
 def _repeated(change: _Change) -> Finding | None:
+    """The finding that the backward pass makes calls of the forward pass again."""
     names = [node.name for node in change.alignment.nodes]
-    forward, other = defaultdict[str, float](float), defaultdict[str, float](float)
+    # by name: the calls of the forward pass in the base, and how many more there are; 0 more if they only moved
+    forward, more = defaultdict[str, float](float), defaultdict[str, float](float)
     for index in np.flatnonzero(~change.in_backward).tolist():
         forward[names[index]] += change.alignment.base.calls[index]
-        other[names[index]] += change.gained[index]  # calls that only moved, such as below CheckpointFunction, are 0
+        more[names[index]] += change.gained[index]
     gone, come = _gone_and_come(edit for edit in change.edits if change.in_backward[list(edit.nodes)].all())
-    as_before = {name for name, gained in other.items() if abs(gained) < 1e-6}
+    as_before = {name for name, gained in more.items() if abs(gained) < 1e-6}
     again = [node for node in come if names[node] in as_before and change.gained[node] <= forward[names[node]]]
     whole, same, lost = (float(change.growth[nodes].sum()) for nodes in (come, again, gone))
     if len(again) < _FEWEST or whole <= 0 or same < _MOST * whole or -lost > _PART * whole:
@@ -143,17 +152,20 @@ def _repeated(change: _Change) -> Finding | None:
 
 
 def _larger(change: _Change) -> Finding | None:
+    """The finding that inputs are larger or smaller, unless another edit has a larger cost.
+
+    It has three kinds of nodes: kernels with other numbers of blocks (`shown`), kernels with as many blocks whose times
+    changed alike (`alike`), and operators that run other kernels (`swaps`).
+    """
     base, new, longer = change.alignment.base, change.alignment.new, change.alignment.longer
     if base.blocks is None or new.blocks is None:
         return None
     before, after = base.times, new.times
     kept = change.alignment.of_kind("kernel") & (change.gained == 0) & (np.minimum(before, after) > 0)
     kept[sorted(change.claimed)] = False
-    blocks = np.log(
-        np.where(kept & (new.blocks > 0), new.blocks, 1) / np.where(kept & (base.blocks > 0), base.blocks, 1)
-    )
-    times = np.log(np.where(kept, after, 1) / np.where(kept, before, 1))
-    expected = before * np.expm1(blocks)
+    few, many = (np.where(kept & (side > 0), side, 1) for side in (base.blocks, new.blocks))
+    blocks, times = np.log(many / few), np.log(np.where(kept, after, 1) / np.where(kept, before, 1))
+    expected = before * np.expm1(blocks)  # the change of time that the blocks predict
     sign = float(np.sign(expected.sum()))
     shown = np.flatnonzero(sign * blocks > _BLOCKS)
     if not len(shown) or not _LEAST < longer[shown].sum() / expected[shown].sum() < _AT_MOST:
@@ -163,18 +175,16 @@ def _larger(change: _Change) -> Finding | None:
     changes = {node: change.noise.change([node]) for node in grown}
     alike = [node for node, (size, error) in changes.items() if abs(size) > _CLEAR * error]
     swaps = [edit for edit in change.edits if _has_other_kernels(edit, change, sign, most)]
-    others = max(
-        (abs(float(change.growth[list(edit.nodes)].sum())) for edit in change.edits if edit not in swaps), default=0
-    )
+    others = [abs(float(change.growth[list(edit.nodes)].sum())) for edit in change.edits if edit not in swaps]
     found = change.finding("larger" if sign > 0 else "smaller", *_gone_and_come(swaps), {*shown.tolist(), *alike})
     lead = max(shown.tolist(), key=lambda node: abs(float(longer[node])))
-    if abs(float(longer[sorted(found.nodes)].sum())) < others:
+    if abs(float(longer[sorted(found.nodes)].sum())) < max(others, default=0):
         return None
     return replace(found, lead=change.alignment.nodes[lead].parent or lead, factor=float(np.exp(blocks[lead])))
 
 
 def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) -> bool:
-    """True if a call that is made as before runs other kernels, for a time that larger inputs explain."""
+    """True if a call that is made as before runs other kernels, and its time changed as larger inputs explain."""
     nodes = change.alignment.nodes
     is_own = all(nodes[node].kind in (*DEVICE_KINDS, "runtime") for node in edit.nodes)
     if nodes[edit.parent].kind not in ("operator", "range") or not is_own:
@@ -184,10 +194,10 @@ def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) ->
     return before > 0 and 0 < sign * np.log(max(after, 1e-12) / before) < most
 
 
-#: In this order.
 _RECOGNISERS = (_allocator, _zeroed, _repeated, _larger)
-#: In this order, because `tf32` products name `f32`, too. Of nvjet (cuBLAS), the first letters are the types of the
-#: inputs; of Triton and others, names do not tell.
+#: By number type: names of matrix products of its inputs. The first match counts, because `tf32` products name `f32`,
+#: too. In names of nvjet (cuBLAS), the first letters are the types of the inputs; names of Triton and others do not
+#: show types.
 _TYPES = (
     ("fp8", re.compile(r"e4m3|e5m2|nvjet_(?:sm\d+_)?qq", re.IGNORECASE)),
     ("tf32", re.compile(r"tf32|s1688gemm|nvjet_(?:sm\d+_)?ss", re.IGNORECASE)),
@@ -196,26 +206,26 @@ _TYPES = (
     ("fp32", re.compile(r"f32f32|sgemm|simt|ffma", re.IGNORECASE)),
 )
 _is_product = re.compile(r"gemm|nvjet|cutlass|cublas|matmul", re.IGNORECASE).search
-#: The types that are slower than each one. Names mix up fp16 and bf16, which are as fast.
+#: By type: the slower, wider types. Names confuse fp16 and bf16, which are equally fast.
 _WIDER = {
     "fp8": ("bf16", "fp16", "tf32", "fp32"),
     "bf16": ("tf32", "fp32"),
     "fp16": ("tf32", "fp32"),
     "tf32": ("fp32",),
 }
-#: The part of the time on each side that one type has.
+#: A type has at least this part of the time that went, or came.
 _MOST_OF_TIME = 0.6
 
 
 def types_of(nodes: Collection[int], alignment: Alignment) -> tuple[str, str] | None:
-    """Return the type of the matrix products of some nodes on both sides, if the new one is wider."""
+    """Return the types of the matrix products of some nodes in the base and now, if the new type is wider."""
     before, after = (_type(nodes, alignment, side) for side in (1, -1))
     is_wider = before in _WIDER and after in _WIDER[before]
     return (before, after) if before and after and is_wider else None
 
 
 def _type(nodes: Collection[int], alignment: Alignment, sign: int) -> str | None:
-    """The type of most of the time that went (1), or came (-1)."""
+    """The type of the matrix products with most of the time that went (`sign` 1), or came (-1); None if unknown."""
     times: dict[str, float] = defaultdict(float)
     for node in nodes:
         name = alignment.nodes[node].name

@@ -28,20 +28,20 @@ _FALSE = 0.004
 _WORTH = 0.005
 #: A row that only one side has counts if it has this share of the step.
 _LEAST_ROW = 0.002
-#: A timer that came without this part of its time being new was not timed before.
+#: If a timer came, but the time around it grew by less than this part of it, the other side did not time it.
 _NEW_TIME = 0.5
-#: A replacement takes at least this part of the time of what it replaced, and at most its inverse.
+#: A replacement takes at least this part of the time of what it replaced, and at most the inverse of this.
 _ALIKE = 0.25
-#: A number of calls that differs by more is a change of the program.
+#: A number of calls that differs by more than this share is a change of the program.
 _MORE_CALLS = 0.1
-#: All timers changed by one factor: at least this many, with this part of the step, and by this share.
+#: The machine changed if at least this many timers, with this part of the step, changed by one factor: at least this.
 _FEWEST, _MOST_TIME, _LEAST_SHIFT = 3, 0.8, 0.03
 
 
 def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Finding], list[str]]:
-    """Return the findings of two trees from metrics, no node in two of them, and notes in words."""
+    """Return the findings of two trees from metrics, no node in two of them, and notes for the user."""
     search = _FindingSearch(alignment, noise)
-    if (slow := find_slow_timers(alignment, noise)) is not None:  # the waits of the other ranks are part of it
+    if (slow := find_slow_timers(alignment, noise)) is not None:  # first, because it claims the waits of other ranks
         search.keep(slow)
     search.edits()
     search.calls()
@@ -52,13 +52,19 @@ def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Findi
 
 
 class _FindingSearch:
+    """Looks for one kind of finding after the other; each claims its nodes, so that later ones do not have them.
+
+    `side` is 0 for the base, and 1 for the new runs.
+    """
+
     def __init__(self, alignment: Alignment, noise: SeriesNoise) -> None:
         self.alignment, self.noise = alignment, noise
         self.findings: list[Finding] = []
         self.notes: list[str] = []
         self.claimed: set[int] = set()
-        #: Nodes that are compared with the timer around them.
+        #: By node: those inside it that only one side times, and that are compared as parts of it.
         self.joined: dict[int, list[int]] = {}
+        #: The time in s and the calls of each node per step, by side.
         self.time = [side.times for side in alignment.sides]
         self.calls_of = [side.calls for side in alignment.sides]
 
@@ -81,11 +87,11 @@ class _FindingSearch:
         self.claimed |= finding.nodes
 
     def limit(self, freedom: float, tests: int) -> float:
-        """The number of standard errors beyond which a change is not noise."""
+        """The number of standard errors beyond which one change of `tests` is not noise."""
         return t_quantile(freedom, 1 - _FALSE / 2 / max(tests, 1))
 
     def edits(self) -> None:
-        """Timers that only one side has, below a node that both sides have, from the step down."""
+        """Find timers that only one side has, below a node that both sides have, from the step down."""
         for parent, below in enumerate(self.alignment.children):
             if parent and min(side[parent] for side in self.calls_of) <= 0:
                 continue
@@ -94,12 +100,12 @@ class _FindingSearch:
                 self._edit(gone, come)
 
     def _only_on(self, side: int, nodes: Collection[int]) -> tuple[int, ...]:
-        """The nodes that only one side has."""
+        """The nodes that only this side has, without claimed ones."""
         absent = (node for node in nodes if self.calls_of[1 - side][node] == 0 < self.calls_of[side][node])
         return tuple(node for node in absent if node not in self.claimed and self._is_sure(side, node, len(nodes)))
 
     def _is_sure(self, side: int, node: int, tests: int) -> bool:
-        """False for a row that may be below the end of the other side's table."""
+        """False for a small row, and for one that may be among the rows that the other side's table left out."""
         time = self._whole(side, node)
         if time < _LEAST_ROW * self.alignment.step:
             return False
@@ -120,7 +126,10 @@ class _FindingSearch:
         return self._sum(side, self.alignment.subtree(nodes))
 
     def _was_not_timed(self, parent: int, gone: tuple[int, ...], come: tuple[int, ...]) -> bool:
-        """True if the timer around them took as long without them; then they are compared as parts of it."""
+        """True if the timer around nodes that came or went took as long without them: the other side did not time them.
+
+        Then they are compared as parts of that timer, or of the rest of the step, and a note says so.
+        """
         rest, tree = parent, self.alignment
         if parent == 0:
             rest = next((node for node in tree.children[0] if tree.nodes[node].name == "not timed"), -1)
@@ -139,13 +148,15 @@ class _FindingSearch:
         return True
 
     def _edit(self, gone: tuple[int, ...], come: tuple[int, ...]) -> None:
+        """Keep the finding, or findings, that nodes below one parent came and went."""
         subtree = self.alignment.subtree
-        first, last = (max(nodes, key=partial(self._whole, side), default=0) for side, nodes in ((0, gone), (1, come)))
+        longest_gone = max(gone, key=partial(self._whole, 0), default=0)
+        longest_come = max(come, key=partial(self._whole, 1), default=0)
         lost, gained = self._whole(0, *gone), self._whole(1, *come)
         if gone and come and _ALIKE <= lost / max(gained, 1e-15) <= 1 / _ALIKE:
-            self.add("replaced", subtree((*gone, *come)), last, gone=gone, come=come)
+            self.add("replaced", subtree((*gone, *come)), longest_come, gone=gone, come=come)
             return
-        if self.alignment.is_cut:  # the other side may have them below its last row
+        if self.alignment.is_cut:  # the other side may have left them out, with a time up to that of its last row
             for node in (*gone, *come):
                 went, came = ((node,), ()) if node in gone else ((), (node,))
                 self.add("faster" if went else "slower", subtree([node]), node, gone=went, come=came)
@@ -153,12 +164,13 @@ class _FindingSearch:
                 self.findings[-1] = replace(self.findings[-1], error=error)
             return
         if gone:
-            self.add("vanished", subtree(gone), first, gone=gone)
+            self.add("vanished", subtree(gone), longest_gone, gone=gone)
         if come:
-            self.add("sync" if is_sync(self.alignment.nodes[last].name) else "appeared", subtree(come), last, come=come)
+            waits = is_sync(self.alignment.nodes[longest_come].name)
+            self.add("sync" if waits else "appeared", subtree(come), longest_come, come=come)
 
     def calls(self) -> None:
-        """Nodes with another number of calls in a step, which explains their change: one change of the program."""
+        """Find nodes whose other number of calls explains their change. Those with more calls are one finding."""
         nodes = [node for node in range(1, len(self.time[0])) if node not in self.claimed and self._by_calls(node)]
         more = tuple(node for node in nodes if self.calls_of[1][node] > self.calls_of[0][node])
         fewer = tuple(node for node in nodes if node not in more)
@@ -174,7 +186,7 @@ class _FindingSearch:
                 self.add("sync" if waits else "more calls", group, lead, come=group)
 
     def one_change(self) -> None:
-        """Join the rows of a table that came, went, or have other calls: it does not tell which belong together."""
+        """Join the rows of a table that came, went, or have other calls: a table does not show who calls a row."""
         parts = [one for one in self.findings if one.is_edit]
         if len(parts) < 2 or any(node.parent > 0 or node.kind == "range" for node in self.alignment.nodes):
             return
@@ -186,7 +198,7 @@ class _FindingSearch:
         self.findings[-1] = replace(self.findings[-1], error=math.hypot(*(one.error for one in parts)))
 
     def _by_calls(self, node: int) -> bool:
-        """True if the calls of a node changed, and its time with them."""
+        """True if the number of calls of a node changed, and explains more than half of its change of time."""
         before, after = (float(side[node]) for side in self.calls_of)
         if min(before, after) <= 0 or abs(after / before - 1) <= _MORE_CALLS:
             return False
@@ -198,7 +210,7 @@ class _FindingSearch:
         return change * expected > 0 and (bool(waits) or abs(expected) > abs(change) / 2)
 
     def all_alike(self) -> None:
-        """All timers changed by one factor: the machine, or the amount of work in every step."""
+        """Find that all timers changed by one factor: the machine changed, or the amount of work in every step."""
         leaves = [node for node in self._comparable() if not self.noise.is_rest(node)]
         if len(leaves) < _FEWEST or self._sum(0, leaves) < _MOST_TIME * float(self.time[0].sum()):
             return
@@ -208,21 +220,23 @@ class _FindingSearch:
         clear = self.limit(freedom, len(leaves) + 1)
         if abs(shift) < _LEAST_SHIFT or abs(total) < clear * error:
             return
-        apart = [
+        # how many of its standard errors each change is from that of the common factor
+        distances = [
             abs(change - shift * self.time[0][node]) / max(own, 1e-15)
             for node, (change, own, _) in zip(leaves, measured, strict=True)
         ]
         moved = [change * total > 0 and abs(change) > own for change, own, _ in measured]
-        if max(apart) < 2.5 and all(moved):
+        if max(distances) < 2.5 and all(moved):
             self.notes.append("all timers changed by one factor: the machine changed, or every step has more work")
             self.add("machine", leaves, max(leaves, key=lambda node: float(self.time[0][node])))
 
     def _comparable(self) -> list[int]:
+        """The nodes, without claimed and small ones and the step."""
         large = np.flatnonzero(np.maximum(*self.time) >= _WORTH * self.alignment.step)
         return [node for node in large.tolist() if node not in self.claimed and node > 0]
 
     def times(self) -> None:
-        """Nodes whose own time changed."""
+        """Find nodes whose own time changed."""
         nodes = [node for node in self._comparable() if not PAGEABLE.match(self.alignment.nodes[node].name)]
         for node in sorted(nodes, key=lambda one: -abs(self.alignment.longer[one])):
             group = [node, *self.joined.get(node, ())]

@@ -1,9 +1,9 @@
-"""Call trees from the timers of a run: which timer runs inside which, and the time of each that its parts leave.
+"""Call trees from the timers of a run: which timer runs inside which, and the own time of each, without its parts.
 
 A tree has one column: the mean step of the run without its warm-up, and the standard error of each mean within the run.
 So a stored run with only the statistics of its metrics gives the same tree as its log. `nesting` says which timer is
-inside which. Nothing is guessed from similar numbers, with one exception: the timer of a whole step may have any name
-of `PERHAPS_WHOLE` if the other timers fit into it.
+inside which. It is not guessed from the numbers, with one exception: a timer with a name of `PERHAPS_WHOLE` is the
+whole step if the other timers fit into it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from perfgate.core.call_trees import CallNode, CallTree
 from perfgate.stats.distributions import time_constant
 from perfgate.stats.steady import steady_run
 
-#: The part of a step, or of a timer, that no timer inside it measures.
+#: The name of the node for the part of a step that no timer measures.
 NOT_TIMED = "not timed"
-#: Labels of timers that are the same place of the program.
+#: The labels that timers may have; other labels are other places of the program.
 _LABELS = frozenset(("rank", "ranks", "stage"))
 #: The timer of all batches of an epoch.
 _EPOCH = "run_training_epoch"
@@ -51,7 +51,7 @@ _OF_STEPS = frozenset(
         *("nanogpt", "torchtitan", "nemo", "maxtext", "levanter", "hf-trainer"),
     )
 )
-#: A metric of another tool in the same run, which times something else.
+#: The beginnings of metrics that are no timers of the program, such as those of other tools in the same run.
 _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.", "api.", "os.", "memcpy.", "warmup.")
 
 
@@ -68,12 +68,17 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
             by_rank[labels.get("rank", "")].append(series)
     if len(by_rank) > 1 and (nameless := by_rank.pop("", [])) and len(by_rank) == 1:
         next(iter(by_rank.values())).extend(nameless)  # lines without a rank in the log of one rank
-    peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
-    peaks = [series for series in peaks if {name for name, _ in series.key.labels} <= {"rank", "device"}]  # not a place
-    values = [float(one.values.max()) if len(one.values) else one.aggregate.get("max", math.nan) for one in peaks]
-    peak = max((value for value in values if math.isfinite(value)), default=None)
+    peak = _peak(run)
     trees = (_tree(rank, series, run.format, peak) for rank, series in sorted(by_rank.items()))
     return tuple(tree for tree in trees if tree is not None)
+
+
+def _peak(run: Run) -> float | None:
+    """The largest peak of allocated memory of all ranks and devices in bytes; None if the run has none."""
+    peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
+    peaks = [series for series in peaks if {name for name, _ in series.key.labels} <= {"rank", "device"}]
+    values = [float(one.values.max()) if len(one.values) else one.aggregate.get("max", math.nan) for one in peaks]
+    return max((value for value in values if math.isfinite(value)), default=None)
 
 
 def range_trees(run: Run) -> tuple[CallTree, ...]:
@@ -87,6 +92,7 @@ def range_trees(run: Run) -> tuple[CallTree, ...]:
 
 
 def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) -> CallTree | None:
+    """The tree of one rank; None if it has neither a timer of the whole step nor two timers of known place."""
     names = {one.key.metric for one in series}
     wanted = [one for one in series if not is_redundant(one.key.metric, names)]
     nesting = nesting_of(format)
@@ -94,7 +100,7 @@ def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) 
     known = [timer for name, timer in timers.items() if is_known(name, nesting) or kind_of_timer(name) == "loader"]
     if not known:
         return None
-    # the batches of Lightning, else the count of most timers that are parts of a step
+    # the number of steps: Lightning counts its batches; otherwise most timers of known place run once in a step
     batches = next((timers[name].count for name in timers if hook_of(name) == "run_training_batch"), None)
     steps = max(batches or float(np.median([timer.count for timer in known])), 1.0)
     usual = {name: one for name, one in timers.items() if one.count >= _USUAL * steps or hook_of(name) == _EPOCH}
@@ -105,7 +111,7 @@ def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) 
 
 
 def _timer(series: Series) -> Timer | None:
-    """The steady part of a timer, as it is stored; None if it has no mean."""
+    """The timer that a series measures, without its warm-up; None if it has no mean."""
     name, nothing = series.key.metric, np.empty(0)
     if series.kind == "samples":
         steady = steady_run(series.values)
@@ -117,7 +123,8 @@ def _timer(series: Series) -> Timer | None:
     mean, total, count = (series.aggregate.get(word) for word in ("mean", "total", "count"))
     if series.summary is not None and mean is not None:
         row = next((row for word, row in zip(series.summary.names, series.summary.rows, strict=True) if word == "mean"))
-        error = abs(mean) * math.sqrt(row[2]) if len(row) > 2 and row[2] is not None else 0.0
+        variance_of_log = row[2] if len(row) > 2 else None
+        error = abs(mean) * math.sqrt(variance_of_log) if variance_of_log is not None else 0.0
         return Timer(name, mean, error, float(series.summary.n), nothing)
     if count and (mean is not None or total is not None):
         return Timer(name, mean if total is None else total / count, 0.0, count, nothing)  # type: ignore[arg-type]
@@ -133,26 +140,27 @@ def mean_error(values: Floats) -> float:
 
 
 class _TreeBuilder:
-    """Puts the timers of one rank below each other."""
+    """Makes the tree of one rank: each timer below the one that it runs in. `whole` is the timer of the whole step."""
 
     def __init__(self, timers: Mapping[str, Timer], steps: float, whole: str | None, nesting: Nesting) -> None:
         self.nesting = nesting
         self.timers, self.steps, self.whole = dict(timers), steps, whole
+        #: The timers that do not fit into the whole step, and those that run beside it.
         self.left_out: list[str] = []
-        #: The timers beside the whole step.
         self.outside: list[str] = []
+        #: The nodes, and for each: calls, duration, own time and its standard error, per step.
         self.nodes: list[CallNode] = [CallNode("step", "step", -1)]
         self.rows: list[tuple[float, float, float, float]] = [(1.0, 0.0, 0.0, 0.0)]
 
     def tree(self, rank: str, peak: float | None) -> CallTree | None:
-        """The tree, or None without parts."""
+        """Return the tree; None if no timer is a part of the step."""
         self._place_tops()
         inner = self._below(None)
         if not inner:
             return None
         for name in (*inner, *self.outside):
             self._add(name, 0)
-        if self.whole is not None:  # and the part of the step that no timer measures
+        if self.whole is not None:
             rest = self._own(self.timers[self.whole], [self.timers[name] for name in inner])
             self.nodes.append(CallNode(NOT_TIMED, "range", 0))
             self.rows.append((1.0, rest[0], *rest))
@@ -188,6 +196,7 @@ class _TreeBuilder:
         inside = [name for name in tops if name not in self.outside]
         if self._fits(inside):
             return
+        # perhaps they fit without the wait for data, if the nesting does not say that it is inside the step
         loaders = [name for name in inside if kind_of_timer(name) == "loader"]
         loaders = [name for name in loaders if around(name, WHOLES, self.nesting) is None]
         if self._fits([name for name in inside if name not in loaders]):
@@ -198,21 +207,23 @@ class _TreeBuilder:
             del self.timers[name]
 
     def _fits(self, names: Sequence[str]) -> bool:
+        """True if the times of these timers sum to no more than the whole step."""
         whole = self.timers[self.whole] if self.whole else None
         inner = sum(self.timers[name].per_step(self.steps) for name in names)
         return whole is None or inner <= FITS * whole.per_step(self.steps)
 
     def _below(self, outer: str | None) -> list[str]:
-        """The timers right below a timer, or below the step, in the order of the run."""
+        """The timers right below a timer, or below the step (None), in the order of the run."""
         time = {name: timer.per_step(self.steps) for name, timer in self.timers.items()}
-        hosts: dict[str, str] = {}  # of several classes with one hook, the longest timer has others below it
+        # by hook: the timer that has others below it; if several classes have one hook, the longest
+        hosts: dict[str, str] = {}
         for name in sorted((name for name in time if name != self.whole), key=lambda name: time[name], reverse=True):
             hosts.setdefault(hook_of(name), name)
         found = []
         for name in self.timers:
             if name == self.whole or (outer is None and name in self.outside):
                 continue
-            # old versions time some parts one after the other
+            # in old versions of a framework, some timers run one after the other, not inside each other
             long_enough = {hook for hook, host in hosts.items() if time[host] * _TOO_LONG >= time[name]}
             hook = around(name, long_enough, self.nesting)
             if (hosts[hook] if hook is not None else None) == outer:
@@ -220,6 +231,7 @@ class _TreeBuilder:
         return found
 
     def _add(self, name: str, parent: int) -> None:
+        """Add a timer below a node, and all timers inside it."""
         timer, at, inner = self.timers[name], len(self.nodes), self._below(name)
         self.nodes.append(CallNode(name, kind_of_timer(name), parent))
         own = self._own(timer, [self.timers[one] for one in inner])
@@ -228,10 +240,11 @@ class _TreeBuilder:
             self._add(one, at)
 
     def _own(self, timer: Timer, inner: Sequence[Timer]) -> tuple[float, float]:
-        """The time of a step in a timer, and in none of those inside it, with its standard error."""
+        """The time of a step in a timer and in none of those inside it, in s, and its standard error."""
         time = timer.per_step(self.steps) - sum(one.per_step(self.steps) for one in inner)
         size = min(len(one.values) for one in (timer, *inner))
-        if size and all(one.count == timer.count for one in inner):  # warm-ups differ, the last steps are the same
+        if size and all(one.count == timer.count for one in inner):
+            # warm-ups differ, so the last steps of all timers are the same
             rest = timer.values[-size:] - sum((one.values[-size:] for one in inner), np.zeros(1))
             return max(time, 0.0), mean_error(rest)
         return max(time, 0.0), math.hypot(*(one.error * one.calls(self.steps) for one in (timer, *inner)))

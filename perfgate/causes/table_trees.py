@@ -1,17 +1,18 @@
 """Trees of runs: those of their traces, or made from tables of kernels, operators and calls, or from timers.
 
-Rows do not say who calls them, so all are below the step. Devices and the host work at the same time, so their times do
-not sum to anything: a table gives one tree of the device and one of the host. What waits for the device is in the
-host's tree only.
+Rows of a table do not say who calls them, so all are below the step. Devices and the host work at the same time, so the
+sum of their times means nothing: a table gives one tree of the device and one of the host. Calls that wait for the
+device are in the host's tree only.
 
 * A table of torch's operators has a device time for each operator, for each of its kernels, and for each range of the
-  program. The kernels are used if they sum to what the table says below its rows: then none is missing, and no range is
-  among them. Otherwise the operators are used; also where names are cut, because several kernels can have one cut name.
-  What the printed rows leave of the sum is the time of the step itself.
+  program. The kernels are used if their sum is the sum that the table prints below its rows: then none is missing, and
+  no range is among them. Otherwise the operators are used; also if names are cut, because several kernels can have one
+  cut name. The rest of the printed sum, which no row has, is the time of the step itself.
 * Nsight Systems has kernels and copies, calls of the CUDA API, and ranges, which are timers.
 
-Times are divided by the steps: the calls of `ProfilerStep*`, or of a range or metric of a step. If neither side has
-any, and nearly all rows of one side have the same multiple of the other side's calls, it is divided by that.
+Times are divided by the number of steps: the calls of `ProfilerStep*`, or of a range or metric of a step. If neither
+side counts steps, and nearly all rows of the new side have the same multiple of the base's calls, the new side is
+divided by this multiple.
 """
 
 from __future__ import annotations
@@ -33,25 +34,26 @@ from perfgate.core import Run, Series
 from perfgate.core.call_trees import PAGEABLE, CallNode, CallTree, NodeKind, stable_name
 
 _REPEATED = re.compile(r"#\d+$")
-#: For the own times of devices and of the host: the kind of a row's node, and the families of metrics with other nodes.
+#: For the tree of devices, and that of the host: the end of the names of metrics of own time. Its rows become nodes of
+#: the first kind; the metrics of other families, by their first word, become nodes of the other kinds.
 _OWN_TIMES: Mapping[str, tuple[NodeKind, Mapping[str, NodeKind]]] = {
     ".self_device_time": ("kernel", {"kernel": "kernel", "memcpy": "copy"}),
     ".self_cpu_time": ("operator", {"api": "runtime", "os": "runtime"}),
 }
 #: Fewer rows are not worth a tree.
 _FEWEST = 2
-#: Kernels, or the operators of an incomplete table, are used if their time is at least this part of the others'.
+#: Kernels are used if their time is at least this part of that of the operators; and the other way around.
 _MOST = 0.5
-#: A whole table of operators has rows with less than this part of the time; one with a limit of rows has not.
+#: A table without a printed sum is complete if it has a row with less than this part of the time.
 _TINY = 0.0005
-#: The rows of a whole table sum to what it says below them, but for the digits that it prints.
+#: A table with a printed sum is complete if its rows leave less than this part of it, a rounding error.
 _DIGITS = 0.01
 #: A multiple of calls counts if rows with this part of the calls have it, within a hundredth.
 _NEARLY_ALL = 0.8
 
 
 class TableRow(Struct, frozen=True):
-    """The time of a row in s, and its calls, in all steps; of rows with one name the sums, and how many there are."""
+    """The rows with one name: their time in s and their calls, summed over all steps, and their number."""
 
     time: float = 0.0
     calls: float = 0.0
@@ -62,7 +64,7 @@ class TableRow(Struct, frozen=True):
 
 
 def _trees(run: Run, own: str) -> tuple[CallTree, ...]:
-    """The trees of one of `_OWN_TIMES`, the devices' or the host's: one for each rank."""
+    """The trees of devices or of the host, one for each rank. `own` is a key of `_OWN_TIMES`."""
     by_rank: dict[str, list[Series]] = defaultdict(list)
     for series in run.series:
         if {name for name, _ in series.key.labels} <= {"rank", "device", "action", "stage"}:
@@ -72,6 +74,7 @@ def _trees(run: Run, own: str) -> tuple[CallTree, ...]:
 
 
 def _tree(rank: str, series: Sequence[Series], own: str) -> CallTree | None:
+    """The tree of one rank; None if it has too few rows."""
     kind, families = _OWN_TIMES[own]
     rows: dict[tuple[str, NodeKind], TableRow] = defaultdict(TableRow)
     for one in series:
@@ -95,12 +98,12 @@ def _tree(rank: str, series: Sequence[Series], own: str) -> CallTree | None:
 
 
 def _plain(name: str) -> str:
-    """The name of a row without the number that tells rows of one name apart."""
+    """The name of a row without the number that distinguishes rows with one name."""
     return _REPEATED.sub("", name)
 
 
 def _row(series: Series) -> TableRow:
-    """The total of a series, and its number of values or calls."""
+    """The row that a series is: its total, and its number of values or calls."""
     if series.kind in ("samples", "value"):
         scale = (series.thinned_from or len(series.values)) / max(len(series.values), 1)
         return TableRow(float(series.values.sum()) * scale, len(series.values) * scale, 1)
@@ -111,7 +114,7 @@ def _row(series: Series) -> TableRow:
 
 
 def _own_times(series: Sequence[Series], own: str, whole: float) -> dict[str, TableRow]:
-    """The own time of each operator, or of each kernel, of a table of operators; `whole` is the sum of all, or 0."""
+    """The rows of a table of operators: of its operators, or of its kernels. `whole` is the printed sum, or 0."""
     times = {one.key.metric: one for one in series if one.unit == "s" and one.key.metric.endswith(own)}
     found = {metric.removesuffix(own): _row(one) for metric, one in times.items()}
     if own == ".self_device_time":
@@ -125,7 +128,10 @@ def _own_times(series: Sequence[Series], own: str, whole: float) -> dict[str, Ta
 
 
 def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: float) -> dict[str, TableRow]:
-    """Only the kernels, or only the operators: a kernel's time is in both, and in that of the ranges around it."""
+    """Only the kernels, or only the operators: the time of a kernel is in both, and in the ranges around it.
+
+    Operators are the rows with a time of the host, which `cpu` has; the others are kernels and ranges.
+    """
     of_cpu = {name: row.time for name, row in cpu.items()}
     names = {_plain(name) for name, time in of_cpu.items() if time > 0}
     kernels = {name: row for name, row in found.items() if row.time > 0 and _plain(name) not in names}
@@ -140,7 +146,7 @@ def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: f
 
 
 def _with_copies(operators: dict[str, TableRow], kernels: Mapping[str, TableRow]) -> dict[str, TableRow]:
-    """The operators with copies of pageable memory as rows of their own: their time is that of the host."""
+    """The operators, with copies of pageable memory as rows of their own: these take as long as the host needs."""
     copies = {name: row for name, row in kernels.items() if PAGEABLE.match(name)}
     time = sum(row.time for row in copies.values())
     callers = (name for name in operators if _plain(name) == "aten::copy_")
@@ -161,11 +167,12 @@ def _steps(series: Sequence[Series]) -> float | None:
 def _made(
     rank: str, rows: Mapping[tuple[str, NodeKind], TableRow], rest: float, steps: float | None, *, is_cut: bool
 ) -> CallTree:
+    """Return the tree of rows, all below the step, whose own time is `rest`; everything is divided by the steps."""
     nodes = (CallNode("step", "step", -1), *(CallNode(name, kind, 0) for name, kind in rows))
     times = np.array([rest, *(row.time for row in rows.values())])[:, None] / (steps or 1.0)
     counts = np.array([1.0, *(row.calls for row in rows.values())])[:, None]
     counts[1:] /= steps or 1.0
-    # a name with several rows, one for each shape, may have more of them below the last row
+    # a name with several rows, one for each shape, may have more of them that the table left out
     error = np.where([False, *(is_cut and row.rows > 1 for row in rows.values())], times[1:].min(), 0.0)
     first, has_steps = np.arange(len(nodes), dtype=np.float64), steps is not None
     return CallTree(rank, nodes, counts, times, times, first=first, has_steps=has_steps, error=error, is_cut=is_cut)
@@ -190,6 +197,7 @@ def _same_steps(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> list[RunTr
 
 
 def _calls(runs: Sequence[RunTrees]) -> dict[str, float]:
+    """The calls of each name, the mean over runs."""
     found: dict[str, float] = defaultdict(float)
     for run in runs:
         for tree in run:
@@ -199,19 +207,19 @@ def _calls(runs: Sequence[RunTrees]) -> dict[str, float]:
 
 
 def _multiple(base: Mapping[str, float], new: Mapping[str, float]) -> float | None:
-    """The ratio of calls that nearly all shared rows have, if it is not 1."""
+    """The ratio new / base of calls that nearly all shared rows have; None if there is none, or if it is 1."""
     shared = [(new[name] / base[name], base[name]) for name in base.keys() & new.keys()]
     if not shared:
         return None
     ratios, weights = (np.array(column) for column in zip(*sorted(shared), strict=True))
-    usual = float(ratios[np.searchsorted(np.cumsum(weights), weights.sum() / 2)])
+    usual = float(ratios[np.searchsorted(np.cumsum(weights), weights.sum() / 2)])  # the weighted median
     near = np.abs(ratios / usual - 1) < 0.01
     if abs(usual - 1) < 0.01 or weights[near].sum() < _NEARLY_ALL * weights.sum():
         return None
     return usual
 
 
-#: Make the trees of a run from its metrics, the best first.
+#: The ways to make the trees of a run from its metrics, the best first.
 _MAKERS: tuple[Callable[[Run], RunTrees], ...] = (
     timer_trees,
     *(partial(_trees, own=own) for own in _OWN_TIMES),
@@ -222,10 +230,10 @@ _MAKERS: tuple[Callable[[Run], RunTrees], ...] = (
 def trees_of_runs(
     base: Sequence[Run], new: Sequence[Run], *, paired: bool = False
 ) -> Iterator[tuple[list[RunTrees], list[RunTrees]]]:
-    """Yield the trees of the runs of both sides that have any, one for each rank of a run, the best trees first.
+    """Yield the trees of both sides, one for each rank of a run, once for each kind of trees, the best kind first.
 
-    Both sides have trees of the same kind: a trace is never compared with a log, or with a trace without calls. With
-    `paired`, run i of both sides is a pair: one without trees takes the other with it.
+    Runs without trees are left out. Both sides have trees of the same kind: a trace is never compared with a log, or
+    with a trace without calls. With `paired`, run i of both sides is a pair, which is left out if one run has none.
     """
     traced = [[run.call_trees for run in side] for side in (base, new)]
     if any(any(side) for side in traced):
