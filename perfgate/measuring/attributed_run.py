@@ -1,9 +1,10 @@
-"""`perfgate run --attribute`: old and new code take steps by turns under the old and the new environment.
+"""`perfgate run --attribute`: how much of a change is caused by the code, and how much by the environment.
 
-A repetition has a fresh process for each of the four combinations: `base` is old code in the old environment, `new` is
-new code in the new one, `new-code` and `new-environment` have one of both. Each of the last three makes a pair with
-`base`: `pair-001.json` is judged as every pair, and `new-code-001.json` and `new-environment-001.json` show which part
-of the change each factor causes. A mixed combination that does not run is left out.
+A repetition has a fresh process for each of four combinations, which take steps by turns: `base` is old code in the old
+environment, `new` is new code in the new environment, and the mixed combinations `new-code` and `new-environment` have
+one new part. Each of the last three makes a pair with `base`: `pair-001.json` (base and new) is judged as every pair,
+`new-code-001.json` and `new-environment-001.json` show the effect of one part. A mixed combination that does not run is
+left out.
 """
 
 from __future__ import annotations
@@ -32,22 +33,24 @@ from perfgate.words.numbers import does_not_run, nothing_to_attribute
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import shown_path
 
-#: The order of whole runs in four repetitions. A linear drift of the machine cancels for one factor within each, and
-#: for the other one in two of them.
+#: The order of whole runs in four repetitions. A linear drift of the machine cancels within each repetition for one of
+#: code and environment, and over two repetitions for the other.
 ORDERS = (
     ("base", "new-code", "new", "new-environment"),
     ("new-environment", "new", "new-code", "base"),
     ("base", "new-environment", "new", "new-code"),
     ("new-code", "new", "new-environment", "base"),
 )
-#: The place of a command in the command of an environment, and the first word of the files of old and new.
-_COMMAND, _PAIR = "{command}", "pair"
+#: The placeholder of the user's command in the command of an environment.
+_COMMAND = "{command}"
+#: The name of the pair of `base` and `new`, as a file begins with it.
+_PAIR = "pair"
 
 
 def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
     """Return a side that runs in an environment: `docker run IMAGE`, or `sh -c '. old/bin/activate && {command}'`.
 
-    The command takes the place of {command}, or else follows the prefix; {folder} is its folder.
+    The side's command replaces {command} in `prefix`, or else follows it; the side's folder replaces {folder}.
     """
     line, words = shlex.join(side.words), list[str]()
     for word in prefix if any(_COMMAND in word for word in prefix) else (*prefix, _COMMAND):
@@ -56,14 +59,15 @@ def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
     return replace(side, words=tuple(words))
 
 
-#: Judges pairs; it gets the list that keeps those which were read, their files, and the facts of the machine.
+#: Judges pairs. It gets a list in which it keeps the pairs that it has read, the files of all pairs, and the facts of
+#: the machine by file.
 JudgePairs: TypeAlias = Callable[[list[RunsOfPath], Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
 
 def run_attributed(
     options: MeasuringOptions, pairs: paired_run.PairRequest, judge_pairs: JudgePairs, tell: Tell
 ) -> Report:
-    """Repeat until every verdict is final, and its effects are clear; return the report with the effects of both.
+    """Repeat until every verdict and the effects of code and environment are clear; return the report with the effects.
 
     The outcome and the exit code are those of the whole change. Raises Refused for usage errors, and if the base cannot
     be read.
@@ -79,13 +83,16 @@ def run_attributed(
     assert pairs.environments is not None
     old, new = pairs.environments
     with ExitStack() as stack:
-        code = ProgramSide(pairs.base)
+        old_code, new_code = ProgramSide(pairs.base), ProgramSide(pairs.new)
         if pairs.base_ref is not None:
-            code = stack.enter_context(checked_out(pairs.base_ref, pairs.base))
-        both = {"base": code, "new-code": ProgramSide(pairs.new)}
-        sides = {name: in_environment(old, side) for name, side in both.items()}
-        sides |= {"new": in_environment(new, both["new-code"]), "new-environment": in_environment(new, code)}
-        sides = {name: replace(sides[name], cpus=options.cpus) for name in ORDERS[0]}
+            old_code = stack.enter_context(checked_out(pairs.base_ref, pairs.base))
+        sides = {
+            "base": in_environment(old, old_code),
+            "new-code": in_environment(old, new_code),
+            "new": in_environment(new, new_code),
+            "new-environment": in_environment(new, old_code),
+        }
+        sides = {name: replace(side, cpus=options.cpus) for name, side in sides.items()}
         listener = stack.enter_context(listening())
         maker = _RepetitionMaker(options, pairs, folder, sides, listener, tell)
         report = until_settled(options, maker.measure, judge, "repetition", tell)
@@ -97,13 +104,13 @@ def run_attributed(
 
 
 def mixed_files(paths: Sequence[Path], cell: str) -> list[Path]:
-    """Return the files of a mixed combination beside those of old and new; empty if it does not run."""
+    """Return the files of a mixed combination beside the pairs `paths`; empty if it does not run."""
     found = [path.with_name(path.name.replace(_PAIR, cell)) for path in paths]
     return found if all(path.exists() for path in found) else []
 
 
 class _RepetitionMaker(Struct):
-    """Makes repetitions. A program that took no turns once is not asked again."""
+    """Makes repetitions. If the programs could not take turns once, whole runs alternate from then on."""
 
     options: MeasuringOptions
     pairs: paired_run.PairRequest
@@ -112,7 +119,7 @@ class _RepetitionMaker(Struct):
     listener: socket
     tell: Tell
     made: list[Path] = field(default_factory=list)
-    #: Why a combination does not run.
+    #: The combinations that do not run, with the reasons.
     failed: dict[str, str] = field(default_factory=dict)
     by_turns: bool = True
 
@@ -123,7 +130,7 @@ class _RepetitionMaker(Struct):
             self.tell("--results: both environments run the code in one folder, so whole runs alternate")
         while True:
             try:
-                runs = paired_run.read_sides(self._found(number), self.pairs.format, self.pairs.mappings)
+                runs = paired_run.read_sides(self._run_all(number), self.pairs.format, self.pairs.mappings)
                 break
             except paired_run.SideFailed as error:
                 if number > 1 or error.side not in MIXED:
@@ -141,7 +148,7 @@ class _RepetitionMaker(Struct):
         self.made.append(self.folder / f"{_PAIR}-{number:03d}.json")
         return self.made
 
-    def _found(self, number: int) -> dict[str, Path]:
+    def _run_all(self, number: int) -> dict[str, Path]:
         """Run all combinations; return the results of each. Raises RunFailed."""
         top = self.folder / f"{_PAIR}-{number:03d}"
         if self.by_turns:

@@ -1,8 +1,8 @@
-"""The cost of a whole command, and the metrics of the machine, beside the results that it writes.
+"""Measure the time, CPU time and instructions of a whole command, and write them to the file beside its results.
 
-The counters of the CPU are opened here, disabled, for the thread that starts the command. The command inherits them and
-they begin when it replaces this program (`enable_on_exec`), so that only the command is counted, with all that it
-starts.
+The counters of the CPU are opened here, disabled, for the thread that starts the command. The command inherits them,
+and they begin when it replaces this program in the new process (`enable_on_exec`). So only the command and the
+processes that it starts are counted.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Note = Callable[[str, float, str], None]
 def command_cost(note: Note, opened: OpenCounter | None = None) -> Iterator[None]:
     """Note the cost of the commands that a block starts in this thread and waits for; nothing if the block raises.
 
-    `note`: gets `command.time` and `command.cpu_time` in s, and `command.instructions` and `command.cycles`. `opened`:
-    opens a counter; another one in tests.
+    `note` is called with `command.time` and `command.cpu_time` in s, and with `command.instructions` and
+    `command.cycles` if the CPU may be counted. `opened`: replaces the function that opens a counter, in tests.
     """
     counters = None
     with suppress(NotCounted):
@@ -59,13 +59,13 @@ def command_cost(note: Note, opened: OpenCounter | None = None) -> Iterator[None
 def _note_counters(counters: CpuCounters, note: Note) -> None:
     with suppress(OSError):
         for name, reading in zip((INSTRUCTIONS, CYCLES), counters.read(), strict=True):
-            if reading.ran and reading.number:
+            if reading.ran and reading.number:  # if it shared its register, it ran for a part of the wanted time
                 whole = reading.number * max(reading.wanted / reading.ran, 1.0)
                 note(f"{COMMAND}{name}", whole, COUNTED[name])
 
 
 def _cpu_time() -> float | None:
-    """Return the CPU time of all processes that this one has waited for, in s; None on other systems."""
+    """Return the CPU time of all processes that this one has waited for, in s; None on Windows."""
     try:
         import resource
     except ImportError:
@@ -76,7 +76,7 @@ def _cpu_time() -> float | None:
 
 @contextmanager
 def cost_beside(results: Path) -> Iterator[None]:
-    """Note the cost of the commands of a block in the file about the machine beside their results."""
+    """Write the cost of the commands of a block to the file beside their results, unless there is one already."""
     rows = list[dict[str, str | float]]()
     with command_cost(lambda name, value, unit: rows.append({"metric": name, "value": value, "unit": unit})):
         yield
@@ -87,13 +87,12 @@ def cost_beside(results: Path) -> Iterator[None]:
 
 @contextmanager
 def sampled_into(scratch: Path, results: Sequence[Path]) -> Iterator[None]:
-    """Sample the machine while a block runs a command, and put the file beside what the command wrote.
+    """Sample the machine while a block runs a command, and put the file with the samples beside the command's result.
 
-    Unless the command wrote exactly one result, no file is kept, because its run would be unknown. A file of the
-    machine that the command itself wrote stays, such as that of a Recorder on another host.
+    The file is removed if the command wrote several results or none, because its run would be unknown; and if the
+    command itself wrote such a file, as a Recorder on another host does.
 
-    `scratch`: a path for the file meanwhile. `results`: the files and folders that the command wrote; the block fills
-    it.
+    `scratch`: a path for the file meanwhile. `results`: a list to which the block adds the command's files and folders.
     """
     began = time.time()
     with sampled(scratch) as note, command_cost(note):
@@ -109,7 +108,7 @@ def sampled_into(scratch: Path, results: Sequence[Path]) -> Iterator[None]:
 
 
 def move_results(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """Move results into a new folder, each with its file of the machine; return where they are now."""
+    """Move results into a new folder, each with the machine's file beside it; return their new paths."""
     shutil.rmtree(folder, ignore_errors=True)
     moved = []
     for path in paths:

@@ -1,4 +1,4 @@
-"""Two steps by turns in one process: the most sensitive comparison, if both versions can be called."""
+"""Time two functions by turns in one process: the most sensitive comparison, if both versions can be called."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def timed_by_turns(base_step: Callable[[], Any], new_step: Callable[[], Any], st
     gc.disable()
     try:
         for step in range(steps):
-            first = (step + number + 1) % 2
+            first = (step + number + 1) % 2  # 0 is base
             for side in (first, 1 - first):
                 began = perf_counter_ns()
                 functions[side]()

@@ -1,6 +1,6 @@
-"""The program of each item of a list, such as commits or package versions: laid out, built once, and run.
+"""Build and run a command for the items of a list, such as commits or package versions, as a search asks for them.
 
-An item of `--over` runs in the working directory; a commit runs in a worktree of its own, which stays until the end, so
+An item of `--over` runs in the working directory. A commit runs in a worktree of its own, which stays until the end, so
 that it is built once.
 """
 
@@ -26,7 +26,7 @@ from perfgate.measuring.programs import RunFailed, Stopped, finish
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
 
-#: The environment variable with the name of the item.
+#: The environment variable with which the command gets the name of its item.
 ITEM = "PERFGATE_ITEM"
 
 
@@ -54,12 +54,15 @@ class ItemFailed(RunFailed):
 
 
 class ItemRunner(Struct):
-    """Runs items. `commits` has the commit of each item, or is empty for items in the working directory."""
+    """Runs items, which methods name by their position in `names`. Make it with `item_runner`."""
 
     program: ItemProgram
+    #: The folder of all files: those of runs and builds, and worktrees.
     folder: Path
     names: Sequence[str]
+    #: The commit of each item; empty for items in the working directory.
     commits: Sequence[Commit]
+    #: The socket at which two programs take turns.
     listener: socket
     #: The seconds of each build and run, to estimate the cost of the next one.
     build_times: list[float] = field(default_factory=list)
@@ -68,7 +71,7 @@ class ItemRunner(Struct):
     started: int = 0
 
     def run(self, item: int, number: int) -> Path:
-        """Run an item; return what it wrote. Raises RunFailed."""
+        """Run an item; return the file or folder that it wrote. `number`: that of the run. Raises RunFailed."""
         side, began = self._side(item), time.monotonic()
         with new_run(self.folder / "runs" / f"{number:03d}", side, number, self.program.results) as run:
             self.started += 1
@@ -99,22 +102,21 @@ class ItemRunner(Struct):
         except NoTurns:
             shutil.rmtree(top, ignore_errors=True)
             raise
-        except SideFailed as error:  # a search has no base side
+        except SideFailed as error:  # for the user, an item failed: a search has no sides
             raise ItemFailed(error.why, positions[error.side]) from None
         self.run_times.append(time.monotonic() - began)
         return path
 
     def cost(self, item: int) -> float:
-        """Return the expected seconds of a run of an item, with its build if it is not built."""
+        """Return the expected seconds of a run of an item, with its build if it is not built; 1 before all runs."""
         run = fmean(self.run_times) if self.run_times else 1.0
         return run if self._is_built(item) or not self.build_times else run + fmean(self.build_times)
 
     def _side(self, item: int) -> ProgramSide:
-        """Lay out and build an item. Raises RunFailed if it does not build, and Refused."""
+        """Check out and build an item, if that is not done; return its command. Raises RunFailed and Refused."""
         name, program = self.names[item], self.program
-        command, builder = (
-            tuple(word.replace("{item}", name) for word in words) for words in (program.command, program.build)
-        )
+        command = tuple(word.replace("{item}", name) for word in program.command)
+        builder = tuple(word.replace("{item}", name) for word in program.build)
         side = ProgramSide(command)
         if self.commits:
             top = self._top(item)
@@ -134,7 +136,7 @@ class ItemRunner(Struct):
         return not self.program.build or self._mark(item).exists()
 
     def _mark(self, item: int) -> Path:
-        """Return the file that says that an item is built."""
+        """Return the path of the file that exists once an item is built."""
         place = self._top(item) if self.commits else self.folder / "builds" / f"{item:05d}"
         return place.with_name(f"{place.name}.built")
 
@@ -142,7 +144,7 @@ class ItemRunner(Struct):
         return (self.folder / "worktrees" / self.commits[item].sha[:12]).resolve()
 
     def remove_worktrees(self) -> None:
-        """Remove all worktrees of this search, those of an interrupted one included."""
+        """Remove all worktrees of this search, also those that an interrupted search left."""
         if not self.commits:
             return
         top = self.folder / "worktrees"
@@ -155,7 +157,7 @@ class ItemRunner(Struct):
 def item_runner(
     program: ItemProgram, folder: Path, names: Sequence[str], commits: Sequence[Commit]
 ) -> Iterator[ItemRunner]:
-    """Return the runner of items, and remove its worktrees in the end, also after a signal."""
+    """Yield the runner of items, and remove its worktrees in the end, also after a signal."""
     with ExitStack() as stack:
         runner = ItemRunner(program, folder, names, commits, stack.enter_context(listening()))
         stack.callback(runner.remove_worktrees)

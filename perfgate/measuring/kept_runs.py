@@ -35,7 +35,7 @@ def with_kept_runs(options: CommandOptions, use: str, tell: Callable[[str], None
     if options.runs:
         return options
     runs, facts = kept_runs()
-    # which runs these are and how old they are, because the program may have changed since
+    # The program may have changed since, so the user has to see their age.
     minutes = max(0.0, time.time() - max(Path(run).stat().st_mtime for run in runs)) / 60
     age = f"{60 * minutes:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
     others = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
@@ -44,7 +44,7 @@ def with_kept_runs(options: CommandOptions, use: str, tell: Callable[[str], None
 
 
 def kept_runs() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the newest kept runs or pairs, and the files with the facts of their machine. Raises Refused."""
+    """Return the paths of the newest kept runs or pairs, and of the facts of their machine. Raises Refused."""
     folder = Path(KEEP)
     pairs = sorted(folder.glob("pair-[0-9]*.json"))
     logs = [log for log in sorted(folder.glob("run-[0-9]*.log")) if not log.with_suffix(".FAILED.txt").exists()]
@@ -55,7 +55,7 @@ def kept_runs() -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(typed_path(str(run)) for run in runs), tuple(typed_path(str(path)) for path in facts)
 
 
-#: The names that `perfgate run` gives to files and folders: nothing else is moved.
+#: The names that `perfgate run` gives to files and folders. Others are not moved.
 _OWN = re.compile(
     r"(?:run|pair|failed|new-code|new-environment)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
     r"|build-\w+(?:\.log|\.FAILED\.txt)?"
@@ -64,12 +64,12 @@ _OWN = re.compile(
 )
 _IGNORE = ".gitignore"
 _EARLIER = re.compile(r"earlier-(\d{3,})")
-#: The folders that this process runs in, by their real path, each with its open descriptor, which has the lock.
+#: The folders that this process has locked, by their real paths, with the open descriptors that have the locks.
 _CLAIMED: dict[str, int] = {}
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for runs if there is none; git leaves a new one out of `git add`. Raises OSError and Refused."""
+    """Make a folder for runs if there is none, with a `.gitignore` for all its files. Raises OSError and Refused."""
     refuse_committed(str(folder))
     if folder.exists():
         folder.mkdir(exist_ok=True)
@@ -79,8 +79,11 @@ def make_folder(folder: Path) -> None:
 
 
 def claim(folder: Path, keep: str, command: str = "perfgate run") -> None:
-    """Keep other processes from running in a folder until this one ends. Raises Refused if one does, and OSError."""
-    if sys.platform == "win32" or os.path.realpath(folder) in _CLAIMED:  # no flock there
+    """Lock a folder for this process until it ends. Raises Refused if another process has it, and OSError.
+
+    `keep`, `command`: the folder and the command, as the message names them. Windows has no such locks.
+    """
+    if sys.platform == "win32" or os.path.realpath(folder) in _CLAIMED:
         return
     import fcntl
 
@@ -94,7 +97,7 @@ def claim(folder: Path, keep: str, command: str = "perfgate run") -> None:
 
 
 def move_aside(folder: Path, keep: str) -> None:
-    """Move earlier runs into `earlier-001` of their folder, later ones into `earlier-002` and so on.
+    """Move the runs in a folder into a new folder in it: `earlier-001` at first, then `earlier-002` and so on.
 
     Raises Refused if the folder has files that `perfgate run` did not write, and OSError.
     """
@@ -110,10 +113,11 @@ def move_aside(folder: Path, keep: str) -> None:
             path.rename(aside / path.name)
 
 
-#: A variable of random length. Where a process keeps its data depends on the lengths of its environment and its paths,
-#: which differ between a worktree and the working tree. This can make the same program some percent slower, by the
-#: same amount in every pair (Mytkowicz et al., "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009).
-#: With this variable, such a bias is a part of the noise between pairs, which the interval includes.
+#: A variable of random length, and its longest length. The addresses of a process's data depend on the lengths of its
+#: environment and its paths, which differ between a worktree and the working tree. This can make the same program some
+#: percent slower, by the same amount in every pair (Mytkowicz et al., "Producing Wrong Data Without Doing Anything
+#: Obviously Wrong!", 2009). With this variable, such a bias is a part of the noise between pairs, which the interval
+#: includes.
 _LAYOUT, _LONGEST_LAYOUT = "PERFGATE_LAYOUT", 4096
 #: While one side waits for its turn, its threads must sleep. By default, those of OpenBLAS wait actively for 2^26
 #: cycles (some 25 ms) and those of Intel's OpenMP for 200 ms, and take a processor from the other side. Between two
@@ -126,21 +130,22 @@ _Stamp = tuple[Path, int, int, int]
 
 
 class FilesBefore(Struct, frozen=True):
-    """The files that match globs, relative to a folder, before a run."""
+    """The files that match globs before a run, so that those which the run writes can be found."""
 
     folder: Path
+    #: Relative to the folder.
     globs: tuple[str, ...]
     stamps: frozenset[_Stamp]
-    #: The hashes of those that existed before the first run of this process; empty for `EVERYTHING`.
+    #: The files before the first run of this process, with their hashes; empty for `EVERYTHING`.
     old: Mapping[Path, bytes]
 
     @classmethod
     def of(cls, folder: Path, globs: tuple[str, ...]) -> FilesBefore:
-        """Look at the files now."""
+        """Note the files as they are now."""
         return cls(folder, globs, _stamps(folder, globs), {} if globs == EVERYTHING else _old_files(folder, globs))
 
     def changed(self) -> list[Path]:
-        """Return the files that are new or were written to since then."""
+        """Return the files that are new or were written to since they were noted."""
         return sorted(path for path, *_ in _stamps(self.folder, self.globs) - self.stamps)
 
     def is_old(self, path: Path) -> bool:
@@ -149,8 +154,8 @@ class FilesBefore(Struct, frozen=True):
 
 
 def matching(pattern: str) -> set[Path]:
-    """Return what a glob matches. `**` follows no links and no hidden folders: a link can lead to / or to itself."""
-    stars = re.search(r"(^|/)\*\*(/|\Z)", pattern)  # `a**` is no more than `a*`
+    """Return what a glob matches. `**` enters no hidden folders and no links, which can lead to / or to themselves."""
+    stars = re.search(r"(^|/)\*\*(/|\Z)", pattern)  # `a**` means the same as `a*`
     if stars is None:
         return set(map(Path, glob(pattern)))
     head, tail = pattern[: stars.end(1)], pattern[stars.end() :] if stars[2] else "*"
@@ -168,7 +173,7 @@ def _stamps(folder: Path, globs: tuple[str, ...]) -> frozenset[_Stamp]:
     return frozenset((path, stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items())
 
 
-@cache
+@cache  # so these are the files before the first run
 def _old_files(folder: Path, globs: tuple[str, ...]) -> Mapping[Path, bytes]:
     return {path: _digest(path) for path, *_ in _stamps(folder, globs)}
 
@@ -182,7 +187,7 @@ def _digest(path: Path) -> bytes:
 
 
 class ProgramSide(Struct, frozen=True):
-    """The program of one side: a command with the placeholders `{run}` and `{results}`, and where it runs."""
+    """The program of one side: a command with the placeholders `{run}` and `{results}`, its folder and environment."""
 
     words: tuple[str, ...]
     folder: Path = field(default_factory=Path.cwd)
@@ -192,10 +197,11 @@ class ProgramSide(Struct, frozen=True):
 
 
 class NewRun(Struct, frozen=True):
-    """A run of a side: its number, the folder of its files, and the log of what the command prints."""
+    """A run of a side that `new_run` prepared: `start` it, wait for its end, then `collect` its files."""
 
     side: ProgramSide
     number: int
+    #: The folder of its files, and the file with what the command prints.
     results: Path
     log: Path
     #: The files that the run may create or change, as they are before it.
@@ -214,8 +220,8 @@ class NewRun(Struct, frozen=True):
     def collect(self, warn: Callable[[str], None] = lambda message: None) -> Path:
         """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.
 
-        A file outside of the command's folder is kept with its whole path. One that has the same content as before the
-        first run does not count: `warn` gets a message, or the error says it.
+        A file outside of the command's folder is kept with its whole path. A file with the content that it had before
+        the first run does not count, and `warn` gets a message. Without any files, the run is the log.
         """
         folder, same = self.side.folder.resolve(), ""
         for path in self.before.changed():
@@ -248,9 +254,9 @@ def result_of(folder: Path) -> Path | None:
 
 @contextmanager
 def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = ()) -> Iterator[NewRun]:
-    """Make a new folder for a run. If the run fails, a file beside the folder says why. Raises Refused.
+    """Make a new folder for a run, and yield the run. If the block fails, a file beside the folder says why.
 
-    Globs are relative to the folder of the command.
+    `globs`: the files that the command writes, relative to its folder. Raises Refused if there can be no folder.
     """
     try:
         path.mkdir(parents=True)
@@ -267,7 +273,7 @@ def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = (
 
 
 def fair_environment() -> dict[str, str]:
-    """Return environment variables for one run of one side of a pair. Variables of the user are not changed."""
+    """Return `_SLEEPING` and `_LAYOUT` for one run of one side of a pair. Variables that the user set stay."""
     own = {name: value for name, value in _SLEEPING.items() if name not in os.environ}
     return {**own, _LAYOUT: "x" * secrets.randbelow(_LONGEST_LAYOUT)}
 

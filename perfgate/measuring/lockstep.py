@@ -1,8 +1,9 @@
 """Interleaved runs: two or more programs take steps by turns, in the order base, new, new, base.
 
-The processes talk to this module through `perfgate.recorder.process`. A side is ready when all its processes wait at a
-step boundary. The first step of each side is free, so that all can set up at the same time. From the first boundary on,
-one side runs at a time. When a side has ended, the others go on.
+Each program is a side, with one process for each rank. A process connects to a socket through
+`perfgate.recorder.process`, and waits at the end of each of its steps for an answer. A side is ready when all its
+processes wait. The first step of each side needs no answer, so that all sides can set up at the same time. Then one
+side runs at a time. When a side has ended, the others go on.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from perfgate.measuring.programs import GRACE_S, Program, ending
 from perfgate.recorder.process import DONE, END, GO, LEAVE
 
 SIDES = ("base", "new")
-#: The fault of programs that take no turns.
+#: Why programs take no turns: none of their processes connected.
 NO_HOOK = "the program makes no step of a perfgate.Recorder"
 #: The time between two looks at the processes while no message arrives, in seconds.
 _LOOK_EVERY_S = 0.05
+#: The longest first message of a process, in bytes.
 _LONGEST_HELLO = 200
 
 
@@ -49,10 +51,11 @@ def play(
 ) -> tuple[bool, str | None]:
     """Let programs, such as `base` and `new`, take turns until all have ended or there is a fault.
 
-    Returns whether all sides took turns, and what went wrong, in words. A fault ends the watch, not the programs.
+    Returns whether the sides took turns, and the fault in words, or None. The caller ends the programs.
 
     Parameters:
         programs: the program of each side, in the order of their turns.
+        base_first: whether even steps begin with base: see `side_of_turn`.
         hook_s: how long to wait for the first messages of all programs, in seconds.
         silence_s: how long to wait for any message, in seconds.
         most_steps: how many steps each side takes by turns before all must end; None for all.
@@ -61,42 +64,45 @@ def play(
     fault, looked = None, time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
-        game = _Game(selector, listener, sides, base_first, hook_s, silence_s, most_steps)
+        turns = _Turns(selector, listener, sides, base_first, hook_s, silence_s, most_steps)
         try:
             while fault is None and any(side.code is None for side in sides.values()):
                 for key, _ in selector.select(_LOOK_EVERY_S):
-                    game.hear(key)
-                game.give_turn()
-                # To look at a process takes longer than a turn, so it is not done at every turn.
-                if game.are_told_to_end and time.monotonic() - game.heard > GRACE_S:
+                    turns.hear(key)
+                turns.give()
+                if turns.are_told_to_end and time.monotonic() - turns.heard > GRACE_S:
                     break
-                if time.monotonic() - looked > _LOOK_EVERY_S:
-                    fault, looked = game.look(), time.monotonic()
+                if time.monotonic() - looked > _LOOK_EVERY_S:  # not at every turn: it takes longer than a turn
+                    fault, looked = turns.look(), time.monotonic()
         finally:
             for connection in [one for side in sides.values() for one in side.members.values()]:
                 connection.close()
-    return game.turn is not None, fault
+    return turns.next_turn is not None, fault
 
 
 def side_of_turn(turn: int, base_first: bool, sides: Sequence[str] = SIDES) -> str:
     """Return the side of a turn, counted from 0. Each step takes the sides in the reverse order of the step before.
 
-    With `base_first`, even steps begin with base. Step 0 is free, so turn 0 belongs to step 1.
+    With `base_first`, even steps begin with base. Step 0 has no turns, so turn 0 belongs to step 1.
     """
     step, place = turn // len(sides) + 1, turn % len(sides)
     return sides[place if (step % 2 == 0) == base_first else -1 - place]
 
 
 class _SideState(Struct):
-    """One program: its process, the connections of its ranks, and which of them wait."""
+    """The state of one side: its program, and the connections of its processes."""
 
     name: str
     program: Program
+    #: The number of its processes that have not ended. The first that connects says it; it is 0 before.
     size: int = 0
+    #: The connections by rank, and the ranks that wait at the end of a step.
     members: dict[int, socket.socket] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
+    #: True once a process connected, and once all of them or the program ended.
     has_joined: bool = False
     has_left: bool = False
+    #: The number of steps that it was allowed to take.
     steps: int = 0
     #: Its exit code at the last look; None while it runs.
     code: int | None = None
@@ -106,7 +112,7 @@ class _SideState(Struct):
         return bool(self.members) and len(self.waiting) == len(self.members) == self.size
 
     def go(self, answer: bytes = GO) -> None:
-        """Let every process of the side take a step, or end. The next `look` finds processes that have ended."""
+        """Let every process of the side take a step, or end. If one has ended, the next `look` finds it."""
         self.steps += 1
         for rank in self.waiting:
             with suppress(OSError):
@@ -114,8 +120,8 @@ class _SideState(Struct):
         self.waiting.clear()
 
 
-class _Game(Struct):
-    """The sides, whose turn it is, and the messages of their processes."""
+class _Turns(Struct):
+    """The turns of all sides. `play` calls `hear` for each message, then `give`, and now and then `look`."""
 
     selector: selectors.BaseSelector
     listener: socket.socket
@@ -127,8 +133,9 @@ class _Game(Struct):
     are_told_to_end: bool = False
     #: The time of the last message.
     heard: float = field(default_factory=time.monotonic)
-    #: The number of turns so far; None before both sides were ready.
-    turn: int | None = None
+    #: The number of the next turn; None before all sides were ready.
+    next_turn: int | None = None
+    #: The side that has the turn.
     current: _SideState | None = None
 
     def look(self) -> str | None:
@@ -142,7 +149,7 @@ class _Game(Struct):
                 return f"the {side.name} side {ending(side.code, side.program.log)}"
         now = time.monotonic()
         silent = [side for side in sides if not side.has_joined]
-        if self.turn is None and any(s.code == 0 or now - s.program.began > self.hook_s for s in silent):
+        if self.next_turn is None and any(s.code == 0 or now - s.program.began > self.hook_s for s in silent):
             return NO_HOOK
         if now - self.heard > self.silence_s:
             side = self.current or next(s for s in sides if s.code is None)
@@ -171,7 +178,10 @@ class _Game(Struct):
         side.has_left = side.has_left or not side.members
 
     def _welcome(self) -> None:
-        """Add a process to its side. A process of no side gets the answer to run without turns."""
+        """Add a process to its side. Its first message is a line of JSON: `{"side": ..., "rank": ..., "size": ...}`.
+
+        A process that belongs to no side is told to run without turns.
+        """
         connection, _ = self.listener.accept()
         connection.settimeout(1.0)
         try:
@@ -191,28 +201,29 @@ class _Game(Struct):
         side.has_joined = True
         self.selector.register(connection, selectors.EVENT_READ, (side, rank))
 
-    def give_turn(self) -> None:
-        """Give the next turn if the last one is over. A side goes on alone after the other has ended."""
+    def give(self) -> None:
+        """Give the next turn if the last one is over. A side goes on alone after the others have ended."""
         sides = self.sides.values()
+        left = sum(side.has_left for side in sides)
         if self.most_steps is not None and all(side.is_ready and side.steps >= self.most_steps for side in sides):
             self.are_told_to_end = True
             for side in sides:
                 side.go(END)
-        elif sum(not side.has_left for side in sides) < 2 or (self.turn is None and any(s.has_left for s in sides)):
+        elif len(sides) - left < 2 or (left and self.next_turn is None):  # no turns: all may run
             for side in sides:
                 if side.is_ready:
                     side.go()
         elif self.current is None and all(side.is_ready for side in sides):
             for side in sides:
                 side.program.starting = time.monotonic() - side.program.began
-            self._next(0)
+            self._start(0)
         elif self.current is not None and (self.current.is_ready or self.current.has_left):
-            self._next(self.turn or 0)
+            self._start(self.next_turn or 0)
 
-    def _next(self, turn: int) -> None:
-        """Give a turn to its side, or to the next one that has not left."""
+    def _start(self, turn: int) -> None:
+        """Give a turn to its side; if that has left, give the first later turn of a side that has not left."""
         while (side := self.sides[side_of_turn(turn, self.base_first, [*self.sides])]).has_left:
             turn += 1
         if side.is_ready:
-            self.turn, self.current = turn + 1, side
+            self.next_turn, self.current = turn + 1, side
             side.go()

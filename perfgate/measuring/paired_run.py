@@ -1,7 +1,7 @@
 """`perfgate run --paired`: base and new take steps by turns, in fresh processes for every pair.
 
-Without a `perfgate.Recorder` on both sides there are no turns, and two programs may not fit into the memory of a
-device. Then whole runs alternate, in the order base, new, new, base, and the report says so.
+They cannot take turns without a `perfgate.Recorder` on both sides, or if both programs together need more memory than a
+device has. Then whole runs alternate, in the order base, new, new, base, and the report says so.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ from perfgate.workspace.output_files import replace_file
 
 
 class PairRequest(Struct, frozen=True):
-    """The two sides of pairs: their commands, the ref that base is checked out from, and the build command."""
+    """The two sides of pairs: their commands, and how pairs are made of them."""
 
     base: tuple[str, ...]
     new: tuple[str, ...]
+    #: The ref that the code of base is checked out from; None for the working directory.
     base_ref: str | None = None
+    #: A command that builds each side; empty for none.
     build: tuple[str, ...] = ()
     #: How long both programs have for their first step, in seconds.
     hook_timeout: float = 60.0
@@ -66,7 +68,7 @@ def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRu
         return until_settled(options, maker.measure, judge_runs, "pair", tell)
 
 
-#: A pair that takes this many times as long as its start is worth several starts.
+#: Several short processes are only worth their starts if the first pair took more than this many times its start.
 _STARTS = 2
 
 
@@ -75,7 +77,7 @@ class NoTurns(Exception):
 
 
 class SideFailed(RunFailed):
-    """The program of one side failed."""
+    """The program of one side failed. `why` follows the name of the side in the message."""
 
     def __init__(self, side: str, why: object) -> None:
         super().__init__(f"the {side} side{why}")
@@ -83,7 +85,7 @@ class SideFailed(RunFailed):
 
 
 class _PairMaker(Struct):
-    """Makes pairs. A program that took no turns once is not asked again."""
+    """Makes pairs. If the programs could not take turns once, whole runs alternate from then on."""
 
     options: MeasuringOptions
     pairs: PairRequest
@@ -93,9 +95,9 @@ class _PairMaker(Struct):
     tell: Tell
     made: list[Path] = field(default_factory=list)
     by_turns: bool = True
-    #: How long the start and all of the first pair took, in seconds, until it is decided how to make further pairs.
+    #: The seconds of the start and of all of the first pair, from its end until `split` is decided.
     times: tuple[float, float] | None = None
-    #: The short processes that the pairs after the first are made of; None for long ones.
+    #: The short processes of which the pairs after the first are made; None for long ones.
     split: Split | None = None
 
     def measure(self, number: int) -> list[Path]:
@@ -176,7 +178,7 @@ def whole_runs(
 
 
 def _of_side(name: str, error: RunFailed) -> RunFailed:
-    """Return an error as one of a side; a signal belongs to no side."""
+    """Return an error as a SideFailed; a signal stays as it is, because it belongs to no side."""
     return error if isinstance(error, Stopped) else SideFailed(name, f": {error}")
 
 
@@ -195,12 +197,12 @@ def steps_by_turns(
 
     Parameters:
         top: the new folder of the pair.
-        number: the number of the pair, which says who goes first.
+        number: the number of the pair.
         globs: the files that the programs write.
         times: how long they have for their first step, and for any step, in seconds.
         most_steps: the number of steps by turns after which the programs are ended; None for all.
-        base_first: whether base goes first in even steps; None if the number decides.
-        note_start: gets the time of the start of both, in seconds.
+        base_first: whether base goes first in even steps; None if that follows from the number.
+        note_start: called with the seconds until both programs had started.
     """
     base_first = base_goes_first(str(number)) if base_first is None else base_first
     with ExitStack() as stack:
@@ -218,7 +220,7 @@ def steps_by_turns(
             failed = next((name for name in sides if fault.startswith(f"the {name} side ")), None)
             raise SideFailed(failed, fault.removeprefix(f"the {failed} side")) if failed else RunFailed(fault)
         note_start(max(program.starting for program in programs.values()))
-        end_all(programs.values())  # processes that they started may still write
+        end_all(programs.values())  # also the processes that they started, which may still write
         found = {}
         for name, run in runs.items():
             try:
@@ -243,11 +245,11 @@ def read_sides(found: Mapping[str, Path], format: str | None, mappings: Sequence
 
 
 def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairing) -> list[str]:
-    """Write a pair as one `perfgate.results/1` document with the labels side and pair; return warnings.
+    """Write a pair as one `perfgate.results/1` document with the labels side, pair and pairing; return warnings.
 
     Steps that only one side took were not interleaved, so each series is cut to the length that both sides have.
     """
-    lengths: dict[Key, int] = {}
+    lengths: dict[Key, int] = {}  # of the shorter side
     for run in runs.values():
         for series in run.series:
             lengths[series.key] = min(lengths.get(series.key, len(series.values)), len(series.values))

@@ -1,4 +1,4 @@
-"""The user's program: a process on fixed processors, which can be ended with all that it started."""
+"""Start the user's program, on chosen processors if asked, and end it with all processes that it started."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from uuid import uuid4
 
 #: The time that a process has to end by itself, in seconds.
 GRACE_S = 5.0
-#: This environment variable marks every process that a program starts, whatever process group it moves to.
+#: An environment variable that all processes of a program inherit, so that they are found in any process group.
 _MARK = "PERFGATE_PROCESS"
+#: The numbers of processors.
 Cpus = frozenset[int]
+#: Errors of a signal to a process that has ended, or whose number belongs to another user's process now.
 _GONE = (ProcessLookupError, PermissionError)
 #: Errors of allocators: torch on CUDA, ROCm and the host; cuBLAS and cuDNN; NumPy and Python; malloc.
 _NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED|MemoryError|Cannot allocate memory|Unable to allocate", re.I)
@@ -66,7 +68,7 @@ class RunFailed(Exception):
 
 
 class Stopped(RunFailed):
-    """A signal asked for the end. The exit code is 128 plus its number, whatever was measured before it."""
+    """A signal stopped the command. The exit code is 128 plus the number of the signal, even if runs were judged."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -77,7 +79,7 @@ class Stopped(RunFailed):
 def stopped_by_signals() -> Iterator[list[Stopped]]:
     """Turn the first SIGTERM or SIGINT into Stopped, so that what was measured is kept. Later ones are ignored.
 
-    Yields a list that gets the Stopped, for those who go on with what was measured.
+    Yields a list to which the Stopped is added: a caller can judge what was measured, and then exit with its code.
     """
     seen: list[Stopped] = []
 
@@ -99,7 +101,7 @@ def stopped_by_signals() -> Iterator[list[Stopped]]:
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Deliver SIGTERM and SIGINT after the block: inside of it, they would lose a process that was just started."""
+    """Deliver SIGTERM and SIGINT only after the block, so that a process that is being started is not lost."""
     if threading.current_thread() is not threading.main_thread():  # signals go to the main thread
         yield
         return
@@ -134,7 +136,10 @@ class Program:
     def __init__(
         self, words: tuple[str, ...], folder: Path, environment: Mapping[str, str], log: Path | None = None
     ) -> None:
-        """Start it, with further environment variables. Without a log, its output is shown. Raises RunFailed."""
+        """Start it in a folder, with further environment variables. Raises RunFailed if that fails.
+
+        Its output goes to the log; without one, to the output of this process.
+        """
         self.mark = uuid4().hex
         self.has_ended = False
         self.log = log
@@ -203,7 +208,7 @@ def _end_of(log: Path, most: int) -> str:
 
 
 def _marked(mark: str) -> Iterator[int]:
-    """Yield the processes that inherited a mark. Only Linux shows them; elsewhere the process group has to do."""
+    """Yield the processes that inherited a mark. Only Linux shows them; elsewhere, the process group must suffice."""
     wanted = f"{_MARK}={mark}".encode()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -25,11 +25,11 @@ from perfgate.recorder.recorder import STEP_TIME
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.output_files import replace_file
 
-#: The fewest steps of a process that count.
+#: A process must have at least this many steps that count.
 _FEWEST_STEPS = 8
 #: A pair of short processes may take this many times as long as the first pair.
 _LONGER = 2.0
-#: The order of the processes follows from this and the number of the pair.
+#: The seed of the order of the processes, together with the number of the pair.
 _SEED = 1
 #: Makes the processes of one place: its number, whether base goes first, and the turns of each; returns their files.
 MakeProcesses = Callable[[int, bool, int], Mapping[str, Path]]
@@ -51,10 +51,11 @@ class Split(Struct, frozen=True):
 def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Split | None:
     """Return how to split further pairs of a program; None if long processes are better.
 
-    A program can be ended early if it records samples of steps and nothing else: single values come at its end.
+    Short processes are ended early, so the program must record samples of steps and nothing else: single values come at
+    the end of a program.
 
-    `runs`: what both sides of the first pair wrote. `start`, `seconds`: how long its start and the whole pair took.
-    `most`: the most processes a side.
+    `runs`: the runs of both sides of the first pair. `start`, `seconds`: how long its start and all of it took. `most`:
+    the most processes a side.
     """
     counts = [next((len(one.values) for one in run.series if one.key.metric == STEP_TIME), 0) for run in runs]
     is_of_steps = all(one.kind == "samples" and one.steps is not None for run in runs for one in run.series)
@@ -66,8 +67,8 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
         series = next(one for one in run.series if one.key.metric == STEP_TIME)
         with suppress(NotAvailable):
             warmup = max(warmup, Method("median", better="lower").measure(series).dropped)
-    warmup += warmup % 2
-    start += warmup * stepping / max(steps, 1)
+    warmup += warmup % 2  # numbers of steps are even, because the sides take turns in going first
+    start += warmup * stepping / max(steps, 1)  # each process warms up again
     for processes in (8, 4, 2):
         own = steps // processes // 2 * 2
         is_short = processes * start + stepping <= _LONGER * seconds
@@ -77,7 +78,7 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
 
 
 def orders(processes: int, number: int) -> list[bool]:
-    """Return for each process of a pair whether base goes first: in half of them, in a random order."""
+    """Return, for each process of a pair, whether base goes first: it does in half of them, which are random."""
     found = [place % 2 == 0 for place in range(processes)]
     random.Random(f"{_SEED}-{number}").shuffle(found)
     return found
@@ -86,7 +87,7 @@ def orders(processes: int, number: int) -> list[bool]:
 def short_processes(top: Path, split: Split, number: int, make: MakeProcesses) -> dict[str, Path]:
     """Make a pair of short processes; return one file of results for each side. Raises RunFailed.
 
-    The order is kept in `order.json`.
+    `order.json` says which side went first in each process.
     """
     found: dict[str, list[Run]] = {side: [] for side in SIDES}
     firsts = orders(split.processes, number)
@@ -102,19 +103,19 @@ def short_processes(top: Path, split: Split, number: int, make: MakeProcesses) -
 def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool], number: int) -> Path:
     """Write the counted steps of all processes of a side as one run, and return its file. Raises RunFailed.
 
-    The steps are numbered so that base goes first in the even ones of pairs with odd numbers, as in other pairs. So a
-    number is left out where the order changes, and no more: gaps would look like steps that were not recorded.
+    The steps are numbered so that base goes first in the even ones of pairs with odd numbers, as in other pairs. So one
+    number is left out where the order changes. There are no other gaps, which would look like steps without a record.
     """
     rows: dict[Key, dict[str, object]] = {}
-    columns: dict[Key, tuple[list[float], list[int]]] = {}
-    first = 1 + split.warmup  # of a process, and the next free number
-    free = first
+    columns: dict[Key, tuple[list[float], list[int]]] = {}  # the values and steps of `rows`
+    first = 1 + split.warmup  # the first step of a process that counts
+    free = first  # the next free number
     for run, base_first in zip(runs, firsts, strict=True):
         known = sorted({int(step) for one in run.series if one.steps is not None for step in one.steps})
         counted = known[first : 1 + split.turns]
         if len(counted) < split.steps:
             raise RunFailed(f"a short process took {len(known)} steps instead of {1 + split.turns}")
-        is_moved = base_first != base_goes_first(str(number))
+        is_moved = base_first != base_goes_first(str(number))  # then its even steps get odd numbers
         free += (free - first - is_moved) % 2
         places = {step: free + at for at, step in enumerate(counted)}
         free += split.steps

@@ -1,8 +1,8 @@
 """Measure and judge by turns, until the rules have their answers or runs or time are used up.
 
-All verdicts are judged after every run. The looks share every rule's error rate (`perfgate.stats.sequential`), so the
-chance that any look is wrong stays below what the rule allows. A suspicion or a failure of one run does not end
-the runs before the last look.
+All verdicts are judged after every run; each time is a look. The looks share the error rate of a rule
+(`perfgate.stats.sequential`), so the chance that any of them is wrong stays below the rate that the rule allows. A
+doubt, or a failure that only one run shows, does not end the runs before the last look.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from perfgate.workspace.surroundings import machine_facts
 StopRule = Literal["final", "never", "unless-suspect"]
 #: Shows a line to the user.
 Tell = Callable[[str], None]
-#: Shows what is being made while a block runs, and how many seconds are left at most, if that is known.
+#: Shows what is being made while a block runs. It gets a text, and the seconds that are left at most, if known.
 Watch = Callable[[str, float | None], AbstractContextManager[None]]
 
 
@@ -70,7 +70,7 @@ class MeasuringOptions(Struct, frozen=True):
 
     @property
     def looks(self) -> tuple[int, ...] | None:
-        """The numbers of runs at which their verdicts may end the runs; None for those of `check`."""
+        """The numbers of runs after which verdicts may end the measuring; None if they are judged as `check` does."""
         if self.stop == "unless-suspect":
             return None
         return tuple(range(1, self.most_runs + 1)) if self.stop == "final" else (self.most_runs,)
@@ -91,7 +91,7 @@ class MeasuringOptions(Struct, frozen=True):
 FindResults = Callable[[NewRun], Sequence[str]]
 #: Makes the run or pair of a number; returns the files or folders of all so far. Raises RunFailed.
 MeasureRun = Callable[[int], Sequence[Path]]
-#: Judges the runs so far. It gets their files, and the facts of the machine, by the files that have them.
+#: Judges the runs so far. It gets their files, and the facts of the machine by the files that contain them.
 JudgeRuns = Callable[[Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
 
@@ -113,10 +113,10 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
 def run_again_if_suspect(
     options: MeasuringOptions, words: tuple[str, ...], measured: Sequence[str], judge_runs: JudgeRuns, tell: Tell
 ) -> Report:
-    """Make one run, and more while they do not settle a change from the baseline; judge all of them together.
+    """Make one run, and more while a change from the baseline is not settled; judge all of them together.
 
     The results stay where the command writes them, and its output is shown. Each file or folder that matches a glob is
-    one run. Before the next run they move into the folder of the runs, so that nothing old counts as new.
+    one run. Before the next run they move into the folder of the runs, so that an old result does not count as new.
 
     `options`: `most_runs` counts the first run, too. `words`: the command. PERFGATE_RUN is the number of the run.
     `measured`: the results of the first run, if it was made already.
@@ -160,7 +160,7 @@ def until_settled(
 ) -> Report:
     """Measure and judge until every verdict is final, or runs or time are used up. A failed run is exit 3.
 
-    `measure`: makes one `noun`, a run or a pair. `judge_runs`: judges all of them so far.
+    `noun`: the word for what `measure` makes, such as `run` or `pair`.
     """
     began, longest = time.monotonic(), 0.0
     report, fault, said = None, None, None
@@ -198,19 +198,17 @@ def until_settled(
 
 
 def _time_left(options: MeasuringOptions, number: int, spent: float) -> float | None:
-    """Return how long this run and all later ones take at most, in seconds; None for the first one without a budget."""
+    """Return how many seconds this run and all later ones take at most; None for the first run without a budget."""
     rest = [spent / (number - 1) * (options.most_runs - number + 1)] if number > 1 else []
     rest += [] if options.time_budget is None else [max(options.time_budget - spent, 0.0)]
     return min(rest, default=None)
 
 
 def is_open(verdict: Verdict) -> bool:
-    """Return whether more runs may change a verdict: a doubt, or a change for the worse that only one run shows.
+    """Return whether more runs may change a verdict, or separate the effects of code and environment.
 
-    They may also separate the effects of code and environment.
-
-    A comparison without noise, with a limit or with the anchor already has its answer: a program that does the same
-    every time would only measure the same again.
+    They may change a doubt, and a change for the worse that only one run shows. They do not change a failed limit, a
+    failed comparison with the anchor, or one without noise: a program that does the same would only measure the same.
     """
     if verdict.attribution is not None and not verdict.attribution.settled:
         return True
@@ -223,8 +221,8 @@ def is_open(verdict: Verdict) -> bool:
 
 
 def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, Fact]]:
-    """Write the facts of the machine to a file; return them by its name."""
-    ended = TENANTS if when == "after" else ""  # a program that just ended may still be listed
+    """Write the facts of the machine to a file; return them by its name. `when` is `before` or `after`."""
+    ended = TENANTS if when == "after" else ""  # a program that just ended may still count as a user of the GPU
     facts = {name: fact for name, fact in machine_facts()[0].items() if name != ended}
     name = f"{options.keep}/machine-{when}.json"
     replace_file(name, (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode())
@@ -232,7 +230,7 @@ def noted_facts(options: MeasuringOptions, when: str) -> dict[str, Mapping[str, 
 
 
 class RepeatedRuns(Struct, frozen=True):
-    """The runs of one command: their files or folders, how long each took in s, and the facts of the machine."""
+    """The runs of one command: their files or folders, the seconds of each, and the files of the machine's facts."""
 
     paths: tuple[Path, ...]
     seconds: tuple[float, ...]
@@ -240,7 +238,10 @@ class RepeatedRuns(Struct, frozen=True):
 
 
 def repeated_runs(options: MeasuringOptions, words: tuple[str, ...], find: FindResults, tell: Tell) -> RepeatedRuns:
-    """Run a command `options.most_runs` times. Raises RunFailed, Stopped after a signal, and the errors of `find`."""
+    """Run a command `options.most_runs` times. Raises RunFailed, Stopped after a signal, and the errors of `find`.
+
+    `find` looks at all files that the first run wrote. Its globs decide which files belong to each run.
+    """
     folder, globs = options.new_folder(), EVERYTHING
     side = ProgramSide(words, environment=options.environment)
     facts, paths, seconds = noted_facts(options, "before"), list[Path](), list[float]()

@@ -15,7 +15,7 @@ from perfgate.workspace.commit_files import Commit
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
-#: The names of the main branch, the first that exists counts.
+#: The names of the main branch. The first that exists counts.
 _MAIN = (
     *(f"refs/remotes/origin/{name}" for name in ("HEAD", "main", "master")),
     *(f"refs/heads/{name}" for name in ("main", "master")),
@@ -27,10 +27,10 @@ _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GI
 
 
 def usual_base(policy: str | None = None) -> tuple[str, str]:
-    """Return the commit that a working tree is compared with, and words for it. Raises Refused (3) outside of git.
+    """Return the hash of the commit that a working tree is compared with, and words for it.
 
-    It is the merge base of HEAD with the commit of the rules, or else with the main branch; without one, HEAD itself.
-    The words say if both sides are the same code.
+    The commit is the merge base of HEAD with `policy` (the commit of the rules), or else with the main branch; if there
+    is no older merge base, it is HEAD. The words say if both sides are the same code. Raises Refused (3) without git.
     """
     head = git("rev-parse", "--verify", "HEAD^{commit}", what="HEAD is not a commit").decode().strip()
     for ref in (policy,) if policy else _MAIN:
@@ -71,18 +71,19 @@ def add_worktree(commit: Commit, top: Path) -> None:
 
 
 def remove_worktree(commit: Commit, top: Path) -> None:
-    """Remove a worktree, whatever the program left in it. Raises Refused (3) if git fails."""
-    with suppress(Refused):  # one that git does not know, because it was interrupted
+    """Remove a worktree with all files that the program left in it. Raises Refused (3) if git fails."""
+    with suppress(Refused):  # git does not know it if `git worktree add` was interrupted
         _in_repository(commit)("worktree", "remove", "--force", "--force", str(top))
     rmtree(top, ignore_errors=True)
     _in_repository(commit)("worktree", "prune")
 
 
 def side_in(commit: Commit, top: Path, words: tuple[str, ...]) -> ProgramSide:
-    """Return the program in a worktree, started in the folder that is now the working directory. Raises Refused (3).
+    """Return the program in a worktree. It starts in the same folder of the repository as this command.
 
-    In PYTHONPATH, the repository's own folders are those of the worktree, so that it imports its own modules. If the
-    program removes `.git`, its git finds no repository: without a ceiling it would move HEAD of the user's clone.
+    In PYTHONPATH, the worktree's folders replace those of the repository, so that the program imports its own modules.
+    GIT_CEILING_DIRECTORIES is for a program that removes `.git`: without it, its git would find the user's clone, and
+    change it. Raises Refused (3) if the commit lacks the folder.
     """
     own = commit.top.resolve()
     inside = Path.cwd().resolve().relative_to(own)
@@ -101,4 +102,5 @@ def side_in(commit: Commit, top: Path, words: tuple[str, ...]) -> ProgramSide:
 
 
 def _in_repository(commit: Commit) -> partial[bytes]:
+    """Return a function that runs git in the repository of a commit."""
     return partial(git, what=f"{commit.ref} cannot be checked out", cwd=commit.top, timeout_s=_CHECKOUT_TIMEOUT_S)
