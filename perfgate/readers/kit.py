@@ -1,4 +1,4 @@
-"""What readers are made of, in one import: the types of a run, the file, the builder, and values of text and JSON."""
+"""All that readers are made of, for one import: types of a run, the file, the builder, values of text and JSON."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@
                 {"metric": "memory.peak", "unit": "GiB", "value": 22.9}]}
 
 `runs: [...]` has several such objects. Units are those of `core.units`; values come out in base units. Reading is
-strict: this format is written for perfgate, so whatever is unknown in it is a mistake. The forms are for msgspec;
-`schemas/results.schema.json` has the same for editors.
+strict: this format is written for perfgate, so whatever is unknown in it is a mistake. msgspec checks a document by the
+classes `...Form`; `schemas/results.schema.json` has the same rules for editors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHECKED = "perfgate itself"
 FORMAT = Format(NAME, __name__, keys="schema", outline=lambda document: document.schema("perfgate.results/"))
 #: A larger document is read in bounded memory: as a whole it would need five times its size.
 WHOLE_BYTES = 64 << 20
-#: With lists of thousands of numbers, that is faster from this size on. At most so many begin in the head of the file.
+#: If the lists are long, that is also faster from this size on. They are, if at most two begin in the head of a file.
 _LONG_LISTS_BYTES, _LISTS_IN_HEAD = 4 << 20, 2
 INCOMPLETE = "the recording is incomplete"
 _FEWER = " (reading needs five times as much memory), or record fewer values: every tenth step, or an `aggregate`"
@@ -137,7 +137,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbers] | None:
-    """Return the document and its lists of numbers; None, and a problem, if it is too large."""
+    """Return the document, and the lists that were taken out of it; None, and a problem, if it is too large."""
     scratch = file.source.scratch
     if scratch is None:
         text = file.whole(_FEWER)
@@ -156,7 +156,10 @@ def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbe
 
 
 def _load(text: str, file: InputFile) -> tuple[JsonDocument, Sequence[Numbers]]:
-    """Return the document, and its lists of numbers if each is replaced by its index."""
+    """Return the document with the index of each list of numbers instead of it, and the lists.
+
+    If the document or a list is unusual, return the document with all its numbers, and no lists.
+    """
     if found := without_lists(text):
         rest, lists = found
         loaded = load_json(rest, file.name, file.limits)
@@ -173,6 +176,7 @@ def _read_run(
     data: object,
     path: Path,
 ) -> RecordedRun:
+    """Return the run in `data`, which is at `path` of the document and must have this form."""
     file.count("runs")
     run = RecordedRun(file, NAME, source)
     for fault in source.loaded.faults:
@@ -212,6 +216,8 @@ def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> For
 
 
 def _with_lists(series: SeriesForm, lists: Sequence[Numbers] | AllNumbers) -> SeriesForm:
+    """Return a series with its numbers instead of what was left of its lists: the index comes first."""
+
     def found(left: Sequence[float]) -> Numbers | LargeNumbers:
         return lists[int(left[0])] if isinstance(lists, Sequence) else lists.of(left)
 

@@ -1,8 +1,9 @@
-"""A results document with very many numbers -> the document without them, and the numbers in temporary files.
+"""Separate a results document with very many numbers: the rest of the document, and numbers in temporary files.
 
-The lists `"values": [...]` and `"steps": [...]` are decoded piece by piece. What is left of a list is its index among
-all lists, and its odd items: those that are not numbers of the right kind, and the first negative values, which may be
-wrong. So the rest is small, is read as strictly as any document, and has every fault; `Cuts` knows where it was.
+The lists `"values": [...]` and `"steps": [...]` are decoded piece by piece. A list leaves in the document its index
+among all lists, and its odd items: those that are not numbers of the right kind, and the first negative values, which
+may be wrong. So the rest is small, has every fault, and is read as strictly as any document. `Cuts` translates its
+places to those in the whole document.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _LIST = re.compile(rb'"(values|steps)"[ \t\n\r]*:[ \t\n\r]*\[')
 _BEGINS = re.compile(rb'"[a-z]{0,6}"?[ \t\n\r]*:?[ \t\n\r]*\Z')
 _EMPTY = re.compile(rb"[ \t\n\r]*\]")
 _BLANKS = re.compile(rb"[ \t\n\r]*")
-#: The blocks of the file that are taken together, and the letters of a list that are decoded at once.
+#: The blocks of the file that are taken together, and the bytes of a list that are decoded at once.
 _BLOCKS = 8
 _PIECE = 1 << 20
-#: An odd item, such as a text, is at most as long; and the bytes that one costs, at least.
+#: The bytes of the longest odd item, such as a text, and the bytes of memory that each odd item counts as at least.
 _ODD_BYTES = 1 << 16
 _ODD_COSTS = 64
 #: The negative values of a list that are left in the document: no more are shown.
@@ -52,22 +53,23 @@ class Cuts:
     """The places where text was cut out of a document, or put in."""
 
     def __init__(self) -> None:
-        #: For each place, the bytes before it in what is left; the lines that were cut out there; the letters after the
-        #: last line end of them; and the letters put in.
+        #: For each cut: its place, the byte of the rest behind it; the line ends that were cut out; the letters that
+        #: were cut out behind the last line end; and the letters that were put in before the place.
         self.rows: list[tuple[int, int, int, int]] = []
+        #: The line and the column of each cut in the rest.
         self._places: list[tuple[int, int]] = []
 
     def add(self, at: int, text: bytes, put: bytes = b"") -> None:
-        """Note that a text was cut out before the byte `at` of what is left, and that the last of these were put in."""
+        """Note that a text was cut out before the byte `at` of the rest, where the bytes `put` were put in instead."""
         lines = text.count(b"\n")
         width = len(text) - text.rfind(b"\n") - 1 if lines else len(text)
-        if self.rows and self.rows[-1][0] == at - len(put):
+        if self.rows and self.rows[-1][0] == at - len(put):  # right behind the last cut: one larger cut
             _, before, beside, other = self.rows.pop()
             lines, width, put = lines + before, width if lines else width + beside, put + b" " * other
         self.rows.append((at, lines, width, len(put)))
 
     def locate(self, rest: bytes) -> None:
-        """Find the line and column of each cut in what is left."""
+        """Find the line and column of each cut in the rest."""
         line, begin, last, found = 1, 0, 0, []
         for at, *_ in self.rows:
             line += rest.count(b"\n", last, at)
@@ -77,19 +79,19 @@ class Cuts:
         self._places = found
 
     def moved(self, at: Location) -> Location:
-        """Return a place in what is left as a place in the whole document."""
+        """Return a place in the rest as a place in the whole document."""
         line, column = at.line or 1, at.column or 1
         count = bisect_right(self._places, (line, column))
         lines = shift = 0
         for (row, place), (_, cut, width, put) in zip(self._places[:count], self.rows[:count], strict=True):
             lines += cut
-            if row == line:
+            if row == line:  # behind line ends that were cut out, columns begin again
                 shift = width + 1 - place if cut else shift + width - put
         return replace(at, line=line + lines, column=column + shift)
 
 
 class NumberList:
-    """One list: its numbers are those of a spool from `start` to `stop`, without the odd items."""
+    """One list: its numbers, without the odd items, are those of a spool (a temporary file) from `start` to `stop`."""
 
     def __init__(self, spool: Spool) -> None:
         self.spool, self.start, self.stop = spool, spool.size, spool.size
@@ -115,9 +117,12 @@ class LargeLists:
         self.cuts = Cuts()
         self._blocks, self._scratch, self._most = blocks, scratch, most
         self._spools: dict[str, Spool] = {}
+        #: The rest of the document so far: its pieces, its bytes, and the bytes of memory that it counts as.
         self._rest: list[bytes] = []
         self._size = self._cost = 0
+        #: The bytes that are being read, and the place in them.
         self._data, self._at = b"", 0
+        #: Whether something is not JSON, and whether the file has no more bytes.
         self._is_broken = self._has_ended = False
 
     def read(self) -> str:
@@ -162,7 +167,7 @@ class LargeLists:
             raise RestTooLarge
 
     def _list(self, kind: str) -> None:
-        """Read a list from behind its bracket; its end is left."""
+        """Read a list from behind its opening bracket up to its closing bracket, which stays in the rest."""
         while (blanks := _BLANKS.match(self._data, self._at)) and blanks.end() == len(self._data) and self._more():
             pass
         if _EMPTY.match(self._data, self._at) or self._at == len(self._data):
@@ -184,7 +189,7 @@ class LargeLists:
             comma = b","
 
     def _end_of_piece(self) -> int:
-        """Return where the last item ends that is whole in the next piece."""
+        """Return the end of the last whole item in the next piece."""
         while len(self._data) - self._at < _PIECE + _ODD_BYTES and self._more():
             pass
         most = self._at + _PIECE
@@ -198,7 +203,7 @@ class LargeLists:
         return min(ends, default=len(self._data))
 
     def _plain(self, numbers: NumberList, decoder: AnyDecoder, comma: bytes, end: int) -> bool:
-        """Take the items up to `end` if all are numbers, and none is a negative one that may have to be shown."""
+        """Take the items up to `end`; False if one is not a number, or is negative and may have to be shown."""
         text = self._data[self._at : end]
         try:
             items = decoder.decode(b"[" + text + b"]")
@@ -244,7 +249,7 @@ class LargeLists:
         waiting.clear()
 
     def _leave(self, numbers: NumberList, start: int, stop: int, *, is_odd: bool, is_first: bool) -> int:
-        """Leave an item in the document, with the comma before it; returns its end. Without one, reading stops."""
+        """Leave an item in the document, with a comma before it; return its end. If none is found, reading stops."""
         self._put(b",", _ODD_COSTS)
         if is_first:
             self.cuts.add(self._size, b"", b",")
@@ -258,7 +263,7 @@ class LargeLists:
         return stop
 
     def _end_of_value(self, start: int) -> int:
-        """Return the end of any JSON value, with the blanks around it."""
+        """Return the end of any JSON value with the blanks around it, or -1; a comma or a bracket must follow."""
         text = self._data[start : start + _ODD_BYTES].decode("latin-1")  # a letter for each byte
         try:
             begin = _BLANKS.match(self._data, start).end() - start  # type: ignore[union-attr]

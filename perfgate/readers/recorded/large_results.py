@@ -1,4 +1,4 @@
-"""Results that are too large to be read as a whole: the same runs and problems, in bounded memory."""
+"""Read results that are too large to be read as a whole: in bounded memory, with the same runs and problems."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class LargeNumbers:
         return len(self.numbers)
 
     def bad(self, unit: str) -> tuple[list[tuple[str, int]], int]:
-        """Return the faults of the first bad values, with their indices in what is left, and the number of all."""
+        """Return the faults of the first bad values, their indices in the rest of the list, and the number of all."""
         odd = {*self.numbers.odd}
         found: list[tuple[str, int]] = []
         for place, at in enumerate(self.numbers.left):
             if (at in odd or unit == "s") and len(found) < MAX_FAULTS:
-                found.append((fault_in(self._left[place], unit), place + 1))
+                found.append((fault_in(self._left[place], unit), place + 1))  # behind the index of the list
         negative = sum(int((block < 0).sum()) for block in self._raw().blocks()) if self._are_wrong(unit) else 0
         return found, len(odd) + negative
 
@@ -59,7 +59,7 @@ class LargeNumbers:
     def of_good(self, values: LargeNumbers, unit: str) -> AnyArray:
         """Return the steps of the values that are measurements."""
         steps, odd = self._raw(), values.numbers.odd
-        if odd:
+        if odd:  # copy what is between the steps of odd values
             kept = Spool(np.int64, self.numbers.spool.scratch)
             for begin, end in zip([0, *(at + 1 for at in odd)], [*odd, len(steps)], strict=True):
                 for block in steps[begin:end].blocks():
@@ -68,6 +68,7 @@ class LargeNumbers:
         return cast(AnyArray, steps[values._raw() >= 0] if values._are_wrong(unit) else steps)
 
     def _are_wrong(self, unit: str) -> bool:
+        """Return whether some numbers are negative but must not be."""
         return unit == "s" and self.numbers.has_negative
 
     def _raw(self) -> LargeArray:

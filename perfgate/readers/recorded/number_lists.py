@@ -19,7 +19,7 @@ Numbers = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 AnyDecoder = msgspec.json.Decoder[list[float]] | msgspec.json.Decoder[list[int]]
 LARGEST_STEP = 2**63 - 1
 _LIST = re.compile(r'"(values|steps)"([ \t\n\r]*:[ \t\n\r]*\[)([0-9eE+\-., \t\n\r]*)\]')
-#: The letters of a part. A Python number takes four times the memory of an array's, so not all are decoded at once.
+#: The characters that are decoded at once: not all, because a Python number needs four times the memory of an array's.
 _PIECE = 1 << 20
 #: `"\u0076alues"` is `"values"`, too.
 ESCAPED_LETTER = re.compile(r"\\u00[67]")
@@ -28,7 +28,7 @@ _STEPS = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=LARGEST_
 
 
 def without_lists(text: str) -> tuple[str, list[Numbers]] | None:
-    """Return the document with the index of each list instead of its numbers, and the lists; None if one is unusual."""
+    """Return the document with the index of each list in its brackets, and the lists; None if anything is unusual."""
     lists: list[Numbers] = []
     parts: list[str] = []
     end = 0

@@ -37,18 +37,22 @@ def read(file: InputFile) -> tuple[Run, ...]:
     if not run.closed:
         run.say("warning", _OPEN)
     for column in run.columns.values():
-        if not any(column.steps):
-            del column.steps[:]  # a series without steps
+        if not any(column.steps):  # `_piece` gives step 0 to values without steps
+            del column.steps[:]
     if any(key.metric == WHOLE_TIME for key in run.finished):
         add_run_times(run)
     return (run.run(),)
 
 
 class _Recording(RecordedRun):
+    """The run of a recording while its lines are read."""
+
+    #: Whether the first line was read, and whether the last one says that the recording was closed.
     begun = False
     closed = False
 
     def line(self, text: str, number: int, ended: bool) -> None:
+        """Read one line: the run at first, then pieces of series, facts, reasons, the call tree, and the end."""
         loaded = load_json(text, self.file.name, finite=False)
         content = loaded.data
         if loaded.problems or not isinstance(content, dict):
@@ -86,6 +90,7 @@ class _Recording(RecordedRun):
                 self.say("error", "a fact is not a text, number or truth value", number)
 
     def _piece(self, content: Mapping[str, Any], number: int) -> None:
+        """Add a single value, or more values to a series."""
         try:
             piece = msgspec.convert(content, SeriesForm)
         except msgspec.ValidationError as error:

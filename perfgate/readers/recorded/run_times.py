@@ -1,4 +1,4 @@
-"""The times of a recorded run: `perfgate.Recorder` records how long it took, and its samples show what took it.
+"""The times of a recorded run: `perfgate.Recorder` records how long it took, and its samples show for what.
 
 `time.total` and `time.start` are single values of the recording. The other parts are sums of samples (`_SAMPLES`):
 `compile_time` is inside the steps, so `time.step` is without it. `time.other` is the rest.
@@ -14,6 +14,7 @@ from perfgate.core.wording import WHOLE_TIME
 from perfgate.readers.kit import Key, RunBuilder
 from perfgate.readers.time_split import add_times
 
+#: The parts of the time, and the series whose samples add up to them.
 _SAMPLES = {
     STEP: "step.time",
     COMPILE: "compile_time",
@@ -21,6 +22,7 @@ _SAMPLES = {
     CHECKPOINT: "checkpoint_time",
     EVALUATION: "evaluation_time",
 }
+#: The share of the whole by which the parts may exceed it.
 _ROUNDING = 1e-6
 
 

@@ -1,4 +1,4 @@
-"""Logged values: bytes of binary logs, and numbers that a program logged under names, with steps.
+"""Shared by the readers of logged values: the parts of binary logs, and numbers with names and steps.
 
 Sources: protobuf.dev/programming-guides/encoding (wire types 0, 1, 2 and 5; 3 and 4 are of groups, which nobody writes
 here); RFC 3720, B.4 (CRC32C), with the mask of TensorFlow's `tensorflow/core/lib/hash/crc32c.h`.
@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.kit import InputFile, Key, RunBuilder, checked, unit_of_name
 
+#: That of CRC32C, its lowest bit first.
 _POLYNOMIAL = 0x82F63B78
 
 
 class DamagedError(Exception):
-    """A fault in a message."""
+    """A fault in a message, as a protocol buffer is called."""
 
 
 class ByteStream:
@@ -45,7 +46,10 @@ class ByteStream:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field: an integer, or bytes (8 or 4 of a number). Raises DamagedError."""
+    """Yield the number and the value of each field of a message. Raises DamagedError.
+
+    A value is an integer or bytes: a text, a message, or the 8 or 4 bytes of a number.
+    """
     at = 0
     while at < len(message):
         tag, at = _integer(message, at)
@@ -101,6 +105,7 @@ def number_of_bytes(value: int | bytes) -> float:
     return float(struct.unpack("<f" if len(data) == 4 else "<d", data)[0])
 
 
+#: The CRC32C of each byte.
 _TABLE = [*range(256)]
 for _ in range(8):
     _TABLE = [entry >> 1 ^ (_POLYNOMIAL if entry & 1 else 0) for entry in _TABLE]
@@ -123,10 +128,11 @@ class Scalars:
 
     def __init__(self, run: RunBuilder) -> None:
         self.run = run
+        #: The last step of each name.
         self._last: dict[str, int] = {}
 
     def add(self, name: str, value: object, step: float, where: str | int) -> None:
-        """Add a number, or a problem."""
+        """Add a number, or a problem; `where` is a line, or the words for a place such as `record 3`."""
         place = where if isinstance(where, int) else None
         detail = f" ({where})" if isinstance(where, str) else ""
         unit, per = unit_of_name(name)

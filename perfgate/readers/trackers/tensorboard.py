@@ -41,6 +41,7 @@ CHECKED = "tensorboardX 2.6.5 and torch 2.13: files that they wrote; a public fi
 FORMAT = Format(
     NAME, __name__, signature=(rb".{12}\x09.{8}(?:\x10.)?\x1a.brain\.Event:\d", "as an event file of TensorBoard does")
 )
+#: Types of tensors (`DataType`), the layout of a number of each type, and that of one in a list of floats or doubles.
 _FLOAT, _DOUBLE, _INT32, _INT64 = 1, 2, 3, 9
 _CONTENT = {_FLOAT: "<f", _DOUBLE: "<d", _INT32: "<i", _INT64: "<q"}
 _LISTS = {5: "<f", 6: "<d"}
@@ -64,11 +65,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
             run.say("warning", f"the last record ({number}) is cut off; left out")
             break
         try:
-            # only of a summary, because the checksum of graphs and the like costs time for nothing
-            scalar = any(number == 5 for number, _ in fields(body[:-4]))
-            if scalar and masked_crc32c(body[:-4]) != int.from_bytes(body[-4:], "little"):
+            # Only the checksum of a summary is computed: nothing else is read, such as graphs.
+            has_summary = any(field == 5 for field, _ in fields(body[:-4]))
+            if has_summary and masked_crc32c(body[:-4]) != int.from_bytes(body[-4:], "little"):
                 run.say("error", f"record {number} is damaged: its checksum is wrong; left out")
-            elif scalar:
+            elif has_summary:
                 _event(scalars, body[:-4], number)
         except DamagedError as damage:
             run.say("error", f"record {number} is damaged: {damage}; left out")
@@ -76,6 +77,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _event(scalars: Scalars, event: bytes, number: int) -> None:
+    """Add the values of the event in record `number`, at its step."""
     step = dict(fields(event)).get(2, 0)
     for summary in (message_of(value) for field, value in fields(event) if field == 5):
         for value in (value for field, value in fields(summary) if field == 1):
@@ -103,7 +105,7 @@ def _number(tensor: Mapping[int, int | bytes]) -> float | None:
     for field, value in reversed([*tensor.items()]):
         if field in _LISTS and len(message_of(value)) == struct.calcsize(_LISTS[field]):
             return float(struct.unpack(_LISTS[field], message_of(value))[0])
-        if field in (7, 10):
+        if field in (7, 10):  # an integer or a list: behind a byte 0, the first one is read as a field
             packed = value if isinstance(value, int) else next((one for _, one in fields(b"\0" + value)), None)
             return float(signed(packed)) if isinstance(packed, int) else None
     return None

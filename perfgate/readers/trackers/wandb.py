@@ -40,9 +40,11 @@ METRICS = "the key of each number of the history, with its steps; `machine.KEY` 
 CHECKED = "wandb 0.31.0: a file that it wrote offline; files of public repositories (2021 and 2023); generated files"
 FORMAT = Format(NAME, __name__, signature=(rb":W&B\xe1\xbe", "with ':W&B'"))
 MAGIC = b":W&B\xe1\xbe"
+#: The bytes of a block, and of the head of a piece.
 _BLOCK, _HEAD = 1 << 15, 7
 #: The fields of a record with the summary, and with the metrics of the system.
 _SUMMARY, _SYSTEM = 3, 7
+#: The kinds of pieces.
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 
@@ -56,9 +58,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 if field == 2:
                     _history(scalars, message_of(value), f"record {number}")
                 elif field == _SUMMARY:
-                    summary |= dict(_items(message_of(value), 1))  # nothing of a damaged one
+                    summary |= dict(_items(message_of(value), 1))  # all or, if it is damaged, nothing
                 elif field == _SYSTEM:
-                    for key, measured in [*_items(message_of(value), 3)]:
+                    for key, measured in [*_items(message_of(value), 3)]:  # a list, for the same reason
                         run.sample(Key(f"machine.{key}"), "1", measured, None, step=samples)
                     samples += 1
         except DamagedError as damage:
@@ -86,7 +88,7 @@ def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
                 run.say("warning", "the last record is cut off; left out")
             return
         check, length, kind = struct.unpack("<IHB", head)
-        if not kind and not length:  # so is the rest of this one
+        if not kind and not length:  # the rest of the block is padded
             stream.take(left - _HEAD)
             continue
         data = stream.take(length)
@@ -114,6 +116,7 @@ def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
 
 
 def _history(scalars: Scalars, record: bytes, where: str) -> None:
+    """Add the numbers of a record of the history at their step: `_step`, or else the field `step`."""
     found, step = dict(_items(record, 1)), 0
     for field, value in fields(record):
         if field == 2:
@@ -125,7 +128,7 @@ def _history(scalars: Scalars, record: bytes, where: str) -> None:
 
 
 def _items(record: bytes, items: int) -> Iterator[tuple[str, float | int]]:
-    """Yield the keys and numbers of the items in a record, which are in this field."""
+    """Yield the keys and numbers of the items in a record; `items` is the number of their field."""
     for field, value in fields(record):
         key, number = _item(message_of(value)) if field == items else ("", None)
         if number is not None:

@@ -39,20 +39,23 @@ def fields_in(pattern: re.Pattern[str], text: str, span: tuple[int, int]) -> lis
 
 
 class StepLog:
-    """The runs of a log of the format with this name, whose lines have a step."""
+    """The runs of a log whose records have a step: a reader calls `begin` for each record, then `add` or `add_known`.
+
+    `name`: the format.
+    """
 
     def __init__(self, file: InputFile, name: str) -> None:
         self.file = file
         self.alike = AlikeLines(file)
         self.alike.current = 0
         self.runs = Runs(lambda: RunBuilder(file, name))
-        #: Of each kind of line and each rank: the step that came last, and the one before it.
+        #: For each kind of record and each rank: the step that came last, and the one before it.
         self._last: dict[tuple[str, str | None], tuple[int, int]] = {}
         self._run = self.runs.run
         self._printed_again = False
-        #: Of each kind of line, rank and step that was printed again: how many lines it has.
+        #: For each kind of record, rank and step that was printed again: how many lines it has.
         self._lines_of: dict[tuple[str, str | None, int], int] = {}
-        #: The number of lines of the step of the record so far.
+        #: How many lines the step of the record that is being read has so far.
         self._lines = 1
         #: The labels, the step and the line of the record that is being read.
         self._labels: dict[str, str] = {}
@@ -93,7 +96,7 @@ class StepLog:
             self._lines = self._lines_of[own] = self._lines_of.get(own, 1) + 1
             return False
         self.runs.count(f"{kind} {rank}", printed, line)
-        if self._run is not self.run:
+        if self._run is not self.run:  # a new run
             self._run, self._last, self._printed_again, last = self.run, {}, False, -1
             self._lines_of = {}
         self._last[kind, rank] = (printed, last)
@@ -105,7 +108,7 @@ class StepLog:
         return True
 
     def _follow(self, kind: str, rank: str | None, values: Floats) -> Callable[[], None] | None:
-        """Return the writer of the next printed steps; None if one of them is printed again or begins a run."""
+        """Return a function that notes the next printed steps; None if one is printed again or begins a run."""
         steps = np.append(self._last.get((kind, rank), (-1, -1))[0], values)
         if (np.diff(steps) <= 0).any():
             return None
@@ -138,14 +141,14 @@ class StepLog:
             self.alike.number(column, text, at)
 
     def _join(self, column: Column, text: str) -> None:
-        """Take the value of another line of a step, which is the last one or the one before."""
+        """Join the value of another line of a step with those before: their mean or, of memory, the largest."""
         value, fault = checked(text, column.unit)
         if fault:
             self.run.refuse(column.key, fault, self._line)
             return
         self.run.file.coverage.mark(None, self._line, value)
         steps = column.last_steps()
-        if self._step in steps:
+        if self._step in steps:  # the last step or the one before
             at = steps.index(self._step) - len(steps)
             before = column.values[at]
             column.values[at] = max(before, value) if column.unit == "B" else before + (value - before) / self._lines

@@ -28,7 +28,7 @@ CHECKED = (
     "Levanter 1.2's JSON tracker of 2025-09: a log that it wrote; generated logs; progress lines printed by"
     " tqdm-loggable 0.4.1"
 )
-#: One record of a log of Levanter, or the first of them.
+#: A file of JSON is one record, or begins with one.
 FORMAT = Format(
     NAME,
     __name__,

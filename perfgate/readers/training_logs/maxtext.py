@@ -32,7 +32,7 @@ _EVAL_STEP = re.compile(r"\bCompleted eval step: (\d{1,18}), seconds: ([^\s,]{1,
 _EVAL = re.compile(r"\bCompleted eval after train step (\d{1,18}), (\w.*)")
 _FIELD = re.compile(r"([\w/]{1,60}): ([^\s,]{1,40})")
 _EVAL_FIELD = re.compile(r"(\w{1,60})=([^\s,%]{1,40})(?=,|\s|$)")
-_FACTS = re.compile(r"System Information: Jax (V)ersion: (\S{1,40})|\bNum_(d)evices: (\d{1,9}), shape")
+_FACTS = re.compile(r"System Information: Jax Version: (\S{1,40})|\bNum_devices: (\d{1,9}), shape")
 _KNOWN = {
     "seconds": Field("iteration_time", "s"),
     "TFLOP/s/device": Field("throughput_per_gpu", "FLOP/s", 1e-12),
@@ -60,7 +60,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
             fields = fields_in(_EVAL_FIELD, line, found.span(2))
             log.add_known(fields, _losses(fields), "eval.")
         elif found := _FACTS.search(line):
-            name, value = ("jax", found[2]) if found[1] else ("world_size", int(found[4]))
+            name, value = ("jax", found[1]) if found[1] else ("world_size", int(found[2]))
             log.run.fact(name, value, number)
     return log.runs.finish()
 

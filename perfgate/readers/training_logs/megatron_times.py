@@ -17,7 +17,7 @@ If the log says that checkpoints were saved or the model was evaluated, but has 
 its time is in `time.other`.
 
 The moments are whole seconds, so the parts may exceed the whole by up to 2 s: then the rest is 0. If they exceed it by
-more, the log means other times (older iterations include evaluation), and nothing is said. Source: NVIDIA/Megatron-LM
+more, the log means other times (older iterations include evaluation), and the run gets none. Source: NVIDIA/Megatron-LM
 `megatron/training/training.py` and `initialize.py`. Logs of Megatron-DeepSpeed have the same lines; the dates of
 DeepSpeed's own step counter are moments, too.
 """
@@ -37,7 +37,7 @@ _DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 _MOMENT = re.compile(rf"\[([^\]\[]{{1,99}})\] datetime: {_DATE}|\[{_DATE}(?:\.\d{{1,9}})?\] iteration ")
 _INITIALIZE = re.compile(r"time to initialize megatron \(seconds\): (\d{1,9}(?:\.\d{1,9})?)")
 _TRAINING_STARTS = "before the start of training step"
-#: What a program says before its first step; an excerpt of a log may begin with any of these.
+#: Lines of a program before its first step; an excerpt of a log may begin with any of these.
 _STARTING = (
     "after megatron is initialized",
     "after model, optimizer, and learning rate scheduler are built",
@@ -47,7 +47,7 @@ _STARTING = (
 _TIMERS = {"save-checkpoint": CHECKPOINT, "evaluate": EVALUATION}
 #: A line of timers that tells the time of a part has one of these.
 TIMER_WORDS = tuple(f"| {name}: " for name in _TIMERS)
-#: What says that a part happened. Without its timer the part is absent, because its time is unknown.
+#: Words that say that a part happened. Without its timer the part is absent, because its time is unknown.
 HAPPENED_WORDS = {"successfully saved checkpoint": CHECKPOINT, "validation loss at ": EVALUATION}
 _PRINTED = re.compile(rf"\| ({'|'.join(_TIMERS)}): (\S{{1,40}})")
 _LOGGED = re.compile(rf"\[{_DATE},\d{{3}}\] \[")
@@ -55,7 +55,7 @@ _ITERATION_TIME = Key("iteration_time")
 
 
 class MegatronTimes:
-    """The times of all runs of one log while it is read."""
+    """The times of all runs of one log: its reader passes the lines, and at the end calls `clock.finish`."""
 
     def __init__(self) -> None:
         self.clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=2.0)
@@ -76,9 +76,9 @@ class MegatronTimes:
             self._iterations(run, found, dated=moment is not None)
 
     def timer(self, key: Key, text: str) -> bool:
-        """Take a timer in ms, as printed, and return whether it is that of a part of the job.
+        """Take a timer in ms, as printed, and return whether it is the timer of a part of the job.
 
-        It is that of the slowest rank, or of the only one that is printed.
+        Of several ranks, only the timer of the slowest one counts.
         """
         part = _TIMERS.get(key.metric)
         if part is None or key.label("rank") is not None or key.label("ranks") == "min":
@@ -105,9 +105,10 @@ class MegatronTimes:
             self.clock.moment(moment_of(found[0]))
 
     def _iterations(self, run: RunBuilder, found: re.Match[str], *, dated: bool) -> None:
+        """Take the iterations up to that of a record, also for the lines like it (`alike_lines`)."""
         column, last = run.columns.get(_ITERATION_TIME), int(found[1])
         if column is None or not column.steps or column.steps[-1] != max(last - 1, 0):
-            return
+            return  # the record has no time, or it was refused
         self.clock.steps(run, last, column.values[-1] / column.per, dated=dated)
         if run.file.alike:
             per = column.per

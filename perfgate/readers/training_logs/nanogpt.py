@@ -65,7 +65,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log."""
     log = StepLog(file, NAME)
     last: dict[RunBuilder, tuple[int, float]] = {}
-    end = 0, 0
+    end = 0, 0  # the last step of modded-nanogpt, and the number of its steps
     for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory ", *_PROGRAM_ENDS):
         if found := _ITERATION.search(line):
             log.begin("iter", number, line, found[1], found.start(1), 0)
@@ -95,7 +95,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _step(
     log: StepLog, last: dict[RunBuilder, tuple[int, float]], found: re.Match[str], number: int, line: str
 ) -> None:
-    """Read a line of modded-nanogpt, whose times are running totals; `last` has the one before, of each run."""
+    """Read a line of modded-nanogpt, whose times are running totals.
+
+    `last`: for each run the step of the line before, and its total in s.
+    """
     step, kind, per = int(found[1]), found[3] or "train", 1e3 if found[6] == "ms" else 1.0
     # The number of an evaluation is that of the steps before it.
     if not log.begin(kind, number, line, found[1], found.start(1), 1 if kind == "train" else 0):

@@ -29,9 +29,9 @@ Step n is step n - 1 of the run.
 | `time.evaluation` | the line of a validation back to the line of the same step, without the checkpoints in between |
 
 Staging is the part of an asynchronous checkpoint for which the training waits. The steps include the wait for data, and
-the first one what is compiled in it: the log does not tell them apart. Of a validation after a step without a line, the
-log shows neither when the step ended nor when the validation began: both are `time.other`. Only the lines of the first
-rank count. Source: pytorch/torchtitan `torchtitan/train.py`, `trainer.py`, `components/metrics.py` and
+the first one what is compiled in it: the log does not tell them apart. If a validation follows a step without a line,
+the log shows neither when the step ended nor when the validation began: both are `time.other`. Only the lines of the
+first rank count. Source: pytorch/torchtitan `torchtitan/train.py`, `trainer.py`, `components/metrics.py` and
 `components/checkpointer/dcp.py` (2026-08).
 """
 
@@ -70,7 +70,7 @@ _KNOWN = {
 #: The unit behind a value, where one is printed; there may be commas in a value, too.
 _SUFFIXES = {"memory": "GiB", "mfu": "%"}
 
-#: What a line with a date has.
+#: Every line with a date has these words.
 _DATED_WORD = " - INFO - "
 _BEGINS = re.compile(r"- INFO - .{0,9}(?:torchtitan version: |Starting job: )")
 _TRAINING = re.compile(r"Training starts at step (\d{1,18})")
@@ -102,6 +102,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 class _Times:
+    """The times of the job, from lines of the first rank."""
+
     def __init__(self) -> None:
         self.clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=0.1)
         self._rank: str | None = None
@@ -120,7 +122,7 @@ class _Times:
             self.clock.spent(CHECKPOINT, float(found[1] or found[2]), dated=True)
 
     def step(self, log: StepLog, text: str, found: re.Match[str]) -> None:
-        """Take the line of a step or of a validation that was read, and those like it."""
+        """Take the line of a step or of a validation that was read, also for the lines like it (`alike_lines`)."""
         if _DATED_WORD not in text or not self._counts(text):
             return
         clock, run = self.clock, log.run
