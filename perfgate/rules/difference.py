@@ -15,7 +15,9 @@ from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 
 #: One difference between two rules: its effect, and words for it.
 Detail = tuple[ChangeKind, str]
+#: The order of differences. If details of a rule differ in kind, the first of these is the kind of the difference.
 _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
+#: The values of `pairs` and `unread`, from the strictest to the mildest.
 _PAIRS = ("refuse", None, "accept")
 _UNREAD = ("error", "warn", "ignore")
 #: Settings whose values have an order, from the mildest to the strictest.
@@ -26,7 +28,7 @@ _ORDERED: dict[str, tuple[str | None, ...]] = {
     "on_improvement": ("note", "fail"),
     "on_throttled": ("note", "error"),
 }
-#: Every other setting, such as `warmup`: another value is neither milder nor stricter.
+#: The settings whose values have no order, such as `warmup`.
 _UNORDERED = [name for name in Settings.__struct_fields__ if name not in {"budget", "lost_time", "at_worst", *_ORDERED}]
 
 
@@ -42,7 +44,7 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
 
 
 def _beside(old: Ruleset, new: Ruleset) -> Iterator[tuple[ChangeKind, str, Location | None]]:
-    """Yield what differs beside the rules, with its place if it has one."""
+    """Yield each difference outside the rules: its kind, its message, and its place if it has one."""
     for name in sorted({*old.metrics} & {*new.metrics}):
         before, after = old.metrics[name], new.metrics[name]
         if before.expression != after.expression:
@@ -63,7 +65,7 @@ def _beside(old: Ruleset, new: Ruleset) -> Iterator[tuple[ChangeKind, str, Locat
     if _command(old) != _command(new):
         sides = f"{_command(old) or 'none'} → {_command(new) or 'none'}"
         yield "changes", f"changes the command that measures: {sides}", new.command.at if new.command else None
-    if _described(old) != _described(new):
+    if _model_anywhere(old) != _model_anywhere(new):
         yield "changes", "changes the model that mfu and hfu are computed for", new.model.at if new.model else None
 
 
@@ -72,7 +74,7 @@ def _kind(*, is_looser: bool) -> ChangeKind:
 
 
 def _by_rooms(rooms: Sequence[float]) -> ChangeKind:
-    """Return the kind of a change by what each of its parts allows more."""
+    """Return the kind of a change of a tolerance. `rooms`: how much more each part of it allows than before."""
     return "loosens" if min(rooms) >= 0 else "tightens" if max(rooms) <= 0 else "changes"
 
 
@@ -86,7 +88,7 @@ def _command(ruleset: Ruleset) -> str:
     return shell_text(words) + "".join(f", {name} {shell_text(given)}" for name, given in settings if given)
 
 
-def _described(ruleset: Ruleset) -> TrainedModel | None:
+def _model_anywhere(ruleset: Ruleset) -> TrainedModel | None:
     """Return the model of a ruleset without its place in a file."""
     return None if ruleset.model is None else replace(ruleset.model, at=Location(""))
 
@@ -130,6 +132,7 @@ def _change(old: Rule, new: Rule) -> PolicyChange | None:
 
 
 def _of_sentence(old: Rule, new: Rule) -> Iterator[Detail]:
+    """Compare the subjects, or else the clauses one by one."""
     before, after = old.sentence, new.sentence
     whole = f"{_sentence(old)} → {_sentence(new)}"
     if (before.subject, before.statistic, before.rank) != (after.subject, after.statistic, after.rank):
@@ -181,6 +184,7 @@ def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
 
 
 def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
+    """Compare the settings, whether a rule or the defaults of its file give them."""
     before, after = asdict(old), asdict(new)
     for name, order in _ORDERED.items():
         one, other = before[name], after[name]

@@ -45,6 +45,7 @@ def explain(rule: Rule, ruleset: Ruleset) -> str:
 
 
 def _subject(rule: Rule, ruleset: Ruleset) -> str:
+    """Return the line that says what the rule measures."""
     sentence = rule.sentence
     if isinstance(sentence.subject, LargestLoad):
         return _largest_load(sentence.subject)
@@ -78,7 +79,7 @@ def _largest_load(load: LargestLoad) -> str:
 
 
 def _limit(rule: Rule, limit: LimitClause) -> str:
-    """Return when a limit passes; a percentile also needs ln(1 - confidence) / ln(q) independent values to pass."""
+    """Return when a limit passes, and how many independent values a percentile needs to pass."""
     confidence = rule.settings.confidence
     interval = f"the whole confidence interval ({format_confidence(confidence)} on each side)"
     text = f"passes if {interval} is {limit.comparator} {limit.bound}, fails if none of it is"
@@ -89,6 +90,7 @@ def _limit(rule: Rule, limit: LimitClause) -> str:
         return f"passes if every step is {limit.comparator} {limit.bound}; counts have no noise: one run decides"
     if is_per_run(rule.sentence.subject) or not 0 < inside < 1:
         return text
+    # With the percentile just at the bound, n values are all on its good side with probability inside ** n.
     needed = math.ceil(math.log(1 - confidence) / math.log(inside))
     return f"{text}; to pass, a run needs at least {needed} independent values"
 
@@ -99,6 +101,7 @@ def _is_limit_of_count(rule: Rule) -> bool:
 
 
 def _clause(rule: Rule, asks: LimitClause | ChangeClause | WorkClause) -> str:
+    """Return the line that says when a clause passes or fails."""
     if isinstance(asks, WorkClause):
         what = "any count of it differs" if asks.is_same else "any count of it grew"
         return f"compares each step with {_NEWEST}, exactly: fails if {what}; one run is enough"
@@ -128,7 +131,7 @@ def _promises(rule: Rule) -> list[str]:
 
 
 def _beyond(at_worst: AtWorst, asks: LimitClause) -> str | None:
-    """The value beyond a limit that is promised; None for a size of changes, from `defaults`."""
+    """Return the promised value beyond a limit; None if `at_worst` is a size of changes, as in `defaults`."""
     if at_worst.beyond(asks) is None or is_narrower(at_worst, asks):
         return None
     fits = at_worst.absolute is not None and at_worst.absolute.base == asks.bound.base
@@ -136,6 +139,7 @@ def _beyond(at_worst: AtWorst, asks: LimitClause) -> str | None:
 
 
 def _twice(asks: ChangeClause) -> str:
+    """Return twice the tolerance, which is the default of `at_worst`."""
     parts = [f"{200 * asks.relative:g}%"] if asks.relative is not None else []
     if asks.absolute is not None:
         symbol = f" {asks.absolute.unit.symbol}" if asks.absolute.unit else ""

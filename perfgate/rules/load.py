@@ -40,7 +40,7 @@ def check_rules(
 ) -> tuple[dict[str, int], list[Problem]]:
     """Validate rule files of any suites; return the number of rules in each valid file, and all problems.
 
-    With the names of known metrics, the sentences that problems propose use these.
+    `metrics`: the names of known metrics, which the proposed sentences in problems use.
     """
     loaders, problems = _load_files(files, limits, metrics)
     for suite in sorted({loader.suite for loader in loaders}) if not problems else ():
@@ -49,7 +49,7 @@ def check_rules(
 
 
 def readable_rulesets(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> list[Ruleset]:
-    """Return the rules of each suite, with the readable rules of files that have mistakes."""
+    """Return one ruleset for each suite; of a file with mistakes, it has the readable rules."""
     loaders = _load_files(files, limits)[0]
     suites = dict.fromkeys(loader.suite for loader in loaders)
     return [_merge([loader for loader in loaders if loader.suite == suite])[0] for suite in suites]
@@ -66,6 +66,7 @@ def readable_suite(files: Iterable[tuple[str, bytes]]) -> str:
 def _load_files(
     files: Iterable[tuple[str, bytes]], limits: Limits, metrics: Collection[str] = ()
 ) -> tuple[list[RuleFile], list[Problem]]:
+    """Load each file; return all of them, also those with mistakes, and the problems in the order of the lines."""
     documents = [load_document(name, data, limits) for name, data in files]
     loaders = [RuleFile(document, list(document.problems), metrics) for document in documents]
     problems = []
@@ -77,7 +78,7 @@ def _load_files(
 
 
 def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
-    """Make one ruleset of several files, and find what is in two of them."""
+    """Make one ruleset of the files of a suite; return it with the problems of what two of them say."""
     metrics: dict[str, DerivedMetric] = {}
     for metric in (metric for loader in loaders for metric in loader.metrics.values()):
         metrics.setdefault(metric.name, metric)
@@ -117,6 +118,7 @@ def _clashes(loaders: list[RuleFile], metrics: Mapping[str, DerivedMetric]) -> I
     models = [loader.model for loader in loaders if loader.model is not None]
     for one in models[1:]:
         yield Problem("error", f"the suite has another `model` at {models[0].at}: keep one of them", one.at)
+    # The name of a field of `RuleFile`, and the key of the file that it is read from.
     for name, key in (("identity", "environment"), ("pairs", "pairs"), ("unread", "unread")):
         given = [loader for loader in loaders if getattr(loader, name)]
         if len({getattr(loader, name) for loader in given}) > 1:

@@ -2,8 +2,8 @@
 
 Source: Chowdhery et al., "PaLM: Scaling Language Modeling with Pathways" (2022), appendix B. One token costs
 `6 N + 12 L H Q T` FLOP, forward and backward: N parameters (of a mixture of experts, those that one token uses), L
-layers, H attention heads with dimension Q, and a sequence of T tokens. The causal mask is not subtracted. To recompute
-all activations adds a second forward pass, a third of that: `8 N + 16 L H Q T` are hardware FLOP.
+layers, H attention heads with dimension Q, and a sequence of T tokens. The causal mask is not subtracted. If all
+activations are recomputed, a second forward pass adds a third: `8 N + 16 L H Q T` hardware FLOP.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from perfgate.core.runs import Location
 from perfgate.core.units import NUMBER, UNITS, format_value
 from perfgate.documents.yaml import Path, YamlDocument
 
-#: Shares of the peak: of the FLOP that the model needs, and of the FLOP that the hardware executed.
+#: The FLOP that the model needs, and the FLOP that the hardware executed, as shares of the peak.
 MFU, HFU = "mfu", "hfu"
 
 
@@ -69,7 +69,7 @@ Fail = Callable[[str, Path], None]
 
 
 def load_model(document: YamlDocument, data: Mapping[str, Any], fail: Fail) -> TrainedModel | None:
-    """Return the description of a model; None if a mistake was reported. The schema reports wrong types."""
+    """Return the field `model`; None if it cannot be used. Mistakes go to `fail`; the schema reports wrong types."""
     peak, dtype = None, None
     if isinstance(text := data.get("peak"), str):
         found = NUMBER.match(text.strip())
@@ -109,7 +109,7 @@ def load_model(document: YamlDocument, data: Mapping[str, Any], fail: Fail) -> T
 
 
 def in_words(model: TrainedModel, names: Collection[str]) -> list[str]:
-    """Return how `mfu` and `hfu`, if named, are computed from the description of a model."""
+    """Return the formulas of those of `mfu` and `hfu` that are in `names`, with the numbers of the model."""
     peak = f"{model.peak / 1e12:g} TFLOP/s" if model.peak is not None else f"the {model.dtype} peak of the GPU"
     if model.flop_per_token is None:
         return [f"mfu = throughput_per_gpu / {peak}"] if MFU in names else []

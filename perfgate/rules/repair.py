@@ -33,7 +33,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Words before a quantity that belong to the clause, not to the name of the metric.
+#: Words before a quantity that belong to the clause, not to the name of the metric, by what they say.
 _LOWER_BOUND = _words("least minimum min over above > >= higher greater larger more longer faster")
 _STRICT = _words("under below less lower smaller fewer shorter over above greater higher larger longer < >")
 _CHANGE = _words(
@@ -55,7 +55,7 @@ _AFTER = _CHANGE | _words("of off from than the to compared with over above belo
 #: The words of clauses that are recognised if they are misspelt, and misspellings that look like other words.
 _MISSPELT = sorted(word for word in _CLAUSE_WORDS if len(word) > 3 and word.isalpha() and word not in _VERBS)
 _OFTEN = {"then": "than", "slow": "slower", "high": "higher", "low": "lower", "within:": "within"}
-_AVERAGES = {"average": "mean", "avg": "mean", "maximum": "max", "minimum": "min", "sum": "total"}
+_STATISTICS = {"average": "mean", "avg": "mean", "maximum": "max", "minimum": "min", "sum": "total"}
 #: Fields of a mapping in the words of other tools, and how the sentence goes on.
 _METRIC_FIELDS = ("metric", "name", "key", "series", "measure")
 _STATISTIC_FIELDS = ("statistic", "stat", "percentile", "aggregate", "aggregation")
@@ -79,12 +79,14 @@ def repaired(text: str, metrics: Collection[str] = ()) -> str | None:
     words = re.findall(r"[<>]=?|==?|[^\s<>=,]+", text)  # `<5ms` is two words
     if words[:2] == ["no", "more"]:  # a count with a limit of its own, or a misspelt sentence about all work
         words = words[2:] if words[2:] and words[2].startswith("work.") else []
+    # The first number is the quantity of the clause, but never the first word, which is a metric or a statistic.
     at = next((i for i, word in enumerate(words) if i and NUMBER.match(word) and not meant_percentile(word)), None)
     if at is None or len(text) > _LONGEST or any(mark in text for mark in '{}()"`'):
         return None
     quantity, after = _quantity(words, at)
     head = [*words[:1], *map(_spelt, words[1:at])]
     words = [*head, *words[at:]]
+    # The words before the number are the subject, then the words of the clause.
     while head and head[-1].lower() in _CLAUSE_WORDS and len(head) > 1:
         head.pop()
     subject = _subject(head, metrics)
@@ -154,18 +156,18 @@ def _unit(word: str) -> str | None:
 
 
 def _subject(words: Sequence[str], metrics: Collection[str]) -> str | None:
-    """Return the metric and its statistic from the words before the clause."""
+    """Return the metric and its statistic from the words before the clause; None if they are something else."""
     left, statistic = list(words), None
     for word in words:
-        meant = meant_percentile(word) or _AVERAGES.get(word.lower(), word)
+        meant = meant_percentile(word) or _STATISTICS.get(word.lower(), word)
         if len(left) > 1 and is_statistic(meant) and statistic is None:
             statistic = meant
             left.remove(word)
     if statistic is None and len(left) > 1 and known_name(left, metrics) is None:
         near = get_close_matches(left[-1].lower(), STATISTICS, n=1, cutoff=0.8)
         statistic, left = (near[0], left[:-1]) if near else (None, left)
-    is_filler = {"of", "the", "a", "an", "percentile"} if statistic else {"the", "a", "an"}
-    left = [word for word in left if word.lower() not in is_filler and word.lower() not in _VERBS] or left
+    ignored = _VERBS | ({"of", "the", "a", "an", "percentile"} if statistic else {"the", "a", "an"})
+    left = [word for word in left if word.lower() not in ignored] or left
     if len(left) > 1:
         if any(word in KEYWORDS or not _NAME_PART.fullmatch(word) for word in left):
             return None  # a rank, arithmetic, a statistic that does not exist
@@ -214,7 +216,7 @@ def _valid(sentence: str) -> str | None:
     return sentence
 
 
-#: The number of names that are compared, and of absent metrics that get the nearest names.
+#: The most names that are compared, and the most absent metrics that get the nearest names: to compare is slow.
 _MOST_COMPARED, _MOST_ABSENT = 5_000, 50
 
 
@@ -234,7 +236,10 @@ def absent_metrics(ruleset: Ruleset, names: Collection[str]) -> list[Problem]:
 
 
 def _read(expression: Expression, ruleset: Ruleset, depth: int = 10) -> Iterator[Selector]:
-    """Yield the selectors that an expression reads, those of derived metrics in their place."""
+    """Yield the metrics that an expression reads, those of its derived metrics in their place.
+
+    `depth`: how many derived metrics are followed, because they may be defined in a circle.
+    """
     for selector in selectors(expression):
         derived = ruleset.metrics.get(selector.pattern)
         if derived is not None and depth:
@@ -248,6 +253,7 @@ def _read(expression: Expression, ruleset: Ruleset, depth: int = 10) -> Iterator
 
 
 def _absent(rule: Rule, selector: Selector, names: Collection[str], *, is_hinted: bool) -> Problem:
+    """Return the warning about one metric; with `is_hinted`, it proposes the nearest names."""
     name, words = selector.pattern, [word for word in re.split(r"[^a-z0-9]+", selector.pattern.lower()) if word]
     close = get_close_matches(name, sorted(names)[:_MOST_COMPARED], n=3, cutoff=0.5) if is_hinted else []
     same = known_name(words, names) if words and is_hinted else None

@@ -36,15 +36,16 @@ from perfgate.schemas import FOLDER
 
 Dated = TypeVar("Dated", ExpectedFailure, RuleQuarantine)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+#: Settings that are shares, and may be written as percentages.
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")
-#: The longest chain of derived metrics that use one another; the chain is computed by recursion.
+#: The longest chain of derived metrics that use one another: it is computed by recursion.
 MAX_CHAIN = 10
 #: How many circles of definitions are reported for one file, and how many of its rules are read.
 _MOST_CIRCLES, _MOST_RULES = 20, 10_000
 
 
 class RuleFile(Struct):
-    """Validates one file and turns it into rules; `load` collects the problems."""
+    """One rule file: `load` validates it, fills in the fields below `known`, and adds to `problems`."""
 
     document: YamlDocument
     problems: list[Problem]
@@ -61,7 +62,7 @@ class RuleFile(Struct):
     metrics: dict[str, DerivedMetric] = field(default_factory=dict)
 
     def load(self) -> None:
-        """Fill in what the file says."""
+        """Read the file. The settings of the suite, such as `pairs`, are only read if there is no problem."""
         data = self.document.data
         if data is None:
             at = Location(self.document.name, 1, 1)
@@ -96,7 +97,6 @@ class RuleFile(Struct):
         """Report an error at a path of the document, with the part of its value from `start` to `end`."""
         self.problems.append(problem_at(self.document, message, path, start, end))
 
-    # --- derived metrics -----------------------------------------------------------------------------------------
     def _load_metrics(self, metrics: Mapping[str, Any]) -> None:
         for name, text in metrics.items():
             path: Path = ("metrics", name)
@@ -117,11 +117,12 @@ class RuleFile(Struct):
 
     def _check_chains(self) -> None:
         """Report definitions that use one another in a circle, or in a chain that is too long."""
+        # The derived metrics in the definition of each derived metric.
         parts: dict[str, Iterable[str]] = {
             name: dict.fromkeys(s.pattern for s in selectors(metric.expression) if s.pattern in self.metrics)
             for name, metric in self.metrics.items()
         }
-        for _ in range(_MOST_CIRCLES):
+        for _ in range(_MOST_CIRCLES):  # each turn reports one circle and cuts it; without circles there is an order
             try:
                 order = tuple(TopologicalSorter(parts).static_order())
             except CycleError as error:
@@ -138,8 +139,8 @@ class RuleFile(Struct):
                     self.fail(message, ("metrics", name))
             return
 
-    # --- rules ---------------------------------------------------------------------------------------------------
     def _load_rule(self, item: Mapping[str, Any], path: Path, sentence_path: Path, base: Settings) -> None:
+        """Read one rule. `base`: the default settings. The paths are those of the mapping and of the sentence."""
         text, sentence = item.get("assert"), None
         if isinstance(text, str) and 0 < len(text) <= MAX_LENGTH:  # otherwise the schema reports it
             try:
@@ -154,6 +155,7 @@ class RuleFile(Struct):
         if sentence is None:
             return
         better = item.get("better")
+        # The side of a change that is an improvement, if the rule says which direction is better.
         wrong = {"higher": "upper", "lower": "lower"}.get(str(better))
         for clause in sentence.clauses:
             if isinstance(clause.asks, ChangeClause) and clause.asks.side == wrong:
@@ -161,15 +163,16 @@ class RuleFile(Struct):
                 message = f"`{clause.text}` limits an improvement, because of `better: {better}`"
                 self.fail(f"{message}: limit the other side", sentence_path, start, start + len(clause.text))
         at, tags = self.document.location(sentence_path), tuple(item.get("tags") or ())
-        about = item.get("id"), item.get("why"), conditions
-        rule = Rule(sentence, at, settings, *about, better, expect_fail, tags, quarantine)
+        name, why = item.get("id"), item.get("why")
+        rule = Rule(sentence, at, settings, name, why, conditions, better, expect_fail, tags, quarantine)
         self._check_at_worst(rule, (*path, "at_worst") if "at_worst" in item else sentence_path, own="at_worst" in item)
         self.rules.append(rule)
 
     def _fail_sentence(self, error: SentenceError, text: str, path: Path) -> None:
         """Report a sentence that cannot be read, and what YAML did to it."""
         place, message = self.document.values[path], error.message
-        for number in range(place.line + 1, place.end[0] + 1) if place.rest[:1] not in "'\"|>" else ():
+        is_plain = place.rest[:1] not in "'\"|>"  # not in quotes, and no block of lines
+        for number in range(place.line + 1, place.end[0] + 1) if is_plain else ():
             line = self.document.lines[number - 1]
             if line.lstrip().startswith("- "):
                 message = f"YAML reads this line as part of the sentence in line {place.line}: check the indentation"
@@ -189,7 +192,7 @@ class RuleFile(Struct):
             elif name in _PERCENTAGES:
                 found[name] = self._share(value, (*path, name), name)
             elif isinstance(value, float) and value.is_integer():
-                found[name] = min(int(value), 1 << 53)
+                found[name] = min(int(value), 1 << 53)  # a whole number written as `1e3`; floats are exact up to 2**53
         return replace(base, **found) if found else base
 
     def _at_worst(self, value: Any, path: Path) -> AtWorst | None:
@@ -209,7 +212,8 @@ class RuleFile(Struct):
     def _check_at_worst(self, rule: Rule, path: Path, *, own: bool) -> None:
         """Report an `at_worst` that is narrower than what the rule tolerates.
 
-        One from `defaults` is a size of changes, and so is a share in a rule about a change: limits may ignore them.
+        Limits are only compared with an `at_worst` that the rule itself has (`own`): one from `defaults` is a size of
+        changes. A share in a rule with a change is also a size of changes.
         """
         at_worst, clauses = rule.settings.at_worst, rule.sentence.clauses
         changes = [clause for clause in clauses if isinstance(clause.asks, ChangeClause)]
@@ -220,6 +224,7 @@ class RuleFile(Struct):
                 self.fail(message, path)
 
     def _share(self, value: Any, path: Path, name: str) -> float:
+        """Return a setting, a percentage or a number, as a share."""
         try:
             number = float(value.strip().removesuffix("%")) / 100 if isinstance(value, str) else float(value)
         except (TypeError, ValueError):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfgate.rules.model_section import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]
+#: The facts by which environments are told apart, if a suite does not say it.
 DEFAULT_IDENTITY = ("gpu", "gpu_count", "world_size")
 _COMPARED = re.compile(r"\s*(<=|>=|==|<|>|!=)\s*(.+?)\s*")
 
@@ -61,13 +62,14 @@ class Condition(Struct, frozen=True):
 def parse_condition(fact: str, text: str) -> Condition:
     """Parse one line of `when`. Raises ValueError, with the reason, for a comparison that can never be true."""
     found = _COMPARED.fullmatch(text)
-    if (found[2] if found else text.strip())[:1] in ("<", ">", "=", "!"):
+    value = found[2] if found else text.strip()
+    if value.startswith(("<", ">", "=", "!")):
         raise ValueError("is not a comparison: write <, <=, >, >=, == or != and then a value")
     if not found:
-        return Condition(fact, "==", text.strip())
-    if found[1] not in ("==", "!=") and not NUMBER.fullmatch(found[2]):
+        return Condition(fact, "==", value)
+    if found[1] not in ("==", "!=") and not NUMBER.fullmatch(value):
         raise ValueError("must compare with a number")
-    return Condition(fact, found[1], found[2])  # type: ignore[arg-type]
+    return Condition(fact, found[1], value)  # type: ignore[arg-type]
 
 
 class ExpectedFailure(Struct, frozen=True):
@@ -85,7 +87,7 @@ class RuleQuarantine(Struct, frozen=True):
 
 
 class AtWorst(Struct, frozen=True):
-    """The setting `at_worst`: the size of change, or the value beyond a limit, that must be excluded.
+    """The setting `at_worst`: the size of change, or the value beyond a limit, that a pass must exclude.
 
     `relative` is a share and belongs to relative tolerances; `absolute` is a quantity and belongs to absolute
     tolerances and to limits. Either may be None.
@@ -96,9 +98,10 @@ class AtWorst(Struct, frozen=True):
     text: str
 
     def beyond(self, asks: LimitClause) -> float | None:
-        """Return the value beyond a limit that it means, in base units; None if it has another unit."""
+        """Return the setting as a value beyond the limit `asks`, in base units; None if their units differ."""
         if self.absolute is not None and self.absolute.base == asks.bound.base:
             return self.absolute.value
+        # A share fits a limit in % or as a factor; the bound of a limit without a unit has the base 1, too.
         return self.relative if asks.bound.base == "1" and asks.bound.unit is not None else None
 
 
@@ -119,8 +122,11 @@ class Settings(Struct, frozen=True):
     """The settings of a rule; the defaults are those of the rule language."""
 
     severity: Severity = "error"
+    #: The number of values to drop at the start of a run; `auto` finds it from the data.
     warmup: Literal["auto"] | int = "auto"
+    #: The confidence of each one-sided bound, as a share.
     confidence: float = 0.95
+    #: The wanted probability of seeing a change, for plans of runs.
     power: float = 0.8
     min_runs: int = 1
     min_samples: int = 1
@@ -188,7 +194,9 @@ class Ruleset(Struct, frozen=True):
 
     suite: str
     rules: tuple[Rule, ...]
+    #: The derived metrics by name.
     metrics: Mapping[str, DerivedMetric]
+    #: The facts that are equal in one environment.
     identity: tuple[str, ...] = DEFAULT_IDENTITY
     #: The files, for messages.
     files: tuple[str, ...] = ()

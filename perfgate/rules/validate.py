@@ -1,7 +1,7 @@
 """Put each violation of `rules.schema.json` by a rule file into words, as a problem at its place.
 
-`fits` only recognises values that are surely valid. For all others jsonschema decides and finds the
-violations.
+`fits` recognises most valid files by itself, because the import of jsonschema is slow. For all others, jsonschema
+decides and finds the violations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from perfgate.documents.yaml import Path, YamlDocument, YamlSpan, misread_start
 #: How many violations of one file are reported.
 _MOST_VIOLATIONS = 200
 Schema: TypeAlias = Mapping[str, Any]
-#: Checks a value by the operand of a keyword; the schema has the other keywords, and the last is the whole document's.
+#: The check of a keyword: value, operand of the keyword, the schema with the keyword, the whole schema -> is it valid?
 _Check: TypeAlias = Callable[[Any, Any, Schema, Schema], bool]
 _TYPES_OF_PYTHON: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -64,10 +64,10 @@ _CHECKS: dict[str, _Check] = {
 
 
 def fits(value: object, schema: Schema, root: Schema) -> bool:
-    """Return True if a value is valid; False means that it is not, or that this check does not know.
+    """Return True if a value is valid; False means that it is not, or that this function cannot tell.
 
-    `root`: the whole schema, which has the definitions. A keyword about one type of values comes after the `type` in
-    its schema: the checks stop at the first that fails.
+    `root`: the whole schema, which has the definitions. In each schema, `type` is before the keywords that need this
+    type, and the checks stop at the first that fails.
     """
     for keyword, operand in schema.items():
         if keyword not in _NOTES:
@@ -87,7 +87,7 @@ _TYPES = {
     "number": "a number",
     "boolean": "true or false",
 }
-#: The violations of a single keyword of the schema.
+#: What a value must do, for each keyword of the schema; {} is the operand.
 _LIMITS = {
     "minItems": "have at least {} item(s)",
     "maxItems": "have at most {} items",
@@ -143,7 +143,7 @@ def _position(document: YamlDocument, place: YamlSpan, text: str, start: int, en
             return line, column + (not quoted)
         last = next(number for number in range(line - (column == 0), 0, -1) if document.lines[number - 1].strip())
         return last, len(document.lines[last - 1].rstrip()) + 1
-    # A scalar over several lines or with escapes: search for the word.
+    # The text has several lines or escapes: search for the same occurrence of the word.
     before = text.count(word, 0, start)
     for number in range(place.line + block, place.end[0] + 1):
         column = place.column - (not quoted) if number == place.line else 0
@@ -178,18 +178,26 @@ def violation_problems(document: YamlDocument, schema: Schema) -> list[Problem]:
 
 
 def _specific(error: Violation) -> list[Violation]:
-    """Return the errors of the branch of an `anyOf` that the author meant: the one whose type fits."""
+    """Return the errors of the branch of an `anyOf` that the author meant: the only one whose type fits.
+
+    Without such a branch, and for other keywords, this is the error itself.
+    """
     if error.validator != "anyOf" or not error.context:
         return [error]
     branches: dict[Any, list[Violation]] = {}
     for inner in error.context:
         branches.setdefault(inner.schema_path[0], []).append(inner)
     at = error.context[0].path
-    fitting = [b for b in branches.values() if not any(e.validator in ("type", "const") and e.path == at for e in b)]
+    fitting = [
+        errors
+        for errors in branches.values()
+        if not any(inner.validator in ("type", "const") and inner.path == at for inner in errors)
+    ]
     return [leaf for inner in fitting[0] for leaf in _specific(inner)] if len(fitting) == 1 else [error]
 
 
 def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
+    """Return the problems of one violation: one for each unknown or missing field."""
     path: Path = tuple(error.absolute_path)
     if sentence := _meant_sentence(error, path):
         return [problem_at(document, f"a rule is a sentence: write `{sentence}`", path)]
@@ -230,7 +238,7 @@ def _nearest(key: str, known: Iterable[str]) -> str | None:
 
 
 def _advice(document: YamlDocument, error: Violation, path: Path) -> str:
-    """Return advice if YAML read a sentence as something else."""
+    """Return advice if YAML read the sentence of a rule as something else; empty otherwise."""
     found, rest = error.instance, document.excerpt(path).lstrip()
     known = error.schema.get("properties", {})
     if path[:1] != ("rules",) or not (len(path) == 2 or path[-1] == "assert") or isinstance(found, str):
@@ -246,6 +254,7 @@ def _advice(document: YamlDocument, error: Violation, path: Path) -> str:
 
 
 def _words(error: Violation, path: Path) -> str:
+    """Return the message of a violation: the name of the value at `path`, and what it must be."""
     name = next((str(part) for part in reversed(path) if isinstance(part, str)), "the file")
     if path and path[-1] != name:
         name = f"an item of {name}"

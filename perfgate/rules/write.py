@@ -39,7 +39,7 @@ def sentence_of(metric: str, rest: str, labels: str = "") -> str | None:
 
 
 def sum_per_step(metric: str, step: str, rest: str) -> str | None:
-    """Return the sentence about the sum of all values of a metric divided by the number of steps; None as above."""
+    """Return the sentence about the sum of a metric divided by the number of steps; None if no quoting works."""
     sentences = (f"total({name}) / count({step}) {rest}" for name in _quotings(metric))
     return next((text for text in sentences if _names(text, (metric, step))), None)
 
@@ -54,8 +54,8 @@ def _names(sentence: str, metrics: Sequence[str], labels: str = "") -> bool:
         found = selectors(parse_sentence(sentence).subject)
     except SentenceError:
         return False
-    is_other = any(one.is_glob or bool(one.labels) != bool(labels) for one in found)
-    if is_other or [one.pattern for one in found] != list(metrics):
+    is_wrong = any(one.is_glob or bool(one.labels) != bool(labels) for one in found)
+    if is_wrong or [one.pattern for one in found] != list(metrics):
         return False
     ruleset, problems = load_rules([("rules.yaml", render("default", [WrittenRule(sentence)]).encode())])
     return not problems and ruleset is not None and ruleset.rules[0].sentence.text == sentence
@@ -137,7 +137,7 @@ def _end_of_rules(lines: Sequence[str], rules: Sequence[Rule]) -> tuple[str, int
     found = next((mark for mark in marks if mark), None)
     if found is None:
         return None
-    indent, end = found[1], last
+    indent, end = found[1], last  # the list ends before the first text that is not deeper, and no comment of the list
     for number, line in enumerate(lines[last:], last + 1):
         text = line.strip()
         depth = len(line) - len(line.lstrip(" "))

@@ -13,6 +13,7 @@ from msgspec import Struct
 from perfgate.core.units import NUMBER, UNITS, Quantity
 from perfgate.core.wording import is_statistic
 
+#: The longest sentence, in characters.
 MAX_LENGTH = 2000
 KEYWORDS = (
     *("under", "below", "over", "above", "at", "most", "least", "within", "of", "and"),
@@ -36,7 +37,7 @@ _UNEXPECTED = {
     "'": 'single quotes cannot quote a name: write "name" or `name`',
     "=": "= is not a comparator: write `under`, `at most`, `over`, `at least`, <, <=, > or >=",
 }
-#: Units in words, where the symbol with the most similar letters would be another one.
+#: Units in words. By similar letters alone, another unit would be suggested for them.
 UNIT_WORDS = {
     **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("msec", "millisecond", "milliseconds"), "ms"),
@@ -60,6 +61,7 @@ _COMPARATOR_WORDS: dict[tuple[str, ...], str] = {
 _OTHER_PERCENTILE = re.compile(r"(\d{1,2}(?:\.\d+)?|100)(?:p|st|nd|rd|th|%ile)")
 _DIGITS = re.compile(r"[0-9]")
 _NUMBER_WITH_COMMAS = re.compile(r"[-+]?[0-9]+(?:,[0-9]+)+")
+#: A number with a comma before each three digits.
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
 
 
@@ -99,7 +101,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 class Cursor:
-    """A place in the tokens of a sentence.
+    """The tokens of a sentence, and the position of the next one. The parsers of the grammar are its subclasses.
 
     Raises SentenceError for a sentence that is too long or has an unexpected character.
     """
@@ -185,6 +187,7 @@ class Cursor:
             self.fail("the sentence ends before its clause: add one, such as `under 50 ms` or `within 5% of baseline`")
         if re.fullmatch(r"p\d+(\.\d+)?", token.text) and not is_statistic(token.text):
             self.fail(f"{token.text} is not a percentile: write p0 to p100")
+        # In `forward 95th of`, the next token is `of`, and the wrong word is before it.
         for word in (token, *([before] if token.text == "of" else [])):
             if meant := meant_percentile(word.text):
                 self.fail(f"{word.text!r} is not a percentile: write `{meant}`", word)

@@ -56,7 +56,7 @@ def parse_sentence(text: str) -> Sentence:
     parser = _Parser(text)
     if parser.begins_work():
         return parser.work_sentence()
-    begin, statistic = parser.token, None
+    begin, statistic = parser.token, None  # the statistic may be before the subject, after it, or after the rank
     if is_statistic(begin.text) and parser.peek().text == "of":
         statistic = parser.take().text
         parser.take()
@@ -96,9 +96,10 @@ def parse_expression(text: str) -> Expression:
 
 
 class _Parser(SubjectParser):
-    """A method for each part of the grammar but the subject."""
+    """Reads all other parts of the grammar, with one method for each."""
 
     def rank(self) -> RankChoice | None:
+        """Read `on the worst rank`, `on each rank` or `across ranks` if it comes next."""
         if self.accept("across", "ranks"):
             return "across"
         if not self.accept("on"):
@@ -112,9 +113,8 @@ class _Parser(SubjectParser):
             self.fail(f"expected `rank` after `on {choice}`")
         return cast(RankChoice, choice)
 
-    # --- exact work ----------------------------------------------------------------------------------------------
     def begins_work(self) -> bool:
-        """Return whether the sentence is one about exact work, or a misspelt one."""
+        """Return whether the sentence is about exact work, perhaps misspelt."""
         word = self.token.text
         if word not in ("no", "not", "same"):
             return False
@@ -157,7 +157,6 @@ class _Parser(SubjectParser):
             self.fail("device time is not a count: write `work.device_time within 1% of baseline`", start)
         return found
 
-    # --- the clauses ---------------------------------------------------------------------------------------------
     def clause(self) -> Clause:
         start = self.token.start
         asks: LimitClause | ChangeClause
@@ -173,19 +172,21 @@ class _Parser(SubjectParser):
         return Clause(asks, self.text[start : self.tokens[self.position - 1].end])
 
     def compared(self, comparator: Comparator) -> LimitClause | ChangeClause:
+        """Read the rest of a clause after its comparator: a limit, or a change if it names a reference."""
         start, quantity = self.token, self.quantity()
         second_tolerance = self.at("and") and NUMBER.match(self.peek().text)
         if second_tolerance or self.at("above") or self.at("below"):
             return self.above_or_below(comparator, quantity, start)
         ahead = 1 if self.at("the") else 0
         names_reference = self.peek(ahead).text in ("baseline", "anchor")
+        # `under 50 ms on the worst rank` names no reference: it says on which rank the limit is.
         names_rank = self.peek(ahead + 1).text == "rank" and not self.at("on")
         if self.at("of") or names_reference or names_rank:
             return self.part_of(comparator, quantity, start)
         return LimitClause(comparator, quantity)
 
     def above_or_below(self, comparator: Comparator, quantity: Quantity, start: Token) -> ChangeClause:
-        """`at most 3% above baseline`."""
+        """Read the rest of `at most 3% above baseline`. `start`: its quantity."""
         relative, absolute = self.tolerances(quantity)
         if not (self.at("above") or self.at("below")):
             self.fail("expected `above baseline` or `below baseline` after two tolerances")
@@ -197,7 +198,7 @@ class _Parser(SubjectParser):
         return ChangeClause(reference, "upper" if side == "above" else "lower", relative, absolute)
 
     def part_of(self, comparator: Comparator, quantity: Quantity, start: Token) -> ChangeClause:
-        """`at most 105% of baseline`, `at least 0.95x baseline`."""
+        """Read the rest of `at most 105% of baseline` or `at least 0.95x baseline`. `start`: its quantity."""
         if quantity.unit is None or quantity.unit.symbol not in ("%", "x"):
             self.fail(f"{quantity} of a reference is not possible: write a percentage or a factor (105%, 1.05x)", start)
         if quantity.number <= 0:
@@ -217,7 +218,7 @@ class _Parser(SubjectParser):
         raise SentenceError(f"{message}: {advice}", start.start, start.end)
 
     def tolerances(self, first: Quantity) -> tuple[float | None, Quantity | None]:
-        """One tolerance, or a relative and an absolute one joined by `and`."""
+        """Read further tolerances after `and`; return the relative one, a share, and the absolute one, each or None."""
         found = [first]
         while self.at("and") and NUMBER.match(self.peek().text):
             self.take()

@@ -107,13 +107,12 @@ class KeptLimit(Struct, frozen=True):
     def keeps(self, value: float) -> bool:
         """Return whether a value, in base units, is on the good side; NaN is not."""
         bound, comparator = self.limit.bound.value, self.limit.comparator
-        return {"under": value < bound, "at most": value <= bound, "over": value > bound, "at least": value >= bound}[
-            comparator
-        ]
+        keeps = {"under": value < bound, "at most": value <= bound, "over": value > bound, "at least": value >= bound}
+        return keeps[comparator]
 
 
 class LargestLoad(Struct, frozen=True):
-    """`the largest request_rate with p99_ttft under 500 ms`: one number per run, from the loads of a sweep.
+    """`the largest request_rate with p99_ttft under 500 ms`: one number per run, from a server under several loads.
 
     With `is_condition`, `of` names a condition, and the number is its value at the largest load that keeps the limits.
     Otherwise `of` names a metric, and the number is the value of the metric at that load.
@@ -186,7 +185,9 @@ class Sentence(Struct, frozen=True):
     subject: Expression
     #: The subject as written, for display: `forward`, `p99(step.time) / p50(step.time)`.
     subject_text: str
+    #: As written. None means the median of samples, or the one value that there is.
     statistic: str | None
+    #: As written. None means the worst rank.
     rank: RankChoice | None
     clauses: tuple[Clause, ...]
 
@@ -200,7 +201,8 @@ def selectors(expression: Expression) -> tuple[Selector, ...]:
     if isinstance(expression, Arithmetic):
         return selectors(expression.left) + selectors(expression.right)
     if isinstance(expression, LargestLoad):
-        return (*(() if expression.is_condition else (expression.of,)), *(kept.of for kept in expression.limits))
+        metric = () if expression.is_condition else (expression.of,)
+        return (*metric, *(kept.of for kept in expression.limits))
     return ()
 
 

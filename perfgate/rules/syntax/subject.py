@@ -36,12 +36,12 @@ COMPARATORS: dict[tuple[str, ...], Comparator] = {
 _CLAUSE_STARTS = {"within", *(words[0] for words in COMPARATORS)}
 _LABEL = re.compile(r"""\s*([A-Za-z_][\w.-]*)\s*(!?=)\s*("[^"]*"|`[^`]*`|[^\s,{}="`']+)\s*(,|$)""")
 _CONSTANT = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-#: A readable expression has fewer. Expressions are evaluated by recursion.
+#: The most operators of one expression: it is evaluated by recursion.
 MAX_OPERATORS = 100
 
 
 class SubjectParser(Cursor):
-    """A method for each part of a subject."""
+    """Reads a subject, with one method for each part of its grammar."""
 
     #: The number of operators read so far.
     operators = 0
@@ -50,16 +50,18 @@ class SubjectParser(Cursor):
         """Read a statistic if one comes next."""
         return self.take().text if self.token.kind == "word" and is_statistic(self.token.text) else None
 
-    # --- the subject ---------------------------------------------------------------------------------------------
     def sum(self, depth: int = 0, operators: tuple[str, str] = ("+", "-")) -> Expression:
-        """Read a sum of products or, with the operators of a product, a product of operands."""
+        """Read a sum of products or, with the operators of a product, a product of operands.
+
+        `depth`: the number of open brackets.
+        """
         is_sum = operators == ("+", "-")
         part = partial(self.sum, depth, ("*", "/")) if is_sum else partial(self.operand, depth)
         left = part()
         by_run = is_per_run(left)
         while self.token.kind == "word" and self.token.text in operators:
             operator, right = self.take(), part()
-            new = [side for side in (left, right) if not isinstance(side, Arithmetic)]  # its parts were checked
+            new = [side for side in (left, right) if not isinstance(side, Arithmetic)]  # an Arithmetic was checked
             for selector in (selector for side in new for selector in selectors(side)):
                 if selector.is_glob:
                     message = f"{selector.pattern!r} may match several metrics: arithmetic needs the name of one metric"
@@ -114,11 +116,11 @@ class SubjectParser(Cursor):
             if not found or (found[4] == "," and found.end() == len(body)):
                 start = token.start + 1 + position
                 raise SentenceError('write labels as {rank="0", name!="warm*"}', start, token.end - 1)
-            tests.append(LabelTest(found[1], found[3][1:-1] if found[3][0] in '"`' else found[3], found[2] == "!="))
+            name, operator, value, _ = found.groups()
+            tests.append(LabelTest(name, value[1:-1] if value[0] in '"`' else value, negated=operator == "!="))
             position = found.end()
         return tuple(tests)
 
-    # --- the largest load of a sweep -----------------------------------------------------------------------------
     def largest_load(self) -> LargestLoad:
         """Read `request_rate with p99_ttft under 500 ms` after `the largest`."""
         of = self.name("a condition, such as request_rate, after `the largest`")
@@ -127,7 +129,7 @@ class SubjectParser(Cursor):
         return self.with_limits(of, is_condition=True)
 
     def with_limits(self, of: Selector, *, is_condition: bool) -> LargestLoad:
-        """Read the limits after `with`."""
+        """Read `with` and its limits. `of`: the condition or the metric that was read before."""
         if NUMBER.match(self.peek().text):
             self.fail("expected a metric after `with`; did you mean 'within'?", self.take())
         if of.is_glob:
@@ -155,6 +157,6 @@ class SubjectParser(Cursor):
         return found
 
     def is_clause_next(self) -> bool:
-        """Return whether a clause or a number begins after this token, and not a name."""
+        """Return whether the token after the next begins a clause or is a number; otherwise it is a name."""
         token = self.peek(1)
         return token.text in _CLAUSE_STARTS or bool(NUMBER.match(token.text))
