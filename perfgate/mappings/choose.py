@@ -52,7 +52,7 @@ def read_with_mappings(source: Source, mappings: Sequence[FileMapping], format: 
 
 
 def fitting(source: Source, mappings: Sequence[FileMapping], *, is_named: bool) -> bool:
-    """Return whether a mapping fits a file: one that names it, or else one that knows it by its content alone."""
+    """Return whether a mapping fits a file; with `is_named`, one that names it, else one with `when` alone."""
     file = InputFile(source)
     return bool(_named(file, mappings) if is_named else _by_content(recognise(file), mappings))
 
@@ -72,11 +72,13 @@ def _by_content(recognised: Recognition, mappings: Sequence[FileMapping]) -> lis
 
 
 def _read(file: InputFile, mapping: FileMapping, why: str) -> tuple[Run, ...]:
+    """Read a file through a mapping. `why`: how the mapping was chosen, for the report."""
     if not file.head():
         problems = file.problems or [file.problem("error", "the file is empty")]
         return (Run(file.name, mapping.name, (), tuple(problems), recognised_by=why),)
     paths = (*(path for _, path in (*mapping.labels, *mapping.facts)), *filter(None, (mapping.step, mapping.commit)))
     names = {str(path.steps[-1]) for path in paths if path.steps} | {name.split(".")[-1] for name in mapping.ignore}
+    # Numbers with these names are not measurements, so nobody is told that they are not read.
     beside = "|".join(map(re.escape, names))
     return read_within_limits(file, mapping.name, why, lambda one: read_mapped(one, mapping), beside)
 
@@ -118,5 +120,6 @@ def _has(mapping: FileMapping, file: InputFile) -> bool:
     words = {path.text for path in mapping.when}
     if mapping.kind == "lines":
         return all(word in text for word in words)
+    # The last line may be cut off.
     rows = (cells_between(line, mapping.delimiter) for line in text.split("\n")[:-1] or [text])
     return any(words <= {cell.strip() for cell in row} for row in rows if row)

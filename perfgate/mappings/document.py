@@ -55,7 +55,8 @@ def _loaded(document: YamlDocument) -> tuple[list[FileMapping], RunCommand | Non
         problems += violation_problems(document, schema)
     if problems:
         return [], None, problems
-    command, mappings = load_run(document, data["run"], problems) if "run" in data else None, list[FileMapping]()
+    mappings: list[FileMapping] = []
+    command = load_run(document, data["run"], problems) if "run" in data else None
     for number, item in enumerate(data.get("mappings", ())):
         before = len(problems)
         mapping = MappingItem(document, problems, item, ("mappings", number)).load()
@@ -65,10 +66,11 @@ def _loaded(document: YamlDocument) -> tuple[list[FileMapping], RunCommand | Non
 
 
 def load_run(document: YamlDocument, data: Mapping[str, Any], problems: list[Problem]) -> RunCommand | None:
-    """Return the remembered command; None, and problems, if it has mistakes."""
+    """Return the command of the section `run`; None, and problems, if it has mistakes."""
     before = len(problems)
 
     def words(name: str) -> tuple[str, ...]:
+        """Return the words of a field; if they are not a command, add a problem."""
         given = data.get(name, ())
         if not isinstance(given, str):
             return tuple(given)

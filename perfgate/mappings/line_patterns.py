@@ -3,9 +3,9 @@
 A pattern may begin and end anywhere in a line. A field is one word: letters, digits and signs without blanks, up to the
 words behind it. `{}` skips a word. One blank matches any blanks.
 
-It is not a regular expression, so that it can be read, and so that no pattern takes long: a match is found without
-going back, in one pass through the line for each place where the first words occur. A pattern that begins with a word
-becomes a regular expression that does the same (`compiled`): its fields end where they can end first, and for good.
+It is not a regular expression, so that it can be read, and so that no pattern takes long: from each place where the
+first words occur, `searched` goes through the line once, and never back. A pattern that begins with a word becomes a
+regular expression that finds the same faster (`compiled`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class LineMatch(Struct, frozen=True):
 
     fields: dict[str, str]
     end: int
-    #: The names of all fields of the pattern, and where each begins in the line; or the match, which knows it.
+    #: The names of all fields of the pattern; that of `{}` is empty.
     names: tuple[str, ...]
+    #: Where each field begins in the line, from 0; or the match, which has a group for each.
     starts: Sequence[int] | re.Match[str]
 
     def column(self, name: str) -> int | None:
@@ -87,7 +88,8 @@ def matches(pattern: LinePattern, line: str) -> Iterator[LineMatch]:
     line = line[:LONGEST_LINE]
     expression = compiled(pattern)
     first = pattern.words[0].split(" ")[0]
-    if expression is None or line.count(first) * len(first) > _MOST_STARTS:  # each may overlap others of its length
+    # `count` finds only one of up to len(first) places that overlap.
+    if expression is None or line.count(first) * len(first) > _MOST_STARTS:
         yield from searched(pattern, line)
         return
     for match in expression.finditer(line):
@@ -139,6 +141,7 @@ def _is_inside_word(line: str, place: int) -> bool:
 
 
 def _match(pattern: LinePattern, line: str, at: int) -> LineMatch | None:
+    """Return the match that begins at a place; None if there is none."""
     fields: dict[str, str] = {}
     starts: list[int] = []
     place = _after(pattern.words[0], line, at)
@@ -167,7 +170,7 @@ def _split(words: str) -> list[str]:
 
 
 def _after(words: str, line: str, at: int) -> int | None:
-    """Return the place behind words, if they are at a place; one blank of the words matches any blanks."""
+    """Return the place behind `words` if they begin at `at`, else None; one blank of the words matches any blanks."""
     for number, word in enumerate(_split(words)):
         if number:
             blanks = _BLANKS.match(line, at)

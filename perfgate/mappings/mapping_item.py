@@ -21,6 +21,7 @@ from perfgate.rules.validate import problem_at
 
 KINDS: tuple[FileKind, ...] = ("json", "jsonl", "csv", "lines")
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "blanks": " "}
+#: The fields of a mapping with a single metric.
 _SINGLE = ("metric", "value", "unit", "better")
 #: The name of a kept key that is the name of the metric.
 _METRIC = "metric"
@@ -28,10 +29,11 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class MappingItem(Struct):
-    """One mapping while it is read."""
+    """One mapping while it is read: `load` returns it, and adds its mistakes to `problems`."""
 
     document: YamlDocument
     problems: list[Problem]
+    #: The mapping as plain data, and its path in the document.
     data: Mapping[str, Any]
     path: Path
     kind: FileKind = "json"
@@ -81,7 +83,7 @@ class MappingItem(Struct):
         return mapping
 
     def _name(self) -> str:
-        """Return the name, or the one in the first glob."""
+        """Return the name, or one made of the first glob: `bench` for `out/bench*.json`."""
         if name := self.data.get("name"):
             if name in {known.name for known in FORMATS} or name in ("auto", "unknown"):
                 self._fail(f"{name!r} is a format of perfgate: choose another name", ("name",))
@@ -93,8 +95,6 @@ class MappingItem(Struct):
             or f"{_NOT_IN_NAMES.sub('', suffix) or 'mapping'}-{int(self.path[1]) + 1}"
         )
         return f"{name}-file" if name in {known.name for known in FORMATS} else name
-
-    # --- what is measured -------------------------------------------------------------------------------------------
 
     def _metrics(self, records: FieldPath | None) -> Iterable[MappedMetric]:
         """Return the metrics of each record."""
@@ -119,6 +119,7 @@ class MappingItem(Struct):
         return found
 
     def _only_metric(self, records: FieldPath | None) -> Iterable[MappedMetric]:
+        """Return the metric of a mapping that describes it by `metric`, `value` and `unit`."""
         data = self.data
         value = self._field("value")
         kept = {name for path in (records, value) if path for name in path.names}
@@ -142,8 +143,6 @@ class MappingItem(Struct):
             usual = f"write ms, s, tokens/s, GB, %, ..., {NO_UNIT} or {FROM_NAME}"
             self._fail(f"{text!r} is not a unit; {_hint(text, [*UNITS, FROM_NAME, IN_VALUE, NO_UNIT], usual)}", path)
         return found
-
-    # --- which records, and which files -----------------------------------------------------------------------------
 
     def _patterns(self) -> tuple[LinePattern, ...]:
         found = []
@@ -177,8 +176,6 @@ class MappingItem(Struct):
         else:
             yield from ((text, (name, index)) for index, text in enumerate(given))
 
-    # --- the small languages ----------------------------------------------------------------------------------------
-
     def _field(self, name: str) -> FieldPath | None:
         return self._path_at(self.data[name], (name,)) if name in self.data else None
 
@@ -188,7 +185,7 @@ class MappingItem(Struct):
         return found if found.is_from_top else FieldPath(found.text, found.steps, is_from_top=True)
 
     def _path_at(self, text: str, path: Path, *, key: bool = False) -> FieldPath:
-        """Return a path; a column or a group is its name."""
+        """Return the path that a text means. `path`: the place of the text; with `key`, it is the key there."""
         try:
             return parse_path(text) if self.kind in ("json", "jsonl") else self._group(text, path)
         except PathError as error:
@@ -206,6 +203,7 @@ class MappingItem(Struct):
         return found
 
     def _group(self, name: str, path: Path) -> FieldPath:
+        """Return the path to a column, or to a field of the patterns, which must exist."""
         if self.kind == "lines" and self.groups and name not in self.groups:
             hint = _hint(name, self.groups, f"the fields are {', '.join(sorted(self.groups))}")
             self._fail(f"no pattern has the field {{{name}}}; {hint}", path)

@@ -66,7 +66,7 @@ def parse_path(text: str) -> FieldPath:
     steps: list[PathStep] = []
     while at < end:
         found = _STEP.match(text, at, end)
-        is_first = not steps and not is_from_top
+        is_first = not steps and not is_from_top  # it has no dot; every other step has one, or is in brackets
         if found is None or not (found["dot"] is None if is_first else found["dot"] or found[0][0] == "["):
             raise PathError(_fault(text, at, is_first=is_first), at, end)
         if found["items"] or found["any"] or found["kept"]:

@@ -40,10 +40,15 @@ def read_mapped(file: InputFile, mapping: FileMapping) -> tuple[Run, ...]:
 
 @dataclass(slots=True)
 class _MappedFile:
+    """A data file while it is read through its mapping: `read` adds each record to a run."""
+
     file: InputFile
     mapping: FileMapping
+    #: Gets the problems that belong to no run.
     whole: RunBuilder = field(init=False)
+    #: The runs, if records with equal labels are repetitions.
     records: RecordRuns = field(init=False)
+    #: The runs, if records with equal labels are samples of one run; else None.
     samples: Runs[RunBuilder] | None = field(init=False)
     fingerprints: Fingerprints = field(init=False)
     metrics: RecordMetrics = field(init=False)
@@ -52,6 +57,7 @@ class _MappedFile:
     facts: dict[str, Fact] = field(default_factory=dict)
     #: The paths of members that labels and facts use.
     used: frozenset[Path] = field(init=False)
+    #: Reads lines that differ only in digits many at once. Its `current` is the step of the last record.
     alike: AlikeLines = field(init=False)
     #: Adds the records that are like an earlier one; None if each is read in full.
     usual: UsualRecords | None = field(init=False)
@@ -81,7 +87,7 @@ class _MappedFile:
         """Return the runs; the first one has the problems of the whole file."""
         mapping = self.mapping
         records = FileRecords(self.file, mapping, self.whole, self.add_usual, self.usual.note if self.usual else None)
-        count = read = 0
+        count = read = 0  # the records, and those that the mapping wants
         for record in records.read():
             count += 1
             if self.is_wanted(record):
@@ -121,8 +127,6 @@ class _MappedFile:
                 return False
         return True
 
-    # --- one record -------------------------------------------------------------------------------------------------
-
     def add_usual(self, data: Any, line: int) -> bool:
         """Add a record that is like an earlier one; return False for any other."""
         step = self.usual.add(data, line, self.alike.current or 0) if self.usual is not None else None
@@ -139,20 +143,23 @@ class _MappedFile:
         except MissingField as missing:
             record.report(self.whole, missing.message, missing.path)
             return
-        own: dict[Hashable, RunBuilder] = {}
+        own: dict[Hashable, RunBuilder] = {}  # the runs of the values of this record, by labels or by key
         for metric in self.mapping.metrics:
             for key, unit, values in self.metrics.series(record, metric, labels):
+                # A name from the record identifies it as a label does: each such value is a repetition of its own.
                 identity: Hashable = key if metric.name.fields or "metric" in record.kept else key.labels
                 run = own.get(identity) if not metric.name.fields else None
                 run = own[identity] = run or self.run_of(identity, record, step)
                 self.add_values(run, key, unit, values, record, step)
         if self.usual is None or labels not in own or self.contradicts:
             return
+        # Later records like this one are added without looking for their fields again.
         if self.fingerprints.is_repetition(labels, record):
             keys = [self.metrics.key_of(metric, labels) for metric in self.mapping.metrics]
             self.usual.learn(record.data, [own[labels].columns.get(key) if key else None for key in keys])
 
     def run_of(self, identity: Hashable, record: Record, step: int | None) -> RunBuilder:
+        """Return the run of a record, with its facts; report it if it does not repeat the first of its identity."""
         if difference := self.fingerprints.difference(identity, record):
             record.report(self.whole, difference, record.path)
         if self.samples is None:
@@ -166,6 +173,7 @@ class _MappedFile:
         return run
 
     def labels(self, record: Record) -> Iterator[tuple[str, str]]:
+        """Yield the names and values of the labels of a record. Raises MissingField."""
         for name, path in self.mapping.labels:
             found = [one for one in record.find(path) if not one.missing and one.value is not None]
             if len(found) > 1 or any(scalar_text(one.value) is None for one in found):
@@ -176,6 +184,7 @@ class _MappedFile:
         yield from ((name, text[:LONGEST]) for name, text in record.kept.items() if name != "metric")
 
     def step(self, record: Record) -> int | None:
+        """Return the step of a record, or that of the lines before; None without steps. Raises MissingField."""
         path = self.mapping.step
         if path is None:
             return None
@@ -189,8 +198,6 @@ class _MappedFile:
             raise MissingField(f"the step `{path.text}`: {what}; the record is left out", one.path)
         self.alike.current = int(step)
         return self.alike.current
-
-    # --- values -----------------------------------------------------------------------------------------------------
 
     def add_values(
         self, run: RunBuilder, key: Key, unit: Known, values: list[FoundValue], record: Record, step: int | None
@@ -208,7 +215,10 @@ class _MappedFile:
                 run.value(key, base, value, record.place(path), per=per)
 
     def measured(self, value: Any, unit: Known) -> tuple[object, str]:
-        """Return a value without its unit, and why it cannot be a measurement, if the series does not know it."""
+        """Return a value without its unit, and why it cannot be a measurement.
+
+        The reason is empty if there is none, or if the series finds it when the value is added.
+        """
         if isinstance(value, int | float) or (isinstance(value, str) and number(value) is not None):
             return value, ""
         if isinstance(value, str):
@@ -219,7 +229,7 @@ class _MappedFile:
         return value, f"the value is {what}: write the path to the number in it, or `ignore` it; left out"
 
     def measured_text(self, value: str, unit: Known) -> tuple[str, str]:
-        """Return the number in a text that is none, or why there is none."""
+        """Return the same for a text that is not a number, but may be one with a unit."""
         quantity = split_value(value)
         if quantity is not None and not any(metric.unit.text == IN_VALUE for metric in self.mapping.metrics):
             return value, f"{value[:40]!r} is a number with a unit: write `unit: in-value`; left out"
@@ -232,8 +242,6 @@ class _MappedFile:
         if records is not None and "metric" in records.names:  # the metrics are the keys of an object with others, too
             return value, f"{shown(value)} is not a number: use it in `labels` or `facts`, or `ignore` it; left out"
         return value, ""
-
-    # --- the whole file ---------------------------------------------------------------------------------------------
 
     def add_facts(self, run: RunBuilder, record: Record) -> None:
         """Add the facts of a record to its run; the first value of a file counts."""

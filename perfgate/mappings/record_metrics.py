@@ -34,7 +34,7 @@ class MissingField(Exception):
 
 
 class RecordMetrics(Struct):
-    """Finds the series in records. It reports missing values to `whole`, and counts those that it found."""
+    """Finds the series in records. It reports missing values to `whole`, and counts each metric in `found`."""
 
     whole: RunBuilder
     found: Counter[str]
@@ -45,7 +45,7 @@ class RecordMetrics(Struct):
         self, record: Record, metric: MappedMetric, labels: Labels
     ) -> Iterator[tuple[Key, Known, list[FoundValue]]]:
         """Yield the key, the unit and the values of each series in a record. A missing value is a problem."""
-        groups: dict[tuple[tuple[str, str], ...], list[FoundValue]] = {}
+        groups: dict[tuple[tuple[str, str], ...], list[FoundValue]] = {}  # by the keys that the path of the value keeps
         for one in record.find(metric.value):
             if one.missing:
                 self.missing(record, metric, one, labels)

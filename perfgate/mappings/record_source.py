@@ -25,10 +25,8 @@ from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import cells_of
 
-#: The longest JSON text that is read without places.
-_LONGEST = 1 << 16
-#: The most names that a message lists.
-_NAMES_SHOWN = 8
+#: The longest JSON text that is read without places, and the most names that a message lists.
+_LONGEST, _NAMES_SHOWN = 1 << 16, 8
 _NOTHING: Mapping[str, str] = {}
 #: The signs between the cells of printed tables, which have no quotes.
 _PRINTED = (" ", "|")
@@ -69,7 +67,7 @@ class Record(Struct):
     top: Any
     #: The way from the top to the record.
     path: Path
-    #: The keys that the path to the record keeps.
+    #: The keys that `{name}` in the path to the records keeps, by name.
     kept: Mapping[str, str]
     #: Returns the place of a value by its path from the top.
     place: Callable[[Path], Place]
@@ -109,15 +107,15 @@ class FileRecords(Struct):
     mapping: FileMapping
     #: Gets the problems that do not belong to a record.
     whole: RunBuilder
-    #: Takes a record with its line; returns False if it is to be read in full.
+    #: Adds a record that is like an earlier one, given its line; returns False for any other, which `read` yields.
     take: Callable[[Any, int], bool]
-    #: Gets the match of a line whose record was taken.
+    #: Gets the match of a line whose record `take` added.
     note: Callable[[AlikeLines, LineMatch], None] | None
-    #: The number of records that were taken.
+    #: The number of records that `take` added.
     taken: int = 0
 
     def read(self) -> Iterator[Record]:
-        """Yield the records in the order of the file."""
+        """Yield the records that `take` does not add, in the order of the file."""
         if self.mapping.kind != "json":
             yield from {"jsonl": self._json_lines, "csv": self._rows, "lines": self._lines}[self.mapping.kind]()
         elif (text := self.file.whole()) is not None:
@@ -141,8 +139,8 @@ class FileRecords(Struct):
                     yield from self._of_document(loaded, number)
 
     def _of_document(self, loaded: JsonDocument, line: int) -> Iterator[Record]:
-        json = JsonSource(loaded, line)
-        self.whole.json = json
+        """Yield the records of a JSON document that begins on a line."""
+        json = self.whole.json = JsonSource(loaded, line)
         self.whole.report_problems(numbers=False)
         if loaded.faults and loaded.data is None:
             return
@@ -156,13 +154,14 @@ class FileRecords(Struct):
                 message = f"{self.mapping.title}: `{records.text if records else ''}` needs {one.missing} here; {here}"
                 self.whole.say("error", message, one.path)
             elif one.path and type(one.path[-1]) is int and self._takes(one.value, line):
-                for field in used:
+                for field in used:  # they have been read, although no reader asked for them
                     self.file.coverage.mark(json, (*one.path, *field))
             else:
                 yield Record(one.value, loaded.data, one.path, one.kept, lambda path: path, json, line=line)
         json.report_waiting()
 
     def _rows(self) -> Iterator[Record]:
+        """Yield the rows below the header, which is the first line with all columns that the mapping needs."""
         needed = {path.text for path in _paths(self.mapping)}
         delimiter = self.mapping.delimiter
         seen: list[str] = []
@@ -170,6 +169,7 @@ class FileRecords(Struct):
         separators: list[str] = []
 
         def is_header(cells: list[str]) -> bool:
+            # For the message about a missing header: the first line, and delimiters with which a line would be it.
             if header or not needed <= {*cells}:
                 seen.extend(() if seen or len(cells) < 2 else cells)
                 line = delimiter.join(cells)
@@ -196,11 +196,11 @@ class FileRecords(Struct):
             hint = f"did you mean {near[0]!r}?" if near else f"the first row has {_names_here(seen)}"
             what = ", ".join(map(repr, missing or sorted(needed)))
             if separators:
-                own = separators[0]
-                hint = f"they are there with {DELIMITERS[own]!r} between them: write `csv: {own}`"
+                hint = f"they are there with {DELIMITERS[separators[0]]!r} between them: write `csv: {separators[0]}`"
             self.whole.say("error", f"{self.mapping.title}: no line has the columns {what}; {hint}")
 
     def _lines(self) -> Iterator[Record]:
+        """Yield the matches of the patterns. A pattern with only labels is a heading of the records below it."""
         patterns = self.mapping.patterns
         fields = frozenset(name for pattern in patterns for name in pattern.names)
         labels = {"", *(path.text for _, path in self.mapping.labels)}
@@ -267,7 +267,7 @@ def _names_here(names: list[str]) -> str:
 
 
 def cells_between(line: str, delimiter: str) -> list[str] | None:
-    """Return the cells of a line: None for an open quote, none for a line that only separates those of a table."""
+    """Return the cells of a line: None if a quote is open, an empty list for a rule between the rows of a table."""
     if delimiter not in _PRINTED:
         return cells_of(line, delimiter)
     if _RULE.fullmatch(line):
@@ -281,7 +281,7 @@ def cells_between(line: str, delimiter: str) -> list[str] | None:
 def _printed_rows(
     run: RunBuilder, delimiter: str, is_header: Callable[[list[str]], bool]
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row of a printed table, as `csv_rows` does. It ends at an empty line; its header may follow again."""
+    """Yield the line and the cells of each row of a printed table, which ends at an empty line; headers may repeat."""
     header: list[str] = []
     for number, line, _, ended in run.file.lines():
         cells = cells_between(line, delimiter)

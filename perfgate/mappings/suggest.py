@@ -77,6 +77,7 @@ def glob_of(name: str) -> str:
 
 
 def _draft(text: str, limits: Limits) -> MappingDraft | None:
+    """Return a mapping for a text as a JSON document, JSON lines, a table or a log: the first that fits."""
     if is_json(text):
         loaded = load_json(text, "", limits)
         if loaded.data is not None:
@@ -101,20 +102,18 @@ def _of_table(lines: list[str]) -> MappingDraft | None:
                 continue
             rows = [cells for line in shown[begin:] if (cells := cells_between(line, delimiter)) != []]
             first = rows[:_FIRST_LINES]
-            whole = sum(row is not None and len(row) == len(header) for row in first)
+            fitting = sum(row is not None and len(row) == len(header) for row in first)
             if all(number(cell) is None for row in rows[1:3] for cell in row or ()):
                 continue  # a title, and more text below it
             named = header[1:] if not header[0] else header  # pandas writes an index without a name
-            if whole < max(2 + bool(begin), _MOSTLY * len(first)) or not all(map(_HEADER.fullmatch, named)):
+            least = 2 if begin == 0 else 3  # a header that is not the first line needs two rows
+            if fitting < max(least, _MOSTLY * len(first)) or not all(map(_HEADER.fullmatch, named)):
                 continue
             records = [dict(zip(header, row, strict=True)) for row in rows[1:] if row and len(row) == len(header)]
             filled = [{key: cell for key, cell in row.items() if key and cell.strip()} for row in records]
             if draft := of_records("csv", name, filled):
                 return draft
     return None
-
-
-# --- YAML -----------------------------------------------------------------------------------------------------------
 
 
 def _yaml(draft: MappingDraft, files: str) -> list[str]:
@@ -148,6 +147,7 @@ def _metrics(metrics: Sequence[DraftMetric]) -> list[str]:
 
 
 def _field(name: str, text: str) -> list[str]:
+    """Return the line of a field; no line for an empty text."""
     return [f"{name}: {_quoted(text)}"] if text else []
 
 

@@ -21,18 +21,21 @@ _LONGEST = 2000
 Role = Literal["metric", "label", "step", "repetition", "commit", "gpu", "ignore"]
 #: Words for a value that is missing.
 _MISSING = frozenset({"", "-", "n/a", "na", "none", "null", "nan", "oom", "error", "failed", "skipped"})
+#: Names of fields by their roles: a step, the number of a repetition, no measurement, a commit, a GPU.
 _STEPS = re.compile(r"(?:global_?|train_?)?(?:steps?|iter(?:ation)?s?|it|update)(?:_?(?:num|number|idx|index))?", re.I)
 _REPETITIONS = re.compile(
     r"(?:run|rep(?:eat|etition)?|trial|round|sample|iter(?:ation)?|i|idx|index)(?:_?(?:num|idx|id))?", re.I
 )
 _IGNORED = re.compile(
     r"(?:.*[_. ])?(?:time_?stamp|timestamp|datetime|date|started?(?:_at)?|ended?(?:_at)?|created(?:_at)?|uuid|guid|"
-    r"hash|schema|tool|build\w*|channel|align\w*|port|status|code|node|request(?:_?(?:id|num(?:ber)?))?|note|notes|comment|title|python|platform|torch|cuda|driver|host(?:name)?|pid|path|"
+    r"hash|schema|tool|build\w*|channel|align\w*|port|status|code|node|request(?:_?(?:id|num(?:ber)?))?|note|notes|"
+    r"comment|title|python|platform|torch|cuda|driver|host(?:name)?|pid|path|"
     r"file(?:name)?|url|user|id|run_id|version|seed|lr|learning_rate|epoch|eta|message|description|command|cmd|error)",
     re.I,
 )
 _COMMIT = re.compile(r"(?:git_?)?(?:commit|sha|revision)(?:_?(?:hash|sha|id))?|git(?:_?(?:hash|sha|rev))?", re.I)
 _GPU = re.compile(r"gpu(?:_?(?:name|model|type))?|device(?:_?name)?|accelerator", re.I)
+#: Names of conditions under which something is measured, and those that readers of benchmarks know.
 _CONDITION_WORDS = re.compile(
     r"(?:.*_)?(?:batch|bs|batch_?size|seq(?:_?len(?:gth)?)?|len(?:gth)?|size|threads?|workers?|gpus?|devices?|ranks?|"
     r"nodes?|layers?|heads?|hidden|dim|width|height|depth|prompts?|clients?|concurrency|beams?|vocab|rank|level|"
@@ -56,6 +59,7 @@ _HIGHER = re.compile(
 _LOWER = re.compile(
     r"(?:.*[_. /-])?(?:loss|ppl|perplexity|errors?|failed|failures|latency|duration|overhead|time)", re.I
 )
+#: Names of whole numbers that may be measurements.
 _COUNTS = re.compile(r"(?:.*_)?(?:count|completed|failed|errors?|failures|peak|memory|mem|value|total|tokens)", re.I)
 
 
@@ -131,6 +135,7 @@ def fields_of(records: Sequence[Mapping[str, Any]]) -> list[FieldValues]:
 
 
 def _leaves(record: Mapping[str, Any], before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and the value of each field that a mapping can use."""
     for name, value in record.items():
         path = (*before, name)
         if not name or '"' in name:  # no path leads there
@@ -158,11 +163,11 @@ def role_of(one: FieldValues) -> Role:
     """Return the probable role of a field."""
     name = one.name
     if name in ("count", "n") and len(one.path) > 1:
-        return "ignore"  # of statistics
+        return "ignore"  # of the values behind a statistic
     values = [value for value in one.values if _is_given(value)]
     texts = [value for value in values if isinstance(value, str) and number(value) is None]
-    if texts and (is_text := _role_of_texts(name, values, texts)):
-        return is_text
+    if texts and (role := _role_of_texts(name, values, texts)):
+        return role
     if not values:
         return "ignore"
     if any(isinstance(value, bool) for value in values) or name in _CONDITIONS:
@@ -181,8 +186,8 @@ def _is_given(value: Any) -> bool:
 
 def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Role | None:
     """Return the role of a field with texts; None if its few texts are in place of numbers."""
-    is_load = name in _CONDITIONS or all(map(_BILLIONS.fullmatch, texts))
-    if not is_load and all(isinstance(value, str) and split_value(value) for value in values):
+    is_size = name in _CONDITIONS or all(map(_BILLIONS.fullmatch, texts))
+    if not is_size and all(isinstance(value, str) and split_value(value) for value in values):
         return "metric"
     if 2 * len(texts) <= len(values):
         return None
@@ -206,6 +211,7 @@ def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
     if _SIZE.fullmatch(name) and len(numbers) > 1 and all(one < two for one, two in pairwise(numbers)):
         return "label"
     if whole and _COUNTS.fullmatch(name) is None and written_unit(name) is None:
+        # Whole numbers over 1e9 are times in seconds since 1970, or ids.
         return "ignore" if _IGNORED.fullmatch(name) or min(numbers) > 1e9 or _STEPS.fullmatch(name) else "label"
     if whole and _CONDITION_WORDS.fullmatch(name) and written_unit(name) is None:
         return "label"

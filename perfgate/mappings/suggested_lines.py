@@ -19,7 +19,7 @@ _MOST_LINES, _LONGEST = 5000, 2000
 #: A number that is no part of a word: not those of `node0`, `/v1/items` and `12:30`.
 _WHOLE = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 _NUMBER = re.compile(rf"(?:(?<![\w.])|(?<=[rR]ank))[-+]?(?:{_WHOLE}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
-#: Stand for words that vary, from this character on; the first one is for words that mean nothing.
+#: Marks are characters from this one on, in place of words that vary. The first is for words that are no labels.
 _FIRST_MARK = "\ue000"
 #: The most words of a line that are labels, the most values of one, and the most kinds of lines.
 _MOST_WORDS, _MOST_VALUES, _MOST_KINDS = 3, 20, 50
@@ -39,6 +39,7 @@ _NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?
 _UNIT = re.compile(r"[ \t]?([A-Za-z%µ°$][A-Za-z%]{0,12}(?:/[A-Za-z]{1,12})?)(?![\w/])")
 #: From this number of lines on, a number that counts them is a step.
 _COUNTED = 8
+#: Words before a number that are not its name, names of steps, and names of numbers that are not measured.
 _NO_NAME = re.compile(r"in|at|of|for|after|is|was|to|by|with|and", re.I)
 _STEP = re.compile(r"(?:global_?)?(?:step|iter(?:ation)?|it)", re.I)
 _SKIPPED = re.compile(
@@ -53,6 +54,7 @@ class _AlikeLines(Struct, frozen=True):
 
     sample: str
     names: dict[str, str]
+    #: The number of lines.
     count: int
     #: The values of each number of the sample.
     numbers: list[list[float]]
@@ -112,9 +114,6 @@ def _joined(drafts: Sequence[MappingDraft]) -> MappingDraft:
     return joined
 
 
-# --- lines that are alike -------------------------------------------------------------------------------------------
-
-
 def _alike_lines(lines: Sequence[str]) -> Iterator[_AlikeLines]:
     """Yield the groups of lines that are alike but for their numbers and some words, the largest ones first."""
     groups: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
@@ -122,7 +121,8 @@ def _alike_lines(lines: Sequence[str]) -> Iterator[_AlikeLines]:
         words = line.split()
         kinds = tuple(map(_shape, words))
         if any(kind not in ("word", "digits") for kind in kinds):
-            before = zip(words, kinds, kinds[1:], strict=False)  # words with a number behind them
+            # Lines are alike if their words have the same shapes, and the same words are before their numbers.
+            before = zip(words, kinds, kinds[1:], strict=False)
             naming = (one for one, own, behind in before if own == "word" and behind not in ("word", "digits"))
             groups[kinds + tuple(filter(_NAMING.fullmatch, naming))].append(words)
     for key, found in sorted(groups.items(), key=lambda one: -len(one[1]))[:_MOST_KINDS]:
@@ -139,6 +139,7 @@ def _shape(word: str) -> str:
 
 
 def _alike(found: Sequence[Sequence[str]], kinds: Sequence[str]) -> _AlikeLines:
+    """Join lines that are alike. `found`: the words of each line. `kinds`: the shape of each word."""
     marks, words, numbers = {_FIRST_MARK: ""}, list[str](), list[list[float]]()
     for place, (word, kind) in enumerate(zip(found[0], kinds, strict=True)):
         column = [line[place] for line in found]
@@ -161,7 +162,7 @@ def _alike(found: Sequence[Sequence[str]], kinds: Sequence[str]) -> _AlikeLines:
 
 
 def _named(values: Sequence[str]) -> tuple[str, str]:
-    """Return what all values begin with, and the name of a label with them; empty if they say nothing."""
+    """Return what all values begin with, and the name of a label with them. The name is empty if they say nothing."""
     own = _OWN_NAME.match(values[0])
     if own and all(value.startswith(own[0]) for value in values):
         return own[0], "" if is_ignored(own[1]) else own[1]
@@ -172,9 +173,6 @@ def _named(values: Sequence[str]) -> tuple[str, str]:
     return "", "path" if all(value.startswith("/") for value in values) else "name"
 
 
-# --- the pattern of alike lines, and its numbers --------------------------------------------------------------------
-
-
 def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
     """Return a mapping for lines that are alike; words that vary are labels of their metrics."""
     line = lines.sample
@@ -182,9 +180,10 @@ def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
     measured = dict(zip([one.start for one in numbers], lines.numbers, strict=False))
     kinds = {one.start: _kind(one, measured.get(one.start, [])) for one in numbers}
     named = [one for one in numbers if kinds[one.start]]
-    names = {kind: [one for one in named if kinds[one.start] == kind] for kind in ("metric", "label", "step")}
-    if not names["metric"]:
+    by_kind = {kind: [one for one in named if kinds[one.start] == kind] for kind in ("metric", "label", "step")}
+    if not by_kind["metric"]:
         return None
+    # The pattern is the part of the line from the first named number or label to the last one.
     words = [place for place, char in enumerate(line) if char > _FIRST_MARK]
     begin, end = min([named[0].first, *words]), max([named[-1].last, *(place + 1 for place in words)])
     begin = 0 if begin in words else begin  # a pattern that begins with any word may begin at a wrong one
@@ -198,22 +197,22 @@ def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
         return None  # many other lines would be like it
     for mark, name in lines.names.items():
         pattern = pattern.replace(mark, f"{{{name}}}")
-    labels = [*filter(None, lines.names.values()), *(one.name for one in names["label"])]
+    labels = [*filter(None, lines.names.values()), *(one.name for one in by_kind["label"])]
     return MappingDraft(
         "lines",
         re.sub(r"[ \t]+", " ", pattern),
         [
             DraftMetric(one.name, one.unit, better_of(one.name) if one.unit == NO_UNIT else None)
-            for one in names["metric"]
+            for one in by_kind["metric"]
         ],
         labels={name: name for name in labels},
-        step=names["step"][0].name if names["step"] else "",
+        step=by_kind["step"][0].name if by_kind["step"] else "",
         skipped=len(numbers) - len(named),
     )
 
 
 def _kind(one: _NumberInLine, values: Sequence[float]) -> str:
-    """Return what a number of a line is: `metric`, `label`, `step`, or nothing of interest."""
+    """Return what a number of a line is: `metric`, `label` or `step`; empty if it is of no interest."""
     if not one.name or _STEP.fullmatch(one.name):
         return "step" if one.name else ""
     if len(one.name) == 1 or (one.unit == NO_UNIT and is_load(one.name)):
@@ -226,6 +225,7 @@ def _kind(one: _NumberInLine, values: Sequence[float]) -> str:
 
 
 def _numbers(line: str) -> list[_NumberInLine]:
+    """Return the numbers of a line from left to right; no two have the same name."""
     found: list[_NumberInLine] = []
     taken: set[str] = set()
     last = 0

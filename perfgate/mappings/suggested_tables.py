@@ -28,10 +28,10 @@ from perfgate.readers.values import number
 
 #: The greatest depth at which records are found, and the number of them that are read.
 _DEEPEST, _MOST_RECORDS = 4, 2000
-#: The number of records with equal labels that are samples.
+#: From this number on, records with equal labels are samples of one run.
 _MANY = 10
 _DTYPE = re.compile(r"(?:bf|fp|tf|int|float|bfloat|half|e\dm)\d{0,3}", re.IGNORECASE)
-_LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
+_NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
 #: Fields with the value of one metric, with its name, and with the kind of a record, such as training and evaluation.
 _VALUES, _METRICS = ("value", "values", "result", "mean"), ("metric", "metric_name", "name", "benchmark")
 _KINDS = ("type", "kind", "event", "phase", "split", "stage", "mode", "record")
@@ -39,7 +39,10 @@ _Records = Sequence[Mapping[str, Any]]
 
 
 def of_document(data: Any) -> MappingDraft | None:
-    """Return a mapping for one JSON document; None if it has no numbers."""
+    """Return a mapping for one JSON document; None if it has no numbers.
+
+    The records are those with the most measured values; an object whose keys are metrics wins if it has as many.
+    """
     sets = [(score, len(records), path, records) for path, records in _record_sets(data) if (score := _score(records))]
     best = max(sets, key=lambda one: one[:2], default=None)
     for path, inner in _objects(data):
@@ -101,9 +104,6 @@ def _are_alike(members: _Records) -> bool:
     return bool(first) and sum(first <= one.keys() for one in members) > len(members) / 2
 
 
-# --- records --------------------------------------------------------------------------------------------------------
-
-
 def of_records(kind: FileKind, source: str, records: _Records) -> MappingDraft | None:
     """Return a mapping for records; None if they have no numbers."""
     records = records[:_MOST_RECORDS]
@@ -112,29 +112,27 @@ def of_records(kind: FileKind, source: str, records: _Records) -> MappingDraft |
     if (single := _one_metric(kind, source, fields)) is not None:
         return single
     draft, roles = _with_roles(MappingDraft(kind, source, where=where), fields)
-    metrics = [
-        DraftMetric(
-            _path(one, kind), unit, better_of(one.name) if unit == NO_UNIT else None, one.present < len(records)
-        )
-        for one in roles.get("metric", ())
-        for unit in [_unit_of(one)]
-    ]
+    metrics = []
+    for one in roles.get("metric", ()):
+        unit = _unit_of(one)
+        better = better_of(one.name) if unit == NO_UNIT else None
+        metrics.append(DraftMetric(_path(one, kind), unit, better, one.present < len(records)))
     if not metrics:
         return None
     steps = roles.get("step", []) if len(records) > 1 else []
     repetitions, labels = roles.get("repetition", []), roles.get("label", [])
-    conditions = {tuple(str(record.get(one.path[0])) for one in labels) for record in records}
+    label_values = {tuple(str(record.get(one.path[0])) for one in labels) for record in records}
     return replace(
         draft,
         metrics=metrics,
         step=_path(steps[0], kind) if steps else "",
         ignore=[".".join(one.path) for one in (*roles.get("ignore", ()), *steps[1:], *repetitions)],
-        has_samples=bool(repetitions) or (not steps and len(records) >= _MANY * len(conditions)),
+        has_samples=bool(repetitions) or (not steps and len(records) >= _MANY * len(label_values)),
     )
 
 
 def _with_numbers(records: _Records) -> tuple[dict[str, list[str]], _Records]:
-    """Return the kinds of records that have measurements, and these records; no kinds if all of them have."""
+    """Return the field with the kinds of records that are measured, and their records; no field if all records are."""
     for one in fields_of(records):
         is_kind = one.name in _KINDS and len(one.path) == 1
         kinds = [value for value in dict.fromkeys(one.values) if isinstance(value, str)] if is_kind else []
@@ -181,7 +179,7 @@ def _with_roles(
     gpus, commits = ([_path(one, draft.kind) for one in roles.get(role, ())] for role in ("gpu", "commit"))
     return replace(
         draft,
-        labels={_LABEL.sub("_", name).lstrip("0123456789.-") or "label": path for name, path in labels.items()},
+        labels={_NOT_IN_LABELS.sub("_", name).lstrip("0123456789.-") or "label": path for name, path in labels.items()},
         facts={"gpu": gpus[0]} if gpus else {},
         commit=commits[0] if commits else "",
     ), roles
@@ -195,9 +193,6 @@ def _unit_of(one: FieldValues) -> str:
 
 def _path(one: FieldValues, kind: FileKind) -> str:
     return one.text if kind in ("json", "jsonl") else one.name
-
-
-# --- an object whose keys are metrics -------------------------------------------------------------------------------
 
 
 def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
@@ -217,6 +212,7 @@ def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
     commit = next((own for key, own in others.items() if is_commit(key, data[key])), "")
     ignored = {key: own for key, own in others.items() if own not in (gpu, commit)}
     labels = {key: own for key, own in ignored.items() if roles[key] == "label"}
+    # A path from the document needs no `$.`, except for the members of the document itself.
     return MappingDraft(
         "json",
         f"{path}.{{metric}}".removeprefix("$." if path != "$" else "-"),

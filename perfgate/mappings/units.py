@@ -49,7 +49,7 @@ _ENDINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 @cache
 def unit_of(text: str) -> Known | None:
-    """Return the base unit of a written unit, and how many of it are one base unit; None for an unknown one."""
+    """Return the base unit of a written unit, and how many of it are one base unit: s and 1000 for `ms`; or None."""
     return ("1", 1.0) if text in (NO_UNIT, "1") else unit_of_text(text)
 
 

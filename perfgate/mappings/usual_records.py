@@ -39,7 +39,7 @@ _Labels = tuple[object, ...]
 
 
 class Fingerprints(Struct):
-    """The first record of each identity, to compare the later ones with."""
+    """Finds records that do not repeat the first one with the same identity: the same labels, or the same series."""
 
     mapping: FileMapping
     _first: dict[Hashable, dict[str, Any]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Fingerprints(Struct):
         return None
 
     def is_repetition(self, identity: Hashable, record: Record) -> bool:
-        """Return whether nothing more is to be said about a record that `difference` was asked about."""
+        """Return whether `difference` has nothing more to report about a record."""
         return not any(self._differing(identity, record))
 
     def _differing(self, identity: Hashable, record: Record) -> Iterator[tuple[str, Any, Any]]:
@@ -81,6 +81,7 @@ class Fingerprints(Struct):
                 yield name, first[name], own[name]
 
     def _fields(self, data: Any, before: str, depth: int = 1) -> Iterator[tuple[str, Any]]:
+        """Yield each field without another use that is a word, a flag or a whole number: it may identify a record."""
         for name, value in list(data.items())[:_MOST_FIELDS] if isinstance(data, dict) else ():
             full = f"{before}{name}"
             if full in self._used or name in self.mapping.ignore:
@@ -97,7 +98,7 @@ def _is_word(text: str) -> bool:
 
 
 class _Example(Struct, frozen=True):
-    """A record that was read in full, and where the values of its like go."""
+    """A record that was read in full, and where the values of records like it go."""
 
     run: RunBuilder
     fields: frozenset[str]
@@ -108,13 +109,14 @@ class _Example(Struct, frozen=True):
 
 
 class UsualRecords:
-    """Adds the records of one file that are like an example."""
+    """Adds the records of one file that are like an example: `learn` keeps an example, and `add` uses it."""
 
     def __init__(self, mapping: FileMapping, samples: Runs[RunBuilder]) -> None:
         self._samples = samples
         #: The fields that may differ from record to record.
         self._ignored = mapping.ignore
         self._step = _name(mapping.step) if mapping.step else None
+        #: The fields whose values must be those of the example.
         self._same = [_name(path) for path in _same_paths(mapping)]
         self._metrics = [_name(metric.value) for metric in mapping.metrics]
         #: All fields of a pattern have a use, and other patterns have others.
@@ -126,7 +128,7 @@ class UsualRecords:
 
     @staticmethod
     def fits(mapping: FileMapping) -> bool:
-        """Return whether records of a mapping can be added so: each value is in a field of its own."""
+        """Return whether records of a mapping can be added in this way: each value is in a field of its own."""
         paths = [*(metric.value for metric in mapping.metrics), *((mapping.step,) if mapping.step else ())]
         paths += _same_paths(mapping)
         return (
@@ -193,6 +195,7 @@ class UsualRecords:
             return
         used = {*self._same, *self._metrics, self._step}
         others = tuple((name, value) for name, value in data.items() if name not in used | self._ignored)
+        # Numbers without a unit, and bytes, may be negative.
         self._examples[labels] = _Example(
             self._samples.run,
             frozenset(data),
@@ -218,7 +221,7 @@ class UsualRecords:
 
 
 def _same_paths(mapping: FileMapping) -> list[FieldPath]:
-    """Return the paths to values that must be equal. Those from the top of a document are so for all its records."""
+    """Return the paths to values that must be equal. Those from the top of a JSON document are never different."""
     paths = [path for _, path in (*mapping.labels, *mapping.facts)] + [path for path, _ in mapping.where]
     return [path for path in paths if not (path.is_from_top and mapping.kind == "json")]
 
