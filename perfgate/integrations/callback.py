@@ -65,6 +65,7 @@ class RecordingCallback:
         self._open_recorder: Recorder | None = None
         #: The process that the open recorder belongs to.
         self._process = os.getpid()
+        #: The open spans by metric, and the metrics whose spans are timed on the GPU.
         self._begun: dict[str, TimedSpan] = {}
         self._on_gpu: Collection[str] = ()
         #: The span of the current step that began with the loading of its data.
@@ -74,7 +75,7 @@ class RecordingCallback:
         self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the recording, which stays with this process."""
+        """Return everything but the recording, which stays with this process."""
         return {name: part for name, part in self.__dict__.items() if name not in _OF_THIS_PROCESS}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -86,8 +87,6 @@ class RecordingCallback:
         """The recorder for spans and values of the user's own; outside a recorded training it drops them."""
         recorder = self._open_recorder
         return recorder if recorder is not None and self._process == os.getpid() else self._idle
-
-    # --- the recording ----------------------------------------------------------------------------------------------
 
     def _open(self, rank: int, world_size: int, on_gpu: Collection[str]) -> None:
         """Open the recording of this rank; the spans of `on_gpu` are timed on the GPU.
@@ -163,8 +162,6 @@ class RecordingCallback:
             self._has_warned = True
             warn_safely(message)
 
-    # --- spans ------------------------------------------------------------------------------------------------------
-
     def _begin_step(self, *metrics: str) -> None:
         """End the loading of data, and begin the step and these metrics."""
         loading = self._begun.get(DATA_TIME)
@@ -183,7 +180,7 @@ class RecordingCallback:
             self.recorder.record(COMPILE_TIME, self._compiled - before, unit="s")
 
     def _elapsed(self) -> int:
-        """Return the nanoseconds of the current step so far, with the loading of its data; 0 if it has not begun."""
+        """Return the nanoseconds of the step that ends, with the loading of its data; 0 if it has not begun."""
         span, self._with_loading = self._with_loading, None
         return span.elapsed() if span else 0
 
@@ -208,7 +205,7 @@ class RecordingCallback:
 
 
 def guarded(method: Callable[..., None]) -> Callable[..., None]:
-    """Make a method a hook that never raises. Without a recording in this process it is not called."""
+    """Make a method a hook that never raises, and does nothing without a recording in this process."""
     attempt = opening(method)
 
     @wraps(method)

@@ -131,6 +131,7 @@ class LightningCallback(RecordingCallback):
         self._abort()
 
     def _leave(self, trainer: Any) -> None:
+        """Give the trainer its own `save_checkpoint` back."""
         save = trainer.__dict__.get("save_checkpoint")
         if isinstance(save, _TimedSave) and save.callback is self:
             del trainer.__dict__["save_checkpoint"]
@@ -161,6 +162,7 @@ def _restore(cls: type[LightningCallback]) -> LightningCallback:
 
 
 def _lightnings() -> list[Any]:
+    """Return each imported Lightning; if there is none, import an installed one."""
     found = [sys.modules[name] for name in _LIGHTNINGS if name in sys.modules]
     if found:
         return found

@@ -17,6 +17,7 @@ from perfgate.recorder.writer import Writer
 #: The time that torch.compile took in a step.
 COMPILE_TIME = "compile_time"
 SAMPLES_PER_SECOND, TOKENS_PER_SECOND = "samples_per_second", "tokens_per_second"
+#: The ends of the names of torch's times of compilation.
 _COMPILED = ("compile_inner", "_backward_impl")
 #: Deeper batches are not searched.
 _DEEPEST = 4
@@ -69,6 +70,7 @@ def tokens_in(batch: object) -> int | None:
 
 
 def _shapes(batch: Any, depth: int) -> Iterator[Any]:
+    """Yield the shape of each tensor in a batch that has a dimension."""
     shape = getattr(batch, "shape", None)
     if shape is not None:
         if len(shape):

@@ -80,6 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _RecordingPlugin:
+    """Records each passed test. The fixtures put their times into `times` and `pairs`."""
+
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._ended_early = False
@@ -136,6 +138,7 @@ class _OnceATest:
         self._has_measured = False
 
     def _begin(self) -> None:
+        """Fail a test that measures a second time."""
         if self._has_measured:
             pytest.fail(f"{self._name} is called twice: a test has one name, so it can measure once", pytrace=False)
         self._has_measured = True
@@ -159,6 +162,7 @@ class Benchmark(_OnceATest):
         was_on = gc.isenabled()
         gc.disable()
         try:
+            # Rounds with a number below 0 warm up, and find the number of calls that fill a round.
             for number in range(-self._option("--perfgate-warmup") - 1, self._option("--perfgate-rounds")):
                 began = perf_counter_ns()
                 for _ in range(calls):

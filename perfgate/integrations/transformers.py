@@ -61,6 +61,7 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
         self._open(args.process_index, args.world_size, _ON_GPU if args.device.type == "cuda" else ())
         self._tokens = int(getattr(state, "num_input_tokens_seen", 0))
         self._batches = 1
+        #: The number and the samples per second of the step before, until it is known that its batches were full.
         self._rate: tuple[int, float] | None = None
         self._begin_at(state.global_step)
 
@@ -98,7 +99,7 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
         self.recorder.step(state.global_step)
         self._change(begin=(DATA_TIME, CHECKPOINT_TIME))
 
-    # Logging, evaluation and saving are not loading of data. At the end of an epoch, its last batches are loaded.
+    # Logging, evaluation and saving are not loading of data, so its span begins again after each of them.
     on_log = hook(restart=(DATA_TIME, CHECKPOINT_TIME))
 
     @guarded
