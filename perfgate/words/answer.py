@@ -19,7 +19,7 @@ SIGNS: dict[Outcome, str]
 SIGNS = {"fail": "✗", "error": "!", "undecided": "?", "skipped": "-", "pass": "✓"}
 ASCII_SIGNS: dict[Outcome, str] = {**SIGNS, "fail": "x", "pass": "+"}
 _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
-#: A metric is named in the headline if it excludes a change this many times smaller.
+#: The headline names the metric that excludes the smallest change, if others only exclude one this many times larger.
 _MUCH = 1.5
 #: In percent, a larger change is beyond every float.
 _LARGEST = 1e300
@@ -128,7 +128,7 @@ def _counted_as(verdicts: list[Verdict]) -> str:
 
 
 def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> list[str]:
-    """Return the worst change that all passed comparisons exclude, and the metric that excludes much more than that.
+    """Return the change that all passed comparisons exclude, with a metric that excludes a much smaller one: one text.
 
     Without a comparison with noise, the list is empty. `in_short` names no metric.
     """
@@ -136,7 +136,8 @@ def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> l
     found = [(one, worst) for one, worst in found if worst > 0]
     if not found:
         return []
-    worst, (first, least) = max(worst for _, worst in found), min(found, key=lambda one: one[1])
+    worst = max(change for _, change in found)
+    first, least = min(found, key=lambda one: one[1])
     is_time = all(one.unit == "s" or (one.unit or "").endswith("/s") for one, _ in found)
     said = f"{'no slowdown of' if is_time else 'nothing worse by'} {rounded_up(worst)} or more"
     name = shortened(short_call(first.metric), _LONGEST_FACT)
@@ -144,7 +145,7 @@ def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> l
 
 
 def _worst(verdict: Verdict) -> float:
-    """The change for the worse that a verdict does not exclude; positive, 0 for a gain beyond the noise."""
+    """Return the change for the worse that a verdict does not exclude, as a positive share; 0 if only gains remain."""
     change = verdict.not_excluded or 0.0
     if verdict.two_sided:
         return abs(change)
@@ -154,6 +155,7 @@ def _worst(verdict: Verdict) -> float:
 def rounded_up(change: float) -> str:
     """Return a change in percent, rounded up to two digits, so that it is excluded for sure."""
     percent = 100 * min(change, _LARGEST)
+    # One unit of the second digit.
     step = 10.0 ** (math.floor(math.log10(percent)) - 1)
     return f"{format_number(math.ceil(percent / step - 1e-9) * step, 3)}%"
 

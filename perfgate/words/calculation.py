@@ -12,6 +12,7 @@ from perfgate.core.wording import plural, series_name
 from perfgate.words.numbers import unit_for, value_text, what
 from perfgate.words.work import is_work
 
+#: What each bound of the estimate is asked about its edge: the value with which it is compared.
 _QUESTIONS: dict[Asks, str] = {
     "excluded": "is a change of {} excluded?",
     "within": "is it within {}?",
@@ -41,6 +42,7 @@ def calculation(verdict: Verdict) -> Iterator[str]:
 
 
 def _change(verdict: Verdict) -> Iterator[str]:
+    """Yield the change as the logarithm of a ratio, the noise, and each bound beside its edge."""
     base, new = (side.estimate if side else None for side in (verdict.base, verdict.new))
     yield from (line for side in ("base", "new") if (line := _runs(verdict, side)))
     found = verdict.calculation
@@ -88,7 +90,7 @@ def _runs(verdict: Verdict, side: str) -> str:
 
 
 def _compared(one: Comparison, edge: str, shown: str) -> Iterator[str]:
-    """Yield the t quantile of a bound, and the bound beside its edge."""
+    """Yield the t quantile of a bound, and the bound beside its edge: `edge` in the question, `shown` in the result."""
     level, t = 1 - one.error_rate, one.quantile
     question = _QUESTIONS[one.asks].format(edge)
     yield (
@@ -108,6 +110,7 @@ def _compared(one: Comparison, edge: str, shown: str) -> Iterator[str]:
 
 
 def _limit(verdict: Verdict, new: Estimate, estimate: float) -> Iterator[str]:
+    """Yield the share of values beyond the bound with its Clopper-Pearson interval, or the bounds of the estimate."""
     if line := _runs(verdict, "new"):
         yield line
     bound = f"{verdict.comparator} {value_text(verdict.bound, verdict)}"

@@ -58,7 +58,7 @@ def groups(report: Report) -> tuple[CauseGroup, ...]:
 
 
 def _rank(verdict: Verdict) -> int:
-    """The place of a verdict among those of one outcome: the step, its parts, and then all others."""
+    """Return the place of a verdict among those of one outcome: the step, its parts, and then all others."""
     return 0 if verdict.metric == "step.time" else 1 if verdict.metric.startswith("step.") else 2
 
 
@@ -130,7 +130,7 @@ def where(cause: Cause) -> str:
 
 
 def place(path: Sequence[str]) -> str:
-    """Return a path as text. A function of the backward pass is in a call of torch that repeats its name."""
+    """Return a path as text; a name equal to the one before is left out, because torch repeats those of backward."""
     names = list(map(short, path))
     names = [name for at, name in enumerate(names) if name not in names[:at][-1:]]
     while len(names) > 3 and len(" / ".join(names)) > _LONGEST_PLACE:
@@ -199,6 +199,7 @@ def steps(group: CauseGroup) -> list[str]:
     """Return what to undo, and the next steps of the verdicts, one for each action, those of the worst first."""
     own, is_red = undo(group.cause), any(one.outcome == "fail" for one in group.verdicts)
     useless = {"find-cause", *(_MEASURING if is_red else ())} if own else set()
+    # Of several steps with one action, that of the worst verdict is kept: it is written last.
     by_action = {one.next_step.action: one.next_step for one in reversed(group.verdicts) if one.next_step.text}
     actions = dict.fromkeys(one.next_step.action for one in group.verdicts)
     others = [answer.next_step(by_action[one]) for one in actions if one in by_action and one not in useless]
@@ -230,7 +231,8 @@ _DECISIONS = (
 )
 #: The place of work that only the weights decide.
 _is_optimizer = re.compile(r"optimizer|aten::_(?:fused|foreach)_", re.IGNORECASE).search
-_is_backward, _OF_CALLS = re.compile("backward", re.IGNORECASE).search, ("appeared", "replaced", "more calls")
+_is_backward = re.compile("backward", re.IGNORECASE).search
+_OF_CALLS = ("appeared", "replaced", "more calls")
 #: By kind, if the step needs more time or memory.
 _SENTENCES: dict[CauseKind, str] = {
     "more calls": "look for a new loop, or a value that was kept before",
@@ -249,7 +251,7 @@ _SENTENCES: dict[CauseKind, str] = {
 
 
 def undo(cause: Cause) -> str:
-    """Return the advice; empty for a cause that makes nothing worse."""
+    """Return what to do about a cause; empty if it makes nothing worse."""
     if cause.change_per_step <= 0:
         return ""
     if cause.kind == "slower" and cause.come:

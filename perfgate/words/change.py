@@ -78,7 +78,7 @@ def pooled_note(pooled: PooledRuns) -> str:
 
 
 def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = "baseline") -> NextStep:
-    """The shortest next step after the outcome of a change from a reference."""
+    """Return the shortest next step after the outcome of a change from a reference."""
     if result.of_numbers.outcome == "fail":
         return accept_change(accept, reference)
     if result.outcome == "pass" or result.of_numbers.outcome != "undecided":
@@ -120,7 +120,7 @@ def _promise_next_step(result: ChangeResult) -> NextStep | None:
 
 
 def paired_next_step(result: ChangeResult, most: int | None = None) -> NextStep:
-    """The shortest next step after the outcome of a change between pairs, whose base needs no approval.
+    """Return the shortest next step after the outcome of a change between pairs, whose base needs no approval.
 
     most: the pairs of the last look; None if no plan has them.
     """
@@ -203,7 +203,10 @@ def limit_next_step(
     *,
     is_open: bool = False,
 ) -> NextStep:
-    """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
+    """Return the shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree.
+
+    `place`: the place of the rule. `needed`: how many independent values are enough, if it is known.
+    """
     if result.of_numbers.outcome == "fail":
         what_to_do = f"{'raise' if asks.startswith(('over', 'at least')) else 'reduce'} {name} to {asks}"
         return NextStep("find-cause", f"{what_to_do}, or change the rule at {place}" + (f" on {ref}" if ref else ""))

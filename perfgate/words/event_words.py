@@ -11,7 +11,7 @@ from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
 from perfgate.words.history_words import approved, commits, interval
 
-#: So many metrics are named with their sizes.
+#: The most metrics that are named with their sizes.
 _NAMED = 3
 #: The end of every ticket.
 FOOT = (
@@ -31,7 +31,7 @@ def is_open(event: HistoryEvent) -> bool:
 
 
 def in_order(event: HistoryEvent) -> list[EventChange]:
-    """Return the changes with those for the worse first, each the largest first."""
+    """Return the changes, those for the worse first; both groups keep their order, the largest first."""
     return sorted(event.changes, key=lambda change: not change.worse)
 
 
@@ -117,7 +117,7 @@ def conclusion(events: Sequence[HistoryEvent]) -> str:
 
 
 def news(action: str, event: HistoryEvent | None) -> str:
-    """Return what a comment says about what was done to a ticket; empty if the ticket says enough."""
+    """Return the comment about an action on a ticket; empty if the ticket says enough. None: the event is gone."""
     if event is None:
         return (
             "the history shows no lasting change any more: the old level may have come back after fewer than nine runs"

@@ -53,8 +53,9 @@ def incomplete(found: LoadedHistory) -> str | None:
 
 
 def level_now(one: HistorySeries) -> str:
-    """Return the value of the newest level."""
-    return format_value(list(one.levels())[-1][2], printed_base(one.name.key.metric, one.unit)) if one.runs else ""
+    """Return the value of the newest level; empty without runs."""
+    values = [value for _, _, value in one.levels()]
+    return format_value(values[-1], printed_base(one.name.key.metric, one.unit)) if one.runs else ""
 
 
 def noise(one: HistorySeries) -> str | None:

@@ -121,6 +121,7 @@ def _changed(name: str, change: float) -> str:
 
 
 def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
+    """Return the line of a group of verdicts: its numbers, its difference in work, or its message."""
     worst = max(group, key=_size)
     effect = answer.effect(worst)
     if worst.work:

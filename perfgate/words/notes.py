@@ -141,6 +141,7 @@ def less_work(change: float, metric: str, share: float) -> str:
     return f"better by {gain}%, with {format_number(100 * share, 2)}% less work ({metric})"
 
 
+#: The kinds of series in words.
 _KINDS = {
     "samples": "single values",
     "summary": "single values",

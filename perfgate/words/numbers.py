@@ -18,6 +18,7 @@ _CHANGED: Mapping[Changed, str] = {
     "neither": "changed by neither",
     "unclear": "changed by code or environment, more repetitions are needed to say which",
 }
+#: The combinations of code and environment that may not run.
 _COMBINATIONS = {
     "new-code": "the new code does not run in the old environment",
     "new-environment": "the old code does not run in the new environment",
@@ -46,7 +47,7 @@ def attribution(found: Attribution) -> str:
 
 
 def does_not_run(cell: str, why: str, *, alone: bool) -> str:
-    """Return the warning about a combination that does not run, and what that leaves open."""
+    """Return the warning about a combination that does not run; it is `alone` if the other one does."""
     left = "their interaction is unknown" if alone else "only the whole change is known, not whose it is"
     return f"{_COMBINATIONS[cell]} ({why}): {left}"
 
@@ -125,7 +126,7 @@ def attributed(verdict: Verdict) -> str:
 
 
 def _noise(noise: KnownNoise) -> str:
-    """The known noise between runs: `1.4%, from 43 runs of main`, or `1.4%, calibrated with 20 runs`."""
+    """Return the known noise between runs: `1.4%, from 43 runs of main`, or `1.4%, calibrated with 20 runs`."""
     size, runs = f"{format_number(100 * noise.deviation, 2)}%", plural(noise.runs, "run")
     if noise.source == "calibration":
         return f"{size}, calibrated with {runs}"
@@ -134,7 +135,7 @@ def _noise(noise: KnownNoise) -> str:
 
 
 def _data(verdict: Verdict) -> str:
-    """The amount of data behind a verdict: `1662 values in 1 run (effective sample size 567), 95% confidence`."""
+    """Return the amount of data of a verdict: `1662 values in 1 run (effective sample size 567), 95% confidence`."""
     parts = [prefix + _amount(side) for prefix, side in (("", verdict.new), ("base ", verdict.base)) if side]
     if verdict.share and verdict.allowed_share is not None:
         beyond = _percent(verdict.share.estimate) + _bounds(verdict.share, _percent)
@@ -181,7 +182,7 @@ def _amount(side: Estimate) -> str:
 
 
 def _sides(base: float | None, new: float | None, verdict: Verdict) -> str:
-    """Both sides of a change in one unit: `361 → 372 ms`."""
+    """Return both sides of a change in one unit: `361 → 372 ms`."""
     if base is None and new is None:
         return _NOT_MEASURED
     if base is None:
@@ -193,7 +194,7 @@ def _sides(base: float | None, new: float | None, verdict: Verdict) -> str:
 
 
 def _bounds(seen: Estimate | RelativeChange, show: Callable[[float], str]) -> str:
-    """Bounds in brackets; nothing if they are equal or both are unknown."""
+    """Return bounds in brackets; nothing if they are equal or both are unknown."""
     if seen.low == seen.high:
         return ""
     low, high = ("unbounded" if bound is None else show(bound) for bound in (seen.low, seen.high))

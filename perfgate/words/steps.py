@@ -22,7 +22,7 @@ _ERROR_ACTIONS: Mapping[str, Action] = {
 
 
 def accept_change(accept: Acceptance, reference: str) -> NextStep:
-    """The step after a change that failed. `allow_step` adds the command that allows it on a ref."""
+    """Return the step after a change that failed. `allow_step` adds the command that allows it on a ref."""
     if not accept.has_store:
         return NextStep("find-cause", "profiler traces of both sides show what changed")
     cause = "if the change is intended, "
@@ -36,7 +36,7 @@ def accept_change(accept: Acceptance, reference: str) -> NextStep:
 
 
 def hold_gain(accept: Acceptance) -> NextStep:
-    """The step after an improvement: its runs become the level that later runs are compared with."""
+    """Return the step after an improvement: its runs become the level that later runs are compared with."""
     if not accept.has_store:
         return NO_STEP
     if accept.ref is not None:
@@ -45,34 +45,34 @@ def hold_gain(accept: Acceptance) -> NextStep:
 
 
 def make_baseline(accept: Acceptance) -> NextStep:
-    """The step if there is nothing to compare with."""
+    """Return the step if there is nothing to compare with."""
     if accept.ref is not None:
         return accept.step_of_others("make-baseline", "", f"can make one there, from runs of {accept.ref}")
     return NextStep("make-baseline", "make one", command=accept.approve)
 
 
 def find_calls(*, came: bool) -> NextStep:
-    """The step after calls that came, or that are not made any more."""
+    """Return the step after calls that came, or that are not made any more."""
     what = "find the new call" if came else "find what removed the call"
     return NextStep("find-cause", f"{what}; if the change is intended, approve a run of main after the merge")
 
 
 def expected_next_step(otherwise: Outcome | None) -> NextStep:
-    """The next step after a rule that is known to fail; `otherwise` is its outcome without `expect_fail`."""
+    """Return the next step after a rule that is known to fail; `otherwise` is its outcome without `expect_fail`."""
     return NextStep("fix-rule", "it passes now: remove expect_fail") if otherwise == "pass" else NO_STEP
 
 
 def error_step(reason: str, step: NextStep | str) -> NextStep:
-    """The next step after an error. Of a step that is only a sentence, the reason of the error decides the action."""
+    """Return the next step after an error. A sentence becomes a step with the action for the reason of the error."""
     return step if isinstance(step, NextStep) else NextStep(_ERROR_ACTIONS.get(reason, "fix-input"), step)
 
 
 def complete_base(accept: Acceptance, runs: Sequence[Sequence[str]]) -> NextStep:
     """Return the step that gives stored runs what they lack; `runs` are the source files of each of them.
 
-    To approve the runs that are judged would make them their own base, and hide what they changed.
+    Approving the judged runs instead would make them their own base, and hide what they changed.
     """
-    typed: dict[str, None] = {}  # their folder, if the files of a run are all in one
+    typed: dict[str, None] = {}  # the arguments of the command: a folder if it has all files of a run
     for sources in runs:
         folders = {name.rpartition("/")[0] for name in sources}
         typed |= dict.fromkeys(folders if len(sources) > 1 and len(folders) == 1 and "" not in folders else sources)
@@ -100,7 +100,7 @@ def allow_step(step: NextStep, accept: Acceptance, metric: str, worst: float) ->
 
 
 def to_accept(accept: Acceptance, verdicts: Iterable[Verdict]) -> NextStep:
-    """The step that accepts the whole result, from the steps of its verdicts; NO_STEP if no command does."""
+    """Return the step that accepts the whole result, from the steps of its verdicts; NO_STEP if no command does."""
     steps = [verdict.next_step for verdict in verdicts if verdict.next_step.command is not None]
     allowed = list(dict.fromkeys(str(step.command) for step in steps if step.action == "allow"))
     intended = "If the changes are intended"

@@ -56,7 +56,7 @@ def work_message(result: WorkResult) -> str:
 
 
 def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
-    """The shortest next step after work was compared."""
+    """Return the shortest next step after work was compared."""
     if result.outcome == "undecided":
         text = "run the new code twice more, or give the varying count a tolerance: "
         return NextStep("run-again", f"{text}{result.varied[0]} within 10% of baseline")
