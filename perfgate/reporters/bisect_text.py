@@ -14,6 +14,7 @@ from perfgate.reporters.terminal_page import Page
 from perfgate.words import cause_words
 
 SCHEMA = "perfgate.bisect/1"
+#: The sign of each outcome, the same without Unicode, and its style.
 _MARKS = {
     "found": ("✗", "x", "bold red"),
     "not-reproduced": ("?", "?", "bold yellow"),
@@ -21,9 +22,8 @@ _MARKS = {
 }
 #: The most measured items on a screen.
 _MOST_ROWS = 30
-_BAR = 20
-#: The letters of the reason why an item was skipped; a note has all of it.
-_REASON = 40
+#: The length of the longest bar, and of the shown reason why an item was skipped; a note has the whole reason.
+_BAR, _REASON = 20, 40
 
 
 def short(name: str) -> str:
@@ -115,6 +115,7 @@ def _run(report: BisectReport) -> str:
 
 
 def _row(report: BisectReport, row: ItemEstimate, *, ascii_only: bool) -> str:
+    """Return a measured item as a line; its bar shows the value from the lowest to the highest of all items."""
     name = f"{row.position:>{len(str(report.positions))}}  {short(row.name):<14}"
     blamed = f"  {'<' if ascii_only else '←'} " if row.position in report.blamed else ""
     if row.value is None:

@@ -12,6 +12,7 @@ from perfgate.reporters.plain_json import encode, picked
 from perfgate.reporters.terminal_page import Page
 from perfgate.words.beside import compared_with, figure, runner_change
 
+#: The ways to measure: the heads of their columns, and their names in sentences.
 _HEADS: dict[Way, str] = {
     "separate": "separate",
     "pinned": "pinned",
@@ -66,6 +67,7 @@ def _percent(noise: float, digits: int = 2) -> str:
 
 
 def _floors(page: Page, found: Examination) -> None:
+    """Write the table of noise floors: a row for each load, a column for each way."""
     ways = [way for way in _HEADS if any(load.floor(way) for load in found.loads)]
     rows = [["noise floor", *(_HEADS[way] for way in ways)]]
     for load in found.loads:
@@ -86,6 +88,7 @@ def _floors(page: Page, found: Examination) -> None:
 
 
 def _disturbances(page: Page, found: Sequence[Disturbance]) -> None:
+    """Write what disturbs this machine, then its other conditions, and what it does not show."""
     disturbing = [one for one in found if one.does_disturb]
     page.blank()
     page.paragraph("disturbances of this machine" if disturbing else "no disturbance of this machine was found")
@@ -128,6 +131,7 @@ def _of_interest(found: Examination) -> MeasuredLoad | None:
 
 
 def _how(floor: Floor, load: MeasuredLoad) -> str:
+    """Return how a rule can use the CPU time of a load; empty for other ways, which have commands."""
     if floor.way != "cpu-time":
         return ""
     stem = load.name.removesuffix(".time") if " " not in load.name else "step"
@@ -151,6 +155,7 @@ def _commands(page: Page, way: Way, found: Examination) -> None:
 
 
 def _need(need: RuleNeed) -> str:
+    """Return whether the noise floor of this machine is low enough for a rule, or which way makes it so."""
     name = f"`{need.rule}` ({need.place})"
     if need.floor is None:
         return f"? {name}: your command has no metric {need.measured_on}, so its noise was not measured."

@@ -3,7 +3,7 @@
 The syntax of a command and its escapes come from the runner (`ActionCommand.cs` of actions/runner). A step shows ten
 annotations of each level and silently drops the rest. So perfgate writes nine, and one that counts the others.
 
-And runs as a Mermaid chart, which GitHub draws: one line through the runs, and one where the tolerance ends. They are
+The chart is Mermaid text, which GitHub draws: one line through the runs, and one where the tolerance ends. They are
 lines because the axis does not begin at 0, and a bar would have a length without a meaning.
 """
 
@@ -29,6 +29,7 @@ MOST_ANNOTATIONS = 9
 _LONGEST_TITLE, _LONGEST_LINE = 200, 2_000
 #: The largest number of verdicts that are named in the annotation of their cause.
 _MOST_NAMED = 8
+#: The escapes of a message, and those of a property such as the title.
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
 
@@ -67,7 +68,7 @@ def _commands(found: Sequence[_Annotation]) -> str:
 
 
 def _of_cause(group: CauseGroup) -> _Annotation:
-    """One annotation for all verdicts that follow from a cause, at the rule of the worst."""
+    """Return one annotation for all verdicts that follow from a cause, at the rule of the worst."""
     cause, verdicts = group.cause, group.verdicts
     named = [f"{verdict.outcome}: {cause_words.brief(verdict)}" for verdict in verdicts[:_MOST_NAMED]]
     more = [f"and {len(verdicts) - _MOST_NAMED} more"] if len(verdicts) > _MOST_NAMED else []
@@ -125,6 +126,7 @@ def chart(report: Report) -> list[str]:
 
 
 def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
+    """Return the chart of a verdict; empty if Mermaid cannot read its numbers."""
     values = [run.estimate or 0.0 for run in runs]
     unit = display_unit(max(values, key=abs), verdict.unit or "1")
     limits: list[float] = []  # the value at which the tolerance ends, in the worse direction
@@ -140,7 +142,7 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
     room = (high - low) / 4 or abs(high) / 4 or 1.0
     axis = [format_number(end / unit.factor) for end in (low - room, high + room)]
     if not all(_DECIMAL.fullmatch(number) for line in (*lines, axis) for number in line):
-        return []  # Mermaid cannot read exponents
+        return []  # a number has an exponent
     return [
         "```mermaid",
         "xychart-beta",
@@ -153,5 +155,5 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    """The text without characters that have a meaning in Mermaid."""
+    """Return the text without characters that have a meaning in Mermaid."""
     return re.sub(r"[^A-Za-z0-9_./% -]", "_", text.replace("µ", "u"))[:_LONGEST_CHART_TITLE]

@@ -22,6 +22,7 @@ from perfgate.reporters.untrusted_comment import bare_text, text
 from perfgate.words import event_words, history_words
 
 SCHEMA = "perfgate.history-events/1"
+#: The sign of an event, the same without Unicode, and its style.
 _SIGNS = {"open": ("✗", "x", "bold red"), "better": ("▼", "v", "green"), "over": ("✓", "+", "dim")}
 
 
@@ -89,7 +90,7 @@ def _facts(facts: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
     return [{"name": name, "before": old, "after": new} for name, old, new in facts]
 
 
-#: A ticket lists this many metrics. GitHub takes a body of 65,536 characters, and a title of 256.
+#: The most metrics in a ticket, and the longest body and title: GitHub takes 65,536 and 256 characters.
 _METRICS, _LONGEST, _LONGEST_TITLE = 20, 50_000, 250
 #: The beginning of the next step in an open ticket.
 NEXT = "\n**Next:**"
@@ -100,7 +101,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 def issue(event: HistoryEvent, page: str, line: CommitLine | None = None) -> dict[str, str]:
     """Return title and body; `page` is the address of the repository, for links to its commits."""
     body = ""
-    for one in _lines(event, page, line):
+    for one in _lines(event, page, line):  # a line that does not fit is left out
         body += f"{one}\n" if len(body) + len(one) < _LONGEST else ""
     body += f"{mentions(event.owners)}\n<sub>{event_words.FOOT}</sub>\n"
     title = without_commands(bare_text(event_words.headline(event)))
@@ -128,6 +129,7 @@ def slack(event: HistoryEvent, done: str, url: str) -> dict[str, str]:
 
 
 def _lines(event: HistoryEvent, page: str, line: CommitLine | None) -> Iterator[str]:
+    """Yield the lines of a ticket: its metrics, the circumstances, the commits and the next step."""
     yield from ("| metric | where | change |", "|---|---|---|")
     for one in event_words.in_order(event)[:_METRICS]:
         kind = {True: "worse", False: "better", None: ""}[one.worse]

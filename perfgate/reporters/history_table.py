@@ -37,7 +37,10 @@ def render_text(
             if in_full and (often := history_words.often_changed(place)):
                 page.paragraph(often, "dim")
             page.blank()
-            _list(page, place) if not in_full else _paragraphs(page, place, found.line)
+            if in_full:
+                _paragraphs(page, place, found.line)
+            else:
+                _list(page, place)
     if missing := history_words.incomplete(found):
         page.paragraph(missing, "bold red")
     return page.finished()
@@ -64,6 +67,7 @@ def _list(page: Page, place: run_history.EnvironmentHistory) -> None:
 
 
 def _paragraphs(page: Page, place: run_history.EnvironmentHistory, line: CommitLine | None) -> None:
+    """Write a paragraph for each metric: its line of bars, its level, and every change."""
     for one in place.series:
         page.paragraph(str(one.name), "bold")
         drawn = _line(one.values, page.width - 4, page.ascii_only)
@@ -227,6 +231,7 @@ def false_alarms_text(found: Sequence[FalseAlarms], *, width: int = 100, ascii_o
     for one in found:
         rate = f"{100 * one.alarms / one.runs:.2g}% [{100 * one.low:.2g}%, {100 * one.high:.2g}%]"
         rows.append([one.rule, one.series, str(one.alarms), str(one.runs), rate])
+    # Rule and metric share the room that the numbers leave.
     widths = [max(map(page.cells, column)) for column in zip(_ALARM_HEADS, *rows, strict=True)]
     room = page.width - sum(widths[2:]) - GAP * (len(widths) - 1)
     widths[1] = min(widths[1], max(room // 3, 12))

@@ -11,13 +11,14 @@ from perfgate.core.wording import listed, plural
 from perfgate.reporters.terminal_page import Page
 
 _HEADS = ("rule", "tolerance", "sees", "noise", "")
+#: The last cell of a rule, by its purpose.
 _PURPOSES = {"cost": "cost", "sum": "all calls of a step", "budget": "budget", "work": "exact"}
-#: Beyond this change, stored runs are a poor gate for the time of a step: pairs see less.
+#: If stored runs only see larger changes of a step than this, pairs are recommended: they see smaller ones.
 _POOR = 0.25
 #: The most values of a metric that are shown one by one.
 _MOST_VALUES = 3
 _COMMAND = "COMMAND"
-#: The tolerance of pairs in percent on a machine that is noisy.
+#: Pairs with this tolerance in percent, or a larger one, were made on a noisy machine.
 _NOISY = 10
 
 
@@ -76,6 +77,7 @@ def _values(one: MeasuredMetric) -> str:
 
 
 def _advice(page: Page, advice: Advice) -> None:
+    """Write the proposed rules as a table, what would be steadier, and which metrics have no rule."""
     if _gap(advice):
         page.paragraph(_gap(advice), "bold red")
         page.blank()
@@ -92,6 +94,7 @@ def _advice(page: Page, advice: Advice) -> None:
 
 
 def _cells(rule: ProposedRule) -> list[str]:
+    """Return the row of a rule: its subject, its tolerance, the smallest change that fails, the noise, its purpose."""
     fails = "unknown" if rule.fails_from is None else format_change(rule.fails_from)
     if rule.fails_from == 0:
         fails = f"any beyond {rule.tolerance}%" if rule.tolerance else "any"
@@ -102,6 +105,7 @@ def _cells(rule: ProposedRule) -> list[str]:
 
 
 def _legend(advice: Advice) -> str:
+    """Return the meaning of the columns `sees` and `noise`."""
     sees, assumed = "sees: the smallest change that fails (exit 1) in at least 8 of 10 cases", ""
     if not advice.is_paired:
         runs = f"The gate makes one run, and up to {advice.most_runs - 1} more while it is in doubt"
@@ -190,6 +194,7 @@ def _poor(gate: FirstGate) -> Iterator[str]:
 
 
 def _steps_of_pairs(gate: FirstGate) -> Iterator[str]:
+    """Yield the next steps of a gate that makes pairs."""
     yield (
         f"read {gate.rules}, and commit your program. Then try the gate: change the program, and compare it with the"
         " last commit (HEAD):"
@@ -257,6 +262,7 @@ def _seen(gate: FirstGate, measured: MeasuredCommand) -> str:
     rule, rules = gate.main_rule, gate.advice.rules if gate.advice else ()
     parts = ["any more work"] if any(one.purpose == "work" and one.noise is None for one in rules) else []
     parts += [f"{format_change(rule.fails_from)} in {_metric(rule)}"] if rule else []
+    # Rules about CPU time are named if they see smaller changes than the main rule.
     least = rule.fails_from or 0.0 if rule else 0.0
     finer = [one for one in rules if one.purpose == "cpu" and 0 < (one.fails_from or 0.0) < least]
     parts += [f"{format_change(one.fails_from)} in {_metric(one)}" for one in finer]

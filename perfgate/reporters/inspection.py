@@ -84,6 +84,7 @@ def _problems(runs: Sequence[RunSummary]) -> list[list[str]]:
     for run in runs:
         lines = dict[str, None]()
         for one in run.problems:
+            # The first run with the problem shows it, and names the others.
             (first, own), *others = having[one.severity, one.message].items()
             if first != _name(run):
                 continue
@@ -99,9 +100,11 @@ def _name(run: RunSummary) -> str:
 
 
 def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool, *, verbose: bool) -> str:
+    """Return the text of a run: its facts, its series, its trace, its problems, and how much was read."""
     facts = ", ".join(f"{name} {value}" for name, value in run.environment.items())
     title = f"{_name(run)}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
     lines = [one_line(title), *([one_line(f"environment: {facts}")] if facts else [])]
+    # A metric of many ranks has one row in `_spread_lines` instead of one for each rank.
     spread = {(one.key, one.unit) for one in run.spreads}
     series = [
         one for one in run.series if _is_listed(run, one.key) and (one.key.without_members(), one.unit) not in spread
@@ -122,7 +125,7 @@ def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool, *, verbos
 
 
 def _rows(series: Sequence[SeriesSummary], ascii_only: bool) -> list[str]:
-    """The table of some series, a row each."""
+    """Return the table of some series, a row each."""
     shown = [name for name in _COLUMNS if any(name in one.statistics for one in series if name != "total")]
     shown += ["total"] if any("total" in one.statistics and _has_total(one) for one in series) else []
     warms_up = any(summary.warmup_steps for summary in series)
@@ -153,7 +156,7 @@ def _has_total(one: SeriesSummary) -> bool:
 
 
 def _main_of_kernels(series: Sequence[SeriesSummary]) -> dict[str, list[SeriesSummary]]:
-    """The main metrics of each kernel, named without it, in their usual order; nothing for a file with few metrics."""
+    """Return the main metrics of each kernel, named without it, in their usual order; nothing if there are few."""
     found: dict[str, dict[str, SeriesSummary]] = {}
     for one in series:
         ends = (name for name in _OF_NCU if one.key.metric.endswith(f".{name}"))
@@ -168,7 +171,7 @@ def _main_of_kernels(series: Sequence[SeriesSummary]) -> dict[str, list[SeriesSu
 
 
 def _largest(series: Sequence[SeriesSummary]) -> list[SeriesSummary]:
-    """The series without the kernels and calls of less total time, if there are many; long names are clipped."""
+    """Return the series; of many kernels and calls, only those with the most time. Their long names are clipped."""
     calls = [one for one in series if one.key.metric.startswith(_FAMILIES)]
     if len(calls) > _MANY_CALLS:
         calls.sort(key=lambda one: -one.statistics.get("total", 0.0))
@@ -187,7 +190,7 @@ def _is_listed(run: RunSummary, key: Key) -> bool:
 
 
 def _spread_lines(run: RunSummary) -> list[str]:
-    """The metrics of many ranks, a row each, with the slowest and the fastest rank by name."""
+    """Return the metrics of many ranks, a row each, with the slowest and the fastest rank by name."""
     shown = [one for one in run.spreads if _is_listed(run, one.key)]
     if not shown:
         return []
@@ -207,14 +210,13 @@ def _spread_lines(run: RunSummary) -> list[str]:
 
 
 def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
-    """Return counts as a row of bars. Only a count of zero is a blank."""
+    """Return counts as a row of bars. Heights are rounded up, so that only a count of zero is a blank."""
     highest = max(counts, default=0)
     return "".join(" " if not count else bars[(count * (len(bars) - 1) + highest - 1) // highest] for count in counts)
 
 
-_LONGEST_BAR = 30
-_LONGEST_NAME = 70
-_LONGEST_KERNEL = 120
+#: In characters: a bar, a name in a row, and the name of a kernel above its rows.
+_LONGEST_BAR, _LONGEST_NAME, _LONGEST_KERNEL = 30, 70, 120
 #: With more kernels and calls than this, only those with the most time are shown.
 _MANY_CALLS, _MOST_CALLS = 40, 20
 _TITLES = {
@@ -227,7 +229,7 @@ _FAMILIES = tuple(f"{family}." for family in _TITLES)
 
 
 def _trace_lines(view: TraceView, *, ascii_only: bool) -> list[str]:
-    """The parts of a step, the names with the largest times, and the slowest ranks."""
+    """Return the parts of a step, the names with the largest times, and the slowest ranks."""
     full = "#" if ascii_only else "█"
     lines: list[str] = []
     if view.parts:

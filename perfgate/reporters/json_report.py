@@ -36,7 +36,7 @@ class CauseDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CauseSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Return the sum of the causes beside the change of the step, in s."""
+    """The change of the step in s, and the `rest` of it that the causes do not explain."""
 
     base_step: float
     new_step: float
@@ -50,7 +50,7 @@ class CauseSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def documents(found: CauseReport) -> dict[str, Any]:
-    """The members of a JSON report: `causes`, and how they sum to the change of the step."""
+    """Return two members of a JSON report: `causes`, and `cause_summary` with the change of the step."""
     summary = picked(found, *CauseSummary.__struct_fields__)
     summary = {name: value for name, value in summary.items() if value or name not in ("tree", "ranks")}
     causes = [
@@ -62,7 +62,7 @@ def documents(found: CauseReport) -> dict[str, Any]:
 
 
 def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None) -> CauseReport | None:
-    """The inverse of `documents`; None if the report has no causes."""
+    """Return what `documents` wrote as causes again; None if the report has no causes."""
     if summary is None:
         return None
     names = [name for name in Cause.__struct_fields__ if name != "where"]

@@ -49,7 +49,7 @@ def render(report: Report, *, limit: int = LONGEST_FILE) -> str:
 
 
 def _document(root: ET.Element) -> str:
-    """The XML text. Character references prevent that GitHub reads a line as a command if the file is printed."""
+    """Return the XML text. Character references prevent that GitHub reads a line of a printed file as a command."""
     ET.indent(root)
     text = re.sub(r"^(\s*):(?=:)", r"\1&#58;", ET.tostring(root, encoding="unicode"), flags=re.MULTILINE)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text.replace("##[", "#&#35;[")}\n'
@@ -75,7 +75,7 @@ def _properties(report: Report) -> dict[str, str]:
 
 
 def _cases(report: Report) -> list[TestCase]:
-    """One case per verdict, and one for errors that no verdict shows."""
+    """Return one case per verdict, and one for errors that no verdict shows."""
     classname = _classname(report)
     # Numbers follow the order of the rules, so that a case keeps its name when its outcome changes.
     names = _unique(_case_name(verdict) for verdict in report.verdicts)
@@ -87,20 +87,20 @@ def _cases(report: Report) -> list[TestCase]:
 
 
 def _classname(report: Report) -> str:
-    """Suite and environment in safe characters: consumers split this name at dots or use it as a file name."""
+    """Return suite and environment in safe characters: consumers split this at dots or use it as a file name."""
     path = (report.baseline or "").split("/")
     environment = path[1] if len(path) > 1 else "no-environment"
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"perfgate.{clip(report.suite or 'no-suite', 200)}.{clip(environment, 200)}")
 
 
 def _case_name(verdict: Verdict) -> str:
-    """The name of a case. It does not depend on the measured values."""
+    """Return the name of a case. It does not depend on the measured values."""
     source = "" if verdict.source is None else f"{_line(verdict.source)}: "
     return f"{source}{_line(verdict.rule)}: {_line(series_name(verdict.metric, verdict.labels))}"
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """The names, with ` #2`, ` #3`, ... after repeated ones."""
+    """Return the names, with ` #2`, ` #3`, ... after repeated ones."""
     uses: dict[str, int] = {}
     for name in names:
         unique = name
@@ -112,7 +112,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _case(verdict: Verdict, name: str, classname: str, group: CauseGroup | None, also: str) -> TestCase:
-    """The case of a verdict. It has at most one child, because consumers disagree on cases with several."""
+    """Return the case of a verdict, with at most one child, because consumers disagree on cases with several."""
     case = TestCase(name, classname, elapsed_sec=_SECONDS)
     message, body = _line(verdict.message) or verdict.outcome, _body(verdict, group, also)
     if verdict.outcome == "pass":
@@ -130,7 +130,7 @@ def _case(verdict: Verdict, name: str, classname: str, group: CauseGroup | None,
 
 
 def _run_case(report: Report, classname: str) -> list[TestCase]:
-    """A case for errors that no verdict shows, so that the file never passes when the exit code is not 0."""
+    """Return a case for errors that no verdict shows, so that the file never passes when the exit code is not 0."""
     problems = answer.unrelated_errors(report)
     is_shown = any(verdict.exit_code and answer.needs_attention(verdict) for verdict in report.verdicts)
     if report.verdicts and (report.exit_code == 0 or (is_shown and not problems)):
@@ -143,9 +143,9 @@ def _run_case(report: Report, classname: str) -> list[TestCase]:
 
 
 def _body(verdict: Verdict, group: CauseGroup | None, also: str) -> str:
-    """All details of a verdict, because some consumers show the body and lose the attributes.
+    """Return all details of a verdict, because some consumers show the body and lose the attributes.
 
-    A change has a line about what else changed.
+    `also`: the line about what else changed, for verdicts about a change.
     """
     lines = [
         verdict.message or verdict.outcome,

@@ -22,9 +22,8 @@ from perfgate.words.cause_words import CauseGroup
 LIMIT = 900_000
 #: The largest comment in bytes of UTF-8; GitHub refuses more than 65,536 characters.
 COMMENT_LIMIT = 60_000
-_LONGEST_SUITE = 100
-#: In characters: one name, path or message.
-_LONGEST_TEXT = 2_000
+#: In characters: the suite in the marker of a comment; one name, path or message.
+_LONGEST_SUITE, _LONGEST_TEXT = 100, 2_000
 TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
 #: The largest number of findings that are unfolded.
 _MOST_OPEN = 10
@@ -36,6 +35,7 @@ _MENTION = re.compile(r"@[A-Za-z0-9](?:-?[A-Za-z0-9])*(?:/[A-Za-z0-9][A-Za-z0-9_
 _MOST_MENTIONED = 10
 #: A command without backticks: its words, then at least one option, path or quoted text.
 _COMMAND = r"perfgate(?: [a-z]+){1,2}(?: (?:-\S+|\"[^\"`]*\"|[^\s`\"']*'[^'`]*'|[^\s`\"]*[/._=][^\s`\"]*[^\s`\".,;:]))+"
+#: The parts of a text: a code span or a command, blanks, a word or a single backtick.
 _TOKEN = re.compile(rf"(?:`([^`]+)`|\b({_COMMAND}))|(\s+)|([^\s`]+|`)")
 _WORD = r"/?[A-Za-zµ]+(?:[-'/][A-Za-z]+)*"
 _NUMBER = r"[-+±]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
@@ -86,7 +86,7 @@ class Section(Struct, frozen=True):
     tail: Sequence[str] = ("",)
 
     def within(self, room: int, before: Sequence[str] = ()) -> tuple[list[str], int]:
-        """The lines that fit into `room` bytes after those `before`, and the number of rows that do not fit."""
+        """Return the lines that fit into `room` bytes after those `before`, and the number of rows that do not fit."""
         room -= _size([*before, *self.head, *self.tail])
         kept = sum(size <= room for size in accumulate(_size([row]) for row in self.rows))
         lines = [*self.head, *self.rows[:kept], *self.tail] if kept else []
@@ -98,7 +98,7 @@ def _size(lines: Iterable[str]) -> int:
 
 
 def _sections(report: Report) -> Iterator[Section]:
-    """The sections after the title, the most important first; the last ones are left out first."""
+    """Yield the sections after the title, the most important first; the last ones are left out first."""
     unread = answer.unread_runs(report) if report.exit_code == 3 else []
     yield Section((), [_problem(problem) for problem in unread])
     yield Section((), [answer.not_judged(report)] if unread and report.verdicts else [])
@@ -128,7 +128,7 @@ def _sections(report: Report) -> Iterator[Section]:
 
 
 def _causes(report: Report) -> Iterator[Section]:
-    """Return each cause as an item, then the verdicts that follow from causes, folded."""
+    """Yield each cause as an item, then the verdicts that follow from causes, folded."""
     if report.causes is None:
         return
     groups = cause_words.groups(report)
@@ -144,7 +144,7 @@ def _causes(report: Report) -> Iterator[Section]:
 
 
 def _cause(group: CauseGroup) -> str:
-    """A cause as an item of a list: the verdicts that follow from it, in short, below it."""
+    """Return a cause as an item of a list, with the verdicts that follow from it, in short, below it."""
     cause = group.cause
     lines = [
         f"- **{group.number} {prose(cause_words.kind(cause))}:** {code(cause_words.where(cause))} "
@@ -167,7 +167,7 @@ def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: 
 
 
 def _row(verdict: Verdict) -> str:
-    """A row of the table, with the reason of the rule. The notes of a pass are here, those of others in their item."""
+    """Return a row of the table, with the reason of the rule. Only a pass has its notes here, others in their item."""
     shows_notes = verdict.outcome == "pass" and answer.shows_notes(verdict)
     notes = [f"<br>{prose(text)}"] if (text := numbers.attributed(verdict)) else []
     notes += [f"<br>{prose(note)}" for note in verdict.notes if shows_notes]
@@ -196,7 +196,7 @@ def _items(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _item(verdict: Verdict) -> str:
-    """The details of a verdict as an item of a list. No line begins with untrusted text."""
+    """Return the details of a verdict as an item of a list. No line begins with untrusted text."""
     details = [
         f"**next:** {answer.next_step(verdict.next_step, prose, code)}" if verdict.next_step.text else "",
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{answer.effect(verdict)}",
@@ -255,5 +255,5 @@ def _longest_fence(text: str) -> int:
 
 
 def _cell(markdown: str) -> str:
-    r"""Markdown for a table, where a bar ends a cell even in code; renderers disagree on `\\|`."""
+    r"""Return Markdown for a table, where a bar ends a cell even in code; renderers disagree on `\\|`."""
     return markdown.replace("\\|", "\\u007c").replace("|", "\\|")

@@ -103,8 +103,8 @@ def _names(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
 def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str:
     """Return the value as JSON. `line` is a line break and the indentation of the value.
 
-    Lone surrogates become visible escapes, because UTF-8 has none. The mappings in structs are sorted: `ordered`.
-    `lists` keeps the texts of long lists of numbers, because many verdicts may be about one series.
+    Lone surrogates become visible escapes, because UTF-8 has none. A mapping in a struct is `ordered`: sorted by names.
+    `lists` keeps the texts of lists of numbers, because many verdicts may be about one series.
     """
     kind = type(value)
     if kind in _SCALARS:
@@ -124,7 +124,7 @@ def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str
             return lists[id(whole)][1]
         items = [_text(item, inner, lists) for item in value]
         if kinds <= {int, float} and "null" not in items:
-            inner, line = "", ""
+            inner, line = "", ""  # all on one line
     elif isinstance(value, Struct):
         items = [text + _text(getattr(value, name), inner, lists, ordered=True) for name, text in _names(type(value))]
     elif isinstance(value, Mapping):

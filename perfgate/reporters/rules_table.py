@@ -64,6 +64,7 @@ def rules_text(
 
 
 def _rows(page: Page, table: RulesTable) -> None:
+    """Write the table, and below a row its reason, its advice and its record on main."""
     by_clause = {clause_of(plan): plan for plan in table.plans}
     plans = [by_clause.get(clause_of(proof)) for proof in table.proofs]
     rows = [_cells(*each, ascii_only=page.ascii_only) for each in zip(table.proofs, plans, strict=True)]
@@ -80,7 +81,7 @@ def _rows(page: Page, table: RulesTable) -> None:
 
 
 def _cells(proof: Proof, plan: Plan | None, *, ascii_only: bool) -> tuple[str, str, str, str]:
-    """Return the rule, the change that fails or the value of a limit that does, the proof, and what it needs."""
+    """Return the cells of a row: the rule, the change or the value that fails, the proof, and the data it needs."""
     sign, words, colour = _STATES[proof.state]
     state = (words.upper() if "red" in colour else words) if ascii_only else sign + words
     rule = f"{series_name(proof.metric, proof.labels, proof.statistic)} {proof.asks}".rstrip()
@@ -129,6 +130,7 @@ def render_next_run(found: Mapping[str, Sequence[Verdict]], planned: Mapping[Cla
 
 
 def _now(verdict: Verdict, plan: Plan | None) -> str:
+    """Return the measured value beside the bound, or the level beside the values that are beyond its tolerance."""
     if verdict.kind == "limit" and verdict.new is not None and verdict.new.estimate is not None:
         bound = value_text(verdict.bound, verdict)
         return f"{what(verdict)} of the newest run is {' '.join(measured(verdict))}, the bound is {bound}"
@@ -146,7 +148,7 @@ def _now(verdict: Verdict, plan: Plan | None) -> str:
 
 
 def _ends(verdict: Verdict, base: float, change: float) -> str:
-    """The values beyond a change of this size in the worse direction."""
+    """Return in words the values beyond a change of this size in the worse direction."""
     above = f"above {value_text(base * (1 + change), verdict)}"
     below = f"below {value_text(max(base * (1 - change), 0.0), verdict)}"
     if verdict.two_sided:

@@ -55,7 +55,7 @@ def render(report: Report) -> str:
 
 
 def _rule(name: str, news: Sequence[Verdict]) -> dict[str, Any]:
-    """The description of a rule: its sentence or id, and its reason."""
+    """Return the description of a rule: its sentence or id, and its reason."""
     verdict = next((verdict for verdict in news if _id(verdict) == name), None)
     if verdict is None:
         return {"id": name, "shortDescription": _message("perfgate could not read or judge this")}
@@ -92,6 +92,7 @@ def _result(verdict: Verdict, group: CauseGroup | None, also: str) -> dict[str, 
 
 
 def _entry(rule: str, level: str, text: str, at: Location, identity: Sequence[str]) -> dict[str, Any]:
+    """Return a result of SARIF. `identity`: the texts by which code scanning knows the result again in a later run."""
     digest = hashlib.sha256("\0".join(identity).encode("utf-8", "backslashreplace")).hexdigest()
     return {
         "ruleId": rule,
@@ -107,7 +108,7 @@ def _entry(rule: str, level: str, text: str, at: Location, identity: Sequence[st
 
 
 def _invocation(report: Report, left_out: int) -> dict[str, Any]:
-    """The exit code, and notifications: warnings of reading, and the number of omitted results."""
+    """Return the exit code, and notifications: warnings of reading, gains, and the number of omitted results."""
     notes = [
         {"level": "warning", "message": _message(answer.problem_text(one)), "locations": [_location(one.at)]}
         for one in report.problems
@@ -128,7 +129,7 @@ def _invocation(report: Report, left_out: int) -> dict[str, Any]:
 
 
 def _location(at: Location) -> dict[str, Any]:
-    """A place in a file. An unknown line becomes the first, because GitHub does not show a result without a line."""
+    """Return a place in a file. GitHub does not show a result without a line, so an unknown line becomes the first."""
     region = {"startLine": max(at.line or 1, 1)}
     if at.column:
         region["startColumn"] = max(at.column, 1)

@@ -39,7 +39,7 @@ def render_levels(levels: Sequence[LevelSummary]) -> str:
 
 
 def _ledger(level: LevelSummary) -> list[str]:
-    """The metrics with the largest changes, since the level before and since the anchor."""
+    """Return the metrics with the largest changes, since the level before and since the anchor."""
     rows = [("changed", level.since_parent), ("since the anchor", level.since_anchor)]
     lines = []
     for words, changes in rows:

@@ -51,6 +51,8 @@ _ABSENT = object()
 
 
 class _ProblemDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A problem as the JSON has it."""
+
     severity: Severity
     message: str
     file: str
@@ -62,6 +64,8 @@ class _ProblemDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _ReportDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A report as the JSON has it. Fields with a default are absent in older reports."""
+
     schema: Literal["perfgate.report/1"]
     outcome: Outcome
     exit_code: Literal[0, 1, 2, 3, 4]
@@ -109,6 +113,7 @@ def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
 
 
 def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
+    """Make a report of a document, and write it again: a difference is a problem."""
     data = _with_outcomes_of_today(document.data)
     try:
         form = msgspec.convert(_with_steps(data), _ReportDocument)
@@ -127,9 +132,9 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
 
 
 def _with_outcomes_of_today(data: dict[str, Any]) -> dict[str, Any]:
-    """The document with the outcomes of today for `suspect` and `inconclusive`, which older versions wrote.
+    """Return the document with the outcomes of today for `suspect` and `inconclusive`, which older versions wrote.
 
-    The exit code of an inconclusive verdict says what `on_inconclusive` made of it; the file records that nowhere else.
+    For an inconclusive verdict, the exit code alone says what `on_inconclusive` made of it.
     """
     data = dict(data)
     verdicts, policy, problems = (data.get(name) for name in ("verdicts", "policy", "problems"))
@@ -154,9 +159,9 @@ def _of_today(verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_steps(data: dict[str, Any]) -> dict[str, Any]:
-    """The document with each next step as one value: JSON has its sentence as `next_step`, and its parts as `next`.
+    """Return the document with each next step as one value: JSON has its sentence as `next_step`, its parts as `next`.
 
-    Before the parts were written, a step was only a sentence.
+    A step of an older report has no parts.
     """
 
     def step(verdict: dict[str, Any]) -> Any:
@@ -172,7 +177,7 @@ def _with_steps(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_written(document: JsonDocument, path: Path) -> Path:
-    """The path of a part of a next step in the document itself."""
+    """Return the path in the document itself of a path after `_with_steps`."""
     head, place, name, rest = path[:1], path[1:2], path[2:3], path[3:]
     if head != ("verdicts",) or name != ("next_step",):
         return path
@@ -205,7 +210,7 @@ def _older_acceptance(command: str | None, ref: str | None) -> NextStep:
 
 
 def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:
-    """The places of texts and integers that are too large for a report; the loader limits nesting."""
+    """Yield the places of texts and integers that are too large for a report; the loader limits nesting."""
     is_text, is_integer = isinstance(value, str), isinstance(value, int)
     if (is_text and len(value) > LONGEST_TEXT) or (is_integer and abs(value) > _LARGEST_INTEGER):
         yield path
@@ -219,7 +224,7 @@ def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def _difference(given: Any, written: Any, path: Path) -> Path | None:
-    """The first place where two documents differ: an unknown or absent field, or another value."""
+    """Return the first place where two documents differ: an unknown or absent field, or another value."""
     if isinstance(given, dict) and isinstance(written, dict):
         names = [*given, *(name for name in written if name not in given)]
         pairs = [((*path, name), given.get(name, _ABSENT), written.get(name, _ABSENT)) for name in names]

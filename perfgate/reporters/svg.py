@@ -78,16 +78,16 @@ def short(number: float) -> str:
 
 #: Values beyond these cannot be drawn.
 _LARGEST, _SMALLEST = 1e15, 1e-15
-#: An axis that shows most values shows all, if it becomes at most this much longer.
+#: An axis shows its outer values, too, if it becomes at most this many times longer.
 _STRETCH = 1.5
-#: Up to this many values are all shown.
+#: Up to this many values, none is an outer value.
 _FEW = 8
 
 
 class PictureScale(Struct, frozen=True):
     """A scale on which `low` is at `start`, and `high` at `end`.
 
-    Equal differences have equal lengths; if it is logarithmic, equal ratios have, and values and ends are positive.
+    Equal differences have equal lengths. With `is_log`, equal ratios have, and all values are positive.
     """
 
     low: float
@@ -126,6 +126,7 @@ def ends(
         return None
     if is_log:
         known, also = [math.log(value) for value in known], [math.log(value) for value in also]
+    # `cut` values on each side are outer ones, which the axis need not show.
     cut = math.ceil(outside * len(known)) if len(known) > _FEW else 0
     low, high = min(known[cut], *also, known[-1 - cut]), max(known[-1 - cut], *also, known[cut])
     if known[-1] - known[0] <= _STRETCH * (high - low):
@@ -133,6 +134,7 @@ def ends(
     size = max(abs(low), abs(high))
     if not is_log and 0 < size < _SMALLEST:
         return None
+    # Equal values get room of 5 % of their size.
     pad = room * (high - low) if high - low > 1e-6 * size else 0.05 * (1 if is_log else size) or 1.0
     return (math.exp(low - pad), math.exp(high + pad)) if is_log else (low - pad, high + pad)
 
@@ -168,7 +170,7 @@ def round_ratios(low: float, high: float, most: int) -> list[float]:
         found = [one for power in decades for factor in factors if low <= (one := factor * 10.0**power) <= high]
         if len(found) <= most + 1:
             break
-    else:
+    else:  # one number for each decade is still too many
         found = found[:: math.ceil(len(found) / most)]
     return found if len(found) > 1 else round_numbers(low, high, most)
 
@@ -187,12 +189,12 @@ def value_ticks(low: float, high: float, unit: Unit, most: int, *, is_log: bool 
 
 
 def polyline(points: Sequence[tuple[float, float]]) -> SafeText:
-    """Return a line through points."""
+    """Return the data of a path: a line through points."""
     return SafeText("".join(f"{'L' if i else 'M'}{short(x)} {short(y)}" for i, (x, y) in enumerate(points)))
 
 
 def steps(levels: Iterable[tuple[float, float, float]]) -> SafeText:
-    """Return horizontal pieces, each given as its start, its end and its height, joined where they touch."""
+    """Return the data of a path: horizontal pieces (start, end, height), joined where they touch."""
     found, last = [], None
     for start, end, height in levels:
         found.append(f"V{short(height)}" if start == last else f"M{short(start)} {short(height)}")
@@ -202,7 +204,7 @@ def steps(levels: Iterable[tuple[float, float, float]]) -> SafeText:
 
 
 def dots(points: Iterable[tuple[int, int]]) -> SafeText:
-    """Return a dot at each point, which a stroke with round caps shows. Coordinates are whole numbers.
+    """Return the data of a path: a dot at each point, which a stroke with round caps shows.
 
     Each dot is relative to the one before it: `M0 812h0m1-9h0`. That is about 8 bytes a dot.
     """
@@ -215,7 +217,7 @@ def dots(points: Iterable[tuple[int, int]]) -> SafeText:
 
 
 def verticals(places: Iterable[float], top: float, bottom: float) -> SafeText:
-    """Return vertical lines from `top` to `bottom`."""
+    """Return the data of a path: vertical lines from `top` to `bottom`."""
     return SafeText("".join(f"M{short(x)} {short(top)}V{short(bottom)}" for x in places))
 
 

@@ -47,14 +47,14 @@ def render(
 
 
 def _is_comparison(report: Report) -> bool:
-    """True for a comparison without rules: its table is what the user asked for."""
+    """Return True for a comparison without rules: its table is what the user asked for."""
     if not report.verdicts:
         return report.identical or report.causes is not None
     return all(verdict.at.line is None for verdict in report.verdicts)
 
 
 def _without_measurements(page: Page, report: Report, unread: Sequence[Problem], *, verbose: bool) -> str:
-    """The page of runs without a metric: the causes first, and no table of verdicts that only repeat them."""
+    """Return the page of runs without a metric: the problems first, and no verdicts, which would repeat them."""
     write_problems(page, unread, verbose=verbose)
     page.blank()
     rules = answer.by_rule(report.verdicts)
@@ -101,6 +101,7 @@ def _write_short(page: Page, report: Report) -> None:
 
 
 def _write_causes(page: Page, report: Report) -> None:
+    """Write the change of the step and its largest causes, each with its advice."""
     found, groups = report.causes, cause_words.groups(report)
     assert found is not None
     page.blank()
@@ -118,6 +119,7 @@ def _write_causes(page: Page, report: Report) -> None:
 
 
 def _write_lines(page: Page, found: Sequence[ShortLine]) -> None:
+    """Write a row for each line: name, numbers, bar, and what is allowed. A name that is too wide makes a paragraph."""
     page.blank()
     rows = []
     for one in found[:_LINES]:

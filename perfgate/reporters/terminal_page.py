@@ -59,7 +59,7 @@ class Page:
         return f"{(answer.ASCII_SIGNS if self.ascii_only else answer.SIGNS)[outcome]} {words or outcome}"
 
     def cells(self, text: str) -> int:
-        """The width of a text on this page, in terminal cells."""
+        """Return the width of a text on this page, in terminal cells."""
         return cell_len(one_line(text, ascii_only=self.ascii_only))
 
     def paragraph(self, text: str, style: str = "", *, indent: int = 0) -> None:
@@ -197,6 +197,7 @@ def bar(verdict: Verdict, *, ascii_only: bool = False) -> str:
     lowest = min(places)
     span = max(places) / 2 - lowest / 2  # halves, because the whole may be beyond every float
     shares = {number: (number / 2 - lowest / 2) / span if span else 0.5 for number in places}
+    # The first and the last cell are for an interval without an end.
     place = {number: 1 + math.floor(share * (BAR_WIDTH - 3) + 0.5) for number, share in shares.items()}
     axis, bound, interval, estimate, left, right = _BAR_SIGNS_IN_ASCII if ascii_only else _BAR_SIGNS
     cells = [axis] * BAR_WIDTH

@@ -30,7 +30,7 @@ from perfgate.words.cause_words import CauseGroup
 _PASSES_SHOWN = 3
 #: A comparison with at most this many verdicts that no cause explains shows them all.
 _FEW_VERDICTS = 20
-#: The width at which allowed values wrap, on wide and on narrow pages.
+#: The widths of allowed values on wide and on narrow pages.
 _WIDE_TERMS, _NARROW_TERMS = 26, 16
 
 
@@ -75,12 +75,12 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
 
 
 def _is_asked(verdict: Verdict) -> bool:
-    """True for a verdict of a rule, or on the step. A comparison judges every metric by a rule that it makes itself."""
+    """Return True for a verdict of a user's rule, or on the step: a comparison makes a rule for each metric itself."""
     return verdict.at.line is not None or verdict.metric in ("step.time", "work")
 
 
 def _write_notices(page: Page, report: Report) -> None:
-    """The lines about the whole report: differences of the policy, changes without a rule, and facts."""
+    """Write the lines about the whole report: differences of the policy, changes without a rule, and facts."""
     write_policy(page, report)
     for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=INDENT if i else 0)
@@ -90,6 +90,7 @@ def _write_notices(page: Page, report: Report) -> None:
 
 
 def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
+    """Write a table of verdicts, by rule. Many plain passes of one rule are only counted."""
     layout = _layout(page, verdicts)
     page.blank()
     page.row(layout.heads, layout.widths, "dim")
@@ -110,7 +111,7 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
 def _write_group(
     page: Page, group: list[Verdict], shown: list[Verdict], passes: int, layout: _Layout, *, verbose: bool
 ) -> None:
-    """The verdicts of one rule below its name, with `passes` of them only counted."""
+    """Write the verdicts of one rule below its name; `passes` more are only counted."""
     page.blank()
     page.paragraph(f"{group[0].rule} ({group[0].at})", "bold")
     for verdict in shown:
@@ -122,7 +123,7 @@ def _write_group(
 
 
 def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
-    """A row, and the details below it. A verdict that is not `alone` has its rule above the group."""
+    """Write a row, and the details below it. A verdict that is not `alone` has its rule above the group."""
     has_details = verbose or verdict.outcome in ("fail", "error")
     if has_details:
         page.blank()
@@ -159,7 +160,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
 
 
 def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
-    """The columns of a verdict. A name with a word that is wider than its column gets a line of its own above."""
+    """Write the columns of a verdict. A name with a word that is wider than its column has a line of its own above."""
     outcome, name, *cells = [page.outcome(verdict.outcome)], *_cells(page, verdict, layout.form)
     columns = cells if layout.name_above else [name, *cells]
     if layout.name_above or any(page.cells(word) > layout.widths[1] for word in numbers.what(verdict).split()):
@@ -174,6 +175,7 @@ class _Form(Struct, frozen=True):
 
     #: The bar has a column of its own, and the numbers are on one line.
     bar_apart: bool
+    #: The width at which allowed values wrap.
     terms_width: int
     #: The room that this form gives to the names of metrics, unless they need less.
     room_for_names: int
@@ -198,10 +200,11 @@ class _Layout(Struct, frozen=True):
 
 
 def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
-    """The widest form that leaves room for the names of metrics; else the names are above the numbers."""
+    """Return the widest form that leaves room for the names of metrics; else the names are above the numbers."""
     outcome = max(len("outcome"), *(page.cells(page.outcome(verdict.outcome)) for verdict in verdicts))
     for form in _FORMS:
         rows = [[[head] for head in form.heads], *(_cells(page, verdict, form) for verdict in verdicts)]
+        # The lines of all cells of each column, without their styles.
         columns = (
             [line if isinstance(line, str) else line[0] for cell in column for line in cell]
             for column in zip(*rows, strict=True)
@@ -217,7 +220,7 @@ def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
 
 
 def _cells(page: Page, verdict: Verdict, form: _Form) -> list[Cell]:
-    """The columns after the outcome: the metric, the measured values, and what the rule allows."""
+    """Return the columns after the outcome: the metric, the measured values, and what the rule allows."""
     terms = wrap(numbers.allowed(verdict), form.terms_width, break_long_words=False, break_on_hyphens=False)
     drawn = bar(verdict, ascii_only=page.ascii_only)
     bars = [(drawn, style_of(verdict))] if drawn else []

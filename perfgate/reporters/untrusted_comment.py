@@ -56,6 +56,7 @@ def render(report: Report) -> str:
 
 
 def _rows(report: Report) -> Iterator[str]:
+    """Yield the causes, a table of the other verdicts, owners, next steps, problems, and that the policy differs."""
     for group in cause_words.groups(report):
         yield from _cause(group)
     news = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
@@ -81,7 +82,7 @@ def _rows(report: Report) -> Iterator[str]:
 
 
 def _cause(group: CauseGroup) -> Iterator[str]:
-    """A cause as an item of a list, and the verdicts that follow from it below."""
+    """Yield a cause as an item of a list, and the verdicts that follow from it below."""
     cause = group.cause
     where = text(cause_words.where(cause))
     yield f"- **{group.number} {text(cause_words.kind(cause))}:** {where} {text(cause_words.cost(cause))}"
@@ -132,6 +133,7 @@ def bare_text(untrusted: str) -> str:
 
 
 def _quoted(untrusted: str, form: str) -> str:
+    """Return words, with each sign of a word that is not plain in this form."""
     escapes = {ord(char): form.format(char) for char in string.punctuation}
     words = clip(one_line(untrusted), _LONGEST_TEXT).split(" ")
     return " ".join(word if _PLAIN.fullmatch(word) else word.translate(escapes) for word in words)

@@ -18,6 +18,7 @@ Tick = tuple[float, str]
 
 #: The width in pixels, for text of 12 pixels. The page scales a picture to its place.
 WIDTH = 420
+#: The margins in pixels.
 _BELOW, _ABOVE, _RIGHT = 40, 22, 10
 #: The most steps between the numbers of an axis.
 _MOST_X, _MOST_Y = 7, 5
@@ -55,7 +56,7 @@ class Canvas:
     def powers(self, values: Sequence[float]) -> None:
         """Write values below a logarithmic x axis, at most eight. Points on it are logarithms to base 2."""
         known = sorted({*values})
-        shown = known[:: -(-len(known) // _MOST_POWERS)]
+        shown = known[:: math.ceil(len(known) / _MOST_POWERS)]
         self._x_ticks = [(math.log2(value), format_number(value, 6)) for value in shown]
 
     def rows(self, names: Sequence[str]) -> None:

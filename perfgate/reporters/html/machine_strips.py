@@ -130,7 +130,7 @@ def _strip(
 
 
 def _line(points: Sequence[tuple[float, float]], side: str, *, is_share: bool) -> list[SafeText]:
-    """Return a line; lost time has its area filled, too."""
+    """Return a line; that of a share, such as lost time, has its area filled, too."""
     shape = svg.polyline(points)
     line = element("path", d=shape, class_=side)
     if not is_share:

@@ -58,12 +58,12 @@ def _report_page() -> Template:
 
 
 def _visible(value: object) -> object:
-    """Text with visible characters only. Pictures and other values stay as they are."""
+    """Return a text with visible characters only; pictures and other values stay as they are."""
     return clip(one_line(value), _LONGEST_TEXT) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _whole(value: object) -> object:
-    """Text that is not clipped, such as a command: it would not run."""
+    """Return the same without clipping, which would break a command."""
     return escape(one_line(value)) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
@@ -126,7 +126,7 @@ def probabilities(report: BisectReport) -> str:
     if not report.suspects:
         return ""
     bars = [(one.position, one.probability) for one in report.suspects]
-    half = max(0.4, report.positions / 400)
+    half = max(0.4, report.positions / 400)  # half the width of a bar, which must be visible among many items
 
     def draw(on: Canvas) -> None:
         on.axes((-0.5, report.positions - 0.5), (0, 1), f"{report.noun} in order", whole=True)

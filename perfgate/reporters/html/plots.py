@@ -16,8 +16,8 @@ from perfgate.core.wording import series_name
 from perfgate.reporters.html.canvas import Canvas, Point
 from perfgate.reporters.svg import ends as ends_of
 
+#: The lower and the upper end; None is unbounded.
 Range = tuple[float | None, float | None]
-
 #: Loads that span more than this factor have a logarithmic axis.
 _WIDE = 8
 
@@ -88,6 +88,7 @@ def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Ran
 
 
 def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) -> None:
+    """Draw the estimate of a run, and the box of its values if it was judged; `x` is its middle."""
     colour = _colour(run)
     if run.judged and run.quantiles:
         _, _, p5, p25, _, p75, p95, _, _ = (_within(q / scale, ends) for q in run.quantiles)
@@ -101,8 +102,7 @@ def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) 
 def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, axis: str = "step") -> str:
     """Return the values of base and new runs by step, with warm-up as a shaded area and stalls as triangles.
 
-    The parameters are those of `run_by_run`; `axis` is the name of the x axis. Values
-    beyond the y axis are drawn at its edge.
+    The parameters are those of `run_by_run`; `axis` is the name of the x axis. Far values are at the edges of y.
     """
     drawn = [run for run in runs if run.values and run.standing != "past"]
     ends = _ends([*_extent(drawn, scale), *_scaled(allowed, scale)])
@@ -201,7 +201,7 @@ def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) 
 
 
 def _extent(runs: Iterable[RunDetails], scale: float) -> list[float]:
-    """Values that the axis must include: the ends of the middle 98 % of every run."""
+    """Return the values that the axis must include: the ends of the middle 98 % of every run."""
     found: list[float] = []
     for run in runs:
         inner = run.values[run.warmup :]
@@ -218,7 +218,7 @@ def _within(value: float, ends: Point) -> float:
 
 
 def _ends(values: Iterable[float | None], room: float = 0.08) -> Point | None:
-    """The ends of an axis that includes these values with some room, or None if no axis can show them."""
+    """Return the ends of an axis that includes these values with some room, or None if no axis can show them."""
     known = [float(value) for value in values if value is not None]
     return ends_of(known, room=room) if all(map(isfinite, known)) else None
 

@@ -109,7 +109,7 @@ def verdicts(report: Report) -> list[VerdictSection]:
 
 
 def _importance(verdict: Verdict) -> tuple[bool, int, float]:
-    """The key that sorts verdicts: those that block first, then by outcome, then the largest first.
+    """Return the key that sorts verdicts: those that block first, then by outcome, then the largest first.
 
     The size of a verdict is its change, or the distance of its value from its bound, relative to the bound.
     """
@@ -122,7 +122,7 @@ def _importance(verdict: Verdict) -> tuple[bool, int, float]:
 
 
 def _with_machine(sections: list[VerdictSection], channels: Sequence[MachineChannel]) -> list[VerdictSection]:
-    """The sections, the first ones with a step plot also with the plots of the machine, on the same axis."""
+    """Return the sections; the first ones with a step plot get plots of the machine on the same axis."""
     drawn = (one for one in sections if one.timeline and one.details)
     chosen = [one.index for one in drawn if not is_machine_metric(one.verdict.metric)]
     if not channels or not chosen:
@@ -156,7 +156,7 @@ def groups(sections: Iterable[VerdictSection]) -> list[RuleSection]:
 
 
 def _group(several: Sequence[VerdictSection]) -> RuleSection:
-    """The sections of one rule, with what counts them."""
+    """Return the sections of one rule with their counts."""
     passed = [one for one in several if not one.needs_attention]
     waiting = [one for one in several if one.needs_attention]
     others = waiting[MOST_OPEN:]
@@ -174,6 +174,7 @@ def _group(several: Sequence[VerdictSection]) -> RuleSection:
 
 
 def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSection:
+    """Return a section with its pictures."""
     section, details = replace(section, interval=_interval(section.verdict)), section.details
     if details is None:
         return section
@@ -183,24 +184,25 @@ def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSe
     breaks = _breaks(section.judged, levels)
     runs = plots.run_by_run(details.runs, unit.factor, unit.symbol, allowed, breaks)
     # A total or a count is not on the scale of the values, and neither is its allowed range.
-    is_place = any(run.quantiles for run in details.runs)
+    is_on_scale = any(run.quantiles for run in details.runs)
     largest = max((abs(value) for run in details.runs for value in run.values), default=0.0)
-    values = unit if is_place else display_unit(largest, details.unit)
+    values = unit if is_on_scale else display_unit(largest, details.unit)
     # The steps of the sampler are milliseconds.
     axis = "milliseconds since the start" if is_machine_metric(section.verdict.metric) else "step"
-    line = plots.timeline(details.runs, values.factor, values.symbol, allowed if is_place else (None, None), axis)
+    shown = allowed if is_on_scale else (None, None)
+    line = plots.timeline(details.runs, values.factor, values.symbol, shown, axis)
     return replace(section, runs=runs, timeline=line, has_breaks=bool(breaks))
 
 
 def _breaks(judged: Sequence[RunDetails], levels: Sequence[LevelDetails]) -> list[int]:
-    """The numbers of the runs, from 1, after which a run of the same standing but another level follows."""
+    """Return the numbers of the runs, from 1, after which a run of the same standing but another level follows."""
     kinds = [(run.standing, level_of(run, levels)) for run in judged]
     pairs = enumerate(pairwise(kinds), 1)
     return [i for i, (one, next_one) in pairs if one[0] == next_one[0] and one[1] != next_one[1]]
 
 
 def _interval(verdict: Verdict) -> str:
-    """The picture of an interval: of a change in percent, of a limit in its own unit."""
+    """Return the picture of an interval: of a change in percent, of a limit in its own unit."""
     is_change = verdict.kind == "change"
     seen = verdict.change if is_change else verdict.new
     allowed = numbers.allowed_range(verdict)

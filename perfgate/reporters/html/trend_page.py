@@ -49,6 +49,7 @@ _LEGEND = (
     ("release", "┊", "release"),
     ("beyond", "●", "beyond the axis"),
 )
+#: For each class of a change (`trend_plot.kind`): its words and its sign.
 _WORDS = {"open": "worse", "approved": "worse, approved", "gone": "worse, went away", "better": "better", "neutral": ""}
 _SIGNS = {"open": "▲", "approved": "✓", "gone": "↩", "better": "▼", "neutral": "•"}
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -92,7 +93,7 @@ class Trend(Struct, frozen=True):
 
     @property
     def kind(self) -> tuple[bool, bool]:
-        """Whether it changed, and whether it is not measured any more."""
+        """True if it changed, and True if it is not measured any more."""
         return bool(self.series.changes), _is_over(self.series)
 
     @property
@@ -103,7 +104,7 @@ class Trend(Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """The class of the card: that of its worst change, or `same`."""
+        """The class of the card: `open` with an open change, else `changed` or `same`."""
         return "open" if self.open_changes else "changed" if self.series.changes else "same"
 
     def plot(self) -> SafeText | None:

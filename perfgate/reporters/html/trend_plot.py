@@ -31,7 +31,7 @@ _CALM = 0.03
 
 
 class PlottedChange(Struct, frozen=True):
-    """A change in a plot: the place of its mark, of the end of its effect, and the places where it may be as well."""
+    """A change at its places on the x axis: its mark (`at`), the end of its effect, and the range where it may be."""
 
     change: HistoryChange
     kind: str
@@ -70,7 +70,8 @@ class TrendFrame(Struct, frozen=True):
     @property
     def unit(self) -> Unit:
         """The unit in which values are shown."""
-        return display_unit(list(self.one.levels())[-1][2] or self.high, self.base)
+        newest = [level for _, _, level in self.one.levels()][-1]
+        return display_unit(newest or self.high, self.base)
 
     @property
     def base(self) -> str:
@@ -82,7 +83,7 @@ class TrendFrame(Struct, frozen=True):
         return 100 * (x - self.left) / self.width
 
     def step(self) -> float:
-        """Return the size of a step, in base units, or in natural logarithms of them."""
+        """Return the size of a step of the y axis, in base units, or in natural logarithms of them."""
         return (self._of(self.high) - self._of(self.low)) / STEPS
 
     def heights(self, values: Sequence[float]) -> list[int]:
@@ -205,6 +206,7 @@ def _behind(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[Safe
 
 
 def _points(show: TrendFrame) -> list[tuple[int, int]]:
+    """Return the dots of the shown runs: the position of the run, and its height in steps."""
     pairs = zip(show.at, show.heights(show.values), strict=True)
     return [pair for pair in pairs if pair[0] >= show.track.first]
 
@@ -242,7 +244,7 @@ def _words(show: TrendFrame, changes: Sequence[PlottedChange], height: int) -> I
 
 def _spread(show: TrendFrame, labels: Sequence[tuple[float, str, str]], y: float) -> list[SafeText]:
     """Return labels that do not overlap, the newest first; the others are hidden until the script has room for them."""
-    found, free = [], math.inf
+    found, free = [], math.inf  # the left end of the label before, in percent
     for x, text, name in reversed(labels):
         place = show.percent(x)
         if place < 0:

@@ -62,6 +62,7 @@ def releases(runs: Sequence[HistoryRun], line: CommitLine | None) -> Iterator[Ru
         for tag in run.tags:
             found.setdefault(tag, at)
     placed = [(place, at) for at, run in enumerate(runs) if line and (place := line.place(run.commit)) is not None]
+    # A tag of git belongs to the first run whose commit is that of the tag or a later one.
     for place, commit in enumerate(line.commits if line and placed else ()):
         for tag in commit.tags:
             next_one = bisect_left(placed, (place, -1))
@@ -86,6 +87,7 @@ def data(track: TrendRuns, line: CommitLine | None, *, with_links: bool) -> Safe
     """Return the shown runs for the script, as JSON that cannot end its element: times, commits and subjects."""
     runs = track.shown
     seconds = [int(datetime.fromisoformat(run.time.replace("Z", "+00:00")).timestamp()) for run in runs]
+    # Small numbers: the seconds since the run before.
     times = [now - before for before, now in zip([0, *seconds], seconds, strict=False)]
     marks: dict[int, str] = {}
     for mark in (*track.releases, *track.machine):

@@ -6,6 +6,7 @@ phone, and its text keeps its size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -90,6 +91,7 @@ def tree(report: CauseReport) -> TreePicture | None:
     if not _is_tree(places):
         return None
     widths, marks = _widths(places), _marks(places, report.causes)
+    # For each place: its depth, its left edge, and the width that places below it have taken so far, in s.
     levels, lefts, used = [0] * len(places), [0.0] * len(places), [0.0] * len(places)
     boxes = []
     for at, place in enumerate(places):
@@ -106,14 +108,14 @@ def tree(report: CauseReport) -> TreePicture | None:
 
 
 def _is_tree(places: Sequence[PlaceTime]) -> bool:
-    """True if places can be drawn. A stored report is untrusted: its parents and times may be anything."""
+    """Return True if places can be drawn. A stored report is untrusted: its parents and times may be anything."""
     parents = all(place.parent < at and (place.parent >= 0) == (at > 0) for at, place in enumerate(places))
     times = all(0 <= time < _LONGEST for place in places for time in (place.base, place.new))
     return parents and times and any(place.base or place.new for place in places[:1])
 
 
 def _widths(places: Sequence[PlaceTime]) -> list[float]:
-    """The width of each place in s: its longer side, or the widths of the places below it if they sum to more."""
+    """Return the width of each place in s: its longer side, or the sum of the widths below it if that is more."""
     below, widths = [0.0] * len(places), [0.0] * len(places)
     for at in range(len(places) - 1, -1, -1):
         widths[at] = max(places[at].base, places[at].new, below[at])
@@ -123,7 +125,7 @@ def _widths(places: Sequence[PlaceTime]) -> list[float]:
 
 
 def _marks(places: Sequence[PlaceTime], found: Sequence[Cause]) -> dict[int, int]:
-    """The number of the cause at each place that has one: at the deepest place of its path."""
+    """Return the number of the cause at each place that has one: at the deepest place of its path."""
     children: dict[tuple[int, str], int] = {}
     for at, place in enumerate(places):
         children.setdefault((place.parent, place.name), at)
@@ -140,6 +142,7 @@ def _marks(places: Sequence[PlaceTime], found: Sequence[Cause]) -> dict[int, int
 
 
 def _box(place: PlaceTime, left: float, width: float, whole: float, level: int, mark: int | None) -> TreeBox:
+    """Return the box of a place. `left` is a share of the picture; `width` and `whole`, that of the step, are in s."""
     low, high = sorted((place.base, place.new))
     share = 100 * width / whole
     base, new, change = _times(place)
@@ -163,7 +166,7 @@ def _name(place: PlaceTime) -> str:
 
 
 def _times(place: PlaceTime) -> tuple[str, str, str]:
-    """The base, the new time and the change of a place, as text."""
+    """Return the base, the new time and the change of a place, as text."""
     unit = display_unit(max(place.base, place.new), "s").symbol
     base, new = (format_value(side, "s", unit) for side in (place.base, place.new))
     relative = f" ({format_change(place.new / place.base - 1)})" if place.base and place.new else ""
@@ -177,7 +180,7 @@ def ranks(report: CauseReport) -> RankPicture | None:
     if not longest or not all(0 <= time < _LONGEST for one in times for time in astuple(one)[1:]):
         return None
     culprits = {rank for cause in report.causes for rank in cause.ranks}
-    size = -(-len(times) // _MOST_COLUMNS)
+    size = math.ceil(len(times) / _MOST_COLUMNS)
     groups = [times[at : at + size] for at in range(0, len(times), size)]
     shown = [max(group, key=lambda one: (one.rank in culprits, one.new_work)) for group in groups]
     step = 100 / len(shown)
@@ -187,6 +190,7 @@ def ranks(report: CauseReport) -> RankPicture | None:
     unit = display_unit(longest, "s")
 
     def column(left: float, right: float, low: float, high: float) -> str:
+        """Return the path of a column between two times."""
         top, bottom = (round(100 * (1 - value / longest), 2) for value in (high, low))
         return f"M{left:.2f} {top}H{right:.2f}V{bottom}H{left:.2f}z"
 
