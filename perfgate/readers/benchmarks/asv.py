@@ -27,6 +27,7 @@ METRICS = "the benchmark with its parameters: `bench.time_a(8, 'x')`"
 CHECKED = "asv's sources, versions 1 and 2 of its files; public files"
 #: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
 FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={"))
+#: Names of numbers that are not read.
 BESIDE = "python|requirements|durations"
 #: Columns of a result: when asv measured, and how long that took.
 _NOT_MEASURED = frozenset(("started_at", "duration"))
@@ -66,8 +67,10 @@ def _cells(run: RunBuilder, row: object, columns: list[Any], path: Path) -> dict
 
 
 def _add(run: RunBuilder, name: str, cells: Mapping[str, tuple[Any, Path]]) -> None:
+    """Add the results of a benchmark with each combination of its parameters, from its cells and their paths."""
     result, place = cells.get("result", (None, ("results", name)))
-    parameters, (samples, of_samples) = cells.get("params", (None, ()))[0], cells.get("samples", (None, ()))
+    parameters, _ = cells.get("params", (None, ()))
+    samples, of_samples = cells.get("samples", (None, ()))
     keys = _keys(name, [values for values in items(parameters) if isinstance(values, list)])
     if result is None:
         failed = [*itertools.islice(keys, MAX_FAULTS + 1)]

@@ -22,7 +22,7 @@ _VALUES = ("value", "lower_value", "upper_value")
 
 
 def _outline(outline: JsonOutline) -> str | None:
-    """Benchmarks with measures, each with a value: `latency`, `throughput`, ..., or bounds of the value."""
+    """Return what shows this format: measures with a value, one of which Bencher knows or has bounds of the value."""
     measures = [path[:2] for path, token in outline.tokens.items() if len(path) == 3 and path[2] == "value"]
     known = any(measure in _MEASURES or outline.has(name, measure, "lower_value") for name, measure in measures)
     whole = all(token == "{" for path, token in outline.tokens.items() if len(path) < 3)
@@ -32,7 +32,9 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="|".join((*_MEASURES, "lower_value")), outline=_outline)
+#: Names of numbers that are not read.
 BESIDE = "lower_value|upper_value"
+#: By measure: the base unit, and how many printed units are one base unit.
 _UNITS = {
     "latency": ("s", 1e9),
     "throughput": ("1/s", 1.0),

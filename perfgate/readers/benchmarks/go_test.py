@@ -23,7 +23,7 @@ CHECKED = "Go 1.25's `testing/benchmark.go`: generated output; public outputs"
 FORMAT = Format(
     NAME, __name__, markers={"Benchmark": r"^Benchmark\S{1,300}[ \t]+\d{1,18}[ \t]+[\d.e+-]{1,30} [^\s\"]{1,60}"}
 )
-#: Parameters in the name of a benchmark.
+#: Not read: parameters in the name of a benchmark.
 BESIDE = r"(?:Benchmark\S*)?/\S+"
 _LINE = re.compile(r"Benchmark(\S{1,300}?)(?:-(\d{1,6}))?[ \t]+\d{1,18}((?:[ \t]+\S{1,40} \S{1,60})+)\s*")
 _VALUE = re.compile(r"[ \t]+(\S{1,40}) (\S{1,60})")
@@ -42,8 +42,8 @@ _UNITS = {
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of an output."""
     run, package = RunBuilder(file, NAME), ""
-    found: list[tuple[str, re.Match[str], int]] = []
-    begun = 0
+    found: list[tuple[str, re.Match[str], int]] = []  # the package, the line of a benchmark, and its number
+    begun = 0  # the first line of a package whose end has not come
     for number, line, _, ended in file.lines(("Benchmark", ": ", "PASS", "FAIL", "ok ")):
         if match := _LINE.fullmatch(line):
             if ended:

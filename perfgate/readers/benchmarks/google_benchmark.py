@@ -33,11 +33,12 @@ FORMAT = Format(
         "benchmarks.*.real_time|benchmarks.*.run_type|benchmarks.*.error_occurred",
     ),
 )
-#: The complexity that was fitted to several sizes.
+#: Not read: the complexity that was fitted to several sizes.
 BESIDE = "rms|(?:cpu|real)_coefficient"
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")
 _FITS = ("BigO", "RMS")
+#: The statistic of an aggregate that does not name it.
 _NAMELESS = "without a name"
 #: Numbers of a row that are not measurements; the others are counters.
 _OTHER = {
@@ -50,6 +51,8 @@ Rows = list[tuple[Path, dict[str, Any]]]
 
 
 class _Benchmark(Struct):
+    """The rows of one benchmark: repetitions, those that failed, and aggregates by their statistic."""
+
     path: Path
     repetitions: Rows = field(default_factory=list)
     failed: Rows = field(default_factory=list)
@@ -78,7 +81,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int], _Benchmark]:
-    """Return the benchmarks by name, and by how often the name came before with the same repetition or statistic."""
+    """Return the benchmarks by name and number: a name that comes again with the same repetition is another one."""
     all_rows = list(rows(run, data, "benchmarks"))
     names = {name for _, row in all_rows if isinstance(name := row.get("name"), str)}
     seen: Counter[tuple[str, object]] = Counter()
@@ -108,7 +111,7 @@ def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int
 
 
 def _statistic(row: Mapping[str, Any], name: str, names: set[str]) -> tuple[str, str | None]:
-    """Return the name of the benchmark, and which of its aggregates a row is; None for a repetition."""
+    """Return the name of a row's benchmark, and its statistic; None for a repetition. `names` are those of all rows."""
     if "run_type" in row:
         return name, _aggregate_name(row, name) if row["run_type"] == "aggregate" else None
     stem, _, end = name.rpartition("_")
@@ -119,7 +122,7 @@ def _statistic(row: Mapping[str, Any], name: str, names: set[str]) -> tuple[str,
 
 
 def _aggregate_name(row: Mapping[str, Any], name: str) -> str:
-    """Return the name of an aggregate, or the end of its row's name: `BM_a_mean` of `BM_a`."""
+    """Return the statistic of an aggregate: its name, or `mean` of the row `BM_a_mean` of `BM_a`."""
     named, whole = row.get("aggregate_name"), row.get("name")
     if isinstance(named, str) and named:
         return named
@@ -128,7 +131,7 @@ def _aggregate_name(row: Mapping[str, Any], name: str) -> str:
 
 
 def _metrics(to: Target, rows: Rows) -> dict[Target, str]:
-    """Return the series of a benchmark and their fields; if the time unit is unknown, no times, and an error."""
+    """Return, by series of a benchmark, the field of its rows; if the time unit is unknown, no times, and an error."""
     unit = rows[0][1].get("time_unit", "ns") if rows else "s"
     per = _PER.get(unit) if isinstance(unit, str) else None
     for path, row in rows:

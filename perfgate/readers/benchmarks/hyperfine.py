@@ -23,6 +23,7 @@ CHECKED = "hyperfine 1.15.0: a file that it wrote"
 FORMAT = Format(
     NAME, __name__, json=("with the 'command' of hyperfine", 'results.*.command="', "results.*.mean|results.*.times")
 )
+#: Names of numbers that are not read if there are times.
 BESIDE = "mean|stddev|median|min|max"
 
 

@@ -28,7 +28,7 @@ CHECKED = "pyperf 2.10.0: a file that it wrote"
 #: `{"benchmarks": [{"runs": [...]}], "version": "1.0"}`.
 FORMAT = Format(NAME, __name__, json=("with the 'runs' of pyperf", "benchmarks.*.runs=["))
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
-#: The values of a process, their unit and path, and its CPU.
+#: One process: the list of its values, their printed unit, the path of the list, and its CPU.
 _Process = tuple[list[Any], object, Path, object]
 
 

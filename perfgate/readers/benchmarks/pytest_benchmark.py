@@ -26,6 +26,7 @@ FORMAT = Format(
     __name__,
     json=("with the 'stats' of pytest-benchmark", "machine_info|benchmarks.*.fullname", "benchmarks.*.stats={"),
 )
+#: Names of numbers that are not read, or only in aggregates.
 BESIDE = r"min|max|mean|stddev|median|total|ops|iqr|q[13]|[lh]d15iqr|\w*outliers|rounds|iterations"
 #: SYSTEM-IMPLEMENTATION-VERSION-BITS, such as `Linux-CPython-3.12-64bit`.
 _MACHINE = re.compile(r"[^/\-]+-[^/\-]+-[\d.]+[^/\-]*-\d+bit")

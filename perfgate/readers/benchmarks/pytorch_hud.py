@@ -29,7 +29,7 @@ _VLLM_METRIC = re.compile(r"(?:mean|median|std|p[\d.]+)_(?:ttft|tpot|itl|e2el)_m
 
 
 def _outline(outline: JsonOutline) -> str | None:
-    """Records for PyTorch's dashboard, except those of vLLM."""
+    """Return what shows this format: a record with `benchmark_values`; None for records of vLLM."""
     for top in ((), ("*",)):
         name, metric = (outline.text(*top, part, "name") or "" for part in ("benchmark", "metric"))
         if outline.has(*top, "metric", "benchmark_values") and outline.has(*top, "benchmark"):
@@ -47,8 +47,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     runs = RecordRuns(file, NAME)
     for source in documents(file):
         data = source.loaded.data
-        several: list[tuple[Path, Any]] = [((index,), record) for index, record in enumerate(items(data))]
-        for path, record in several or [((), data)]:
+        listed: list[tuple[Path, Any]] = [((index,), record) for index, record in enumerate(items(data))]
+        for path, record in listed or [((), data)]:
             _record(runs, source, path, mapping(record))
     return runs.finish()
 

@@ -31,7 +31,7 @@ _RESULT = re.compile(r"[\w.-]{1,99}(?:/[^/\s]{1,200}){1,3}$")
 
 
 def _outline(outline: JsonOutline) -> str | None:
-    """Results of one rank, or a summary: names with `/` and `return_code`."""
+    """Return what shows this format: the `reduce_op` of one rank's results, or the names of a summary."""
     if all(outline.has("*", name) for name in ("name", "return_code", "result", "reduce_op")):
         return "a JSON list with the 'reduce_op' of SuperBench"
     codes = (path[0] for path in outline.tokens if len(path) == 1 and "/return_code" in path[0])
@@ -43,9 +43,11 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="reduce_op|.*/return_code.*|node", outline=_outline)
+#: Names of numbers that are not read.
 BESIDE = r".*return_code.*"
 _RANK = re.compile(r"(.{1,400}):(\d{1,6})")
 _CODE = re.compile(r"(.{1,400})/return_code")
+#: By a pattern of metrics: the unit, and printed units in one unit. The first that matches counts.
 _UNITS = {
     r"(?:nccl|rccl)-bw\b.*_time|(?:cublas|cudnn)-function/.*_time|ib-traffic.*_lat_.*": Field("", "s", 1e6),
     r"cpu-memory-bw-latency.*_lat": Field("", "s", 1e9),
@@ -110,6 +112,7 @@ def _summary(run: RunBuilder, data: Mapping[str, Any]) -> None:
 
 
 def _add(run: RunBuilder, key: Key, value: object, place: Path) -> None:
+    """Add a number as a single value; a return code is an error, or nothing."""
     if code := _CODE.fullmatch(key.metric):
         if value != 0:
             run.say("error", f"{Key(code[1], key.labels)} failed with the return code {str(value)[:20]}", place)
@@ -119,6 +122,7 @@ def _add(run: RunBuilder, key: Key, value: object, place: Path) -> None:
 
 
 def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
+    """Add the results of one rank: for each metric of a benchmark, a number of each of its runs, or the steps of it."""
     for index, benchmark in enumerate(benchmarks):
         name = mapping(benchmark).get("name")
         if not isinstance(name, str):
@@ -130,7 +134,7 @@ def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
             run.file.coverage.mark(run.json, (index, "result", metric), values)
             for number, value in enumerate(each):
                 key = Key(f"{name}/{number}/{metric}" if len(each) > 1 else f"{name}/{metric}")
-                # The values of single steps of a run, as the benchmarks of models keep them.
+                # `raw_data` has a list for each run: the values of its steps, if the benchmark is one of models
                 own = items(raw.get(metric))
                 steps = items(own[number]) if number < len(own) else []
                 if len(steps) > 1:

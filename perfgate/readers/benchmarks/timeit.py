@@ -30,7 +30,7 @@ CHECKED = "files of one project; generated files"
 
 
 def _outline(outline: JsonOutline) -> str | None:
-    """An object with `times`, or objects with `times` under names or in a list."""
+    """Return what shows this format: an object with `times`, or objects with `times` under names or in a list."""
     found = any(path[-1:] == ("times",) and len(path) <= 2 and token == "[" for path, token in outline.tokens.items())
     return "a JSON document with 'times'" if found else None
 
@@ -41,6 +41,8 @@ _BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')
 
 
 class _Result(Struct, frozen=True):
+    """One list of times: the fields of its object, its name, and the first line of its document."""
+
     fields: Mapping[str, Any]
     name: str | None
     line: int
@@ -80,10 +82,12 @@ def _of_json(run: RunBuilder) -> Iterator[_Result]:
     if (text := run.file.whole()) is None:
         return
     document = load_json(text, run.file.name, run.file.limits)
+    # several documents are read as those in a log
     if any("Extra data" in problem.message for problem in document.problems):
         yield from _of_log(run, enumerate(text.split("\n"), 1))
         return
     kept = cut_back(text) if document.data is None else None
+    # what is left of a single result has only a part of its times, so it is not read
     if kept is not None and "times" not in mapping(load_json(kept, "").data):
         for problem in document.problems:
             run.say(problem.severity, problem.message, problem.at)
@@ -114,31 +118,38 @@ def _of_log(run: RunBuilder, lines: Iterable[tuple[int, str]]) -> Iterator[_Resu
 
 
 def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: int) -> Iterator[_Result]:
-    """Yield the results of a JSON document that begins on `line`; without results its faults do not matter."""
+    """Yield the results of a JSON document that begins on `line`, and report its faults if it has any result.
+
+    A result without a field `name` is named by its key in the document, or by `name`, which was printed before.
+    """
     run.json, document, results = source, source.loaded, list[_Result]()
     whole: list[tuple[Path, Any]] = [((), document.data)]
     members = [((key,), member) for key, member in _members(document.data)]
     for path, member in whole if _has_times(document.data) else members:
         if _has_times(member):
-            own, known = member.get("name"), path[0] if path and isinstance(path[0], str) else name
-            results.append(_Result(member, own if isinstance(own, str) and own else known, line, source, path))
+            outer = path[0] if path and isinstance(path[0], str) else name
+            own = member.get("name")
+            results.append(_Result(member, own if isinstance(own, str) and own else outer, line, source, path))
     for key, member in _members(document.data) if results else ():
         if {"computation", "profile_steps"} & mapping(member).keys() and not _has_times(member):
             run.say("error", f"{key!r} looks like a result, but has no list `times`", (key,))
-    inside = tuple((*result.path, "times") for result in results)
+    lists = tuple((*result.path, "times") for result in results)
     if results or line == 1 or '"times"' in document.text:
         for fault in document.faults:
-            if fault.path[:-1] not in inside:  # the times are refused with their series
+            if fault.path[:-1] not in lists:  # faults of times are reported with their series
                 run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
     yield from results
 
 
 def _members(data: Any) -> Iterable[tuple[str | int, Any]]:
-    return data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    """Return the keys and values of an object, or the indices and items of a list."""
+    if isinstance(data, dict):
+        return data.items()
+    return enumerate(data) if isinstance(data, list) else ()
 
 
 def _has_times(data: object) -> bool:
-    """Return whether this is a result, perhaps a wrong one; in a mapping of names, one may be called `times`."""
+    """Return whether this is a result, perhaps with wrong times. An object under `times` is a result of that name."""
     return isinstance(data, dict) and "times" in data and not isinstance(data["times"], dict)
 
 

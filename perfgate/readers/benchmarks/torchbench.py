@@ -31,12 +31,14 @@ FORMAT = Format(
     markers={"dev,name,batch_size,": r"^dev,name,batch_size,"},
     json=("with the 'metrics' of TorchBench", "environ.pytorch_git_version", "metrics={"),
 )
+#: By column: the base unit, and how many printed units are one base unit.
 _UNITS = {
     "abs_latency": ("s", 1e3),
     "compilation_latency": ("s", 1.0),
     "eager_peak_mem": ("B", 1e-9),
     "dynamo_peak_mem": ("B", 1e-9),
 }
+#: The first columns of a table.
 _NEEDED = ("dev", "name", "batch_size")
 _PASSES = ("pass", "pass_due_to_skip", "")
 
@@ -71,7 +73,7 @@ def _userbenchmark(file: InputFile) -> Run:
     fact(run, "torch", environ.get("pytorch_version"))
     run.commit = commit_of(environ.get("pytorch_git_version"))
     for name, value in mapping(data.get("metrics")).items():
-        if value is not None:  # what was not measured
+        if value is not None:  # None was not measured
             unit, per = unit_of_name(name)
             Target(run, Key(name), unit, per).value(value, ("metrics", name))
     return run.run()

@@ -27,6 +27,7 @@ FORMAT = Format(
         for metric in ("latency", "tflops", "walltime", "gbps")
     },
 )
+#: By metric: the base unit, and how many printed units are one base unit.
 _UNITS = {
     "latency": ("s", 1e3),
     "walltime": ("s", 1e3),
@@ -37,12 +38,13 @@ _UNITS = {
     "gpu_peak_mem": ("B", 1e-9),
 }
 _TRUTH = {"True": "1", "False": "0"}
+#: Rows that are not inputs.
 _SKIPPED = ("average", "hashes")
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a file: a table after the averages of another one, with the same inputs, is the next run."""
-    runs, is_whole = Runs(lambda: RunBuilder(file, NAME)), False
+    runs, is_whole = Runs(lambda: RunBuilder(file, NAME)), False  # True after the averages at the end of a table
     for line, row in csv_rows(runs.run, ";", is_header):
         (_, x), *cells = row.items()
         if x not in _SKIPPED:

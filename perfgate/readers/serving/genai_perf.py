@@ -38,7 +38,7 @@ CHECKED = (
 
 
 def _outline(outline: JsonOutline) -> str | None:
-    """Metrics with `unit` and `avg` beside an `input_config`, or the record of one request."""
+    """Return what shows this format: metrics with `unit` and `avg` beside an `input_config`, or a request's record."""
     if outline.has("metadata", "request_start_ns") and outline.has("metrics"):
         return "a JSON document with 'request_start_ns'"
     metrics = any(outline.has(path[0], "avg") for path in outline.tokens if path[1:] == ("unit",))
@@ -46,15 +46,15 @@ def _outline(outline: JsonOutline) -> str | None:
 
 
 FORMAT = Format(NAME, __name__, keys="request_start_ns|input_config", outline=_outline)
-#: The sum of the requests, whose mean is read.
+#: Not read: the sum of the requests, whose mean is read.
 BESIDE = r"(?:\w+\.)?sum"
 _NOT_METRICS = ("min_request_timestamp", "max_response_timestamp")
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
-    head = file.head().lstrip()
-    if b'"metadata"' in head.partition(b"\n")[0] and b'"input_config"' not in head.partition(b"\n")[0]:
+    first_line = file.head().lstrip().partition(b"\n")[0]
+    if b'"metadata"' in first_line and b'"input_config"' not in first_line:
         return (_records(file),)
     data, run = load(file, NAME)
     labels = _conditions(file, mapping(data.get("input_config")))
@@ -73,6 +73,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _unit(text: object) -> tuple[str, float]:
+    """Return the base unit of a printed unit, and how many printed units are one base unit."""
     return unit_of_text(str(text).removesuffix("/user")) or ("1", 1.0)
 
 
@@ -111,7 +112,7 @@ def _endpoints(run: RunBuilder, endpoints: Mapping[str, Any], labels: Labels) ->
 def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
     """Return the conditions in a configuration of aiperf or genai-perf."""
     endpoint, stimulus = mapping(config.get("endpoint")), mapping(mapping(config.get("perf_analyzer")).get("stimulus"))
-    # aiperf 0.13 has models, phases and datasets
+    # aiperf 0.13 has lists of models, phases and datasets; the last phase and dataset count
     named = [mapping(item).get("name") for item in items(mapping(config.get("models")).get("items"))] or None
     models = endpoint.get("model_names") or config.get("model_names") or named
     phase, dataset = (mapping([{}, *items(config.get(name))][-1]) for name in ("phases", "datasets"))
@@ -131,6 +132,7 @@ def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
 
 
 def _records(file: InputFile) -> Run:
+    """Return the run of a file with a record for each request."""
     run, failed, first = RunBuilder(file, NAME), 0, 0
     for number, line, _, ended in file.lines():
         loaded = load_json(line, file.name, finite=False) if line.strip() else None

@@ -33,7 +33,7 @@ METRICS = (
 CHECKED = "guidellm 0.7.3's sources: generated files; public reports of 0.3 (2025-09) and 0.8"
 #: `{"benchmarks": [{"type_": "generative_benchmark", "metrics": {...}}]}`.
 FORMAT = Format(NAME, __name__, json=("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_"))
-#: Each request, from which the statistics follow; what the load generator did; requests that were not successful.
+#: Not read: each request, from which the statistics follow; the load generator; requests that were not successful.
 BESIDE = r"requests|run_stats|scheduler_\w+|worker|\w+_duration|errored|incomplete|total|total_sum|variance"
 
 
@@ -69,7 +69,7 @@ def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, pl
                 Target(run, Key(name.removesuffix("_ms"), labels), unit, per).statistics(statistics, at)
     if "duration" in benchmark:
         Target(run, Key("duration", labels), "s").value(benchmark["duration"], (*place, "duration"))
-    place = (*place, "metrics") if "request_totals" in metrics else place
+    place = (*place, "metrics") if "request_totals" in metrics else place  # versions differ
     totals = mapping(metrics.get("request_totals") or benchmark.get("request_totals"))
     for status in ("successful", "errored", "incomplete"):
         if status in totals:

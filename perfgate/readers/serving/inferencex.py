@@ -20,8 +20,9 @@ CHECKED = "InferenceX's sources of 2026-08: a file that its script wrote"
 FORMAT = Format(
     NAME, __name__, json=("of InferenceX", "tput_per_gpu|*.tput_per_gpu", "conc|*.conc", "precision|*.precision")
 )
-#: Whether the power was measured.
+#: Not read: whether the power was measured.
 BESIDE = "power_valid"
+#: By a pattern of names: the unit. A metric keeps its name.
 _FIELDS = {
     r"(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)": Field("", "s"),
     r"(?:\w+_)?tput_per_gpu|(?:mean|median|std|p\d{1,2}(?:\.\d{1,3})?)_intvty": Field("", "1/s"),

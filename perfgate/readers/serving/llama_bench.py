@@ -38,7 +38,7 @@ FORMAT = Format(
     },
     json=("of llama-bench", "avg_ts|*.avg_ts", "n_gen|*.n_gen", "build_commit|*.build_commit"),
 )
-#: Statistics of the samples, and settings.
+#: Not read: statistics of the samples, and settings.
 BESIDE = r"(?:avg|stddev)_[nt]s|build_number|cpu_strict|fit_\w+|poll|defrag_thold|prio|delay|shared memory"
 #: Columns of the Markdown, as the other forms name them.
 _COLUMNS = {
@@ -58,10 +58,11 @@ _COLUMNS = {
 _SPEED = re.compile(r"(\S{1,40}) ± (\S{1,40})")
 #: `pp 512`, as it was printed in 2023.
 _BLANK = re.compile(r"(?<=[pt][pg]) +")
+#: The backends without a GPU.
 _ON_CPU = ("CPU", "BLAS", "ZenDNN")
-#: A count is an integer; a longer number is left to the check of values.
+#: A whole number with fewer digits is read as an integer.
 _DIGITS = 19
-#: The speed in 1/s and the time in ns.
+#: Metric, unit, the end of its fields, and printed units in one unit.
 _METRICS = (("tokens_per_second", "1/s", "ts", 1.0), ("time", "s", "ns", 1e9))
 
 
@@ -81,7 +82,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _markdown(runs: RecordRuns) -> None:
     header: list[str] = []
-    begun = 0
+    begun = 0  # the last row of a table without its line `build:` so far
     for line, text, _, ended in runs.first.file.lines(("|", "build: ")):
         begun = 0 if text.startswith("build: ") else begun
         cells = [cell.strip() for cell in text.split("|")]
@@ -100,6 +101,7 @@ def _markdown(runs: RecordRuns) -> None:
 
 
 def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source: JsonSource | None = None) -> None:
+    """Add the metrics of a test, which is on a line (an integer) or at a path of the document `source`."""
     labels = labels_of(runs.first.file, NAME, _conditions(record))
     run = runs.run_of(labels if record else None, source)
     if source:
@@ -121,17 +123,18 @@ def _number(value: object, other: str | None = None) -> object:
     """Return a printed number as a number, and any other text as `other`."""
     if not isinstance(value, str):
         return value
-    parsed = number(value)
-    return other if parsed is None else int(value) if value.isdecimal() and len(value) < _DIGITS else parsed
+    if (parsed := number(value)) is None:
+        return other
+    return int(value) if value.isdecimal() and len(value) < _DIGITS else parsed
 
 
 def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that say what was tested, and the name of the test."""
+    """Return the fields of a record that describe the test and are not off or 0, and the name of the test."""
     own = {name: value for name, value in record.items() if value not in (False, "", 0, "0")}
     prompt, generated, depth = (own.get(name) for name in ("n_prompt", "n_gen", "n_depth"))
     named = "+".join([f"pp{prompt}"] * bool(prompt) + [f"tg{generated}"] * bool(generated))
     if named:
         own["test"] = named + (f" @ d{depth}" if depth else "")
-    # How many layers are on the GPU does not matter without one, and how many threads on the CPU only then.
+    # Without a GPU, the number of layers on it does not matter; with one, the number of CPU threads does not.
     own.pop("n_gpu_layers" if any(one in str(own.get("backends")) for one in _ON_CPU) else "n_threads", None)
     return own

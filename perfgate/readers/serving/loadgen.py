@@ -40,15 +40,17 @@ FORMAT = Format(
         '"mlperf::logging"': r':::MLLOG \{"key": "\w{1,99}", .{0,300}?"namespace": "mlperf::logging"',
     },
 )
-#: Settings of the test with a unit, and the place of a message in the sources.
+#: Not read: settings of the test with a unit, and the place of a message in the sources.
 BESIDE = r"target_latency \(ns\)|m(?:in|ax)_duration \(ms\)|line_no"
 _TITLE, _WORD = "MLPerf Results Summary", ":::MLLOG"
 _ROW = re.compile(r"\s*(\S[^:]{0,90}?)\s*:\s*(\S.{0,200}?)\s*")
+#: A statistic of a latency, as the summary names it.
 _LATENCY = re.compile(
     r"(?:(Min|Max|Mean)|(\d{1,2}(?:\.\d{1,4})?)(?:th)?) (?:(first token) )?(?:percentile )?"
     r"(first token latency|latency|time (?:to|per) output token) ?\(ns\)",
     re.IGNORECASE,
 )
+#: The same in the detailed log.
 _KEY = re.compile(
     r"result_(first_token_|time_(?:to|per)_output_token_)?(?:(min|max|mean)|(\d{1,2}(?:\.\d{1,4})?)_percentile)"
     r"(_per_query_latency|_query_latency|_latency)?(?:_ns)?"
@@ -72,18 +74,19 @@ _DECODER = json.JSONDecoder()
 
 
 class _LogRun(RunBuilder):
-    """The run of one test, until its scenario is known."""
+    """The run of one test. It keeps the numbers until its end, because only then the labels are known."""
 
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
+        #: By metric, and by metric and statistic: the printed value and its line. Latencies are in ns.
         self.rates: dict[str, tuple[object, int]] = {}
         self.latencies: dict[str, dict[str, tuple[object, int]]] = {}
-        #: What was measured, the load that was asked for, and other settings: see `_SETTINGS`.
+        #: The scenario, the system, the load that was asked for, and the mode; "" before the log has it.
         self.settings = {"scenario": "", "sut": "", "target_qps": "", "mode": ""}
-        #: The result, its line, and its reason.
+        #: True if the result is VALID, its line, and the reason of an invalid one.
         self.valid: bool | None = None
         self.line, self.reason = 0, ""
-        #: The line where the test begins and that of the title of a summary, and whether its last part came.
+        #: The line where the test begins, that of the title of a summary, and True if the summary has its last part.
         self.begun, self.title, self.ended = 0, 0, False
 
     @property
@@ -141,6 +144,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _summary(run: _LogRun, name: str, text: str, line: int) -> None:
+    """Read a row of the summary: a setting, the result, a rate or a latency."""
     if name in _SETTINGS:
         run.settings[_SETTINGS[name]] = text
     elif name == "Result is":
@@ -177,6 +181,11 @@ def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
     elif key.startswith("result_") and (rate := re.sub("_sec$", "_second", key[len("result_") :])) in _RATES:
         run.rates.setdefault(rate, (value, line))
     elif found := _KEY.fullmatch(key):
-        kind, query = found[1] or "", found[4] or ""
-        metric = "first_token_latency" if kind.startswith("first") else "time_per_output_token" if kind else "latency"
-        run.latency("query_latency" if "query" in query else metric, found[2], found[3], value, line)
+        kind, end = found[1] or "", found[4] or ""
+        if "query" in end:
+            metric = "query_latency"
+        elif kind.startswith("first"):
+            metric = "first_token_latency"
+        else:
+            metric = "time_per_output_token" if kind else "latency"
+        run.latency(metric, found[2], found[3], value, line)
