@@ -65,7 +65,7 @@ FORMAT = Format(
     signature=(rb"SQLite format 3\0.{0,60000}?rocpd_kernel", "as an SQLite database with 'rocpd_kernel'"),
     json=("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=["),
 )
-#: What JSON says about the machine and the program.
+#: Not read: what JSON says about the machine and the program.
 BESIDE = "agents|code_objects|kernel_symbols|host_functions|operation|correlation_id|strings|thread_id"
 _COPY = re.compile(r"MEMORY_COPY_|Copy(?:Device|Host)To(?:Device|Host)$")
 _API = re.compile(r"(?:__)?hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
@@ -77,6 +77,7 @@ _STATISTICS = {
     "TotalDurationNs": "total",
     "Calls": "count",
 }
+#: A header has all columns of one of these kinds of tables.
 _NEEDED = (
     ("Name", "Calls", "TotalDurationNs"),
     ("Kernel_Name", "Start_Timestamp", "End_Timestamp"),
@@ -106,10 +107,11 @@ _NOT_COUNTERS = re.compile(
     r"|start_timestamp|end_timestamp|(?:Dispatch|Complete|Duration)Ns)(?:_\d{1,3})?",
     re.IGNORECASE,
 )
+#: By the kind of a record in the JSON: the first part of its metric. All other kinds are `api`.
 _GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}
 _NAMES = ("formatted_kernel_name", "demangled_kernel_name", "kernel_name")
 _NS = 1e9
-#: Records of the JSON that are not calls: no time, or memory and samples of other kinds.
+#: The kinds of records in the JSON that are not calls.
 _NOT_CALLS = ("scratch_memory", "memory_allocation", "pc_sample")
 
 
@@ -136,6 +138,7 @@ def _is_header(cells: list[str]) -> bool:
 
 
 def _row(run: RunBuilder, calls: Calls, row: Mapping[str, str], line: int) -> None:
+    """Add a row of CSV. Its columns show the kind of its table: see the table of files above."""
     if row.keys() >= {"Name", "Calls", "TotalDurationNs"}:
         _statistics(run, row, line)
         return
@@ -175,13 +178,14 @@ def _launch(calls: Calls, row: Mapping[str, str], agent: str, line: int) -> None
 
 
 def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
+    """Add the statistics of a name as an aggregate."""
     name = row["Name"]
     kind = "memcpy" if _COPY.match(name) else "api" if _API.fullmatch(name) else "kernel"
     key = run.unique(Key(f"{kind}.{name}"), line)
     statistics: dict[str, float] = {}
     for column, statistic in _STATISTICS.items():
         if not row.get(column) and column in ("MinNs", "MaxNs", "StdDev"):
-            continue  # the deviation of a single call, or a column that rocprof did not have before ROCm 6
+            continue  # a single call has no deviation, and rocprof before ROCm 6 did not have these columns
         value, fault = checked(row.get(column, ""), "s")
         if fault:
             run.refuse(key, f"{column}: {fault}", line)
@@ -191,7 +195,10 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
 
 
 def _tool(calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
-    """Add the records of one process, and the counters of each launch: the sum over their instances, as in the CSV."""
+    """Add the records of one process, and the counters of each launch: the sum over their instances, as in the CSV.
+
+    Records refer to agents, kernels, counters and messages by numbers.
+    """
     agents = {mapping(one.get("id")).get("handle"): one for one in _objects(tool.get("agents"))}
     kernels = {
         symbol.get("kernel_id"): next((one for one in map(symbol.get, _NAMES) if isinstance(one, str) and one), "")
@@ -241,7 +248,7 @@ def _objects(value: object) -> Sequence[Mapping[str, Any]]:
 
 
 def _operation(kinds: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> str | None:
-    """Return the name of the operation of a record: both are numbered."""
+    """Return the name of the operation of a record, which has its number and that of its kind; None if unknown."""
     kind, operation = record.get("kind"), record.get("operation")
     if type(kind) is not int or type(operation) is not int or not 0 <= kind < len(kinds):
         return None

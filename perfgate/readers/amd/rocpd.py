@@ -36,10 +36,11 @@ class Calls:
 
     def __init__(self, run: RunBuilder) -> None:
         self.run = run
+        #: By metric, agent and unit.
         self._found: dict[tuple[str, str, str], array[float]] = {}
 
     def add(self, metric: str, agent: str, value: object, at: Place, unit: str = "s") -> None:
-        """Add a value in ns, or a counter, or a problem."""
+        """Add a time in ns, or with the unit "1" a counter; a problem if it is not a measurement."""
         parsed, fault = checked(value, unit)
         if fault:
             self.run.refuse(Key(metric), fault, at)
@@ -49,7 +50,7 @@ class Calls:
         self._found.setdefault((metric, agent, unit), array("d")).append(parsed)
 
     def span(self, metric: str, agent: str, start: object, end: object, at: Place) -> None:
-        """Add the time between two timestamps in ns: integers beyond the precision of floats, or means of several."""
+        """Add the time between two timestamps in ns. Integers stay exact: they may be too large for a float."""
         times = []
         for value in (start, end):
             if isinstance(value, str) and (found := _TIME.fullmatch(value)):
@@ -85,7 +86,7 @@ def read_database(calls: Calls) -> None:
 
 
 class _Process:
-    """The tables of one process."""
+    """The tables of one process, whose names end in `id`."""
 
     def __init__(self, calls: Calls, database: Database, id: str) -> None:
         self._calls, self._database, self._id = calls, database, id
@@ -114,7 +115,7 @@ class _Process:
                 for gpu in [one for one in names if isinstance(one, str) and one][:1]:
                     calls.run.facts.setdefault("gpu", gpu[:200])
         kernels = self._names("rocpd_info_kernel_symbol", "display_name")
-        launched: dict[object, tuple[str, str]] = {}
+        launched: dict[object, tuple[str, str]] = {}  # by event: the metric of the kernel, and its agent
         columns = ("kernel_id", "agent_id", "event_id")
         for start, end, kernel, agent, event in self._by_start("rocpd_kernel_dispatch", *columns):
             launched[event] = metric, number = f"kernel.{kernels.get(kernel) or kernel}", agents.get(agent, "")
@@ -125,8 +126,8 @@ class _Process:
         sums: dict[tuple[object, object], float] = {}
         for event, counter, value in self._rows("rocpd_pmc_event", "event_id", "pmc_id", "value"):
             if event in launched:
-                place = event, counters.get(counter, counter)
-                sums[place] = sums.get(place, 0.0) + number_of(value)
+                which = event, counters.get(counter, counter)
+                sums[which] = sums.get(which, 0.0) + number_of(value)
         for (event, counter), total in sums.items():
             metric, agent = launched[event]
             calls.add(f"{metric}.{counter}", agent, total, None, "1")
@@ -143,6 +144,7 @@ class _Process:
 
 
 def _message(data: object) -> str:
+    """Return the message in the JSON text of an event; "" without one."""
     try:
         return str(mapping(json.loads(data) if isinstance(data, str) else None).get("message") or "")
     except ValueError:

@@ -37,7 +37,7 @@ FORMAT = Format(
         "NVSMI LOG=": "",
     },
 )
-#: The memory that a card has.
+#: Not read: the memory, the limits and the versions of a card.
 BESIDE = r"Total|\w+\.total|cuda_version|\w*\.?limit|\w*\.?(?:max|default|enforced)[_.]limit|pcie\.link\..*|count"
 #: The names of `dmon`, of `--query-gpu` and of `-q` for the same metric.
 _NAMES = {
@@ -56,7 +56,9 @@ _NAMES = {
     Field("pcie.sent", "B/s", 1e-6): "txpci",
 }
 _KNOWN = {name: field for field, names in _NAMES.items() for name in names.split()}
+#: The columns that distinguish GPUs.
 _DEVICES = ("gpu", "index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
+#: Lines of `-q`: a GPU, a section, and a number in a section.
 _GPU = re.compile(r"GPU ([0-9A-F]{4,8}:\S{1,20})\s*")
 _SECTION = re.compile(r" {4}(\S[^:]{0,60}?) *")
 _SECTIONS = {"GPU Power Readings": "Power", "Power Readings": "Power", "FB Memory Usage": "FB"}
@@ -68,7 +70,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of an output."""
     run, columns, device, section = RunBuilder(file, NAME), list[str](), "", ""
     for number, line, _, ended in file.lines():
-        by_comma = bool(columns) and columns[-1] == ","
+        by_comma = bool(columns) and columns[-1] == ","  # a header of `--query-gpu` ends with this mark
         cells = [cell.strip() for cell in line.split(",")] if by_comma else re.split(r"[,\s]+", line.strip())
         named = [cell.strip().partition(" [")[0] for cell in line.split(",")]
         if not ended:
@@ -89,11 +91,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _samples(run, "", list(zip(columns, cells, strict=False)), number)
         elif columns and len(cells) > 1:
             run.say("warning", "a line has other columns than the header; left out", number)
-    is_mixed = columns and not device and not {*_DEVICES} & {*columns}
-    if is_mixed and any(len(one.values) > 1 for one in run.columns.values()):
+    is_nameless = columns and not device and not {*_DEVICES} & {*columns}
+    if is_nameless and any(len(one.values) > 1 for one in run.columns.values()):
         run.say("warning", "no column distinguishes GPUs: several would be one series; add index to --query-gpu")
     found = [*run.columns.values()]
-    if len({column.key.label("device") for column in found}) == 1:  # of one GPU, no label is needed
+    if len({column.key.label("device") for column in found}) == 1:  # a single GPU needs no label
         for column in found:
             column.key = Key(column.key.metric)
         run.columns = {column.key: column for column in found}
@@ -101,6 +103,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _samples(run: RunBuilder, device: str, cells: list[tuple[str, str]], line: int) -> None:
+    """Add a sample of each known metric. Cells are names and texts; without `device`, one of them names the GPU."""
     device = device or next((text for name, text in cells if name in _DEVICES), "")
     for name, text in cells:
         if name == "name":

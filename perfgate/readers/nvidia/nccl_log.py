@@ -42,21 +42,28 @@ _PER_BYTE = {"(GB/s)": 1e-9, "(MB/s)": 1e-6}
 class _Section(Struct, eq=False):
     """The output of one program."""
 
+    #: The collective that it measures.
     name: str = ""
+    #: The tag that mpirun puts before its lines; "" without tags.
     tag: str = ""
     settings: dict[str, str] = field(default_factory=dict)
+    #: The columns of its table, and the line of the header; empty before it.
     header: list[str] = field(default_factory=list)
     line: int = 0
     units: list[str] = field(default_factory=list)
     values: list[NcclValue] = field(default_factory=list)
+    #: The printed average, and its line.
     average: tuple[str, int] | None = None
+    #: True after the last line of the table: the next header is that of another program.
     is_over: bool = False
-    #: What was announced: the sizes, and the line of the test.
+    #: The announced sizes, and the number of rows so far.
     sizes: rows.Announced | None = None
     rows: int = 0
+    #: The line that announced the test; 0 without one.
     announced: int = 0
     #: The beginning of a row that a message of NCCL interrupted, and its line.
     open_row: tuple[str, int] | None = None
+    #: The name of each rank's GPU, and its line.
     gpus: list[tuple[str, int]] = field(default_factory=list)
     #: Errors: message, line and detail.
     errors: list[tuple[str, int, str]] = field(default_factory=list)
@@ -66,28 +73,24 @@ class _Section(Struct, eq=False):
         """The number of printed ranks."""
         return len(self.gpus)
 
-    def note(self, message: str, line: int, detail: str) -> None:
-        """Keep an error."""
-        self.errors.append((message, line, detail))
-
     def end_row(self) -> None:
-        """Note a row whose end did not come."""
+        """Keep an error if a row was interrupted, and its end did not come."""
         if self.open_row:
-            self.note("a row is interrupted by a message of NCCL", self.open_row[1], ": its end is missing")
+            self.errors.append(("a row is interrupted by a message of NCCL", self.open_row[1], ": its end is missing"))
         self.open_row = None
 
     def end(self) -> None:
-        """Note a table that ends before its last announced size, or did not come."""
+        """Keep an error if the table ends before its last announced size, or did not come."""
         self.end_row()
         sizes = self.sizes
         if self.announced and not self.header:
-            self.note("a test was announced, and has no table", self.announced, f": {self.name}")
+            self.errors.append(("a test was announced, and has no table", self.announced, f": {self.name}"))
         elif sizes is not None and self.header and self.rows < sizes.count and self.average is None:
             rows = f": it has {self.rows} of the {sizes.count} sizes, and no average at its end"
-            self.note("the table is cut off", self.line, rows)
+            self.errors.append(("the table is cut off", self.line, rows))
 
     def report(self, run: RunBuilder) -> None:
-        """Report the errors."""
+        """Report the errors to a run."""
         for message, line, detail in self.errors:
             run.say("error", message, line, detail)
 
@@ -98,10 +101,12 @@ class NcclLog:
     def __init__(self, document: InputFile) -> None:
         self.file = document
         self.sections: list[_Section] = []
+        #: By tag: the section that its lines belong to.
         self.current: dict[str, _Section] = {}
         #: What was printed since the last row of a table: the name and the variables of the next program.
         self.next_name = ""
         self.next_settings: dict[str, str] = {}
+        #: Problems of no section, and the samples of another program (`nccl_tests` adds them).
         self.other = RunBuilder(document, NAME)
 
     def runs(self) -> tuple[Run, ...]:
@@ -113,6 +118,7 @@ class NcclLog:
             if heading := self.file.heading(section.line):
                 section.settings["heading"] = heading
         runs, labels = RecordRuns(self.file, NAME), _labels(tables)
+        # by collective: the details in which its rows differ
         varying = {
             name: varying_details(value for one in tables if one.name == name for value in one.values)
             for name in dict.fromkeys(section.name for section in tables)
@@ -134,6 +140,7 @@ class NcclLog:
                 section.report(run)
 
     def _begin(self, tag: str) -> _Section:
+        """Return a new section for the lines with this tag."""
         self.file.count("runs")
         section = self.current[tag] = _Section(self.next_name, tag, dict(self.next_settings))
         self.next_name, self.next_settings = "", {}
@@ -171,7 +178,7 @@ class NcclLog:
         elif found := _AVERAGE.search(line):
             section.average, section.is_over = section.average or (found[1], number), True
         elif found := _FAILED.search(line):
-            section.note("the test failed", number, f": {found[0].strip('# ')[:120]}")
+            section.errors.append(("the test failed", number, f": {found[0].strip('# ')[:120]}"))
         elif "test concluded" in line:
             section.is_over = True
         else:
@@ -189,7 +196,7 @@ class NcclLog:
 
 
 def _labels(sections: Sequence[_Section]) -> list[Labels]:
-    """Return the labels of each section: the facts that differ between the programs of one log."""
+    """Return the labels of each section: its ranks, settings and details that differ between the sections."""
     labels: list[dict[str, str]] = [{} for _ in sections]
     several = len({section.ranks for section in sections if section.ranks}) > 1
     tagged = len({section.tag for section in sections}) > 1
@@ -216,6 +223,7 @@ def _labels(sections: Sequence[_Section]) -> list[Labels]:
 def _finish(
     run: RunBuilder, section: _Section, varying: Sequence[str], labels: Labels, tables: Sequence[_Section]
 ) -> None:
+    """Add a section to its run: errors, facts, values with these labels, and the average."""
     section.report(run)
     for gpu, line in section.gpus:
         run.fact("gpu", gpu, line)
@@ -231,7 +239,7 @@ def _finish(
 
 
 def _take_row(section: _Section, number: int, text: str) -> bool:
-    """Read a row, or a part of one; return whether the line is one."""
+    """Read a row, or a part of one; return False if the line is neither."""
     if section.open_row and 0 < rows.length_of_rest(text) < len(section.header):
         begun, number = section.open_row
         section.open_row, text = None, f"{begun} {text}"
@@ -253,10 +261,11 @@ def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
     has_numbers = all(number(cell) is not None for name, cell in pairs if name in rows.METRIC_OF_COLUMN)
     is_short = len(cells) + len(blank) < len(header)
     if is_short or (len(cells) > len(header) and not has_numbers):  # other text is between the numbers
-        detail = f"{len(cells)} cells, but the header has {len(header)}"
-        detail = detail if is_short else "words are where the header has numbers"
+        detail = "words are where the header has numbers"
+        if is_short:
+            detail = f"{len(cells)} cells, but the header has {len(header)}"
         if len(section.errors) <= 2 * MAX_FAULTS:
-            section.note("a row cannot be read", line, f": {detail}")
+            section.errors.append(("a row cannot be read", line, f": {detail}"))
         return
     for name in blank:
         cells.insert(header.index(name), "")
@@ -268,7 +277,7 @@ def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
         wrong = (number(columns.get("#wrong", "")) or 0) > 0
         for name, metric in rows.METRIC_OF_COLUMN.items():
             if name in columns:
-                # Without a line of units, the unit of all versions so far.
+                # without a line of units, the unit is the usual one, which all versions so far print
                 known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")
                 per = known[next((unit for unit in section.units if unit in known), usual)]
                 yield NcclValue(cells[0], row, place, metric, columns[name], per, line, wrong)

@@ -52,10 +52,11 @@ _REST = re.compile(r"[\s\d.eE+-]+(?:N/A[\s\d.eE+-]*)*")
 
 
 class Announced(Struct, frozen=True):
-    """The sizes that a program is going to measure, and the line that says so."""
+    """The sizes in bytes that a program is going to measure, and the line that says so."""
 
     least: int
     most: int
+    #: The next size is this one times the step if it is a factor, else plus the step.
     step: int
     is_factor: bool
     line: int
@@ -66,13 +67,13 @@ class Announced(Struct, frozen=True):
         if not self.is_factor:
             return (self.most - self.least) // max(self.step, 1) + 1 if self.most >= self.least else 0
         count, size = 0, self.least
-        while 0 < size <= self.most and count < 1000:
+        while 0 < size <= self.most and count < 1000:  # a limit for a damaged line
             count, size = count + 1, size * max(self.step, 2)
         return count
 
 
 def announced(line: str, at: int, before: Announced | None) -> Announced | None:
-    """Return what a line says of the sizes; None if it says nothing."""
+    """Return the sizes that a line announces, or those before with a reduced maximum; None for another line."""
     if found := _SIZES.search(line):
         return Announced(int(found[1]), int(found[2]), int(found[3]), found[4] == "factor", at)
     if before is not None and (found := _REDUCED.search(line)):
@@ -93,14 +94,17 @@ def length_of_rest(text: str) -> int:
 
 
 def blank_columns(header: Sequence[str], cells: Sequence[str]) -> list[str]:
-    """Return the columns redop and root that are blank in a row; none if other cells are missing."""
+    """Return the columns redop and root that are blank in a row; none if other cells are missing.
+
+    A row begins with size, count, type, redop (a word), root (a whole number) and the time, which has a point.
+    """
     optional = [name for name in ("redop", "root") if name in header]
     missing = len(header) - len(cells)
     if not 0 < missing <= len(optional) or len(cells) < 5:
         return []
     if missing == len(optional):
         return optional if number(cells[3]) is not None else []
-    if number(cells[3]) is not None:  # the root
+    if number(cells[3]) is not None:  # a number follows the type, so it is the root
         return ["redop"]
     return ["root"] if "." in cells[4] else []
 
@@ -110,15 +114,22 @@ DETAILS = ("type", "redop", "root")
 
 
 class NcclValue(Struct, frozen=True):
-    """One number of a row: its size and place, the details of the row, and its metric."""
+    """One number of a row."""
 
+    #: The size of the message in bytes, as printed.
     size: str
+    #: The other cells of the row, by column: see `DETAILS`.
     details: Mapping[str, str]
+    #: `out` or `in` of place.
     place: str
+    #: `time`, `cpu_time`, `algbw` or `busbw`.
     metric: str
     printed: object
+    #: How many printed units are one base unit.
     per: float
+    #: The place in the file.
     at: Place
+    #: True if the collective had a wrong result.
     wrong: bool
 
 
@@ -142,7 +153,7 @@ def add_values(
         elif several[0].size != "0":
             for value in several:
                 run.sample(key, unit, value.printed, value.at, per=value.per)
-        else:  # small sizes that were rounded down, not repetitions
+        else:  # several small sizes that the tool rounds down to 0: not repetitions, so their mean
             numbers = [checked(value.printed, unit) for value in several]
             if fault := next((fault for _, fault in numbers if fault), None):
                 run.refuse(key, fault, several[0].at)

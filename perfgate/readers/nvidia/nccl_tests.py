@@ -53,7 +53,7 @@ from perfgate.readers.nvidia.nccl_rows import DETAILS, NcclValue, add_values, va
 
 METRICS = "`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `size` and `place`"
 CHECKED = "nccl-tests' sources to 2.17; generated tables and files; public logs of NCCL 2.20 and 2.22"
-#: What the library says about the network.
+#: Not read: what the library says about the network.
 BESIDE = ".*Internode latency set at"
 #: `results` of nccl-tests: sizes, measured out of place and in place.
 FORMAT = Format(
@@ -65,10 +65,12 @@ FORMAT = Format(
     },
     json=("of nccl-tests results", "results.*.size", "results.*.out_of_place|results.*.in_place"),
 )
+#: The metrics by their names in JSON.
 _IN_JSON = {"time": "time", "cpu_time": "cpu_time", "alg_bw": "algbw", "bus_bw": "busbw"}
 _BENCH_WORDS = (" duration: ", "algo throughput: ", "busbw: ", " data size: ", ":")
 _BENCH_RANK = re.compile(r"\s*(\d{1,6}):\s*")
 _BENCH_SIZE = re.compile(r"\s*(\d{1,6}) data size: (\S{1,20} [KMGT]?B)\s*")
+#: The values of a block in order: metric, unit, printed units in one base unit, and pattern.
 _BENCH_FIELDS = (
     ("time", "s", 1.0, re.compile(r" duration: (\S{1,40}) sec")),
     ("algo_throughput", "B/s", 8.0, re.compile(r"algo throughput: (\S{1,40}) bps, ")),
@@ -112,7 +114,7 @@ def _of_json(document: InputFile) -> Run:
         run.value(Key(f"{collective}.avg_busbw"), "B/s", average["bandwidth"], path, per=1e-9)
     if checked(bounds.get("count"), "1")[0]:
         run.say("error", f"{bounds['count']} values are out of bounds", ("out_of_bounds",))
-    # `devices` has one entry for each process, and each process has `nthreads` times `ngpus` GPUs.
+    # `devices` has one entry for each process, which has `nthreads` times `ngpus` GPUs.
     named = [mapping(device).get("device_info") for device in items(config.get("devices"))]
     threads, gpus = checked(config.get("nthreads"), "s")[0], checked(config.get("ngpus"), "s")[0]
     if named and isinstance(named[0], str):
@@ -140,15 +142,20 @@ class _Block(Struct):
     """The printed values of one rank and trial so far."""
 
     rank: str
+    #: The line of its beginning.
     line: int
     texts: list[str] = field(default_factory=list)
 
     @property
     def is_sound(self) -> bool:
+        """Return whether all its texts are measurements."""
         return not any(map(fault_of, self.texts))
 
     def match(self, value: float) -> float:
-        """Return the number that all blocks share: the bits that were moved, or the ratio of busbw to throughput."""
+        """Return the number that is equal in all blocks of one size, if the next value of this block is `value`.
+
+        Of a throughput, that is the bits that were moved, of a busbw its ratio to the throughput.
+        """
         before = float(self.texts[-1])
         return value * before if len(self.texts) == 1 else value / before if before else 0.0
 
@@ -163,8 +170,9 @@ class _AllReduceBench:
 
     def __init__(self) -> None:
         self._open: list[_Block] = []
+        #: By rank: the printed size of its next block.
         self._sizes: dict[str, str] = {}
-        #: By the number of lines of a block: `match` of the first value that belongs to only one block.
+        #: By the place of a value in its block: `match` of the first such value that could belong to only one block.
         self._known: dict[int, float] = {}
 
     def line(self, run: RunBuilder, number: int, line: str) -> None:
@@ -187,7 +195,7 @@ class _AllReduceBench:
             run.facts.setdefault("world_size", len(ranks))
 
     def _value(self, run: RunBuilder, number: int, at: int, text: str) -> None:
-        """Add a value to the waiting block that matches it best, else to the last; a complete block becomes samples."""
+        """Add a value to the block that matches best, of those that wait for value `at`; else to the last of them."""
         run.file.coverage.lines.tell(number)  # the same value is printed in two units
         waiting = [block for block in self._open if len(block.texts) == at]
         if not waiting:

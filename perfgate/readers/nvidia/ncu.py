@@ -41,8 +41,7 @@ FORMAT = Format(
     markers={"Kernel Name": r"\"ID\",(?:\"[^\"\n]{0,99}\",){0,9}\"Kernel Name\"|^ID,(?:[\w ]{0,99},){0,9}Kernel Name,"},
 )
 _NUMBER = re.compile(r"[-+.,]*\d|[-+]?(?:nan|inf(?:inity)?)\Z", re.ASCII | re.IGNORECASE)
-#: The size of the part of the file that is searched for a number with a decimal mark, in bytes.
-_HEAD = 8 << 20
+_HEAD = 8 << 20  # bytes that are searched for a number with a decimal mark
 #: Columns of the raw page that describe the launch. All others are metrics, except NVTX states, which contain `:`.
 _LAUNCH = {
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream"),
@@ -125,7 +124,7 @@ def _part(unit: str) -> tuple[str, Fraction]:
 
 
 class Value(NamedTuple):
-    """One cell with a value; `header` is the number of the table, from 1."""
+    """One cell with a value: `header` is the number of its table from 1, `launch` the ID and the process."""
 
     header: int
     line: int
@@ -141,7 +140,7 @@ class Tables:
     """The tables in the output of ncu. The details page has a row for each metric, the raw page for each launch."""
 
     def __init__(self, say: Callable[[Severity, str, int], None], advice: Callable[[int], object] = int) -> None:
-        #: Reports a problem on a line, and takes the line of a row that has advice and no metric.
+        #: Functions: report a problem on a line, and take the line of a row that has advice and no metric.
         self._say, self._advice = say, advice
         self.headers = 0
         self._header: list[str] = []
@@ -167,13 +166,13 @@ class Tables:
         self._end_table()
 
     def _end_table(self) -> None:
-        if self._rowless is not None and self.headers > 1:  # alone, it is a run without measurements
+        if self._rowless is not None and self.headers > 1:  # if it is the only table, the run has no measurements
             self._say("warning", "a table has a header, but no row that can be read", self._rowless)
         self._rowless = None
 
     def _begin(self, number: int, line: str, ended: bool) -> None:
         header = cells_of(line) or []
-        if "Kernel Name" not in header or not ended:  # one without a line end may be cut off, and has no rows
+        if "Kernel Name" not in header or not ended:  # a header without a line end may be cut off, and has no rows
             return
         self._end_table()
         self.headers += 1
@@ -185,7 +184,7 @@ class Tables:
 
     def _row(self, number: int, line: str, ended: bool) -> list[str]:
         """Return the complete cells of a row; none for other text and for a row that is cut off."""
-        whole = cells_of(line) if ended else []
+        whole = cells_of(line) if ended else []  # None: the last cell is a text that continues on the next line
         cells = cells_before_cut(line) if whole is None else whole
         raw = "Metric Name" not in self._header
         needed = len(self._header) if raw else self._header.index("Metric Value") + 1
@@ -196,6 +195,7 @@ class Tables:
         return []
 
     def _of_row(self, number: int, cells: Sequence[str]) -> Iterator[Value]:
+        """Yield the values in a row: of one metric, or of all metrics of a launch; keep the units of a raw page."""
         named = dict(zip(self._header, cells, strict=False))
         launch = (named["ID"], named.get("Process ID", ""))
         kernel, section = named["Kernel Name"], named.get("Section Name", "")
@@ -223,9 +223,9 @@ class _Profile(RunBuilder):
         super().__init__(document, NAME)
         self._mark = mark
         self._launch: tuple[str, str] | None = None
-        #: The number of occurrences of each metric of a section in this launch.
+        #: By section and metric: the number of occurrences in this launch.
         self._seen: Counter[tuple[str, str]] = Counter()
-        #: The key of each metric by kernel, section and occurrence.
+        #: By kernel, section, metric and its occurrence.
         self._keys: dict[tuple[str, str, str, int], Key] = {}
         #: The number of values that ncu could not measure, and the line of the first.
         self._absent = self._first_absent = 0
@@ -250,6 +250,7 @@ class _Profile(RunBuilder):
             self._measured(value, self._keys[place])
 
     def _measured(self, value: Value, key: Key) -> None:
+        """Add a number in base units, or a problem if its mark or its unit is not that of the others."""
         found, scale = readings(value.text), scale_of(value.unit)
         text = found.get(self._mark) if self._mark else next(iter(found.values()), None)
         fault = fault_of(text or value.text)
@@ -273,7 +274,7 @@ class _Profile(RunBuilder):
 
 
 def read(document: InputFile) -> tuple[Run, ...]:
-    """One run for each invocation of ncu; each has at least one series or an error."""
+    """Return one run for each invocation of ncu; each has at least one series or an error."""
     mark = _mark_of(document)
     runs = Runs(lambda: _Profile(document, mark))
     advice = document.coverage.lines.tell

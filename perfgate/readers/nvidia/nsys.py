@@ -35,7 +35,7 @@ CHECKED = "Nsight Systems: its documentation and public reports; generated files
 
 
 def _outline(outline: JsonOutline) -> str | None:
-    """A list of rows as `nsys stats --format json` writes them: objects with a total and a name."""
+    """Return what shows this format: a list of rows with a total and a name, as `nsys stats --format json` writes."""
     keys = {path[1] for path in outline.tokens if len(path) == 2 and path[0] == "*"}
     total = next((key for key in sorted(keys) if key.startswith(("Total Time", "Total ("))), None)
     return f"a JSON list of rows with {total!r}" if total and keys & {"Name", "Operation", "Range"} else None
@@ -64,9 +64,11 @@ _SHORTEST_NOTICE, _LONGEST_NOTICE = 8, 4096
 
 
 class _Summary(RunBuilder):
+    """The reports of one run."""
+
     def __init__(self, document: InputFile) -> None:
         super().__init__(document, NAME)
-        #: The rows of PyTorch's ranges, one for each call, and their unit.
+        #: By the range of an operator of PyTorch: the unit, and the statistics of each row, which is one call.
         self._calls: dict[Key, tuple[str, list[dict[str, float]]]] = {}
 
     @property
@@ -74,7 +76,7 @@ class _Summary(RunBuilder):
         return super().has_measured or bool(self._calls)
 
     def call(self, key: Key, unit: str, aggregate: dict[str, float]) -> None:
-        """Add the row of one of many calls of the same range."""
+        """Add the row of one of many calls of the same range; at the end, they are one aggregate."""
         if key not in self._calls:
             self.file.count("series", before=self.problems)
         self._calls.setdefault(key, (unit, []))[1].append(aggregate)
@@ -88,21 +90,23 @@ class _Summary(RunBuilder):
 
 
 class _Reports:
+    """The reports of an output while it is read: a notice names the report whose table comes next."""
+
     def __init__(self, document: InputFile) -> None:
         self.runs = Runs(lambda: _Summary(document))
-        #: The announced report, and the export of the current one.
+        #: The notice of the next table, and the export that the current reports are made from.
         self._notice: nsys_tables.Notice | None = None
         self._source: str | None = None
-        #: The open table, its announced report, how its rows are split, and the number of cells; then if it has rows.
+        #: The open table, its announced report, the way to split its rows, their number of cells, and if it has any.
         self._table: nsys_tables.Table | None = None
         self._report: str | None = None
         self._split: nsys_tables.Split = ","
         self._width, self._begun = 0, False
-        #: The reports of this run so far, and the messages about tables that are not read.
+        #: The reports of this run so far, and the messages that were already given about tables that are not read.
         self._reports: set[str] = set()
         self._said: set[str] = set()
         self._previous = ""
-        #: The number of the last report, and of all: `[5/8] Executing 'osrt_sum' stats report`.
+        #: The number of the last report, and that of all reports: `[5/8] Executing 'osrt_sum' stats report`.
         self._progress = (0, 0)
 
     def line(self, number: int, line: str, ended: bool) -> None:
@@ -131,11 +135,13 @@ class _Reports:
         return self._table is not None
 
     def row(self, table: nsys_tables.Table, cells: Sequence[str], number: int) -> None:
+        """Add a row of the open table. A report that this run already has begins another run."""
         self.runs.run.table_row()
         metric = table.metric(cells[table.name].strip())
         if not self._begun:
+            # several reports are about ranges; of all others, the kind and the unit tell the report
             report = self._report if self._report and table.kind == "range" else metric.partition(".")[0] + table.unit
-            if report in self._reports:  # a report that this run already has belongs to another run
+            if report in self._reports:
                 self._another_run(number)
             self._reports.add(report)
             self._begun = True
@@ -150,8 +156,8 @@ class _Reports:
             if fault:
                 run.refuse(key, f"{statistic}: {fault}", number)
             elif plain:
-                # Division by 1000 is exact; multiplication by 0.001 is not.
                 run.file.coverage.mark(None, number, float(plain))
+                # division by 1000 is exact; multiplication by 0.001 is not
                 aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
         run.file.coverage.lines.tell(number)  # all columns are known
         if name == metric:
@@ -175,7 +181,7 @@ class _Reports:
             self.runs.run.say("warning", "the row does not match the table's header; left out", number)
             return True
         numeric = sum(bool(_NUMERIC.match(cells[index].strip())) for index in table.columns)
-        if 2 * numeric < len(table.columns):
+        if 2 * numeric < len(table.columns):  # most cells are words: another text with as many parts
             return False
         self.row(table, cells, number)
         return True

@@ -48,7 +48,7 @@ _Texts = Mapping[object, str]
 _KERNELS, _COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 _SETS, _RUNTIME = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME"
 _RANGES, _STRINGS, _COPY_NAMES, _GPUS = "NVTX_EVENTS", "StringIds", "ENUM_CUDA_MEMCPY_OPER", "TARGET_INFO_GPU"
-#: Tables with activities: the first part of their metrics, and the column with the id of the name.
+#: Tables with activities: the first part of their metrics, and the column with the id of the name, if there is one.
 _ACTIVITIES = {
     _KERNELS: ("kernel", "demangledName"),
     _RUNTIME: ("api", "nameId"),
@@ -57,7 +57,7 @@ _ACTIVITIES = {
     _SETS: ("memcpy", "NULL"),
     _RANGES: ("range", ""),
 }
-#: Of each table of devices: the kind in a trace, the usual name, and its columns: name, and factors of the amount.
+#: Tables of devices: the kind in a trace, the name of unknown ids, the columns of the name and of the amount's factors.
 _DEVICES = {
     _KERNELS: (KERNEL, "", ("demangledName", "gridX", "gridY", "gridZ")),
     _COPIES: (MEMCPY, "Memcpy other", ("copyKind", "bytes")),
@@ -72,7 +72,7 @@ _RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75
 _API_VERSION, _CALL_VERSION = re.compile(r"_v\d{4}$"), re.compile(r"_v\d{4,5}$")
 #: The bits of a thread's id that identify its process, and a time in ns that is beyond all clocks.
 _PROCESS, _LATEST = 0x0000FFFFFF000000, 1 << 61
-#: By name and device: the start and the length of each activity in ns, and its bytes (-1: unknown).
+#: By name and device: three numbers of each activity, its start and length in ns, and its bytes (-1: unknown).
 _Groups = dict[tuple[object, object], "array[int]"]
 
 
@@ -82,10 +82,10 @@ def read(document: InputFile) -> tuple[Run, ...]:
     try:
         with opened(document.blocks(), _TABLES) as database:
             strings = _add_activities(run, database)
-            with suppress(DatabaseFault):  # it was said of the table
+            with suppress(DatabaseFault):  # was reported with the activities of the table
                 trees += _add_steps(run, database, strings)
             has_steps = any(key.metric == "step.time" for key in run.finished)
-            for key in [*run.finished] if has_steps else ():  # the ranges of the steps are `step.time`
+            for key in [*run.finished] if has_steps else ():  # the ranges that mark the steps are `step.time`
                 if key.metric.startswith("range.") and STEP.fullmatch(key.metric.rpartition(":")[2]):
                     del run.finished[key]
             gpus = database.rows(_GPUS, ("name",)) if _GPUS in database.tables else ()
@@ -120,7 +120,7 @@ def _add_activities(run: RunBuilder, database: Database) -> _Texts:
 
 
 def _add_series(run: RunBuilder, found: Mapping[str, _Groups], own: Mapping[str, _Texts], strings: _Texts) -> None:
-    """Add the activities of all tables, by their own names or the strings; groups with the same name are one series."""
+    """Add the activities of all tables. Their ids are named in `own` or in `strings`; equal names are one series."""
     series: dict[Key, array[int]] = defaultdict(lambda: array("q"))
     for table, groups in found.items():
         family, names = _ACTIVITIES[table][0], own.get(table, strings)
@@ -148,7 +148,7 @@ def _add_series(run: RunBuilder, found: Mapping[str, _Groups], own: Mapping[str,
 
 
 def _named_ranges(database: Database) -> Iterator[tuple[object, ...]]:
-    """Yield the NVTX ranges as activities: a name is the name of the domain in its process, and its text or text id."""
+    """Yield the NVTX ranges as activities, each named by a pair: its domain in its process, and its text or text id."""
     columns = ("eventType", "domainId", "globalTid", "text", "textId", "start", "end")
     domains = {
         (domain, _process_of(thread)): text
@@ -166,7 +166,7 @@ def _process_of(thread: object) -> int:
 
 
 def _grouped(run: RunBuilder, table: str, rows: Iterable[tuple[object, ...]]) -> _Groups:
-    """Return the rows (start, end, name or id, device, bytes) by name; report impossible ones and a damaged table."""
+    """Return the rows (start, end, name or id, device, bytes) as groups; report impossible rows and a damaged table."""
     groups: _Groups = defaultdict(lambda: array("q"))
     wrong = unended = 0
     try:
@@ -251,7 +251,7 @@ def _sound(columns: Int64) -> Int64:
 
 
 def _numbered(values: Int64, text: Callable[[int], str], names: Names) -> Int64:
-    """Return the number of the name of each value."""
+    """Return the number of the name of each value in `names`, which numbers a new name; `text` gives the name."""
     known, which = np.unique(values, return_inverse=True)
     found: Int64 = np.array([names[text(one)] for one in known.tolist()], np.int64)[which]
     return found
@@ -268,7 +268,7 @@ def _add_calls(tables: EventTables, database: Database, names: _Texts, process: 
 
 
 def _add_ranges(tables: EventTables, ranges: list[tuple[int, int, int, str]]) -> None:
-    """Add the ranges of a process, in order of start. Steps have torch's name; a step inside of another has none."""
+    """Add the ranges of a process, in order of start: steps with torch's name for them, without steps inside others."""
     found, until = [], None
     for thread, start, end, text in ranges:
         step, name = STEP.fullmatch(text), name_of_calls(text)
@@ -290,11 +290,11 @@ def _add_device(tables: EventTables, columns: Int64, table: str, names: _Texts) 
     start, end, device, correlation, name, *amounts = _sound(columns)
     texts = names if kind == KERNEL else _COPIED if kind == MEMCPY else {}
     is_known = np.all([one >= 0 for one in amounts], axis=0) & ((kind != KERNEL) | np.all(amounts, axis=0))
-    amount = np.where(is_known, np.prod(np.array(amounts, np.float64), axis=0), np.nan)
+    amount = np.where(is_known, np.prod(np.array(amounts, np.float64), axis=0), np.nan)  # unknown: -1, a grid of 0
     numbers = _numbered(name, lambda one: texts.get(one, usual), tables.kernel_names)
     tables.pieces["device"].add(name=numbers, start=start, duration=end - start, correlation=correlation, amount=amount)
     tables.pieces["device"].add(kind=np.full(len(start), kind), device=_numbered(device, str, tables.devices))
     if kind == KERNEL:
-        unknown = np.full(len(start), np.nan)
-        tables.pieces["kernel"].add(external_id=np.full(len(start), -1), blocks=unknown, occupancy=unknown)
+        nan = np.full(len(start), np.nan)
+        tables.pieces["kernel"].add(external_id=np.full(len(start), -1), blocks=nan, occupancy=nan)
     return bool(ended.all())

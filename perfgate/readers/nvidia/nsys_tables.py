@@ -84,9 +84,10 @@ Split = str | tuple[tuple[int, int | None], ...]
 
 
 class Notice(Struct, frozen=True):
-    """A line that announces the next report; `source` is the export that the report is made from."""
+    """A line that announces the next report."""
 
     report: str
+    #: The export that the report is made from.
     source: str | None = None
     #: The unit of sizes, which the tables of 2020 and 2021 have in their title.
     unit: str | None = None
@@ -98,7 +99,7 @@ class Table(Struct, frozen=True):
     #: `kernel`, `api`, `memcpy`, `memcpy.size`, `range`, `os`, or `calls` for either `api` or `os`.
     kind: str
     name: int
-    #: The statistic of each column, and its printed unit in base units.
+    #: By index: the statistic of a column, and how many base units its printed unit is.
     columns: dict[int, tuple[str, float]] = field(default_factory=dict)
 
     @property
@@ -140,10 +141,10 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
         return "a table of unknown calls is not read"
     base = "B" if kind == "memcpy.size" else "s"
     default = (notice.unit if notice else None) if base == "B" else "ns"
-    own = parts[found["total"]][1] or default
+    unit_of_total = parts[found["total"]][1] or default
     columns = {}
     for statistic, index in found.items():
-        unit = UNITS.get(parts[index][1] or own or "")
+        unit = UNITS.get(parts[index][1] or unit_of_total or "")  # a column without a unit has that of the total
         if statistic == "count":
             columns[index] = (statistic, 1.0)
         elif unit is None or unit.base != base:
@@ -161,23 +162,28 @@ def _parts(text: str) -> tuple[str | None, str | None]:
 
 
 def _kind(header: Sequence[str], notice: Notice | None) -> str | None:
-    """Return the kind of a table from its header, or from the notice if several kinds have this header."""
+    """Return the kind of a table (see `Table.kind`) from its header, or from the notice if several have this header."""
     if "Operation" in header:
         return "memcpy" if any(text.startswith("Total Time") for text in header) else "memcpy.size"
     if "Range" in header:
         return "range"
     if notice:
         return KINDS[notice.report]
-    return "kernel" if "Instances" in header else "calls" if {"Num Calls", "Calls"} & {*header} else None
+    if "Instances" in header:
+        return "kernel"
+    return "calls" if {"Num Calls", "Calls"} & {*header} else None
 
 
 def cells_before_cut(line: str) -> list[str]:
-    """Return the whole cells of a line whose last, quoted cell continues after the line; none for another line."""
+    """Return the cells of a line before its last one, whose quotes end on a later line; none for another line."""
     return (cells_of(line + '"') or [])[:-1]
 
 
 def header_of(previous: str, line: str) -> tuple[list[str], Split] | None:
-    """Return the names of the columns, and how to split the rows below; None if the line is not below a header."""
+    """Return the names of the columns, and the way to split the rows below; None if no header ends with this line.
+
+    A header is a line of names with a delimiter, or the `previous` line above a ruler `----  ----`.
+    """
     start = line.find("--")
     if start >= 0 and (ruler := _RULER.fullmatch(line, start)):
         spans = [match.span() for match in re.finditer("-+", line[: ruler.end()]) if match.start() >= start]
@@ -206,9 +212,9 @@ def name_of_calls(name: str) -> str:
 
 
 def merged(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the statistics of all calls together, from those of each; rows without a count are one call.
+    """Return the statistics of all calls together, from rows with those of some calls; without a count, of one call.
 
-    The median and the spread of several calls are only known if each row is one call.
+    The median and the deviation of all calls are only known if each row is one call.
     """
     if len(rows) == 1:
         return dict(rows[0])

@@ -35,8 +35,9 @@ CHECKED = "nvbench's sources of 2026-08: generated files; the result files in it
 FORMAT = Format(
     NAME, __name__, json=("with the 'states' of nvbench", "meta.version.nvbench|devices", "benchmarks.*.states")
 )
-#: When a measurement ends.
+#: Not read: the settings that end a measurement.
 BESIDE = "min_samples|min_time|max_noise|skip_time|timeout"
+#: A statistic of a time: kind of measurement, processor, statistic, and `/relative` or `/absolute` of a deviation.
 _TIME = re.compile(r"nv/(cold|cpu_only|batch)/(?:time/)?(gpu|cpu)/(?:time/)?(mean|median|min|max|stdev|iqr)(/\w+)?")
 _PARTS = {("cold", "gpu"): "", ("cold", "cpu"): "cpu_time", ("batch", "gpu"): "batch_time"}
 _STATISTICS = {"mean": "mean", "median": "median", "min": "min", "max": "max", "stdev": "stddev"}
@@ -47,11 +48,11 @@ _NAMES = {
     "sm_clock_rate/mean": "sm_clock_rate",
 }
 _HINTS = {"duration": "s", "byte_rate": "B/s", "item_rate": "1/s", "frequency": "1/s", "bytes": "B"}
-#: Ends of tags that are not measurements.
+#: The ends of tags that are not measurements.
 _OTHER = ("/walltime", "/sample_size", "/sample_times", "/sample_freqs")
-#: Begins of tags that are sizes of the input.
+#: The beginnings of tags that are sizes of the input.
 _INPUTS = ("nv/element_count/", "nv/gmem/")
-#: A statistic and its place.
+#: By statistic: the printed value and its place.
 Printed = dict[str, tuple[object, Path]]
 
 
@@ -71,6 +72,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) -> None:
+    """Add the summaries of a state: a benchmark with certain values of its axes, on one device."""
     labels = {str(key): str(value) for key, value in _pairs(state.get("axis_values"))}
     if type(device := state.get("device")) is int:
         labels["device"] = str(device)
@@ -103,17 +105,18 @@ def _pairs(values: object) -> Iterator[tuple[object, object]]:
 
 
 def _plain(value: object) -> object:
-    """Return a number that was written as a string."""
+    """Return a number that was written as a string as a number, and any other value as it is."""
     parsed = number(value) if isinstance(value, str) else None
     return value if parsed is None else parsed
 
 
 def _time(to: Target, printed: Printed) -> None:
-    """Add the statistics of one kind of time."""
+    """Add the statistics of one kind of time. A relative deviation is a share of the mean."""
     statistics = {name: printed[tag] for tag, name in _STATISTICS.items() if tag in printed}
-    mean, relative = printed.get("mean", (None, ()))[0], printed.get("stdev/relative", (None, ()))
+    mean, _ = printed.get("mean", (None, ()))
+    relative, place = printed.get("stdev/relative", (None, ()))
     if "stdev/absolute" in printed:
         statistics["stddev"] = printed["stdev/absolute"]
-    elif isinstance(mean, float | int) and isinstance(relative[0], float | int):
-        statistics["stddev"] = (mean * relative[0], relative[1])
+    elif isinstance(mean, float | int) and isinstance(relative, float | int):
+        statistics["stddev"] = (mean * relative, place)
     to.aggregate(statistics)
