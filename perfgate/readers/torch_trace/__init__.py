@@ -54,7 +54,7 @@ _KINETO = ("schemaVersion", "deviceProperties", "distributedInfo", "traceName", 
 
 
 def _outline(outline: JsonOutline) -> str | None:
-    """`{"traceEvents": [...]}`, the header of such a document before its events, or a bare list of events."""
+    """Return what shows this format: `traceEvents`, two keys of the header before it, or a bare list of events."""
     if outline.has("metadata", "highres-ticks"):
         return None  # of JAX: see `xplane`
     if outline.is_list("traceEvents"):
@@ -75,7 +75,7 @@ FORMAT = Format(
 
 
 def read(document: InputFile) -> tuple[Run, ...]:
-    """The one run of a trace: one rank, or one cycle of it."""
+    """Return the one run of a trace: one rank, or one cycle of it."""
     file, tables = TraceFile(Buffer(document.blocks())), EventTables()
     elsewhere = PartsElsewhere(document.source.parts) if document.source.parts else None
     if elsewhere:
@@ -87,7 +87,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
     tables.finish()
     run = RunBuilder(document, "torch-trace")
     _say_faults(run, file, tables)
-    for category, count in (+tables.left).items():
+    for category, count in (+tables.left).items():  # `+` drops the counts of 0
         document.coverage.leave(f"events of {category}", count)
     _add_facts(run, file)
     mode = document.source.trace_mode
@@ -137,7 +137,7 @@ def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
 
 
 def _add_facts(run: RunBuilder, file: TraceFile) -> None:
-    """The machine and the job, from a fixed list of fields."""
+    """Add facts about the machine and the job, from a fixed list of fields."""
     models = dict.fromkeys(
         device.name for device in file.devices if isinstance(device.name, str) and device.name.strip()
     )
@@ -145,12 +145,12 @@ def _add_facts(run: RunBuilder, file: TraceFile) -> None:
     nccl = file.distributed.nccl_version
     run.facts |= {"gpu": " + ".join(models), "gpu_count": len(file.devices)} if models else {}
     run.facts |= {"world_size": world_size} if world_size > 0 else {}
-    run.facts |= {"cuda": f"{file.cuda // 1000}.{file.cuda % 1000 // 10}"} if file.cuda else {}
+    run.facts |= {"cuda": f"{file.cuda // 1000}.{file.cuda % 1000 // 10}"} if file.cuda else {}  # 12040 is 12.4
     run.facts |= {"nccl": nccl} if isinstance(nccl, str) else {}
 
 
 def _rank(run: RunBuilder, file: TraceFile) -> dict[str, str]:
-    """The label of the rank that wrote the trace; empty if unknown."""
+    """Return the label of the rank that wrote the trace; empty if unknown."""
     rank = int(whole_numbers([file.distributed.rank])[0])
     named = str(rank) if rank >= 0 else rank_in_name(run.file.name)
     if rank < 0 and named is not None:

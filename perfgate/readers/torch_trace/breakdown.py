@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfgate.readers.text import TraceMode
-from perfgate.readers.torch_trace import event_fields as kinds
+from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.event_fields import Int64, Mask
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps
@@ -25,7 +25,7 @@ from perfgate.readers.torch_trace.tables import ANNOTATION, MEMCPY, MEMSET, OP, 
 
 #: The classes of a step's time. A moment in several classes belongs to the first of them; in none, to `other`.
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec")
-#: HTA's limit in ns: a shorter gap between two kernels that were launched in time is caused by the device.
+#: HTA's limit in ns: the device causes a shorter gap between two kernels that were launched in time.
 _KERNEL_WAIT = 30_000
 _NEVER = np.iinfo(np.int64).max
 
@@ -68,7 +68,7 @@ def measure_within(intervals: Intervals, starts: Int64, ends: Int64) -> Int64:
         return np.zeros(len(starts), np.int64)
     total = np.concatenate(([0], np.cumsum(intervals.ends - intervals.starts)))
 
-    def before(times: Int64) -> Int64:
+    def before(times: Int64) -> Int64:  # the length of the set before each time
         index = np.searchsorted(intervals.starts, times, side="right")
         return total[index] - np.where(index > 0, np.maximum(intervals.ends[index - 1] - times, 0), 0)
 
@@ -84,16 +84,19 @@ def complement(intervals: Intervals, start: int, end: int) -> Intervals:
 
 
 class StepBreakdown:
-    """The times at which each class of events ran, over all threads and devices: in ns, with the shape (steps,)."""
+    """The times at which each class of events ran, over all threads and devices, and their lengths in each step.
+
+    Lengths are in ns, (steps,).
+    """
 
     def __init__(self, steps: Steps, tables: EventTables, mode: TraceMode) -> None:
         self._steps = steps
         host, kernels, device, runtime = tables.host, tables.kernels, tables.device, tables.runtime
         is_plugin = mode == "tensorboard"
         by_host, by_kernel = _collective_ranges(tables, mode)[host.name], collective_kernels(tables, mode)
-        loader = host.names.which(kinds.is_loader)[host.name] & ~by_host
+        loader = host.names.which(fields.is_loader)[host.name] & ~by_host
         loader &= (host.kind == OP) if is_plugin else (host.kind == OP) | (host.kind == ANNOTATION)
-        step = host.names.which(kinds.is_step)[host.name]
+        step = host.names.which(fields.is_step)[host.name]
         #: By the names in `CLASSES`.
         self.sets = {
             "kernel": _select(kernels, ~by_kernel),
@@ -106,7 +109,7 @@ class StepBreakdown:
         }
 
     def parts(self) -> dict[str, Int64]:
-        """The time of each class in each step, and `other`.
+        """Return the time of each class in each step, and that of `other`.
 
         Each class gets the time that it adds to the union of the classes before it. The plugin subtracts instead, with
         the same result.
@@ -121,7 +124,7 @@ class StepBreakdown:
         return parts
 
     def communication(self, *, has_kernels: bool) -> dict[str, Int64]:
-        """The time of communication in each step while kernels ran (`overlap`), and while none ran (`exposed`).
+        """Return the time of communication in each step while kernels ran (`overlap`), and while none ran (`exposed`).
 
         In a trace without kernels, host work takes their place.
         """
@@ -134,7 +137,7 @@ class StepBreakdown:
 
 
 def _collective_ranges(tables: EventTables, mode: TraceMode) -> Mask:
-    is_one = kinds.PLUGIN_COLLECTIVES.__contains__ if mode == "tensorboard" else kinds.is_collective_range
+    is_one = fields.PLUGIN_COLLECTIVES.__contains__ if mode == "tensorboard" else fields.is_collective_range
     return tables.host_names.which(is_one)
 
 
@@ -142,7 +145,7 @@ def collective_kernels(tables: EventTables, mode: TraceMode) -> Mask:
     """Return which kernels are of collectives, (kernels,): by the range that launched them, or by their name."""
     kernels, is_range = tables.kernels, _collective_ranges(tables, mode)
     ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
-    by_name = kernels.names.which(kinds.is_collective_kernel)[kernels.name] & (mode != "tensorboard")
+    by_name = kernels.names.which(fields.is_collective_kernel)[kernels.name] & (mode != "tensorboard")
     return by_name | np.isin(kernels.external_id, np.array(ids, np.int64))
 
 
@@ -181,7 +184,7 @@ def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int, uses: Ma
 
 
 def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int64]:
-    """Nanoseconds of each step, (steps,), in which a device ran nothing, by cause: `idle`, `idle_host_wait`, ...
+    """Return the ns of each step, (steps,), in which a device ran nothing: `idle`, and by cause `idle_host_wait`, ...
 
     The host causes a gap if the next event was launched after the gap began, or if there is no next event. The device
     causes a short gap. The rest is `idle_other`, such as waiting for another stream. Without launches, causes are
@@ -189,7 +192,7 @@ def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int6
     """
     device = tables.device
     rows = np.flatnonzero(device.device == number)
-    launched = np.where(steps.issued[rows] == kinds.ABSENT, _NEVER, steps.issued[rows])
+    launched = np.where(steps.issued[rows] == fields.ABSENT, _NEVER, steps.issued[rows])
     order = np.lexsort((launched, device.start[rows]))
     rows, launched = rows[order], launched[order]
     gaps = complement(union(device.start[rows], device.end[rows]), *steps.window)

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from perfgate.core.call_trees import CallNode, NodeKind, stable_name
-from perfgate.readers.torch_trace import event_fields as kinds
+from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.breakdown import Intervals, measure_within
 from perfgate.readers.torch_trace.event_fields import Float64, Int64, Mask
 from perfgate.readers.torch_trace.steps import Steps
@@ -19,7 +19,7 @@ MOST_NODES = 8_000
 #: The steps of a longer trace are joined to this number of groups.
 MOST_GROUPS = 32
 Name = tuple[str, NodeKind]
-#: More than the number of any name.
+#: More than the number of any name: a caller and a name are one key, `caller * _WIDTH + name`.
 _WIDTH = 1 << 32
 _NEVER = np.iinfo(np.int64).max
 #: No program nests deeper on purpose; deeper calls count as calls of this depth.
@@ -44,7 +44,7 @@ class Nest(Struct, frozen=True):
     levels: list[Int64]
 
     def running_at(self, times: Int64) -> Int64:
-        """The position of the innermost span that runs at each time, (times,); -1 if none does."""
+        """Return the position of the innermost span that runs at each time, (times,); -1 if none does."""
         at = np.searchsorted(self.start, times, side="right") - 1
         while (over := (at >= 0) & (self.end[at] <= times)).any():
             at[over] = self.parent[at[over]]
@@ -62,7 +62,7 @@ def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
     same = begins[1:] == begins[:-1]
     tied = np.flatnonzero(np.concatenate(([False], same)) | np.concatenate((same, [False])))
     rows = order[tied]
-    order[tied] = rows[np.lexsort((rank[rows], -end[rows], start[rows]))]  # the longer of two is first, then by rank
+    order[tied] = rows[np.lexsort((rank[rows], -end[rows], start[rows]))]  # of equal starts, the longer span is first
     ends = np.maximum(end[order], begins + 1)
     parent, levels = _parents(begins, ends)
     for _ in range(_ATTEMPTS):
@@ -74,6 +74,7 @@ def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
         rows, above = inside[crossing], above[crossing]
         over = ends[above] - begins[rows]
         rounded = (over <= _ROUNDING) & (2 * over < ends[rows] - begins[rows]) & (begins[rows] > begins[above])
+        # the caller ends before such a span begins; any other span ends with its caller
         np.minimum.at(ends, above[rounded], begins[rows[rounded]])
         ends[rows[~rounded]] = ends[above[~rounded]]
         parent, levels = _parents(begins, ends)
@@ -81,7 +82,10 @@ def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
 
 
 def _parents(begins: Int64, ends: Int64) -> tuple[Int64, list[Int64]]:
-    """Return the caller of each span, and the spans of each depth: the number of spans that run when it begins."""
+    """Return the caller of each span, and the spans of each depth.
+
+    The depth is the number of spans that run when it begins, the caller the last one before it of the depth above.
+    """
     count = len(begins)
     depth = np.arange(count) - np.searchsorted(np.sort(ends, kind="stable"), begins, side="right")
     depth = depth.clip(0, _DEEPEST)
@@ -96,7 +100,7 @@ def _parents(begins: Int64, ends: Int64) -> tuple[Int64, list[Int64]]:
 
 
 class CallNodes(Struct):
-    """Nodes by caller and name, and their calls and times in the steps of a trace, or in groups of its steps."""
+    """The nodes of a call tree by caller and name, and their calls and times in groups of steps (of one, if few)."""
 
     steps: Steps
     nodes: list[CallNode] = field(default_factory=lambda: [CallNode("step", "step", -1)])
@@ -106,7 +110,7 @@ class CallNodes(Struct):
     first_time: Int64 = field(default_factory=lambda: np.full(MOST_NODES, _NEVER))
     first_offset: Int64 = field(default_factory=lambda: np.zeros(MOST_NODES, np.int64))
     first_thread: Int64 = field(default_factory=lambda: np.full(MOST_NODES, -1))
-    #: Sums by node and group of steps: calls, ns of calls, ns of the step. Tables grow with the nodes.
+    #: Sums by node and group of steps: `counts` of calls, `busy` ns of calls, `wall` ns of the steps that they get.
     _sums: dict[str, Int64] = field(default_factory=dict)
     _numbers: dict[Name, int] = field(default_factory=dict)
     #: The nodes by caller and name: keys in ascending order, and their nodes.
@@ -115,7 +119,7 @@ class CallNodes(Struct):
 
     @property
     def has_calls(self) -> Mask:
-        """True for the nodes with a call in a step, (nodes,)."""
+        """Return which nodes have a call in a step, (nodes,)."""
         found: Mask = self.first_time[: len(self.nodes)] < _NEVER
         return found
 
@@ -134,7 +138,7 @@ class CallNodes(Struct):
         numbers = np.full(len(used), -1, np.int32)
         for pair in np.flatnonzero(used).tolist():
             kind, name = divmod(pair, len(texts))
-            if not kinds.is_step(texts[name]):
+            if not fields.is_step(texts[name]):
                 numbers[pair] = self.name(stable_name(texts[name]), _kind_of(texts[name], kind))
         return numbers
 
@@ -145,7 +149,7 @@ class CallNodes(Struct):
         return node
 
     def children(self, parents: Int64, names: Int64) -> Int64:
-        """Return the nodes of names below nodes, (n,) each. Of too many nodes, the last ones are their callers."""
+        """Return the nodes of names below their callers, (n,); beyond `MOST_NODES` the caller instead of a new node."""
         keys = parents * _WIDTH + names
         at = np.searchsorted(self._keys, keys)
         is_known = at < len(self._keys)
@@ -187,7 +191,7 @@ class CallNodes(Struct):
         begin = np.searchsorted(steps.ends, low, side="right")
         last = np.searchsorted(steps.starts, high, side="left") - 1
         counts = np.maximum(last - begin + 1, 0)
-        # A span is cut at the limits of steps: the row and the step of each piece.
+        # a span is cut at the limits of steps: the row and the step of each piece
         rows = np.repeat(np.arange(len(low)), counts)
         step = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + begin[rows]
         part = measure_within(free, np.maximum(low[rows], steps.starts[step]), np.minimum(high[rows], steps.ends[step]))
@@ -223,8 +227,8 @@ class CallNodes(Struct):
 
 
 def _kind_of(text: str, kind: int) -> NodeKind:
-    if kind != PYTHON and kinds.is_loader(text):
+    if kind != PYTHON and fields.is_loader(text):
         return "loader"
-    if kinds.is_collective_range(text):
+    if fields.is_collective_range(text):
         return "collective"
     return "range" if kind == ANNOTATION else "operator"

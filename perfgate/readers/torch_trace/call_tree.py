@@ -69,14 +69,14 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     Time in which the device works counts for its kernels and copies, not for the host.
     """
     device, steps = tables.device, nodes.steps
-    # An event without a launch is below the step, and belongs to the step in which it ran.
+    # an event without a launch is below the step, and belongs to the step in which it ran
     parents, step = np.zeros(len(device.start), np.int64), index_at(device.start, steps.starts, steps.ends)
     is_launched = steps.calls >= 0
     parents[is_launched] = launchers[steps.calls[is_launched]]
     step[is_launched] = step_of(steps.issued[is_launched], steps)
-    kind = np.full(len(device.start), 2)
-    kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")
     names: tuple[NodeKind, ...] = ("kernel", "communication", "copy")
+    kind = np.full(len(device.start), 2)  # an index of these names
+    kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")
     texts = [stable_name(text) for text in device.names.texts]
     width = max(len(texts), 1)
     pairs, inverse = np.unique(kind * width + device.name, return_inverse=True)
@@ -85,7 +85,7 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
         return None
     found = nodes.children(parents, np.array(numbers, np.int64)[inverse])
     nodes.add_calls(found, step, device.start, device.end - device.start, -1)
-    covered = NOTHING
+    covered = NOTHING  # a moment counts for the first of these kinds, and in it for the event that began first
     for chosen in (kind == 0, (kind == 2) & (device.kind == MEMCPY), (kind == 2) & (device.kind != MEMCPY), kind == 1):
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(device.start[rows], kind="stable")]
@@ -136,8 +136,9 @@ class _Calls:
     """The calls of one thread in one slice, in order of start, outer calls first; all arrays (n,)."""
 
     nest: Nest
-    #: The node of each call; True for operators and what they call, False for ranges.
+    #: The node of each call.
     nodes: Int64
+    #: True for operators and the calls inside them, False for ranges.
     is_work: Mask
     #: Of calls with the same times, the one with the lower rank is outside.
     rank: Int64
@@ -171,7 +172,7 @@ class _HostCalls:
     ) -> None:
         self._tables, self._nodes, self._device_busy, self._asked = tables, nodes, device_busy, asked
         host, runtime = tables.host, tables.runtime
-        #: The node that made each call of the runtime, (runtime calls,), and that ran at each moment, (n,).
+        #: The node that made each call of the runtime, (runtime calls,), and that which ran at each asked time, (n,).
         self.launchers = np.zeros(len(runtime.start), np.int32)
         self.answers = np.zeros(len(asked[0]), np.int64)
         self._order = _thread_order(tables)
@@ -179,12 +180,13 @@ class _HostCalls:
         calls = [nodes.name(stable_name(text), "runtime") for text in runtime.names.texts]
         self._runtime_names = np.array(calls, np.int32)
         self._is_range = np.array([kind == "range" for _, kind in nodes.names], bool)
-        # Of calls with the same times, ranges are outside, and the order of the file does not matter.
+        # of calls with the same times, ranges are outside; then the name decides, not the order of the file
         texts = [text for text, _ in nodes.names]
         outside = np.array([_OUTSIDE_FIRST.index(kind) for _, kind in nodes.names], np.int64)
         self._rank = outside << 32 | np.array([zlib.crc32(text.encode("utf-8", "replace")) for text in texts], np.int64)
         self._is_backward = np.array([text.startswith(_AUTOGRAD) for text in texts], bool)
         is_launch = np.array([bool(LAUNCHES.fullmatch(text)) for text in runtime.names.texts], bool)
+        # threads that launch kernels and have no ranges
         self._silent = frozenset(runtime.thread[is_launch[runtime.name]].tolist()) - {*host.thread.tolist()}
         self._carried: dict[int, _Carried] = {}
         starts = [table.start for table in (host, runtime) if len(table.start)] + [nodes.steps.starts]
@@ -222,7 +224,7 @@ class _HostCalls:
     def _place(
         self, thread: int, names: Int64, start: Int64, end: Int64, call: Int64, *, first: _Calls | None
     ) -> _Calls:
-        """Find the nodes of the calls of a thread from the top down, and count those that begin here."""
+        """Find the nodes of a thread's calls from the top down, and count those that are not carried from before."""
         nothing = _NOTHING, _NOTHING, _NOTHING, _NOTHING.astype(bool), _NOTHING
         starts, ends, nodes, were_work, ranks = self._carried.get(thread, nothing)
         count = len(starts)

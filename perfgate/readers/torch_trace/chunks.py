@@ -61,7 +61,7 @@ class Buffer:
         self.start = to
 
     def more(self) -> bool:
-        """Read more bytes; grow first if nothing was consumed. False if there are none, or no room for them."""
+        """Read more bytes; grow first if nothing was consumed. Return False if there are none, or no room for them."""
         if self.ended or self.is_full:
             return False
         if self.start == 1 and self.end == len(self.data):
@@ -84,7 +84,7 @@ class Buffer:
 
     @property
     def is_full(self) -> bool:
-        """True if it can neither grow nor read before some bytes are consumed."""
+        """Return whether it can neither grow nor read before some bytes are consumed."""
         return self.start == 1 and self.end == len(self.data) and len(self.data) > LARGEST
 
 
@@ -92,10 +92,12 @@ class Chunk(Struct):
     """Consecutive events of a file. Call its methods before the next chunk is made: they use the buffer."""
 
     events: Sequence[Event]
+    #: The list of these events is `data[_start:_end]` of the buffer, and begins on line `_line`.
     _buffer: Buffer
     _start: int
     _end: int
     _line: int
+    #: The line of each event, if it is known: the slow path finds it.
     _lines: Sequence[int] | None = None
 
     def exact(self) -> Sequence[Event]:
@@ -137,7 +139,7 @@ class Chunks(Struct):
 
     @property
     def has_too_many_faults(self) -> bool:
-        """True if the text is too damaged to be a trace."""
+        """Return whether the text is too damaged to be a trace."""
         return self.unreadable > repair.MOST_UNREADABLE or self.repaired > repair.MOST_REPAIRED
 
     def _fast(self) -> Chunk | None:
@@ -151,7 +153,7 @@ class Chunks(Struct):
                 return None
             except _UNREADABLE as error:
                 trailing, start = _TRAILING.search(str(error)), buffer.start - 1
-                if trailing:
+                if trailing:  # the list ends before the cut
                     with suppress(*_UNREADABLE):
                         end = buffer.data.rfind(b"]", start, start + int(trailing[1])) + 1
                         return self._typed(end, is_comma=False)
@@ -160,7 +162,10 @@ class Chunks(Struct):
         return None
 
     def _typed(self, end: int, *, is_comma: bool) -> Chunk:
-        """The events before `end`, which is after a comma between two events or after the list. Raises DecodeError."""
+        """Return the events before `end`, which is after a comma between two events or after the list.
+
+        The bytes around them are overwritten with brackets. Raises DecodeError, and then puts the comma back.
+        """
         buffer, start, line = self.buffer, self.buffer.start - 1, self.buffer.line
         buffer.data[start] = 0x5B  # [
         if is_comma:
@@ -202,7 +207,7 @@ def _cuts(buffer: Buffer) -> Iterator[int]:
 
 
 def _decode(decoder: Decoder, buffer: Buffer, start: int, end: int) -> Sequence[Event]:
-    # The shapes of operators are lists, so garbage would be collected again and again, and there is none.
+    # Shapes of operators are lists, so Python would look for garbage again and again, and there is none.
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -114,6 +114,7 @@ def nanoseconds(micros: Sequence[Any]) -> Int64:
         return np.asarray(np.where(np.abs(column) < _LIMIT // 1000, column * 1000, ABSENT), np.int64)
     is_usual = column.dtype == np.float64 and np.isfinite(column).all()
     is_large = is_usual and (np.abs(column) >= _EXACT_BELOW).any()
+    # integers among floats became floats in the column, but are exact in the list
     if is_large and any(isinstance(value, float) and abs(value) >= _EXACT_BELOW for value in micros):
         raise Inexact
     if is_large or not is_usual:
@@ -144,7 +145,7 @@ def whole_numbers(values: Sequence[Any], absent: int = -1) -> Int64:
         found = np.array([math.inf])
     if (np.abs(found) >= _EXACT_WHOLE).any():
         numbers = (number_of(value) if isinstance(value, str) else value for value in values)
-        # The comparison is False for NaN.
+        # the comparison is False for NaN
         return np.array([int(one) if one is not None and abs(one) < 1 << 62 else absent for one in numbers], np.int64)
     return np.where(np.isnan(found), absent, found).astype(np.int64)
 
@@ -225,14 +226,14 @@ class Names(dict[object, int]):
         text = name if isinstance(name, str) else "" if name is None else str(name)
         if not text.isascii():  # invalid UTF-8 and half surrogate pairs become U+FFFD
             text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        # A name that decides the class of an event is kept among any number of names.
+        # a name that decides the class of an event is kept, even if there are too many names
         full = len(self.texts) >= self._most and not any(matches(text) for matches in _CLASSES)
         if full or len(text) > LONGEST_NAME:
             text = OTHERS
         if (number := self.get(text)) is None:
             number = self[text] = len(self.texts)
             self.texts.append(text)
-        if name != text and len(self) < 2 * self._most:
+        if name != text and len(self) < 2 * self._most:  # so that it is found at once when it occurs again
             self[name] = number
         return number
 
@@ -242,16 +243,16 @@ class Names(dict[object, int]):
 
 
 def uses_tensor_cores(name: str) -> bool:
-    """True if a kernel's name shows that it uses tensor cores, or AMD's matrix cores."""
+    """Return whether a kernel's name shows that it uses tensor cores, or AMD's matrix cores."""
     return uses_plugin_tensor_cores(name) or any(part in name for part in _LATER_TENSOR_CORES)
 
 
 def uses_plugin_tensor_cores(name: str) -> bool:
-    """True if torch_tb_profiler counts a kernel as one that uses tensor cores."""
+    """Return whether torch_tb_profiler counts a kernel as one that uses tensor cores."""
     return any(part in name for part in _PLUGIN_TENSOR_CORES)
 
 
-#: Packages whose functions are called by a program: where they are slow, the line of the program is of more use.
+#: Libraries. If one of their functions is slow, the line of the program that calls it is of more use.
 _LIBRARIES = frozenset(("torch", "torchvision", "torchaudio", "numpy", "triton", "site-packages"))
 _FUNCTION = re.compile(r"(.{1,500})\((\d+)\): .+", re.DOTALL)
 
@@ -262,7 +263,7 @@ def _is_library(part: str) -> bool:
 
 
 def is_own_function(name: object) -> bool:
-    """True for a function of the program itself: not of C, of Python's library, or of torch.
+    """Return whether a name is that of a function of the program itself: not of C, Python's library or torch.
 
     Kineto writes `train.py(31): loop` for a function of Python, with the path below the entry of `sys.path`, `<built-in
     method ...>` for one of C, and `nn.Module: Linear_0` for a module (torch/csrc/autograd/profiler_python.cpp).
@@ -270,4 +271,5 @@ def is_own_function(name: object) -> bool:
     if not isinstance(name, str) or name[:1] == "<" or (match := _FUNCTION.match(name)) is None:
         return False
     parts = match[1].replace("\\\\", "/").strip("/").split("/")
-    return not any(map(_is_library, (parts[0], *parts[1:-1]) if len(parts) > 1 else parts)) and parts[0][:1] != "<"
+    folders = parts[:-1] or parts
+    return not any(map(_is_library, folders)) and parts[0][:1] != "<"

@@ -42,6 +42,7 @@ class EventTables:
     def __init__(self) -> None:
         self.host_names, self.kernel_names, self.frame_names = Names(), Names(), Names()
         self.threads, self.call_names = Names(MOST_THREADS), Names(MOST_THREADS)
+        # the devices of kernels and copies, and those of memory, with "cpu"
         self.devices, self.places = Names(MOST_DEVICES), Names(MOST_DEVICES)
         in_thread, on_device = {"thread": self.threads}, {"name": self.kernel_names, "device": self.devices}
         self.pieces = {
@@ -56,17 +57,19 @@ class EventTables:
         self.collectives: list[tables.Collective] = []
         #: (number of the name, External id) of each collective range of the host.
         self.collective_ids: list[tuple[int, int]] = []
-        #: Peaks in bytes, by field and device.
+        #: Peaks in bytes, by field (`allocated`, `reserved`) and device.
         self.memory: dict[tuple[str, str], int] = {}
         #: (line, description) of the first impossible events, and the number of all of them.
         self.refused: list[tuple[int, str]] = []
         self.refused_count = 0
+        #: By category: how many events with a duration are not kept.
         self.left: Counter[str] = Counter()
         self.allocation_count = self.kernel_count = 0
         #: The numbers of the names of collective ranges and of operators with FLOP, among the names seen so far.
         self._collective_names: list[int] = []
         self._counted_names: list[int] = []
         self._names_seen = 0
+        #: True after a chunk had times that float64 cannot represent.
         self._exact = False
 
     def add(self, chunk: Chunk) -> None:
@@ -78,10 +81,11 @@ class EventTables:
             self._add(chunk, chunk.exact())
 
     def _add(self, chunk: Chunk, events: Sequence[Event]) -> None:
-        kinds = (sorter := tables.EventsByCategory()).sort(events)
-        self._add_memory(kinds.pop(("instant", 0), ()))
-        rows = {kind: [event for event in found if event.ph == "X"] for kind, found in kinds.items()}
-        # Convert all times before any event is stored: Inexact must leave the tables unchanged.
+        by_kind = (sorter := tables.EventsByCategory()).sort(events)
+        self._add_memory(by_kind.pop(("instant", 0), ()))
+        # "X" is an event with a duration
+        rows = {kind: [event for event in found if event.ph == "X"] for kind, found in by_kind.items()}
+        # all times are converted before any event is stored: Inexact must leave the tables unchanged
         nanoseconds = fields.nanoseconds
         times = {
             kind: (nanoseconds([event.ts for event in found]), nanoseconds([event.dur for event in found]))
@@ -138,7 +142,7 @@ class EventTables:
         )
 
     def _add_frames(self, events: Sequence[Event], start: Int64, duration: Int64) -> None:
-        """Keep the calls of the program's own functions: names of others are only kept as numbers."""
+        """Keep the calls of the program's own functions, without those of libraries."""
         own = [at for at, event in enumerate(events) if fields.is_own_function(event.name)]
         names, chosen = self.frame_names, [events[at] for at in own]
         self.pieces["frame"].add(start=start[own], duration=duration[own], thread=self._threads_of(chosen))
@@ -151,7 +155,7 @@ class EventTables:
             name=[names[event.name] for event in events],
             device=[devices[one.device] for one in args],
             correlation=whole_numbers([one.correlation for one in args]),
-            amount=fields.blocks([o.grid for o in args]) if is_kernel else decimals([o.copied for o in args]),
+            amount=fields.blocks([one.grid for one in args]) if is_kernel else decimals([one.copied for one in args]),
         )
         if is_kernel:
             self.pieces["kernel"].add(
@@ -170,8 +174,9 @@ class EventTables:
         """Keep peaks, and allocations with their addresses until there are too many."""
         events = [event for event in events if event.name == "[memory]"]
         args = [event.args for event in events]
-        kinds, numbers = (whole_numbers([getattr(o, name) for o in args]) for name in ("device_type", "device_id"))
-        places = ["cpu" if kind == 0 else str(at) for kind, at in zip(kinds.tolist(), numbers.tolist(), strict=True)]
+        types = whole_numbers([one.device_type for one in args]).tolist()  # 0 is the host
+        numbers = whole_numbers([one.device_id for one in args]).tolist()
+        places = ["cpu" if type_ == 0 else str(number) for type_, number in zip(types, numbers, strict=True)]
         time = fields.nanoseconds([event.ts for event in events])
         known = np.array([one.size is not None and one.address is not None for one in args], bool)
         rows = np.flatnonzero((time != fields.ABSENT) & known).tolist()
@@ -202,7 +207,7 @@ class EventTables:
                 self.refused.append((chunk.line(index), f"{str(event.name)[:80]!r}: ts {ts}, dur {dur}"))
 
     def append(self, part: EventTables) -> None:
-        """Append the events of the next part of the trace, whose names have numbers of their own."""
+        """Append the events of the next part of the trace, whose names have other numbers."""
         for pieces, own in zip(self.pieces.values(), part.pieces.values(), strict=True):
             pieces.extend(own)
         self.collectives += [replace(one, row=one.row + self.kernel_count) for one in part.collectives]
@@ -215,13 +220,13 @@ class EventTables:
             self.memory[peak] = max(size, self.memory.get(peak, size))
 
     def finish(self) -> None:
-        """Join the pieces of each table."""
+        """Join the pieces of each table, and make the tables of them."""
         taken = {table: pieces.take() for table, pieces in self.pieces.items()}
         self.host = tables.Host(names=self.host_names, **taken["host"])
         self.runtime = tables.Runtime(names=self.call_names, **taken["runtime"])
         self.frames = tables.Frames(names=self.frame_names, **taken["frame"])
         self.flop_starts, self.flop = taken["flop"].values()
-        most = MOST_ALLOCATIONS if self.allocation_count <= MOST_ALLOCATIONS else 0
+        most = MOST_ALLOCATIONS if self.allocation_count <= MOST_ALLOCATIONS else 0  # all or none
         made = {name: column[:most] for name, column in taken["allocation"].items()}
         self.allocations = tables.Allocations(devices=self.places, **made)
         self.device = tables.Device(names=self.kernel_names, devices=self.devices, **taken["device"])

@@ -17,34 +17,36 @@ from perfgate.readers.torch_trace.event_fields import Event, Float64
 
 _Shape = list[int]
 _NUMBERS = msgspec.json.Decoder(list[int])
+#: Returns the FLOP of a call from the shapes of its arguments, and from all its arguments as text.
 _Count = Callable[[Sequence[_Shape], Sequence[str]], float]
 
 
 def _product(a: _Shape, b: _Shape) -> float:
-    """(..., m, k) times (..., k, n), or (k, n) for every member of a batch."""
+    """Return the FLOP of (..., m, k) times (..., k, n), or times (k, n) for every member of a batch."""
     if a[-1] != b[-2]:
         raise ValueError
     return 2.0 * math.prod(a) * b[-1]
 
 
 def _matrices(first: int) -> _Count:
+    """Return a function that counts the product of two arguments: this one and the next."""
     return lambda dims, _: _product(dims[first], dims[first + 1])
 
 
 def _attention(dims: Sequence[_Shape], _: Sequence[str]) -> float:
-    """Scores and weighted values of q (b, h, s, d), k (b, h', t, d) and v (b, h', t, e): 2 b h s t (d + e)."""
+    """Count scores and weighted values of q (b, h, s, d), k (b, h', t, d) and v (b, h', t, e): 2 b h s t (d + e)."""
     (b, h, s, d), t, e = dims[0], dims[1][-2], dims[2][-1]
     return 2.0 * b * h * s * t * (d + e)
 
 
 def _attention_backward(dims: Sequence[_Shape], _: Sequence[str]) -> float:
-    """The scores again, and four gradients: three products with d and two with e."""
+    """Count the scores again, and four gradients: three products with d and two with e."""
     (b, h, s, d), t, e = dims[1], dims[2][-2], dims[3][-1]
     return 2.0 * b * h * s * t * (3 * d + 2 * e)
 
 
 def _convolution(dims: Sequence[_Shape], concrete: Sequence[str]) -> float:
-    """Each place of the output needs a product with the weights; if transposed, each place of the input."""
+    """Count a product with the weights for each place of the output; of the input if transposed (argument 6)."""
     data, weight = dims[0], dims[1]
     each = (_NUMBERS.decode(concrete[at]) for at in (3, 4, 5))
     stride, padding, dilation = (found * (len(data) - 2) if len(found) == 1 else found for found in each)
@@ -57,7 +59,10 @@ def _convolution(dims: Sequence[_Shape], concrete: Sequence[str]) -> float:
 
 
 def _convolution_backward(dims: Sequence[_Shape], concrete: Sequence[str]) -> float:
-    """The forward pass once for each gradient that the call asks for: that of the input, that of the weight."""
+    """Count the forward pass once for each gradient that the call asks for: that of the input, that of the weight.
+
+    The arguments are the gradient of the output, input, weight, ...; 7 is `transposed`, 10 is `output_mask`.
+    """
     places = dims[1] if _flag(concrete[7]) else dims[0]
     asked = [_flag(word) for word in concrete[10].strip("[] ").split(",")]
     return 2.0 * dims[0][0] * math.prod(places[2:]) * math.prod(dims[2]) * sum(asked[:2])

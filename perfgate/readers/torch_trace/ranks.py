@@ -117,7 +117,7 @@ def counts_of(calls: Iterable[Calls]) -> list[tuple[Collective, int]]:
 
 
 def matched(ranks: Mapping[str, Iterable[tuple[Collective, int]]]) -> list[Collective]:
-    """Return the collectives of two ranks or more that all call them as often, in the order of ranks and calls."""
+    """Return the collectives that two ranks or more call, all equally often, in the order of ranks and calls."""
     callers: dict[Collective, set[str]] = defaultdict(set)
     counts: dict[Collective, set[int]] = defaultdict(set)
     for rank, calls in ranks.items():
@@ -128,7 +128,7 @@ def matched(ranks: Mapping[str, Iterable[tuple[Collective, int]]]) -> list[Colle
 
 
 def shortest(parts: Iterable[Mapping[Collective, Float64]], names: Iterable[Collective]) -> dict[Collective, Float64]:
-    """Return the shortest duration of each call of some collectives: the transfer, for which no rank waits."""
+    """Return the shortest duration of each call of some collectives: the transfer, in which no rank waits."""
     found: dict[Collective, Float64] = {}
     wanted = list(names)
     for part in parts:
@@ -160,7 +160,7 @@ def with_wait(run: Run, calls: Iterable[Calls], transfers: Mapping[Collective, F
 
 
 def missing_ranks(run: Run) -> list[Problem]:
-    """A warning if the job had more ranks than the run has; it is common to trace a few ranks of a large job."""
+    """Return a warning if the job had more ranks than the run has; it is common to trace a few ranks of a large job."""
     world = run.environment.get("world_size")
     present = {int(rank) for series in run.series if (rank := series.key.label("rank")) is not None}
     if not isinstance(world, int) or not present or len(present) >= world:

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from perfgate.core import Severity
 from perfgate.readers.torch_trace.event_fields import Args, Event
 
-#: (severity, what, line, detail), the arguments of `RunBuilder.say_some`.
+#: The arguments of `RunBuilder.say`: severity, message, line, detail.
 Fault = tuple[Severity, str, int, str]
 
 _LENIENT = json.JSONDecoder(
@@ -63,8 +63,9 @@ class Found(Struct):
             self.repaired += 1
             self.faults.append(("warning", "repaired JSON", line, f": {repairs}"))
         args = element.get("args")
-        known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS} if isinstance(args, dict) else {}
-        if isinstance(grid := args.get("grid") if isinstance(args, dict) else None, list):
+        args = args if isinstance(args, dict) else {}
+        known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS}
+        if isinstance(grid := args.get("grid"), list):
             known["grid"] = tuple(number if type(number) is int else None for number in grid)
         fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "tid", "ts", "dur")}
         self.events.append(Event(**fields, args=Args(**known)))
@@ -97,6 +98,7 @@ def read(data: bytes, line: int, *, ended: bool) -> Found:
 
 
 def _loose(value: object) -> Any:
+    """Return a number or a text, and None for any other value."""
     return value if isinstance(value, int | float | str | Decimal) and not isinstance(value, bool) else None
 
 
@@ -105,7 +107,8 @@ def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str |
     ends = [match.end() for match in islice(_END.finditer(text, at, at + _LONGEST), _TRIES)]
     try:
         element, end = _whole(text, at, ends)
-        return element, end if ended or end < len(text) else None, None
+        is_complete = ended or end < len(text)
+        return element, end if is_complete else None, None
     except (ValueError, RecursionError) as error:
         if not ended and _is_incomplete(error):
             return None, None, None
@@ -145,7 +148,7 @@ def _repaired(text: str, *, quotes: bool) -> Iterator[tuple[str, str]]:
     Repair `quotes` only in the shortest piece: in a longer one, a string could swallow the start of the next element.
     """
     done = []
-    for what, repair in [*_REPAIRS.items()][: None if quotes else -1]:
+    for what, repair in [*_REPAIRS.items()][: None if quotes else -1]:  # the last repair is that of quotes
         changed = repair(text)
         if changed != text:
             text = changed
@@ -177,7 +180,8 @@ def _double_backslashes(text: str) -> str:
 
 def _escape_quotes(text: str) -> str:
     """Escape the quotes inside strings: those without the text that follows the end of such a string."""
-    pieces, last, closing = [], 0, None
+    pieces, last = [], 0
+    closing = None  # inside a string: the pattern of the text after its end
     for match in _QUOTE.finditer(text):
         at = match.start()
         if closing is None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from perfgate.core import Key, Series, read_only
 from perfgate.readers.text import TraceMode
-from perfgate.readers.torch_trace import event_fields as kinds
+from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.breakdown import StepBreakdown, device_shares, idle_times
 from perfgate.readers.torch_trace.event_fields import OTHERS, Int64, Mask, whole_numbers
 from perfgate.readers.torch_trace.event_tables import EventTables
@@ -56,7 +56,7 @@ class SeriesMaker(Struct, frozen=True):
                 yield self._per_step(f"comm.{name}", steps, part)
         del breakdown  # its arrays are large
         kernels, is_plugin = tables.kernels, self.mode == "tensorboard"
-        uses = kernels.names.which(kinds.uses_plugin_tensor_cores if is_plugin else kinds.uses_tensor_cores)
+        uses = kernels.names.which(fields.uses_plugin_tensor_cores if is_plugin else fields.uses_tensor_cores)
         for number in np.unique(kernels.device).tolist():
             label, chosen = self.device_label(number), kernels.device == number
             for name, share in device_shares(kernels, chosen, *steps.window, uses).items():
@@ -102,7 +102,7 @@ class SeriesMaker(Struct, frozen=True):
     def of_ranges(self) -> Iterator[Series]:
         """`op.NAME` and `range.NAME`."""
         host = self.tables.host
-        is_step = host.names.which(kinds.is_step)[host.name]
+        is_step = host.names.which(fields.is_step)[host.name]
         for family, kind in (("op", OP), ("range", ANNOTATION)):
             yield from self._by_name(family, host, (host.kind == kind) & ~is_step, {})
 

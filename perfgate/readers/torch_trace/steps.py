@@ -52,7 +52,10 @@ def index_at(times: Int64, starts: Int64, ends: Int64) -> Int64:
 
 
 def step_of(times: Int64, steps: Steps) -> Int64:
-    """Return the index of the step in which the host did something, (n,); -1 outside of all."""
+    """Return the index of the step in which the host did something at each time, (n,); -1 before and after all.
+
+    A time between two steps belongs to the step before it.
+    """
     starts, ends = (steps.starts, steps.ends) if steps.host is None else steps.host
     index = np.searchsorted(starts, times, side="right") - 1
     return np.where((index < len(starts) - 1) | (times < ends[-1]), index, -1)
@@ -81,7 +84,7 @@ def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
 
 
 def _host_spans(host: Host) -> Steps | None:
-    """`ProfilerStep#N` without copies, in order of start; in a trace without them, one span over the host's work."""
+    """Return the ranges `ProfilerStep#N` in order of start, each once; without any, one span over the host's work."""
     numbers = [int(found[1]) if (found := is_step(name)) else -1 for name in host.names.texts]
     number = np.array(numbers, np.int64)[host.name]
     rows = np.flatnonzero((number >= 0) & ((host.kind == OP) | (host.kind == ANNOTATION)))
@@ -100,7 +103,7 @@ def _host_spans(host: Host) -> Steps | None:
 
 
 class _Launches:
-    """Device events in groups of one correlation each, and those of some calls of the runtime that launched them."""
+    """Groups of device events with the same correlation, and the calls that launched a group, of those `chosen`."""
 
     def __init__(self, runtime: Runtime, device: Device, chosen: Mask) -> None:
         order = np.argsort(device.correlation, kind="stable")
@@ -112,7 +115,7 @@ class _Launches:
         #: For each device event: its end and its group.
         self.event_ends, self.event_groups = device.end, np.searchsorted(known, device.correlation)
         at = np.minimum(np.searchsorted(known, runtime.correlation), len(known) - 1)
-        # An absent correlation is negative: it matches nothing.
+        # an absent correlation is negative, and matches nothing
         matches = (runtime.correlation >= 0) & (known[at] == runtime.correlation) if len(known) else False
         calls = np.flatnonzero(chosen & matches)
         #: For each call that launched something, by start: its row, its start, its end and its group.
@@ -132,7 +135,10 @@ class _Launches:
 
 
 def _extended(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
-    """Each step from the end of the step before to the end of its own device work."""
+    """Return the steps extended to the end of their own device work; each begins after the step before it.
+
+    `inside` are the groups that each step launched. The first step begins after earlier device work of no step.
+    """
     previous = int(spans.starts[0])
     if len(inside[0]):
         of_a_step = np.zeros(len(groups.counts), bool)
@@ -150,7 +156,10 @@ def _extended(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
 
 
 def _complete(steps: Steps, counts: list[int]) -> Steps:
-    """Leave out the last steps that launched nothing, and then one that was cut off when the profiler stopped."""
+    """Leave out the last steps that launched nothing, and then one that was cut off when the profiler stopped.
+
+    `counts` are the device events that each step launched.
+    """
     kept = len(steps)
     while kept > 1 and counts[kept - 1] == 0:
         kept -= 1

@@ -17,9 +17,10 @@ Ids = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.int8]
 Threads = npt.NDArray[np.int16]
 
+#: The kinds of host ranges, and those of device events.
 OP, ANNOTATION, PYTHON = 0, 1, 2
 KERNEL, MEMCPY, MEMSET = 0, 1, 2
-#: Runtime calls in the category that torch wrote until 2021, and all others.
+#: The kinds of runtime calls: in the category that torch wrote until 2021, and all others.
 PLAIN, NAMED = 0, 1
 
 #: The name of a table, and a kind in it.
@@ -124,7 +125,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Pieces:
-    """The columns of a table while it grows; `names` are those that the numbers in a column mean."""
+    """The columns of a table while it grows. A column of numbers of names has its `names`."""
 
     def __init__(self, columns: str, **names: Names) -> None:
         self._pieces: dict[str, list[Any]] = {name: [] for name in columns.split()}
@@ -136,7 +137,7 @@ class Pieces:
             self._pieces[name].append(np.asarray(values, _TYPES.get(name, np.int64)))
 
     def extend(self, part: Pieces) -> None:
-        """Append the columns of a part, whose names have numbers of their own."""
+        """Append the columns of a part, whose names have other numbers."""
         numbers = {
             name: np.array([self.names[name][text] for text in own.texts], np.int64) for name, own in part.names.items()
         }
@@ -157,7 +158,7 @@ class Pieces:
 
 #: Categories that measure the profiler, or show ranges of the host once more.
 _BESIDE = ("trace", "gpu_user_annotation", "overhead")
-#: The most categories that are not kept and are told of.
+#: The most categories that are remembered, and the most whose events are counted although they are not kept.
 _MOST_CATEGORIES = 1000
 
 
@@ -174,15 +175,15 @@ class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
         name = category.lower() if isinstance(category, str) else ""
         kind = _CATEGORIES.get(name) or (("runtime", NAMED) if name.endswith(("_runtime", "_driver")) else None)
         put = self.sorted[kind].append if kind else None
-        if len(self) < 1000:
+        if len(self) < _MOST_CATEGORIES:
             self[category] = put
         return put
 
     def sort(self, events: Iterable[Event]) -> dict[_Kind, list[Event]]:
-        """The kept events, by table and kind."""
+        """Return the kept events by table and kind."""
         for event in events:
             if put := self[event.cat]:
                 put(event)
             elif event.ph == "X" and event.dur and len(self.left) < _MOST_CATEGORIES:
-                self.left[str(event.cat)] += str(event.cat).lower() not in _BESIDE
+                self.left[str(event.cat)] += str(event.cat).lower() not in _BESIDE  # 1, or 0 for these
         return self.sorted

@@ -32,7 +32,7 @@ from perfgate.readers.torch_trace.repair import Fault
 _SPACE = re.compile(rb"[\s,:]+")
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rb"[\s,:]+|" + _STRING + rb'|[\[\]{}]|[^\s"\[\]{},:]+', re.DOTALL)
-_MAX_KEPT = 4 << 20
+_MAX_KEPT = 4 << 20  # bytes of a value
 _CUT = "the trace is cut off here: the rest is missing"
 
 
@@ -51,7 +51,7 @@ class DeviceProperties(Struct, frozen=True):
 
 
 _NOT_DISTRIBUTED = Distributed()
-#: The attribute of `TraceFile` for each key that is decoded.
+#: The keys that are decoded: the attribute of `TraceFile`, and the decoder of the value.
 _HEADER: dict[str, tuple[str, msgspec.json.Decoder[object]]] = {
     "distributedInfo": ("distributed", msgspec.json.Decoder(Distributed)),
     "deviceProperties": ("devices", msgspec.json.Decoder(list[DeviceProperties])),
@@ -86,6 +86,7 @@ class TraceFile(Struct):
             self._fault("error", "text after the end of the trace is not read")
 
     def _members(self) -> Iterator[Chunk]:
+        """Yield the events of an object, and decode its header."""
         while True:
             key = self._next()
             if key == b"}":
@@ -103,6 +104,7 @@ class TraceFile(Struct):
                 self._read(name)
 
     def _events(self) -> Iterator[Chunk]:
+        """Yield the events of a list, if it is the first one; report why it ends early."""
         self.lists += 1
         if self.before_events and self.lists == 1:
             self.before_events(self.buffer)
@@ -193,6 +195,7 @@ class PartsElsewhere:
         """Let others read the list of events, which begins here, up to its last part; skip the buffer to that part."""
         borders = [buffer.position]
         for share in self._parts.shares:
+            # a chunk ends before a multiple of the buffer's size, wherever reading began
             border = self._border(int(self._parts.size * share) // buffer.size * buffer.size)
             if border is not None and border > borders[-1]:
                 borders.append(border)
@@ -224,7 +227,7 @@ class PartsElsewhere:
 
 
 def read_part(blocks: Iterator[bytes], begin: int) -> EventTables | None:
-    """Return the events between two borders, the first of them here; None if they are not exactly a list."""
+    """Return the events between two borders, the first of them at `begin`; None if they are not exactly a list."""
     tables, buffer = EventTables(), Buffer(chain(blocks, [b"]"]), position=begin)
     events = Chunks(buffer)
     for chunk in events:

@@ -49,6 +49,7 @@ from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, OP, PYTH
 
 #: A program has about ten collectives; of more, the first ones are counted.
 _MOST_OPS = 100
+#: How many times are counted at once.
 _SLICE = 50_000
 
 _SYNC = list(CALLS).index("syncs")
@@ -93,6 +94,7 @@ class Work:
             if len(made.time):
                 yield self._issued("allocations", made.time[made.size > 0])
             return
+        # for each call, the index of its metric in `CALLS`; -1 for none
         kind = np.array([kind_of_call(text) for text in runtime.names.texts], np.int8)[runtime.name]
         last = int(runtime.start.argmax())
         is_profilers = kind[last] == _SYNC and runtime.start[last] >= self._make.tables.host.end.max()
@@ -102,7 +104,7 @@ class Work:
             yield self._issued(name, runtime.start[kind == at])
 
     def _copies(self, name: Int64, is_copy: Mask) -> Mapping[str, Mask]:
-        """Return the copies of each kind; `name` are the indices of the names of device events."""
+        """Return which events are copies of each kind; `name` has the number of each event's name."""
         kinds: dict[str, list[int]] = defaultdict(list)
         for index in np.unique(name[is_copy]).tolist():
             found = _KIND.search(self._make.tables.device.names.texts[index])
@@ -134,7 +136,7 @@ class Work:
             yield self._sums.count("collectives", step[host.name[rows] == name], {"op": op})
 
     def _issued(self, name: str, times: Int64) -> Series:
-        """Return how much the host did in each step: one for each time, in slices because there are many."""
+        """Return the series of what the host did at these times: their number in each step, counted in slices."""
         counts = np.zeros(len(self._steps), np.int64)
         for part in np.array_split(times, 1 + len(times) // _SLICE):
             step = _step_of(part, self._steps)
