@@ -1,9 +1,10 @@
 """Measurements of a running program, written to a file that perfgate reads.
 
-`recorder` has the public class, `journal` writes the file, `process` finds the rank of this process, `turns` waits for
-the other side of a paired run, `watch` starts the sampler of the machine, and `profiled_work` profiles steps. All of
-this runs inside a user's training, so it imports only the standard library and does not synchronise with the GPU,
-except around profiled steps. After the start, its errors are warnings.
+`recorder` has the public class, `spans` measure times, `counters` count CPU work, `recorded_series` checks names and
+values, `writer` collects values, and `journal` writes the file. `process` finds the rank of this process, and waits for
+its turn in a paired run; `watch` starts the sampler of the machine; `profiled_work` profiles steps. All of this runs
+inside a user's training, so it imports only the standard library, and does not wait for the GPU, except around profiled
+steps and turns. After the start, its errors are warnings.
 """
 
 

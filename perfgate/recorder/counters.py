@@ -1,11 +1,11 @@
-"""CPU time, and the counters of the CPU for instructions and cycles, of this process or of a command.
+"""Read the CPU time, instructions and cycles of this process or of a command.
 
 CPU time comes from the clock of the process. Instructions and cycles come from `perf_event_open` of Linux, called
 through ctypes. Only work in user space counts, not that of the kernel or the hypervisor, so `perf_event_paranoid` may
 be 2, the usual value. Sources: perf_event_open(2); include/uapi/linux/perf_event.h for `perf_event_attr`; the numbers
 of the system call are in arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 
-A machine that refuses has no counters: their metrics are absent, and never 0.
+On a machine that refuses counters, their metrics are absent, and never 0.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from time import process_time_ns
 
 #: The number of the system call on machines with 64 bits.
 _CALL_NUMBERS = {"x86_64": 298, "aarch64": 241}
+#: The type of hardware events, and two of its events.
 _HARDWARE, _CYCLES, _INSTRUCTIONS = 0, 0, 1
 #: The size of the first version of `perf_event_attr`, which every kernel accepts.
 _ATTR_SIZE = 64
@@ -29,9 +30,10 @@ _ATTR_SIZE = 64
 DISABLED, _INHERIT, _NO_KERNEL, _NO_HYPERVISOR, ON_EXEC = 1 << 0, 1 << 1, 1 << 5, 1 << 6, 1 << 12
 #: Threads inherit a counter, child processes do not. Kernels before 5.13 refuse this bit.
 ONLY_THREADS = 1 << 35
-#: Read the time that a counter was wanted and the time that it ran, both in ns, after its number.
+#: The format of a reading: the count, and the times in ns that the counter was wanted and that it ran.
 _WITH_TIMES = 3
 _READING = struct.Struct("QQQ")
+#: A flag of the call: a program that this process starts does not get the descriptor.
 _CLOSED_ON_EXEC = 1 << 3
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 CPU_TIME, INSTRUCTIONS, CYCLES = "cpu_time", "instructions", "cycles"
@@ -43,11 +45,11 @@ OpenCounter = Callable[[bytes, int], int]
 
 
 class NotCounted(Exception):
-    """The reason why this machine does not count instructions."""
+    """This machine does not count instructions; the message is the reason."""
 
 
 def perf_event_open(attributes: bytes, thread: int) -> int:
-    """Open a counter of a thread, on whatever CPU it runs; 0 is the calling thread."""
+    """Open a counter of a thread on all CPUs, as `OpenCounter` says; 0 is the calling thread."""
     number = _CALL_NUMBERS.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 2**32 else None
     if number is None:
         return -errno.ENOSYS
@@ -62,7 +64,7 @@ def perf_event_open(attributes: bytes, thread: int) -> int:
 
 
 def attributes_of(event: tuple[int, int], bits: int) -> bytes:
-    """Return `perf_event_attr` for an event (type, config) in user space, which threads that start later inherit."""
+    """Return `perf_event_attr` for an event (type, config) in user space. Threads that start later inherit it."""
     bits |= _INHERIT | _NO_KERNEL | _NO_HYPERVISOR
     kind, config = event
     return struct.pack("=IIQQQQQ", kind, _ATTR_SIZE, config, 0, 0, _WITH_TIMES, bits).ljust(_ATTR_SIZE, b"\0")
@@ -70,17 +72,17 @@ def attributes_of(event: tuple[int, int], bits: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The number of a counter, and the times in ns that it was wanted and that it ran."""
+    """The number that a counter has reached, and the times in ns that it was wanted and that it ran.
+
+    More counters than the hardware has take turns, so a counter can run for a part of the time only.
+    """
 
     number: int
     wanted: int
     ran: int
 
     def since(self, before: Reading) -> float | None:
-        """Return the growth; None if the counter did not run.
-
-        Counters share the hardware. If one ran for a part of the time only, its growth is scaled, as `perf stat` does.
-        """
+        """Return the growth, scaled to the whole time as `perf stat` does; None if the counter did not run."""
         wanted, ran = self.wanted - before.wanted, self.ran - before.ran
         if ran <= 0:
             return None
@@ -89,12 +91,12 @@ class Reading:
 
 
 class CpuCounters:
-    """Open counters of instructions and cycles: of each thread that exists and all that these start.
+    """Open counters of the instructions and cycles of some threads and of all threads that they start.
 
     Parameters:
         threads: the ids of the threads; 0 is the calling one.
         bits: more bits of `perf_event_attr`.
-        opened: opens a counter; another one in tests.
+        opened: replaces `perf_event_open` in tests.
 
     Raises NotCounted: if the machine does not count, with the reason.
     """
@@ -117,11 +119,12 @@ class CpuCounters:
             raise
 
     def read(self) -> tuple[Reading, ...]:
-        """Return the instructions and the cycles so far. Raises OSError."""
-        readings = (
-            [_READING.unpack(os.read(one, _READING.size)) for one in found] for found in self._descriptors.values()
-        )
-        return tuple(Reading(*map(sum, zip((0, 0, 0), *each, strict=True))) for each in readings)
+        """Return the instructions and the cycles so far, each the sum of all threads. Raises OSError."""
+        sums = []
+        for found in self._descriptors.values():
+            each = [_READING.unpack(os.read(one, _READING.size)) for one in found]
+            sums.append(Reading(*map(sum, zip((0, 0, 0), *each, strict=True))))
+        return tuple(sums)
 
     def close(self) -> None:
         """Close the counters."""
@@ -134,8 +137,7 @@ class CpuCounters:
 class ProcessCounters:
     """The CPU time of this process in ns and, if the machine allows it, its instructions and cycles.
 
-    Parameters:
-        opened: opens a counter; another one in tests.
+    `opened` replaces `perf_event_open` in tests.
     """
 
     def __init__(self, opened: OpenCounter | None = None) -> None:
@@ -172,7 +174,7 @@ class ProcessCounters:
 
 
 def grown(before: tuple[int, tuple[Reading, ...]], after: tuple[int, tuple[Reading, ...]]) -> list[float | None]:
-    """Return the growth of each quantity of `ProcessCounters.names`; None for what was not counted."""
+    """Return the growth of each of `ProcessCounters.names` between two readings; None if it was not counted."""
     counted = [now.since(then) for then, now in zip(before[1], after[1], strict=False)]
     return [after[0] - before[0], *counted]
 

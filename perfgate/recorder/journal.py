@@ -44,11 +44,12 @@ RECORDING = "perfgate.recording/1"
 RESULTS = "perfgate.results/1"
 #: A longer recording stays in lines: the values of a results document above 64 MiB are read from temporary files.
 MAX_DOCUMENT = 56 << 20
-#: Readers split a longer line, and it would use much memory.
+#: The most values of a piece: readers split a longer line, and it would use much memory.
 _VALUES_IN_A_LINE = 10_000
 #: The beginning of a document, and of its reasons, as `_document` writes them.
 _DOCUMENT = b'{"schema": "%s"' % RESULTS.encode()
 _REASONS = b', "incomplete": ['
+#: The beginning of a file that a recorder wrote, and may overwrite.
 _OURS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"perfgate\.(?:recording|results)/')
 
 
@@ -73,6 +74,7 @@ class Journal:
         self._size = 0
 
     def _take(self, path: str) -> None:
+        """Lock the open file and make it empty. Raises RecorderError if it is locked or not ours."""
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
             raise RecorderError(f"{path}: not a regular file: record into a file")
         try:
@@ -89,9 +91,9 @@ class Journal:
         os.ftruncate(self._file, 0)
 
     def append(self, contents: Iterable[object]) -> None:
-        """Append lines. Raises OSError and leaves the file unchanged if that fails.
+        """Append contents as lines of JSON. If that fails, the file stays unchanged.
 
-        If another program has changed the file, as can happen on file systems without locks, that is an OSError, too.
+        Raises OSError, also if another program has written to the file, as it can on file systems without locks.
         NaN and infinity are written as such: readers refuse them with the name of the metric.
         """
         lines = (json.dumps(content, separators=(",", ":")).encode() + b"\n" for content in contents)
@@ -134,7 +136,7 @@ class Journal:
 
 
 def _replace(path: str, data: bytes, mode: int) -> None:
-    """Replace the file in one step, so a reader sees either the lines or the document."""
+    """Replace the file in one step, so that a reader sees either the lines or the document. `mode`: its permissions."""
     folder, name = os.path.split(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
     try:
@@ -151,7 +153,7 @@ def _replace(path: str, data: bytes, mode: int) -> None:
 
 
 def add_reason(path: str, reason: str) -> None:
-    """Add a reason why it is incomplete to a finished results document or recording.
+    """Add to a finished results document or recording a reason why it is incomplete.
 
     Any other file stays as it is. Raises OSError if the file cannot be written.
     """
@@ -174,7 +176,7 @@ def add_reason(path: str, reason: str) -> None:
 
 
 def pieces(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
-    """Yield the values as pieces, one or more for each series."""
+    """Yield the values as pieces (lines of the file, see above), one or more for each series."""
     recorded: defaultdict[RecordedSeries, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
     for series, step, number in entries:
         steps, values = recorded[series]
@@ -191,9 +193,9 @@ def pieces(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
 
 
 def _document(lines: Iterable[Mapping[str, Any]]) -> bytes:
-    """The lines of a recording as one results document, or nothing if it has no series.
+    """Return the lines of a recording as one results document; nothing if it has no series.
 
-    Each series has a line of its own, so the line of a problem leads to its series.
+    Each series has a line of its own, so that the line number in an error message leads to it.
     """
     environment: dict[str, Any] = {}
     commit = call_tree = None

@@ -1,9 +1,9 @@
 """This process: its rank, its environment, and its turns in a paired run; and the start of another process.
 
 `perfgate run --paired` starts programs that wait at each step boundary for their turn. `PERFGATE_TURN` names the socket
-of the referee and `PERFGATE_SIDE` the side, `base` or `new`. Each process first sends one line of JSON with its side
-and rank. At each boundary it sends one byte, and waits for one byte before it continues. An error of the connection
-ends the turns, never the program. torch is never imported here.
+at which it gives turns, and `PERFGATE_SIDE` the side, such as `base` or `new`. Each process first sends one line of
+JSON with its side, its rank and the number of ranks. At each boundary it sends one byte, and waits for one byte before
+it continues. An error of the connection ends the turns, never the program. torch is never imported here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from perfgate.recorder import RecorderError
 
-#: A rank would be put into the names of files.
+#: The variables that another process must not inherit: it would put the rank into the names of its files.
 _OF_A_RANK = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
 
 
@@ -43,6 +43,7 @@ def place_in_job(rank: int | None, world_size: int | None) -> tuple[int | None, 
 
 
 def _number(*names: str) -> int | None:
+    """Return the number in the first of these environment variables that is set. Raises RecorderError."""
     for name in names:
         if text := os.environ.get(name, "").strip():
             if not (text.isascii() and text.isdigit()):
@@ -52,7 +53,7 @@ def _number(*names: str) -> int | None:
 
 
 def known_facts() -> dict[str, str]:
-    """Facts about torch, and about the GPU if CUDA is in use. Asking earlier would initialise CUDA."""
+    """Return facts about torch, and about the GPU if the program uses CUDA already: asking would initialise it."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "__version__") or not hasattr(torch, "cuda"):
         return {}
@@ -64,9 +65,10 @@ def known_facts() -> dict[str, str]:
 
 
 def path_of_rank(path: str, rank: str | None) -> str:
-    """`results-rank3.json` for `results.json` and rank 3, the form that readers of folders know.
+    """Return `results-rank3.json` for `results.json` and rank 3, as readers of folders expect it.
 
-    `{rank}` in a path is replaced instead, by 0 in a job of one process. Otherwise such a job keeps its path.
+    If the path contains `{rank}`, the rank replaces it. `rank` is None in a job of one process: then the path stays,
+    and the rank for `{rank}` is 0.
     """
     if "{rank}" in path:
         return path.replace("{rank}", rank or "0")
@@ -87,12 +89,12 @@ def perfgate_module(module: str, *arguments: str) -> tuple[list[str], dict[str, 
 TURN, SIDE = "PERFGATE_TURN", "PERFGATE_SIDE"
 #: The byte that is sent at a boundary, and the answers: continue, take no more turns, or end the program.
 DONE, GO, LEAVE, END = b".", b"+", b"-", b"!"
-#: The processes that take turns: only the first recorder of a process does, and none of its forks.
+#: The ids of processes that take turns: only the first recorder of a process does, and forks do not.
 _taken: set[int] = set()
 
 
 class Turns:
-    """The connection of one process to the referee; None in a process that takes no turns."""
+    """The turns of this process. `pass_on` ends each step, and does nothing in a process that takes no turns."""
 
     def __init__(self, rank: int | None, world_size: int | None, *, join: bool = True) -> None:
         self._connection: socket.socket | None = None
@@ -107,7 +109,7 @@ class Turns:
             connection.connect(address)
             who = {"side": side, "rank": rank or 0, "size": world_size or 1}
             connection.sendall(json.dumps(who).encode() + b"\n")
-        except (OSError, AttributeError):  # the referee has ended, or the system has no such sockets
+        except (OSError, AttributeError):  # `perfgate run` has ended, or the system has no such sockets
             return
         _taken.add(self._process)
         self._connection, self.are_taken = connection, True
@@ -129,7 +131,7 @@ class Turns:
     def leave(self) -> None:
         """Take no more turns; the other side no longer waits."""
         if self._connection is not None and os.getpid() == self._process:
-            # A fork may keep the same socket open, so closing alone would not reach the referee.
+            # A fork may keep the same socket open, so closing alone would not end the connection.
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
             self._connection.close()

@@ -1,8 +1,8 @@
-"""The exact work of a few steps: profiled with torch.profiler, and read in a process of its own.
+"""The exact work of a few steps, such as their numbers of operators and copies, from a profile of torch.profiler.
 
-The reader of traces needs numpy and memory, which a training cannot spare: `perfgate.commands.work_of_trace` reads the
-trace, and prints the counts `work.*` of each step and the call tree. The trace is deleted. Every failure is
-NotProfiled: a training goes on, with one warning.
+The reader of traces needs numpy and memory, which a training cannot spare. So `perfgate.commands.work_of_trace` reads
+the trace in another process, and prints the counts `work.*` of each step and the call tree. Then the trace is deleted.
+Every failure is NotProfiled: a training goes on, with one warning.
 """
 
 from __future__ import annotations
@@ -26,22 +26,20 @@ from perfgate.recorder import RecorderError
 from perfgate.recorder.process import perfgate_module, wait_for_gpu
 from perfgate.recorder.writer import Writer, warn_safely
 
-#: The steps of a loop before the profiler starts, and those that are kept; the first profiled step is slow and dropped.
+#: The steps before the profiler starts, and the profiled steps that are kept. The first profiled one is slow: dropped.
 WARM_UP, KEPT = 5, 3
-#: A loop has to have at least this many steps.
+#: A loop must have at least this many steps.
 LEAST_STEPS = WARM_UP + 1 + KEPT
-#: Values are kept again from this step on: a callback records some values of a step in the next one.
+#: Measuring goes on with this step: a callback records some values of the last profiled step in the step after it.
 _LAST = LEAST_STEPS + 2
-#: The number of calls that `work_of` makes before it profiles.
-_WARM_UP_CALLS = 2
-#: The longest time that reading a trace may take, in s.
-_PATIENCE_S = 600.0
+_WARM_UP_CALLS = 2  # of `work_of`, before it profiles
+_PATIENCE_S = 600.0  # the longest time for reading a trace
 _TRACE = "/trace.json"
 _MEANWHILE = "the program has begun to profile meanwhile"
 
 
 class NotProfiled(Exception):
-    """The reason why there is no work."""
+    """The work is not known; the message is the reason."""
 
 
 @contextmanager
@@ -63,7 +61,7 @@ class StepWork:
     series: Sequence[Mapping[str, Any]]
     #: The call tree as stored runs have it; empty if it was too large.
     call_tree: str = field(repr=False)
-    #: The time that profiling and reading took in s, with the steps, and by how many bytes the process grew meanwhile.
+    #: The seconds that the profiled steps and the reading took, and the bytes by which the process grew meanwhile.
     seconds: float
     memory: int
 
@@ -78,6 +76,7 @@ class StepWork:
         return sum(mean for _, mean in self._means(is_time=True))
 
     def _means(self, *, is_time: bool) -> Iterator[tuple[str, float]]:
+        """Yield the name and the mean per step of each time, or of each count."""
         for one in self.series:
             if (one["unit"] == "s") == is_time:
                 name = one["metric"] + show_labels(tuple(one["labels"].items()))
@@ -85,7 +84,7 @@ class StepWork:
 
 
 class Profile:
-    """A running torch.profiler, with marks around steps as the reader of traces knows them. Raises NotProfiled."""
+    """A running torch.profiler. Call `step` before each step, then `stop` and `read`, and always `remove`."""
 
     @_explained()
     def __init__(self) -> None:
@@ -97,8 +96,7 @@ class Profile:
         self._torch = torch
         self.range: Callable[[str], AbstractContextManager[object]] = torch.profiler.record_function
         self._mark: Any = None
-        #: The time until the profile was exported, in s.
-        self.seconds = 0.0
+        self.seconds = 0.0  # from the beginning until the trace was written
         self._folder, self._process = "", os.getpid()
         self._uses_gpu = bool(torch.cuda.is_initialized())
         self._began, self._memory = perf_counter_ns(), _resident()
@@ -113,16 +111,16 @@ class Profile:
         self._give_way()
 
     def _give_way(self) -> None:
-        """End this profile before the program makes one: torch crashes if there are two."""
-        made = self._torch.autograd.profiler.profile
-        begin = made.__init__
+        """Make torch end this profile before the program begins one of its own: torch crashes if there are two."""
+        theirs = self._torch.autograd.profiler.profile
+        begin = theirs.__init__
 
         def first_end(profiler: object, *arguments: object, **named: object) -> None:
             self.end()
             begin(profiler, *arguments, **named)
 
-        made.__init__ = first_end
-        self._undo = partial(setattr, made, "__init__", begin)
+        theirs.__init__ = first_end
+        self._undo = partial(setattr, theirs, "__init__", begin)
 
     def end(self) -> Any:
         """Stop, and return the profiler; None if it was stopped before."""
@@ -135,7 +133,7 @@ class Profile:
         return profiler
 
     def step(self, number: int) -> None:
-        """Begin a step, which ends the one before."""
+        """Begin a step, with the mark by which the reader of traces knows it; end the step before."""
         self._end_step()
         if self._profiler is None:
             raise NotProfiled(_MEANWHILE)
@@ -155,7 +153,7 @@ class Profile:
         self._memory = max(0, _resident() - self._memory)
         self._folder = tempfile.mkdtemp(prefix="perfgate-")
         atexit.register(self.remove)
-        profiler.export_chrome_trace(self._folder + _TRACE)  # now: the events take 4 KB of memory for each operator
+        profiler.export_chrome_trace(self._folder + _TRACE)  # not later: the events take 4 KB of memory per operator
         self.seconds = (perf_counter_ns() - self._began) / 1e9
 
     def remove(self) -> None:
@@ -168,7 +166,7 @@ class Profile:
 
     @_explained()
     def read(self, rank: str) -> StepWork:
-        """Return the work of the steps, of this rank."""
+        """Return the work of the steps, from the trace of this rank."""
         began = perf_counter_ns()
         found = _read(self._folder + _TRACE, rank)
         if self._uses_gpu and all(one["metric"] != "work.device_time" for one in found["series"]):
@@ -180,17 +178,18 @@ class Profile:
 class LoopWork:
     """Profiles some steps of a recorded loop, if `is_wanted`. It never raises: a failure is one warning.
 
-    Neither the profiled steps nor the one after them are measured: the processes of a job go on at different times.
+    These steps and the next one are not measured: the processes of a job end their profiles at different times.
     """
 
     def __init__(self, writer: Writer, *, is_wanted: bool) -> None:
         self._writer, self._steps = writer, 0 if is_wanted else _LAST
         self._profile: Profile | None = None
-        self._is_over = not is_wanted
-        self.mark: Callable[[str], AbstractContextManager[object]] | None = None  # while nothing is profiled
+        self._is_over = not is_wanted  # no further step is profiled
+        #: Makes a named range of the profile; None while nothing is profiled.
+        self.mark: Callable[[str], AbstractContextManager[object]] | None = None
 
     def step(self, number: int) -> None:
-        """Note that a step begins. Every step of the loop calls this."""
+        """Note that a step begins."""
         if self._steps == _LAST:
             return
         self._steps += 1
@@ -200,6 +199,7 @@ class LoopWork:
             self._measure()
 
     def _profile_step(self, number: int) -> None:
+        """Begin or end the profile, or begin a step in it; do not measure this step."""
         if self._profile is None:
             self._profile = Profile()
             self.mark = self._profile.range
@@ -226,7 +226,7 @@ class LoopWork:
 
     @property
     def nanoseconds(self) -> int:
-        """The time that the program has lost so far: it is not part of the run."""
+        """The time that the profile has cost the program so far, in ns; it does not count as time of the run."""
         return round(1e9 * self._profile.seconds) if self._profile is not None and self._is_over else 0
 
     def abandon(self) -> None:
@@ -243,6 +243,7 @@ class LoopWork:
             self._writer.unmeasured.clear()
 
     def _attempt(self, part: Callable[..., None], *arguments: object) -> None:
+        """Do a part; if it fails, give up with a warning."""
         try:
             part(*arguments)
         except Exception as error:
@@ -256,8 +257,7 @@ class LoopWork:
 def work_of(step: Callable[[], object], n: int = 3) -> StepWork:
     """Return the exact work of a function, from n profiled calls after three others.
 
-    Raises RecorderError if it cannot be profiled: torch is not imported, or another profiler runs. Raises what the
-    function raises.
+    Raises RecorderError without torch or beside another profiler, and the errors of the function.
     """
     if n < 1:
         raise ValueError(f"n is {n}: profile at least one call")
@@ -288,7 +288,7 @@ def _resident() -> int:
 
 
 def _read(trace: str, rank: str) -> dict[str, Any]:
-    """Return the series and the call tree of a trace."""
+    """Return `series` and `call_tree` of a trace, as `perfgate.commands.work_of_trace` prints them."""
     command, environment = perfgate_module("perfgate.commands.work_of_trace", trace, rank)
     done = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=False

@@ -30,7 +30,7 @@ class RecordedSeries:
     single: bool
 
     def head(self) -> dict[str, Any]:
-        """The first fields of every piece of the series in the file."""
+        """Return the fields that every piece of the series has in the file."""
         labels = {"labels": dict(self.labels)} if self.labels else {}
         return {"metric": self.metric, **labels, "unit": self.unit}
 
@@ -46,18 +46,19 @@ Entry = tuple[RecordedSeries, int, float]
 
 
 class SeriesTable:
-    """All series of one recording; `labels` apply to each of them."""
+    """All series of one recording. Each of them also has the labels `labels`, such as the rank."""
 
     def __init__(self, labels: Labels) -> None:
         self._labels = labels
-        #: By the labels as the program gave them, and by all labels: the program may give the rank, too.
+        #: By metric and the labels that the program gave. Two keys can mean one series, because it may give the rank.
         self._given: dict[_Key, RecordedSeries] = {}
+        #: By metric and all labels.
         self.all: dict[_Key, RecordedSeries] = {}
         #: The series of spans without labels, for a fast look-up.
         self.times: dict[str, RecordedSeries] = {}
 
     def find(self, metric: str, unit: str, labels: Labels | None = None, *, single: bool = False) -> RecordedSeries:
-        """Return the series, which may be new. Raises ValueError for invalid or contradictory arguments."""
+        """Return a series, and add it if it is new. Raises ValueError for invalid or contradictory arguments."""
         key = metric, tuple((labels or {}).items())
         series = self._given.get(key)
         if series is None:
@@ -79,7 +80,7 @@ class SeriesTable:
 
 
 def as_number(value: SupportsFloat) -> float:
-    """A value as a number; for a tensor on a GPU this waits for the GPU. Raises TypeError."""
+    """Return a value as a number; for a tensor on a GPU this waits for the GPU. Raises TypeError."""
     if isinstance(value, str | bytes):
         raise TypeError(f"{value!r} is text, not a number")
     try:
@@ -91,13 +92,13 @@ def as_number(value: SupportsFloat) -> float:
 
 
 def check_step(number: int) -> None:
-    """Raises ValueError for an invalid step number."""
+    """Raise ValueError for an invalid step number."""
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _LARGEST_STEP:
         raise ValueError(f"{number!r} is not a step number: use a whole number from 0")
 
 
 def check_facts(facts: Mapping[str, Fact], commit: str | None) -> None:
-    """Raises ValueError for an invalid fact or commit."""
+    """Raise ValueError for an invalid fact or commit."""
     for name, value in facts.items():
         _check_text("the name of a fact", name, can_be_empty=False)
         if isinstance(value, str):
@@ -109,7 +110,7 @@ def check_facts(facts: Mapping[str, Fact], commit: str | None) -> None:
 
 
 def check_reason(reason: str) -> None:
-    """Raises ValueError for an invalid reason why a recording is incomplete."""
+    """Raise ValueError for an invalid reason why a recording is incomplete."""
     _check_text("the reason", reason, can_be_empty=False)
 
 

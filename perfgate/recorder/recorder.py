@@ -96,7 +96,7 @@ class Recorder:
         label = None if self.rank is None or self.world_size == 1 else str(self.rank)
         self._series = SeriesTable({} if label is None else {"rank": label})
         self._times = self._series.times  # every span looks here
-        self._doubted: set[RecordedSeries] = set()
+        self._doubted: set[RecordedSeries] = set()  # those with a warning about an invalid value
         #: The file of this process.
         self.path = path_of_rank(os.fspath(path), label)
         self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
@@ -127,7 +127,7 @@ class Recorder:
         series = series or self._series.find(metric, SPAN_UNIT, labels)
         if self._counters is None:
             return TimedSpan(self._writer, series)
-        # counted, too: `forward.cpu_time` for `forward`, and `step.cpu_time` for `step.time`
+        # The series of counts: `forward.cpu_time` beside `forward`, and `step.cpu_time` beside `step.time`.
         if (counted := self._counted.get(series)) is None:
             stem, labels = series.metric.removesuffix(".time"), series.labels
             names = self._counters.names
@@ -272,6 +272,7 @@ class Recorder:
             self._watch.end()
 
     def _end_steps(self) -> None:
+        """Take no more turns, and end what is measured at each step."""
         self._turns.leave()
         if self._counters is not None:
             self._counters.close()

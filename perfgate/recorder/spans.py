@@ -62,7 +62,7 @@ class TimedSpan:
 class CountedSpan(TimedSpan):
     """A span with the CPU time and the counters of the process beside its time.
 
-    The counters are read outside of the time, so they do not make it longer; a span inside this one does.
+    The counters are read outside of the measured time. But a span around this one becomes longer by their reading.
     """
 
     __slots__ = ("_before", "_counted", "_counters")
@@ -96,12 +96,9 @@ class CountedSpan(TimedSpan):
 
 
 class StepSpan(TimedSpan):
-    """A whole step; its end begins the next one. In a program that takes turns it waits for the GPU before it ends.
+    """A whole step, measured by `span`. In a program that takes turns, its end waits for the GPU.
 
-    Parameters:
-        span: the span that measures the step.
-        turns: of this process.
-        begin_next: begins the next step.
+    `turns` are those of this process. The end of the step calls `begin_next`.
     """
 
     __slots__ = ("_begin_next", "_span", "_turns")
@@ -146,7 +143,7 @@ class CudaSpan(TimedSpan):
 
 
 class MarkedSpan(TimedSpan):
-    """A span that is a range of the running profile, too. `mark` is a context manager of the profiler."""
+    """A span that is also a range of the running profile: `mark` is the context manager of the range."""
 
     __slots__ = ("_mark", "_span")
 
@@ -176,7 +173,7 @@ class MarkedSpan(TimedSpan):
 
 
 def marked(span: TimedSpan, name: str, mark: Callable[[str], AbstractContextManager[object]] | None) -> TimedSpan:
-    """Return a span that is a range of the running profile, too, if there is one."""
+    """Return the span; if a profile runs, it becomes a range of the profile, too. `mark` makes a range, or is None."""
     return span if mark is None else MarkedSpan(span, mark(name))
 
 

@@ -1,11 +1,10 @@
-"""Watch the machine while a recording is made: start and end the process that samples it, record when steps began.
+"""Watch the machine while a program is recorded: start and end the sampler, a process that reads the sensors.
 
 One process of a host starts the sampler, unless `perfgate run` or `perfgate record` has started one. The same process
-records `machine.elapsed`, the time at which some of its steps began, so that what the machine did can be put beside the
-steps.
+records `machine.elapsed`, the times at which some of its steps began, so that the samples can be put beside the steps.
 
-The recording lies beside the results, and has their name with `.machine` at the end: `results.json.machine` for
-`results.json`. Globs for results do not match it, and perfgate reads it together with the results.
+The file with the samples is beside the results, and has their name with `.machine` at the end: `results.json.machine`
+for `results.json`. Globs for results do not match it, and perfgate reads it together with the results.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from contextlib import contextmanager, suppress
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.recorder.process import perfgate_module
 
-#: This environment variable says that the machine is watched already: the host, and the time in ns of the first
+#: An environment variable, set if the machine is watched already. It has the host and the time in ns of the first
 #: reading, on the monotonic clock, which all processes of a host share.
 WATCHED = "PERFGATE_SAMPLER"
 #: The longest time that the sampler may take to write its file, in s.
@@ -32,12 +31,15 @@ _START_S = 60.0
 
 
 def sidecar_of(path: str | os.PathLike[str]) -> str:
-    """Return the name of the file beside a file or folder of results."""
+    """Return the path of the file with the samples for a file or folder of results."""
     return os.fspath(path).rstrip("/") + MACHINE_FILE
 
 
 class SamplerProcess:
-    """A running sampler. It ends by itself if this process dies. Raises OSError if no process can be started."""
+    """A running sampler, which writes its samples to `path` at the `end`, or when this process dies.
+
+    Raises OSError if no process can be started.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -52,19 +54,19 @@ class SamplerProcess:
             env=environment,
         )
         assert self._process.stdout is not None
-        #: False if the sampler could not start: its file cannot be written, another one writes it, or a driver hangs.
         said, until = b"", time.monotonic() + _START_S
         while said[-1:] != b"\n" and select.select([self._process.stdout], [], [], max(until - time.monotonic(), 0))[0]:
             if not (more := os.read(self._process.stdout.fileno(), 4096)):  # a driver may print half a line, and hang
                 break
             said += more
+        #: False if the sampler could not start: its file cannot be written, another one writes it, or a driver hangs.
         self.is_ready = said[-1:] == b"\n"
         #: The time of the first reading in ns, on the monotonic clock.
         self.began = time.monotonic_ns()
         self._process.stdout.close()
 
     def note(self, metric: str, value: float, unit: str) -> None:
-        """Let the sampler write a value of the whole run, too."""
+        """Let the sampler also write this value of the whole run."""
         self._told.append({"metric": metric, "value": value, "unit": unit})
 
     def end(self) -> None:
@@ -73,7 +75,7 @@ class SamplerProcess:
         with suppress(OSError):
             self._process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in self._told))
             self._process.stdin.close()
-        # A process that the program forked keeps its end of the pipe open.
+        # If the program forked, the pipe stays open in the other process, so the sampler needs a signal.
         self._process.terminate()
         try:
             self._process.wait(_PATIENCE_S)
@@ -83,12 +85,12 @@ class SamplerProcess:
 
     @property
     def words(self) -> str:
-        """The value of the environment variable for programs that run meanwhile."""
+        """The value of `WATCHED` for programs that run meanwhile."""
         return f"{os.uname().nodename} {self.began}"
 
 
 def watched_since() -> int | None:
-    """Return when another process of this host began to watch the machine for this one, in ns; None if none does."""
+    """Return the time of the first reading, as `WATCHED` has it; None if this host is not watched."""
     host, _, began = os.environ.get(WATCHED, "").rpartition(" ")
     if not began.isdecimal() or not hasattr(os, "uname") or host != os.uname().nodename:
         return None
@@ -117,7 +119,7 @@ def sampled(path: str | os.PathLike[str]) -> Iterator[Callable[[str, float, str]
             os.environ[WATCHED] = before
 
 
-#: The time between two marks, in ns. It doubles after each group of marks, so a long recording stays small.
+#: The least time between two marks, in ns. It doubles after each `_MARKS` marks, so that a long recording stays small.
 _EVERY, _MARKS = 1_000_000_000, 1024
 #: The variables in which launchers say the place of a process on its host, and its rank.
 _PLACES = (
@@ -130,12 +132,9 @@ AddMark = Callable[[float, int], None]
 
 
 class MachineWatch:
-    """The marks of a recording, and the sampler if this process started it.
+    """The marks of a recording, which say when steps began; and the sampler, if this process started it.
 
-    Parameters:
-        add: records a mark.
-        began: the first reading of the machine in ns, on the monotonic clock.
-        sampler: the process, if it is ours.
+    `add`: records a mark. `began`: the time of the first reading in ns, on the monotonic clock.
     """
 
     def __init__(self, add: AddMark, began: int, sampler: SamplerProcess | None) -> None:
@@ -157,7 +156,7 @@ class MachineWatch:
         self._due = now + _EVERY * 2 ** (self._marks // _MARKS)
 
     def mark_last(self) -> None:
-        """Record the beginning of the last step, which the others do not reach."""
+        """Record the beginning of the last step, unless it was recorded."""
         if self._last is not None:
             self._add(*self._last)
             self._last = None
@@ -173,10 +172,10 @@ class MachineWatch:
 def watch(
     path: str, rank: int | None, add: AddMark, warn: Callable[[str], None], *, starts: bool
 ) -> MachineWatch | None:
-    """Return the watch of a recording; None for other ranks of the host, and if nothing watches.
+    """Return the watch of a recording; None for all processes of a host but one, and if the machine is not watched.
 
-    `path`: the file of the recording. That of the machine is beside it. `rank`: of this process. `add`: records a
-    mark. `warn`: prints a problem; a training goes on without a sampler. `starts`: start a sampler if none is running.
+    `path`: the file of the recording. `rank`: that of this process. `add`: records a mark. `warn`: prints a problem; a
+    training goes on without a sampler. `starts`: start a sampler if none is running.
     """
     began = watched_since()
     if not (starts or began) or not is_first_of_host(rank):
@@ -196,9 +195,9 @@ def watch(
 
 
 def is_first_of_host(rank: int | None) -> bool:
-    """Return whether this process is the first of its host, if its launcher says so; otherwise rank 0 is.
+    """Return whether this process is the first of its host, as the variables of its launcher say; or else, of rank 0.
 
-    A launcher's word counts only if it knows this process: processes that the program itself starts inherit it.
+    The variables count only if they have the rank of this process: a process that a rank starts inherits them.
     """
     for place, whole in _PLACES:
         local, known = os.environ.get(place, ""), os.environ.get(whole, "")

@@ -22,14 +22,13 @@ from perfgate.recorder.recorded_series import Entry, RecordedSeries
 _WRITE_EVERY, _TRY_AGAIN_AFTER = 1_000_000_000, 10_000_000_000
 #: The greatest number of values that wait for room on the disk.
 _MOST_WAITING = 200_000
-#: The writers of this process with an open file.
+#: The writers of this process with an open file, and the real path of every file that it has recorded.
 _open: set[Writer] = set()
-#: Every file that this process has recorded.
 _recorded: set[str] = set()
 
 
 class Writer:
-    """The values of one recording, and its file. Several threads may add values; the first late one writes."""
+    """The values of one recording, and its file. Several threads may add values; the first after `due` writes them."""
 
     def __init__(self, path: str, head: Mapping[str, object]) -> None:
         if os.path.realpath(path) in _recorded and os.path.exists(path):
@@ -43,6 +42,7 @@ class Writer:
         #: Spans on the GPU: series, step and two CUDA events. Their time is known after the GPU has passed both events.
         self._on_gpu: deque[tuple[RecordedSeries, int, Any, Any]] = deque()
         self._event: Callable[..., Any] | None = None
+        #: The number of values that were dropped because a full disk took none.
         self._lost = 0
         #: The numbers of steps whose values are dropped; single values are kept.
         self.unmeasured: set[int] = set()
@@ -65,7 +65,7 @@ class Writer:
         self.write_if_due()
 
     def cuda_event(self) -> object:
-        """An event that marks this place in the current CUDA stream. Raises RecorderError without a GPU."""
+        """Return an event that marks this place in the current CUDA stream. Raises RecorderError without a GPU."""
         if self._event is None:
             torch = sys.modules.get("torch")
             if torch is None or not torch.cuda.is_available():
@@ -105,13 +105,13 @@ class Writer:
             self._writing.release()
 
     def _append(self, *, wait: bool) -> None:
-        """Append the values and the finished spans on the GPU, in nanoseconds; with `wait`, all spans."""
+        """Append the values and the finished spans on the GPU. With `wait`, wait until all spans have finished."""
         try:
             while self._on_gpu and (wait or self._on_gpu[0][3].query()):
                 series, step, began, ended = self._on_gpu[0]
                 if wait:
                     ended.synchronize()
-                self.pending.append((series, step, began.elapsed_time(ended) * 1e6))
+                self.pending.append((series, step, began.elapsed_time(ended) * 1e6))  # ms to ns
                 self._on_gpu.popleft()
         except RuntimeError as error:  # CUDA has failed
             failed = f"CUDA failed, so {len(self._on_gpu)} spans on the GPU are lost: {error}"
@@ -174,7 +174,7 @@ class Writer:
             self._journal.release()
 
     def _drain(self, why: str, facts: Mapping[str, object], *, wait: bool) -> bool:
-        """Write everything and accept no more values. Return whether all that waited is written."""
+        """Write everything and accept no more values. Return whether everything was written."""
         with self._writing:
             if self._lost:
                 self._reasons.append(f"{self._lost} values could not be written")
@@ -190,7 +190,7 @@ class Writer:
         _open.discard(self)
 
     def check_open(self) -> None:
-        """Raises RecorderError if the recording has ended."""
+        """Raise RecorderError if the recording has ended."""
         if isinstance(self.pending, _Ended):
             self.pending.refuse()
 
@@ -201,7 +201,7 @@ class Writer:
 
 
 def forget(path: str) -> None:
-    """Allow this process to record a file again: the training in it has failed."""
+    """Allow this process to record a file again, after the training in the file failed."""
     _recorded.discard(os.path.realpath(path))
 
 
@@ -228,7 +228,7 @@ def warn(message: str) -> None:
 
 
 def warn_safely(message: str) -> None:
-    """Warn; a program that makes warnings errors gets the message on stderr instead."""
+    """Warn. In a program that turns warnings into errors, print the message to stderr instead."""
     try:
         warn(message)
     except RecorderWarning:
