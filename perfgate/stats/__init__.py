@@ -8,8 +8,8 @@ From a run to an estimate, in this order:
 * `paired_t`       a change between runs that were measured in pairs
 * `bounds`         confidence bounds of percentiles and means for a limit, and how many values decide it
 * `history`        the noise between runs, from a history of runs
-* `change_points`  where the level of a history of runs changed; its parts are in `change_point_*`
-* `distributions`  quantiles, autocorrelation and a correction for many comparisons, which the others use
+* `change_points`  where the level of a history of runs changed; its steps 1 to 4 are in `change_point_search`
+* `distributions`  quantiles, autocorrelation and a correction for many comparisons, which the other modules use
 
 There are no random numbers: the same input gives the same bytes.
 """

@@ -17,7 +17,7 @@ from perfgate.core.runs import is_large
 from perfgate.stats import distributions
 from perfgate.stats.statistics import StatisticEstimate
 
-#: The relative error of a probability: a bound that is exactly what is allowed is not beyond it.
+#: The relative rounding error of a probability: a bound that equals the allowed share is not beyond it.
 _ROUNDING = 1e-12
 
 
@@ -86,11 +86,12 @@ def quantile_limit(
     n_effective = _effective_size(runs, bad)
     allowed = 1 - q
     ordered = np.sort(np.concatenate(runs))
-    # Both bounds grow with the count: bisection finds the first count that fails, and the first that does not pass.
+    # Both bounds grow with the bad count: bisection finds the first count that fails, and the first that does not pass.
     fails = bisect_left(range(n + 1), True, key=lambda c: _is_more(c, n, n_effective, allowed, confidence))
     unsure = bisect_left(range(n + 1), True, key=lambda c: not _is_less(c, n, n_effective, allowed, confidence))
     low = float(ordered[n - fails]) if fails <= n else None
     high = float(ordered[n - unsure]) if unsure > 0 else None
+    # The bad values in units of the effective sample size.
     worth = count * n_effective / n if count < n else n_effective
     shares = distributions.share_bounds(worth, n_effective, confidence)
     return QuantileLimit(
@@ -99,13 +100,13 @@ def quantile_limit(
 
 
 def _is_more(bad: float, n: float, n_effective: float, allowed: float, confidence: float) -> bool:
-    """Return whether the lower one of the binomial bounds is above `allowed`, without computing the bound."""
+    """Return whether the lower binomial bound of the share `bad` / `n` is above `allowed`, without computing it."""
     k = bad * n_effective / n
     return bad > 0 and distributions.beta_below(k, n_effective - k + 1, allowed) < (1 - confidence) * (1 - _ROUNDING)
 
 
 def _is_less(bad: float, n: float, n_effective: float, allowed: float, confidence: float) -> bool:
-    """Return whether the upper one of the binomial bounds is at most `allowed`, without computing the bound."""
+    """Return whether the upper binomial bound of the share `bad` / `n` is at most `allowed`, without computing it."""
     k = bad * n_effective / n
     return bad < n and distributions.beta_below(k + 1, n_effective - k, allowed) >= confidence * (1 - _ROUNDING)
 
@@ -179,7 +180,7 @@ _MOST_VALUES = 10_000_000
 
 
 def values_to_pass(allowed: float, confidence: float) -> int:
-    """Return how many independent values, none of them bad, show that a share of at most `allowed` is bad.
+    """Return the number of independent values that show a bad share of at most `allowed` if none of them is bad.
 
     This is ln(1 - confidence) / ln(1 - allowed), from the exact binomial bound for no bad value in n (Clopper and
     Pearson 1934). `allowed` is in (0, 1).
@@ -188,7 +189,7 @@ def values_to_pass(allowed: float, confidence: float) -> int:
 
 
 def values_to_settle(share: float, allowed: float, confidence: float) -> int | None:
-    """Return how many independent values decide a percentile limit if the bad share stays `share`.
+    """Return the number of independent values that decide a percentile limit if the bad share stays `share`.
 
     With this number of values, `allowed` is outside the exact binomial interval of `share` (Clopper and Pearson 1934).
     Both are in [0, 1]. The number is rounded up to two digits. It is None if both are equal, or beyond ten million.

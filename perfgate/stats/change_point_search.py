@@ -1,4 +1,4 @@
-"""The values of a history, and the search of the places where its level may change: steps 1 to 4 of `change_points`."""
+"""Steps 1 to 4 of `change_points`: the values of a history, one for each run, and where its level may change."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from perfgate.stats.distributions import FloatArray, IntArray
 
-#: The fewest runs of a level; those of the newest are the fewest that may belong to it.
+#: The fewest runs of a level. The start of the newest level is uncertain: at least this many runs may belong to it.
 FEWEST_RUNS = 5
+#: Values are clipped at this many standard deviations from the median of their neighbours.
 _CLIP = 3.0
 #: Differences from the median of 9 neighbours are smaller than those from the level by about this factor.
 _TO_LEVEL = 1.1
@@ -21,17 +22,18 @@ _NEIGHBOURS = 4
 ROUNDING = 1e-9
 #: The squares of larger values would not fit into a float.
 _LARGEST = 1e100
-#: Of the search: the penalty for a level in squared noise, and the runs on each side whose means are compared.
+#: The penalty for each level, in squared noise times ln n; the numbers of runs on each side whose means are compared.
 _PENALTY = 3.0
 _SCALES = (3, 6, 12, 24)
 
 
 class HistoryValues(NamedTuple):
-    """The runs that have a value.
+    """The runs that have a value, and that value on the scale of the search.
 
-    `at` (n,) are their indices, `x` (n,) the values less `offset`, `y` (n,) the same clipped, `weights` (n,) at most 1,
-    `noise` the standard deviation of a run. `sums` (3, n + 1) are cumulative sums of the weights, of weight x y and of
-    weight x y^2. A level is `unit` x exp(y + offset), or without the exponential if `logs` is False.
+    `at` (n,) are the indices of the runs, `x` (n,) the values less `offset`, `y` (n,) the same after clipping,
+    `weights` (n,) at most 1, and `noise` the standard deviation of a run. `sums` (3, n + 1) are cumulative sums of the
+    weights, of weight x y and of weight x y^2. In the unit of the values, y is `unit` x exp(y + offset) if `logs` is
+    True, and `unit` x (y + offset) otherwise.
     """
 
     at: IntArray
@@ -50,7 +52,7 @@ class HistoryValues(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """The weight, the mean and the variance of stretches of runs."""
+    """The weight, the mean and the variance of stretches of runs, one number each for every stretch."""
 
     weight: FloatArray
     mean: FloatArray
@@ -58,7 +60,7 @@ class Stretches(NamedTuple):
 
 
 def prepare(values: Sequence[float] | FloatArray, errors: Sequence[float] | FloatArray | None) -> HistoryValues | None:
-    """Steps 1 and 2; None if no point is possible."""
+    """Return the values after steps 1 and 2, logarithms and clipping; None if no change point is possible."""
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 1:
         raise ValueError(f"values must be a sequence of numbers, not {given.ndim}-dimensional")
@@ -96,7 +98,7 @@ def _known_errors(errors: Sequence[float] | FloatArray | None, n: int) -> FloatA
 
 
 def _weights(relative_errors: FloatArray, noise: float) -> FloatArray:
-    """Return s^2 / (s^2 + e^2 - m^2), at most 1: the noise s includes the usual error, the median m."""
+    """Return s^2 / (s^2 + e^2 - m^2), at most 1, for each error e: the noise s includes the median error m."""
     if np.isnan(relative_errors).all():
         return np.ones(len(relative_errors))
     squares = np.square(np.nan_to_num(relative_errors, nan=0.0))
@@ -117,7 +119,7 @@ def _running_median(x: FloatArray) -> FloatArray:
 
 
 def _spread(residuals: FloatArray) -> float:
-    """Return the larger of the MAD and the 10-90 % range, as a standard deviation: with two modes the MAD is 0."""
+    """Return a standard deviation, the larger one by the MAD and by the 10-90 % range: with two modes the MAD is 0."""
     low, high = np.quantile(residuals, (0.1, 0.9))
     return float(max(1.4826 * np.median(np.abs(residuals)), (high - low) / 2.563))
 
@@ -130,7 +132,7 @@ def levels_of(history: HistoryValues, start: IntArray, end: IntArray) -> Stretch
 
 
 def candidates_of(history: HistoryValues) -> IntArray:
-    """Step 3: return the indices where moving sums differ by 2 standard errors and most, ascending."""
+    """Step 3: return the places where the means of h runs before and after differ most, by over 2 standard errors."""
     totals, n = history.sums[:2], len(history.y)
     found = []
     for h in _SCALES:
@@ -148,14 +150,16 @@ def candidates_of(history: HistoryValues) -> IntArray:
 
 
 def partition(history: HistoryValues, candidates: IntArray) -> list[int]:
-    """Step 4: return the points of the cheapest segmentation whose levels have 5 runs, the newest 3."""
+    """Step 4: return the points of the cheapest segmentation whose levels have at least 5 runs, the newest level 3."""
     n = len(history.y)
     bounds = np.concatenate(([0], candidates, [n]))
     weight, total, _ = history.sums[:, bounds]
     penalty = _PENALTY * history.noise**2 * math.log(n)
-    # `rest`: the cheapest cost of the runs before a bound, less their squares, which every segmentation has.
+    # `rest`: the cheapest cost of the runs before a bound. The cost of a level is its squared error, sum of squares
+    # less total^2 / weight; the sum of squares is left out, because it is equal in every segmentation.
     rest, previous = np.full(len(bounds), np.inf), np.zeros(len(bounds), dtype=np.int64)
     rest[0] = 0.0
+    # For each bound, the number of earlier bounds at which its level may begin.
     lasts = np.searchsorted(bounds, np.append(bounds[:-1] - FEWEST_RUNS, n - FEWEST_RUNS + 2), side="right")
     for j, last in enumerate(lasts.tolist()):
         if last > 0:
@@ -199,7 +203,7 @@ def possible_places(history: HistoryValues, start: int, point: int, end: int, re
 def place(history: HistoryValues, points: list[int]) -> list[int]:
     """Move each point by up to 3 runs to the smallest sum of absolute deviations from the two levels.
 
-    Step 2 may clip a value beside a step to the wrong side if an outlier is near; unclipped values tell the place.
+    Step 2 may clip a value beside a step to the wrong side if an outlier is near. So the unclipped values decide here.
     """
     bounds = np.array([0, *points, len(history.y)])
     means = levels_of(history, bounds[:-1], bounds[1:]).mean

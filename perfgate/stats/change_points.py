@@ -10,12 +10,13 @@ The values are a statistic of each run, in order. The steps of the search, each 
    sums, MOSUM: Eichinger and Kirch 2018).
 4. The cheapest segmentation among the candidates: squared error plus 3 s^2 ln n for each level (optimal partitioning,
    Jackson et al. 2005; modified BIC: Zhang and Siegmund 2007). Each point then moves to its best place.
-5. Remove the weakest point again and again until all pass a test of the two levels beside it. Its variance is
-   inflated for autocorrelation, and includes a wander of the level: without it, long levels make any drift certain.
+5. Remove the weakest point again and again until each point passes a test of the two levels beside it. The variance of
+   this test is inflated for autocorrelation, and includes a wander of the level: without the wander, any slow drift
+   would be a certain change between long levels.
 6. A level of fewer than 9 runs after which the old level returns is an excursion, and both its ends are removed.
-7. A newest level of 5 to 8 runs has a t-test of its own: runs are clipped around the old level in its spread
-   (winsorizing again), so that it is found at its fifth run and a burst of stalls is not. The variance is inflated as
-   in step 5. Unclipped values then tell the exact place of each point (`place` in `change_point_search`).
+7. A newest level of 5 to 8 runs has a t-test of its own. Its values are clipped around the old level (winsorizing
+   again), so that a new level is found at its fifth run, and a burst of stalls is not taken for one. The variance is
+   inflated as in step 5. Unclipped values then tell the exact place of each point (`place` in `change_point_search`).
 
 `_MOST_P` of steps 5 and 7 trades false points for speed of detection; `benchmarks/history.py` measures both.
 """
@@ -49,23 +50,27 @@ SAME_POINT = 5
 #: Expected change points per run, for the probability of a point.
 _RATE = 0.01
 _NORMAL_95 = 1.959963984540054
-#: A shorter level after which the old one returns is an excursion; it returned if at most this share of it is left.
+#: Step 6: a level of fewer runs after which the old level returns is an excursion. It returned if the new level differs
+#: from the old one by less than this share of the excursion.
 _LASTING, _RETURNED = 9, 0.5
 #: Step 5: the two-sided p-value of a point; the wander of an unchanged level, and the least shift, in standard
 #: deviations of a run.
 _MOST_P, _WANDER, _LEAST_SHIFT = 5e-4, 0.15, 1.0
-#: Runs within this distance of a point tell about it (others are from another time), and of an excursion.
+#: The levels beside a point are those of at most this many runs, because others are from another time; beside an
+#: excursion, of at most the second number.
 _REACH, _NEAR = 90, 30
-#: A variance that is pooled with another counts that one as this many runs.
+#: If a variance is pooled with another one, the other one counts as this many runs.
 _SHRINK_RUNS = 5.0
+#: The lags of the autocorrelation.
 _LAGS = 5
 #: Step 7: the two-sided p-value of a newest level of five runs, and of a longer one, which was tested before. From this
 #: many runs on it is tested as older levels are.
 _NEWEST_P, _NEWEST_P_AGAIN, _LONG = 1e-4, 1e-5, 9
-#: A point with this t in step 5 needs no other test, so that one fast run among five does not hide it.
+#: A newest level with this t in step 5 needs no test of step 7, so that one fast run among five does not hide it.
 _CLEAR_T = 7.0
-#: The runs of the old level that a newest level is compared with, and the fewest.
+#: Step 7 uses at most this many runs of the old level, and at least the second number.
 _OLD, _FEWEST_OLD = 150, 15
+#: Step 7 clips values at this many standard deviations from the old level.
 _CLIP = 2.5
 
 
@@ -111,7 +116,7 @@ def find_change_points(
 
 
 def _describe(history: HistoryValues, points: list[int], better: Better) -> list[ChangePoint]:
-    """Return the points with their sizes. The interval includes the wander of both levels."""
+    """Return the points with their sizes; the intervals include the wander of both levels."""
     if not points:
         return []
     strengths = _strengths(history, points)
@@ -165,14 +170,14 @@ def _prune(history: HistoryValues, points: list[int], lasting: int) -> list[int]
 
 
 def _enough_runs(history: HistoryValues, points: list[int]) -> bool:
-    """Return whether the newest level has 4 runs and may have 5 or more."""
+    """Return whether the newest level has 4 runs or more, and 5 or more from the earliest place where it may begin."""
     start, n = points[-2] if len(points) > 1 else 0, len(history.y)
     first, _ = possible_places(history, start, points[-1], n, reach=3)
     return n - points[-1] >= FEWEST_RUNS - 1 and n - first >= FEWEST_RUNS
 
 
 class _Strengths(NamedTuple):
-    """Of each point its t, the shift of the level, and the smaller of both over what it must be: 1 or more passes."""
+    """For each point: its t, the shift of the level, and the smaller of both over its least value: 1 or more passes."""
 
     t: FloatArray
     shift: FloatArray
@@ -182,10 +187,10 @@ class _Strengths(NamedTuple):
 def _strengths(history: HistoryValues, points: list[int]) -> _Strengths:
     """Compare the levels beside each point.
 
-    t^2 = d^2 / (c (v1 / n1 + v2 / n2) + 2 w^2 v). The variance v of a run around its level is that of all levels; those
-    of the two sides, v1 and v2, are pooled with each other and with it, each as if it came from 5 more runs, so that a
-    noisy stretch is not a new level. c is the inflation for autocorrelation, and w the wander. The degrees of freedom
-    are half the runs, because clipped and correlated runs tell less about the noise.
+    t^2 = d^2 / (c (v1 / n1 + v2 / n2) + 2 w^2 v), where d is the shift, c the inflation for autocorrelation, w the
+    wander, and v the variance of a run around its level in the whole history. The variances of the two sides, v1 and
+    v2, are pooled with each other and with v, each as if it came from 5 more runs, so that a noisy stretch is not a new
+    level. The degrees of freedom are half the runs, because clipped and correlated runs tell less about the noise.
     """
     bounds = np.array([0, *points, len(history.y)])
     means = levels_of(history, bounds[:-1], bounds[1:]).mean
@@ -211,7 +216,7 @@ def _pool(side: Stretches, prior: float | FloatArray) -> FloatArray:
 
 
 def _inflation(residuals: FloatArray) -> float:
-    """Return the variance inflation of a mean by the autocorrelation of residuals, 1 to 6.
+    """Return the factor, 1 to 6, by which the autocorrelation of residuals inflates the variance of a mean.
 
     It is 1 + 2 sum (1 - l / 6) r_l over 5 lags (Bartlett's weights), less half its standard error, which is
     2.47 / sqrt(n) without correlation, so that chance alone seldom inflates.
@@ -225,7 +230,7 @@ def _inflation(residuals: FloatArray) -> float:
 
 
 def _excursions(history: HistoryValues, points: list[int], lasting: int) -> IntArray:
-    """Return the positions in `points` where a short level begins after which the old level returns."""
+    """Return the positions in `points` of the starts of excursions: short levels after which the old level returns."""
     if len(points) < 2:
         return np.zeros(0, dtype=np.int64)
     bounds = np.array([0, *points, len(history.y)])
@@ -237,7 +242,7 @@ def _excursions(history: HistoryValues, points: list[int], lasting: int) -> IntA
 
 
 def _with_newest(history: HistoryValues, points: list[int]) -> list[int]:
-    """Step 7: return the points of older levels, and the begin of the newest level if it passes its own test."""
+    """Step 7: return the points of older levels, and the start of the newest level if it passes its own test."""
     n = len(history.x)
     older = [point for point in points if n - point >= _LONG]
     if older != points and _strengths(history, points).t[-1] >= _CLEAR_T:

@@ -14,7 +14,7 @@ from perfgate.stats.moderated import has_logarithm
 from perfgate.stats.statistics import RunMeasure, measure_run
 from perfgate.stats.steady import RunValues, WarmUpRule
 
-#: With fewer runs the default prior is used.
+#: With fewer runs the result is the default prior.
 FEWEST_RUNS = 5
 #: A calibration has at most these degrees of freedom, because the next machine may differ.
 MOST_FREEDOM = 8.0
@@ -27,7 +27,8 @@ class Prior(Struct, frozen=True):
     d0: float
 
 
-#: On public clusters the median is 0.22 % and the quartiles are 0.08 % and 1 %; a shared CI machine has 2.6 %.
+#: The prior of unknown noise. Measured: on public clusters the median is 0.22 % and the quartiles are 0.08 % and 1 %,
+#: and a shared CI machine has 2.6 %.
 DEFAULT = Prior(0.01, 2.0)
 
 
@@ -59,7 +60,7 @@ def calibrate_prior(
 def prior_from(measures: Sequence[RunMeasure]) -> Prior:
     """Return `calibrate_prior` of measured runs.
 
-    The variance between runs is their total variance less the noise within them. The default counts as 2 runs in it.
+    The variance between runs is their total variance less the noise within them. The default prior counts as 2 runs.
     The result has at most 8 degrees of freedom and is at least 0.1 %, because the next machine may differ.
     """
     return prior_of_levels([measures])
@@ -68,7 +69,7 @@ def prior_from(measures: Sequence[RunMeasure]) -> Prior:
 def prior_of_levels(levels: Sequence[Sequence[RunMeasure]]) -> Prior:
     """Return the prior from runs that have the same code within each level: their variance around the level's mean.
 
-    c runs of one level have c - 1 degrees of freedom. With fewer than 4 in all, the result is the default.
+    c runs of one level have c - 1 degrees of freedom. With fewer than 4 degrees in all, the result is the default.
     """
     held = [found for level in levels if len(found := _logs_and_noise(level)) > 1]
     df = freedom(levels)
@@ -84,7 +85,7 @@ def freedom(levels: Sequence[Sequence[RunMeasure]]) -> int:
 
 
 def prior_of_pairs(ratios: Sequence[RunMeasure], believed: Prior) -> Prior:
-    """Return the prior of pairs from 5 or more ratios new / base of the same code, otherwise `believed`.
+    """Return the prior of pairs from 5 or more ratios new / base of the same code; with fewer, the prior `believed`.
 
     Base and new are the same code, so the true ratio is 1, and a side that is always slower counts as noise, too.
     """
@@ -95,9 +96,9 @@ def prior_of_pairs(ratios: Sequence[RunMeasure], believed: Prior) -> Prior:
 
 
 def learned_prior(variance: float, df: int, within: float, believed: Prior, most: float = MOST_FREEDOM) -> Prior:
-    """Return the prior from the variance of runs, its degrees of freedom, and the usual variance within a run.
+    """Return the prior from the variance of runs, its degrees of freedom `df`, and the usual variance within a run.
 
-    What was `believed` before counts with its own degrees of freedom; the result has at most `most`.
+    The prior `believed` before counts with its own degrees of freedom. The result has at most `most` of them.
     """
     between = max(variance - within, 0.0)
     s0_squared = (believed.d0 * believed.s0**2 + df * between) / (believed.d0 + df)

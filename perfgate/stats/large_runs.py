@@ -11,17 +11,17 @@ from perfgate.large_values.array import LargeArray, Spool, elementwise
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Places: TypeAlias = npt.NDArray[np.int64]
-#: The length of a Fourier transform: some times as long as the longest lag.
+#: The length of a Fourier transform; it is many times as long as the longest lag.
 _TRANSFORM = 1 << 16
-#: The values that ranks are counted in: a rank is right to one part in _KNOTS.
+#: A rank is counted in this many of the sorted values, so it is right to one part in _KNOTS.
 _KNOTS = 1 << 14
 
 
 def lagged_products(series: FloatArray, longest_lag: int) -> FloatArray:
-    """Return the sums of products of differences from the mean, for lags from 0 to `longest_lag`.
+    """Return, for each lag from 0 to `longest_lag`, the sum of the products of differences from the mean at that lag.
 
-    The products of each piece with itself and with the values after it are added as spectra. They differ from those of
-    one transform by rounding alone, some 1e-15 of the sum of squares.
+    The values are transformed in pieces: the products of each piece with itself and with the values after it are added
+    as spectra. The sums differ from those of one transform only by rounding, about 1e-15 of the sum of squares.
     """
     centred = cast(LargeArray, series - series.mean())
     piece = _TRANSFORM - longest_lag
@@ -35,11 +35,12 @@ def lagged_products(series: FloatArray, longest_lag: int) -> FloatArray:
 
 
 def middle_ranks(x: FloatArray) -> FloatArray:
-    """Return the rank of each value, the mean of their ranks for equal values; with more than _KNOTS values, nearly."""
+    """Return the rank of each value; equal values have the mean of their ranks. Beyond _KNOTS values, it is rounded."""
     ordered = np.sort(x)
     knots = ordered[np.linspace(0, len(x) - 1, min(len(x), _KNOTS)).astype(np.int64)]
     scale = len(x) / len(knots) / 2
     large = cast(LargeArray, x)
+    # Twice the rank of each value among the knots: the number of knots below it, plus the number of knots up to it.
     doubled = Spool(np.uint16, large.scratch)  # searching takes long, and the ranks are read several times
     for block in large.blocks():
         below = np.searchsorted(knots, block)
@@ -51,7 +52,7 @@ def middle_ranks(x: FloatArray) -> FloatArray:
 
 
 def counted(like: FloatArray) -> Places:
-    """Return 1, 2, 3, ...: one number for each value of another array."""
+    """Return 1, 2, 3, ... as a large array: one number for each value of another one."""
     large = cast(LargeArray, like)
     return cast(Places, LargeArray(np.arange, 1, len(large) + 1, np.int64, large.scratch))
 

@@ -14,7 +14,7 @@ SLACK = 1e-12
 
 
 class Margin(Struct, frozen=True):
-    """The tolerated changes: from `down` to `up`, on the scale of the change; only the `worse` side is a limit."""
+    """The tolerated changes: from `down`, which is negative, to `up`; a change beyond the `worse` side is a failure."""
 
     up: float
     down: float
@@ -22,12 +22,12 @@ class Margin(Struct, frozen=True):
 
     @classmethod
     def of_ratio(cls, tolerance: float, worse: WorseSide) -> Margin:
-        """The margin of ln(new / base) for a relative tolerance; a fall is always smaller than 100 %."""
+        """Return the margin of ln(new / base) for a relative tolerance; from 100 % on, any fall is tolerated."""
         return cls(math.log1p(tolerance), math.log1p(-tolerance) if tolerance < 1 else -math.inf, worse)
 
     @property
     def room(self) -> float:
-        """The largest tolerated change for the worse; the nearer side counts if both are worse."""
+        """The largest tolerated change for the worse, as a positive number; `up` if both directions are worse."""
         return -self.down if self.worse == "down" else self.up
 
     @property
@@ -36,7 +36,7 @@ class Margin(Struct, frozen=True):
         return -math.expm1(self.down) if self.worse == "down" else math.expm1(self.up)
 
     def compare(self, low: float, high: float) -> Literal["pass", "fail", "undecided"]:
-        """Fail if the whole interval is beyond the margin, pass if it is within it."""
+        """Return `fail` if the whole interval is beyond the margin, and `pass` if the whole interval is within it."""
         up_is_worse, down_is_worse = self.worse != "down", self.worse != "up"
         if (up_is_worse and low > self.up + SLACK) or (down_is_worse and high < self.down - SLACK):
             return "fail"
@@ -49,7 +49,7 @@ class Margin(Struct, frozen=True):
         return self.compare(change, change) == "fail"
 
     def includes(self, low: float, high: float) -> bool:
-        """Return whether the interval is within the margin and does not reach it."""
+        """Return whether the interval is within the margin and does not touch its edge."""
         touches = (self.worse != "down" and high >= self.up) or (self.worse != "up" and low <= self.down)
         return self.compare(low, high) == "pass" and not touches
 
@@ -66,7 +66,7 @@ class Margin(Struct, frozen=True):
 
 
 def as_ratio(log_change: float) -> float | None:
-    """A logarithm of a ratio as a relative change; None if it is too large for a float."""
+    """Return the relative change for the logarithm of a ratio; None if it is too large for a float."""
     try:
         return finite(math.expm1(log_change))
     except OverflowError:
@@ -74,5 +74,5 @@ def as_ratio(log_change: float) -> float | None:
 
 
 def finite(value: float) -> float | None:
-    """The value, or None if it is NaN or infinite."""
+    """Return the value, or None if it is NaN or infinite."""
     return value if math.isfinite(value) else None

@@ -29,8 +29,8 @@ MOST_NOISE = 0.1
 MOST_RUNS = 20
 #: Base runs further from their median than this many robust standard deviations are moved to this distance.
 CLIPPED_AT = 3.0
-#: The p-value below which the runs contradict the history. To believe a noise that is too low breaks the promise of
-#: exit 0, and to reject the right one only costs another run: so the test is not at 1 %.
+#: The p-value below which the runs contradict the noise that the history shows. It is not 1 %, because to believe a
+#: noise that is too low breaks the promise of exit 0, and to reject the right noise only costs another run.
 CONTRADICTED = 0.05
 
 
@@ -142,12 +142,13 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
 
 
 def change_of_sides(base: Side, side: Side, prior: tuple[float, float], clipped_at: float = CLIPPED_AT) -> LogChange:
-    """Return the same as `moderated_t`, for sides that are compared with several priors or clipped otherwise."""
+    """Return the change as `moderated_t` does, for sides that are compared with several priors or clipped otherwise."""
     k, m, d0 = len(base.logs), len(side.logs), prior[1]
     centre, base_squares, within, prior_squares = _base_noise(base, prior, clipped_at)
     run_df = d0 + k + m - 2
     run_variance = (prior_squares + (base_squares + side.squares)) / run_df
     between = run_variance * (1 / k + 1 / m)
+    # The noise within the new runs beyond that of the base runs, with the freedom of Welch and Satterthwaite.
     excess = max(side.within - within, 0.0) / m
     excess_df = max(side.values - 1, 1.0)
     share = between / (between + excess) if between else 0.0
@@ -172,7 +173,7 @@ def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[f
 def _base_noise(
     side: Side, prior: tuple[float, float], clipped_at: float = CLIPPED_AT
 ) -> tuple[float, float, float, float]:
-    """Return the mean logarithm, the sum of squares around it, the variance within a run, and the prior's squares.
+    """Return the mean logarithm, the sum of squares around it, the variance within a run, and the squares of the prior.
 
     Outliers are clipped if there are 4 runs or more. A single bad run in the baseline must not shift the centre, and
     must not make the interval so wide that no change is detected.
@@ -188,12 +189,12 @@ def _base_noise(
 
 
 class Side(Struct, frozen=True):
-    """What K >= 1 runs of one side show by themselves, whatever the prior is.
+    """The numbers of K >= 1 runs of one side that do not depend on a prior.
 
-    `logs` are the logarithms of their values, ascending. `centre` is their mean and `value` its power of e, `squares`
-    is the sum of squares around it, `middle` the median, and `deviation` the median absolute deviation. `within` is the
-    mean variance within a run, and `values` the mean number of values of a run. `least` and `most` are the extreme
-    values.
+    `logs` are the logarithms of the values of the runs, ascending. `centre` is the mean of `logs`, `value` is
+    exp(centre), `squares` the sum of squares around `centre`, `middle` the median, and `deviation` the median absolute
+    deviation. `within` is the mean variance within a run, and `values` the mean number of values in a run. `least` and
+    `most` are the extreme values.
     """
 
     logs: tuple[float, ...]
@@ -211,7 +212,7 @@ class Side(Struct, frozen=True):
 @lru_cache(maxsize=64)
 @np.errstate(all="ignore")
 def side_of(runs: tuple[RunMeasure, ...]) -> Side:
-    """Return what the runs of one side show, all with a logarithm."""
+    """Return these numbers of runs that all have a logarithm."""
     logs: list[float] = sorted(logs_of(runs).tolist())  # numpy takes ten times as long for a few numbers
     middle = median(logs)
     deviation = median(abs(log - middle) for log in logs)
@@ -235,11 +236,11 @@ def runs_disagree(
 ) -> bool:
     """Return whether m >= 2 runs of one program differ more than noise explains; all have a logarithm.
 
-    Two tests of the variance between the runs, at half of .5 % each. The first compares it with that between the
-    `others` (F test). A prior that is not calibrated is a guess: it adds its squares and no degrees of freedom, so that
-    a true noise far above it gives no false alarm. The second compares it with `MOST_NOISE`, or with what the others
-    and the prior show if that is more, because two or three other runs may be too few for the first. The larger
-    variance within the runs of either side counts as noise.
+    The variance between the runs is tested twice, each time at 0.25 %. The first test (F test) compares it with the
+    variance between the `others`. A prior that is not calibrated is a guess: it adds its squares and no degrees of
+    freedom, so that a true noise far above the guess gives no false alarm. The second test compares it with
+    `MOST_NOISE`, or with the variance that the others and the prior show if that is larger, because two or three other
+    runs may be too few for the first test. The variance within the runs, of the noisier side, counts as noise.
     """
     s0, d0 = prior
     within = max(sum(run.within_variance or 0.0 for run in side) / max(len(side), 1) for side in (runs, others))
@@ -255,7 +256,7 @@ def runs_disagree(
 
 
 def runs_contradict(sides: Iterable[Sequence[RunMeasure]], prior: tuple[float, float]) -> bool:
-    """Return whether runs differ, each side among itself, by more than a prior (s0, d0) says: an F test.
+    """Return whether the runs within each side differ by more than a prior (s0, d0) from a history says: an F test.
 
     The machine of today may be noisier than the machines that the history remembers.
     """

@@ -19,7 +19,7 @@ from perfgate.stats.distributions import FloatArray, t_quantile
 from perfgate.stats.moderated import MOST_RUNS, LogChange, exp_within, logs_of
 from perfgate.stats.statistics import RunMeasure, measure_run
 
-#: With fewer blocks of two steps, the median of each side is as precise.
+#: With fewer blocks of two steps, the ratio of the medians of both sides is as precise.
 FEWEST_BLOCKS = 8
 
 
@@ -62,7 +62,7 @@ def paired_t(
 
 
 def ratio_of(base: RunMeasure, new: RunMeasure) -> RunMeasure:
-    """Return new / base of two runs with a value each, if only their statistics are known."""
+    """Return the ratio new / base of two runs from their statistics alone, without their single values."""
     value = new.value / base.value if base.value and new.value is not None else None
     within = None
     if base.within_variance is not None and new.within_variance is not None:

@@ -1,13 +1,15 @@
-"""Steps of a panel: when several series of the same runs change their level, found run by run.
+"""Steps of a panel: places where one or more series of the same runs change their level, found run by run.
 
-A step is found from the runs up to one, and from no later run. So it is found once, and it stays as it was found when
-more runs come. `change_points` finds the places and sizes from all runs, and these move.
+A panel is a table with a row for each run, oldest first, and a column for each series. A step is found in the row in
+which it becomes clear, from this row and those before it. So it stays as it was found when more runs come. The places
+and sizes of `change_points` are found from all runs, and move.
 
-1. For the last 5, 7, 10, 14 and 20 runs, z of a series is their mean less that of up to 30 runs before them, in
-   standard errors. The noise is that of differences between neighbours (von Neumann 1941) before this run.
+1. For the last 5, 7, 10, 14 and 20 rows, z of a series is their mean less that of up to 30 rows before them, in
+   standard errors. The noise is that of differences between neighbours (von Neumann 1941) up to this row.
 2. The evidence of the panel is the sum of log(1 - p + p exp(z^2 / 2)): a share p of the series changes, one or all (Xie
    and Siegmund 2013). It is divided by the design effect of the noise that the series of a run share (Kish 1965).
-3. The first run with enough evidence finds a step, if it is there without outliers, too. Later windows begin after it.
+3. The first row with enough evidence finds a step, if there is enough without outliers, too. The rows that are compared
+   for the next step begin at this one.
 """
 
 from __future__ import annotations
@@ -18,27 +20,30 @@ from msgspec import Struct
 from perfgate.stats.change_point_search import FEWEST_RUNS
 from perfgate.stats.distributions import FloatArray, IntArray
 
+#: The numbers of newest rows that are compared with the rows before them.
 _SPANS = np.array([5, 7, 10, 14, 20])
-#: The most runs before a step that count, and those for the noise. The noise is that of every tenth run.
+#: The most rows before a step that are compared, and the most rows for the noise, which is computed at every tenth row.
 _BEFORE, _NOISE, _EACH = 30, 60, 10
-#: The share of the series that a step changes.
+#: p: the expected share of the series that a step changes.
 _SHARE = 0.1
-#: The mean of the logarithm above without a change.
+#: The mean of log(1 - p + p exp(z^2 / 2)) if nothing changed.
 _USUAL = 0.106
 #: The evidence that a step needs besides the logarithm of the number of series: `benchmarks/events.py` measures it.
 ENOUGH = 7.0
 #: Smaller noise than this is not believed.
 _LEAST_NOISE = 5e-4
+#: Values and differences are clipped at this many standard deviations.
 _CLIP = 3.0
-#: A step may be where the log-likelihood is at most this much lower.
+#: A step may begin in any row where the log-likelihood is at most this much lower.
 _DROP = 3.0
-#: The degrees of freedom of the noise for each difference, and the median of a chi-squared of one.
+#: The degrees of freedom of the noise for each difference, and the median of chi-squared with one degree of freedom.
 _FREEDOM, _MEDIAN = 0.6, 0.455
+#: The rows that are searched at once.
 _BLOCK = 64
 
 
 class PanelStep(Struct, frozen=True):
-    """A step that was clear with row `seen`. It begins in one of the rows `first` to `last`, most likely in `index`.
+    """A step that became clear in row `seen`. It begins in one of the rows `first` to `last`, most likely in `index`.
 
     `z` (m,) is the change of each series in standard errors; 0 if it is unknown.
     """
@@ -51,7 +56,11 @@ class PanelStep(Struct, frozen=True):
 
 
 class _Panel(Struct, frozen=True):
-    """Sums (n + 1, m) over the rows before, of values and of their number, and what is known at every tenth row."""
+    """A panel `y` of n runs and m series with its cumulative sums, and its noise at every tenth row.
+
+    `sums` and `counts` (n + 1, m) are over the rows before: of the values, and of how many are known. `noise` and its
+    degrees of `freedom` (k, m) are of each series at every tenth row, and `shared` (k,) is the design effect.
+    """
 
     y: FloatArray
     sums: FloatArray
@@ -69,6 +78,7 @@ def panel_steps(values: FloatArray) -> tuple[PanelStep, ...]:
     """
     panel = _prepare(values)
     found: list[PanelStep] = []
+    # `floor` is the row of the last step, and `end` the number of rows that are known at a time.
     floor, end = 0, 2 * FEWEST_RUNS
     while end <= len(values):
         ends = np.arange(end, min(end + _BLOCK, len(values) + 1))
@@ -87,6 +97,7 @@ def panel_steps(values: FloatArray) -> tuple[PanelStep, ...]:
 
 
 def _prepare(values: FloatArray) -> _Panel:
+    """Return the panel of values (n, m). A difference is that of a known value and the last known one before it."""
     known = np.isfinite(values)
     n, m = values.shape
     rows = np.maximum.accumulate(np.where(known, np.arange(n)[:, None], -1), axis=0)
@@ -115,12 +126,13 @@ def _noise(differences: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     noise = np.maximum(np.sqrt(squares), _LEAST_NOISE)
     z = np.clip(differences / (noise * np.sqrt(2)), -_CLIP, _CLIP)
     of_row = np.isfinite(z).sum(axis=1)
+    # If the m series are independent, the squared sum of z over m is chi-squared with one degree of freedom.
     effect = np.square(np.nansum(z, axis=1)[of_row > 0]) / of_row[of_row > 0]
     return np.where(count >= FEWEST_RUNS, noise, np.nan), _FREEDOM * count, max(1.0, float(np.median(effect)) / _MEDIAN)
 
 
 def _evidence(panel: _Panel, ends: IntArray, floor: int) -> FloatArray:
-    """Return the evidence (ends, spans) for a step before the newest runs, less what is enough."""
+    """Return the evidence (ends, spans) for a step before each span of newest rows, less the amount that is enough."""
     places = ends[:, None] - _SPANS
     start = np.maximum(places - _BEFORE, floor)
     few = places - start < FEWEST_RUNS
@@ -139,7 +151,10 @@ def _z(
     block: IntArray | int,
     least: int = FEWEST_RUNS - 1,
 ) -> FloatArray:
-    """Return differences of means as normal quantiles (..., m), from sums and counts; 0 if too few are known."""
+    """Return the differences of two means as normal quantiles (..., m); 0 if fewer than `least` values are known.
+
+    `old` and `new` are the sums and the counts of the rows before and after a place; `block` is the row of the noise.
+    """
     (total, before), (more, after) = old, new
     freedom = panel.freedom[block]
     squares = np.square(more / after - total / before) / (np.square(panel.noise[block]) * (1 / before + 1 / after))
@@ -150,7 +165,7 @@ def _z(
 
 
 def _pooled(z: FloatArray, shared: FloatArray | float) -> FloatArray:
-    """Return the evidence of a panel, less what is enough."""
+    """Return the evidence of a panel, less the evidence that is enough: of its clearest series alone, or of all."""
     own = np.logaddexp(np.log(1 - _SHARE), np.log(_SHARE) + z * z / 2)
     m = (z != 0).sum(axis=-1)
     evidence = np.maximum(own.max(axis=-1), (own.sum(axis=-1) - _USUAL * m) / shared)
@@ -158,7 +173,10 @@ def _pooled(z: FloatArray, shared: FloatArray | float) -> FloatArray:
 
 
 def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | None:
-    """Return the step that rows up to `end` show, without outliers; None if it disappears without them."""
+    """Return the step near `place` that the rows up to `end` show; None if it disappears without outliers.
+
+    Each row nearby is tried, and the series count by their probability of a change at `place`.
+    """
     start, block = max(floor, place - _BEFORE), end // _EACH
     y, known = panel.y[start:end], np.isfinite(panel.y[start:end])
     reach = _CLIP * np.nan_to_num(panel.noise[block])

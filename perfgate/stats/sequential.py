@@ -44,6 +44,7 @@ def nominal_levels(
     count = min(max(_FEWEST_NODES, round(16 / math.sqrt(closest))), _MOST_NODES)
     bound = -math.sqrt(times[0]) * normal_quantile(max(float(spent[0]), _LEAST_SHARE))  # 1 - share would lose it
     bounds = [bound]
+    # The estimates are a random walk in `times`. `density` is that of a walk below all its bounds, at the look before.
     nodes, weights, density = np.zeros(0), np.zeros(0), np.zeros(0)
     for look, time in enumerate(times[1:looks], 1):
         before = times[look - 1]
@@ -60,7 +61,7 @@ def nominal_levels(
 
 
 def _interval(time: float, bound: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of Gauss and Legendre from far below zero to the bound, or far above zero."""
+    """Return nodes and weights of Gauss and Legendre from far below zero to the bound, or at most far above zero."""
     nodes, weights = _legendre(count)
     low, high = -_FAR * math.sqrt(time), min(bound, _FAR * math.sqrt(time))
     half = (high - low) / 2
@@ -82,7 +83,10 @@ def _normal_density(x: FloatArray, variance: float) -> FloatArray:
 
 
 def _bound(nodes: FloatArray, mass: FloatArray, step: float, share: float) -> float:
-    """The value that a process which was below its bounds so far exceeds with the probability `share`."""
+    """Return the bound of a look: a walk that was below all earlier bounds exceeds it with the probability `share`.
+
+    `mass` is the probability of each node at the look before, and `step` the variance of the walk since then.
+    """
     low, high = -_FAR, _FAR
     for _ in range(52):
         middle = (low + high) / 2

@@ -10,6 +10,7 @@ import math
 
 #: The error of Stirling's formula is a series in 1 / n: these are its coefficients B(2k) / (2k (2k - 1)).
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+#: In place of a divisor of 0, and the relative error at which series end.
 _TINY = 1e-300
 _EPSILON = 1e-16
 
@@ -31,8 +32,8 @@ def beta_power(a: float, b: float, x: float, y: float) -> float:
 def incomplete_beta(a: float, b: float, x: float, y: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b) for a, b > 0 and y = 1 - x.
 
-    The continued fraction 8.17.22 of https://dlmf.nist.gov/8.17, which converges quickly below the mean; above it,
-    1 - I_y(b, a).
+    It is the continued fraction 8.17.22 of https://dlmf.nist.gov/8.17, which converges quickly below the mean, and
+    1 - I_y(b, a) above the mean.
     """
     if x > (a + 1) / (a + b + 2):
         return 1 - incomplete_beta(b, a, y, x)
@@ -42,7 +43,7 @@ def incomplete_beta(a: float, b: float, x: float, y: float) -> float:
 def incomplete_gamma_above(a: float, x: float) -> float:
     """Return the regularised upper incomplete gamma function Q(a, x) for a > 0 and x >= 0.
 
-    The series 8.11.4 of https://dlmf.nist.gov/8 below a + 1, and the continued fraction 8.9.2 above it.
+    It is the series 8.11.4 of https://dlmf.nist.gov/8 for x < a + 1, and the continued fraction 8.9.2 for larger x.
     """
     if x <= 0:
         return 1.0

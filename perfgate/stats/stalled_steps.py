@@ -1,7 +1,7 @@
-"""Steps of traces that stalled: several times as long as their neighbours, without more work.
+"""Find the steps of traces that stalled: they took much longer than the usual step, without more work.
 
-One stalled step of twelve moves the mean of a step by more than most changes do, and says nothing of the program. If
-new steps stall clearly more often than base steps, the program may be the reason, and their times count.
+One stalled step of twelve moves the mean of a step by more than most changes do, and says nothing about the program. If
+new steps stall clearly more often than base steps, the program may be the reason: then the new stalls count as steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perfgate.stats.distributions import BoolArray, FloatArray
 
 #: A stalled step is longer than the median of its side by this share, and by this many robust standard deviations.
 _LONGER, _CLEAR = 0.25, 10.0
-#: More calls than the median step, as a share: then it is other work, not a stall.
+#: A step with more calls than the median step by this share does other work, and is not a stall.
 _MORE_CALLS = 0.001
 #: New steps stall more often than base steps if chance explains it in fewer cases (Fisher's exact test, one-sided).
 _BY_CHANCE = 0.01
@@ -33,7 +33,7 @@ class StepsOfRun(Struct, frozen=True):
 
 
 def stalled_steps(base: Sequence[StepsOfRun], new: Sequence[StepsOfRun]) -> tuple[StalledSteps, StalledSteps]:
-    """Return which steps of the runs of both sides stalled; none of the new side if they count."""
+    """Return, for both sides, which steps of their runs stalled; none of the new side if its stalls count as steps."""
     stored, found = (tuple(_stalled(run, side) for run in side) for side in (base, new))
     if _is_more_often(found, stored):
         found = tuple(np.zeros_like(marks) for marks in found)
@@ -41,6 +41,7 @@ def stalled_steps(base: Sequence[StepsOfRun], new: Sequence[StepsOfRun]) -> tupl
 
 
 def _stalled(run: StepsOfRun, side: Sequence[StepsOfRun]) -> BoolArray:
+    """Return which steps of a run are much longer than the median of its side, without more calls."""
     if not len(run.times):
         return np.zeros(0, dtype=np.bool_)
     usual = np.concatenate([one.times for one in side])  # of two steps, neither is far from their median
@@ -53,6 +54,8 @@ def _stalled(run: StepsOfRun, side: Sequence[StepsOfRun]) -> BoolArray:
 
 
 def _is_more_often(new: StalledSteps, base: StalledSteps) -> bool:
+    """Return whether new steps stall clearly more often, by Fisher's exact test."""
+    # The number of stalled steps, and of all steps, on the new side and on the base side.
     (stalled, before), (steps, others) = ([sum(map(count, side)) for side in (new, base)] for count in (np.sum, len))
     total = int(stalled + before)
     ways = sum(comb(steps, k) * comb(others, total - k) for k in range(int(stalled), total + 1))

@@ -1,6 +1,7 @@
 """The statistics of one run, by name: each with its value and its noise within the run.
 
-A new statistic needs a name in `core.wording`, a function, an influence function and a line in `ESTIMATORS`.
+A new statistic needs a name in `core.wording`, a function, an influence function (the effect of each value on the
+statistic) and a line in `ESTIMATORS`.
 """
 
 from __future__ import annotations
@@ -116,9 +117,9 @@ class Count(Struct, frozen=True):
 
 
 Statistic: TypeAlias = Smooth | Quantile | Extreme | Count
-#: The statistics of a whole run: what `auto` drops as warm-up counts for them.
+#: The statistics of a whole run: they include the values that `auto` drops as warm-up for other statistics.
 _OF_WHOLE_RUN = ("max", "p100", "total", "count")
-#: The statistics that no stalled step of a trace moves.
+#: The statistics of the middle of a run: they leave out the stalled steps of a trace.
 MIDDLES = ("mean", "median", "p50", "trimmed_mean")
 
 
@@ -259,7 +260,7 @@ def measure_run(
 
 @np.errstate(all="ignore")
 def describe(run: SteadyRun, statistic: Statistic) -> RunMeasure:
-    """Measure a run without its warm-up: `measure_run` for several statistics of one run."""
+    """Measure a run whose warm-up was already dropped, so that several statistics of one run share this step."""
     n, rest = len(run.values), (run.dropped, run.settled)
     if n == 0 or not run.finite:
         return RunMeasure(None, n, None, None, *rest)

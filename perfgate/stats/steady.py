@@ -21,7 +21,7 @@ WarmUpRule: TypeAlias = Literal["auto"] | int
 
 
 class WarmUp(Struct, frozen=True):
-    """The number of warm-up values at the start of a run, and whether the warm-up ends after them."""
+    """The number of warm-up values at the start of a run; `settled` is True if the warm-up ends after them."""
 
     dropped: int
     settled: bool
@@ -31,7 +31,8 @@ class SteadyRun(Struct, frozen=True, dict=True):
     """A run without its warm-up.
 
     `values` is one-dimensional. `single` is True for a run that is one number, not samples. `finite` is False if any
-    value of the run, warm-up included, is not a finite number; such a run keeps all its values.
+    value of the run, warm-up included, is not a finite number; such a run keeps all its values. `dropped` is the number
+    of warm-up values, and `settled` is False if the warm-up did not end.
     """
 
     values: FloatArray
@@ -120,9 +121,9 @@ def check_warmup(warmup: WarmUpRule, better: Better) -> None:
 
 
 def slow_start(values: FloatArray, better: Better) -> int:
-    """Return the number of values before the run settles, by the rule of `warmup_length` but beyond a quarter, too.
+    """Return the number of finite values before the run settles, which may be more than a quarter of them.
 
-    It is all values if the run never settles. `values` are finite.
+    The rule is that of `warmup_length`. If the run never settles, the result is the number of all values.
     """
     found = _warmup(values, better, longest=len(values))
     return found.dropped if found.settled else len(values)
@@ -216,14 +217,15 @@ def two_modes(values: RunValues) -> TwoModes | None:
 
 #: A stall takes this many times the run's median.
 STALL = 2.0
+#: The values of each part of a run that are drawn.
 _EXTREMES = (np.argmin, np.argmax)
 
 
 def kept_for_drawing(values: FloatArray, most: int) -> npt.NDArray[np.int64]:
     """Return the positions, ascending, of at most `most` >= 2 of the finite values.
 
-    If there are more, the run is cut into equal parts, and the smallest and the largest value of each are kept, so that
-    a line through them shows every peak.
+    If there are more, the run is cut into equal parts (the first parts may be longer by one value). The smallest and
+    the largest value of each part are kept, so that a line through them shows every peak.
     """
     if is_large(values):
         from perfgate.stats.large_runs import drawn_places

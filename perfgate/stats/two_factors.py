@@ -1,9 +1,9 @@
 """The effects of two factors, code and environment, from repetitions of the four combinations of old and new.
 
-log value = repetition + cell + noise, by least squares (a randomized block design, Fisher 1935). What a repetition has
-in common, such as the clock or a neighbour, cancels. The effect of a factor is the mean of its effects beside the old
-and the new level of the other one: so both add up to the whole change, and each has half of their interaction (the
-value of Shapley 1953).
+A combination is a cell. The model is log value = repetition + cell + noise, by least squares (a randomized block
+design, Fisher 1935). Disturbances of a whole repetition, such as the clock or a neighbour, cancel. The effect of a
+factor is the mean of its effects with the old and with the new level of the other factor. So both effects add up to the
+whole change, and each includes half of their interaction (the value of Shapley 1953).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from perfgate.stats.sequential import nominal_levels
 
 #: Old code in the old environment, one of them new, both new.
 CELLS = ("base", "new-code", "new-environment", "new")
-#: The weights of each cell in an effect, by the cell that is missing.
+#: The weights of CELLS in the effect of the code, by the cell that is missing ("" for none); below it, in the whole
+#: change and in the interaction.
 _CODE: Mapping[str, tuple[float, ...]] = {
     "": (-0.5, 0.5, -0.5, 0.5),
     "new-environment": (-1, 1, 0, 0),
@@ -44,9 +45,9 @@ class LogEffect(Struct, frozen=True):
 
 
 class TwoFactors(Struct, frozen=True):
-    """The effects of code and environment; their interaction is how much more the code changes in the new environment.
+    """The effects of code and environment on the logarithm of a metric.
 
-    It is None without all four cells.
+    `interaction` is the effect of the code in the new environment less that in the old one; None if a cell is missing.
     """
 
     code: LogEffect
@@ -58,9 +59,9 @@ def two_factors(logs: Mapping[str, Sequence[float]], most: int, error_rate: floa
     """Return the effects of both factors, or None for too few repetitions or cells.
 
     `logs`: the logarithm of the metric by cell (of `CELLS`) and repetition, in equal lengths. One of the two mixed
-    cells may be missing; its factor then has the effect that was measured beside one level of the other. `most`: the
-    planned number of repetitions. The effects may be looked at after each from the second on, and the intervals of all
-    looks together miss a true effect with the probability `error_rate`, per effect.
+    cells may be missing; each factor is then measured with one level of the other factor only. `most`: the planned
+    number of repetitions. The effects may be looked at after each repetition from the second on: for each effect, the
+    probability that any of these intervals misses the true effect is `error_rate`.
     """
     missing = [cell for cell in CELLS if cell not in logs]
     count = len(logs.get("base", ()))
