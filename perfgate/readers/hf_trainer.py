@@ -26,8 +26,8 @@ and GF 1024**3 operations, both rounded down.
 `time.total` is `train_runtime`, the whole of `Trainer.train`. `time.evaluation` is the sum of `eval_*runtime` in the
 rows before it: an evaluation after the training has a later row. The Trainer prints no time of steps, data or
 checkpoints, so the rest is `time.other`, and goodput is unknown. perfgate's callback records these times. Without an
-evaluation, and with several rows of `train_runtime` (of several processes or trainings), nothing is said. After a
-resume, `trainer_state.json` also has the evaluations before it.
+evaluation, and with several rows of `train_runtime` (of several processes or trainings), there is no `time.*`. After
+a resume, `trainer_state.json` also has the evaluations before it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ METRICS = (
     "`time.evaluation` and `time.total` of a training"
 )
 CHECKED = "transformers 3 to 5, from its sources; console logs and a trainer_state.json of public repositories"
-#: Of a trainer state, beside its rows.
+#: Numbers of a trainer state that are not in its rows.
 BESIDE = "total_flos|best_metric|_wandb"
 
 
@@ -75,7 +75,7 @@ FORMAT = Format(
     outline=_outline,
 )
 _WHOLE, _EVALUATION_ROW = "train_runtime", re.compile(r"eval_(?:\w+_)?runtime")
-#: Times are printed with 4 digits.
+#: The share of the whole by which the parts may exceed it: times are printed with 4 digits.
 _ROUNDING = 1e-3
 _NO_METRICS = ("epoch", "step", "learning_rate")
 _SUMMARY = re.compile(r"(?:train|predict|test)_|total_flos$")
@@ -83,7 +83,7 @@ _LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process"
 #: The longest row that `rich` has wrapped over several lines.
 _MAX_ROW = 1 << 14
 _PAIR = re.compile(r"'([^'\s]{1,200})':\s*(?:'([^']*)'|([^\s,'{}\[\]()]+))\s*(?=[,}])")
-#: Epochs have up to 6 decimals.
+#: Epochs have up to 6 decimals, so a millionth is a step of their counter; larger epochs are not counted.
 _EPOCH_PARTS, _MOST_EPOCHS = 1_000_000, 1 << 40
 _ROW = re.compile(r"'epoch':|'\w{1,200}_runtime':")
 _TITLE_WORD, _TABLE_WORD = " metrics *****", " = "
@@ -106,7 +106,7 @@ def unit_of(name: str) -> str:
 
 
 def _times_in(row: Mapping[str, object]) -> Iterator[tuple[bool, float]]:
-    """Yield the times in a row, each with whether it is that of a whole training; nothing behind a wrong one."""
+    """Yield the times in a row up to a wrong one: True and the s of a training, or False and the s of an evaluation."""
     for name, value in row.items():
         if name == _WHOLE or _EVALUATION_ROW.fullmatch(name):
             seconds, fault = checked(value, "s")
@@ -116,7 +116,7 @@ def _times_in(row: Mapping[str, object]) -> Iterator[tuple[bool, float]]:
 
 
 def _add_times(run: RunBuilder, times: Sequence[tuple[bool, float]]) -> None:
-    """Add the parts of the training, if the rows are those of one training that evaluated."""
+    """Add the parts of the training to its run, if there is only one training, with evaluations before its end."""
     trainings = [at for at, (is_whole, _) in enumerate(times) if is_whole]
     if len(trainings) == 1 and (evaluation := sum(seconds for _, seconds in times[: trainings[0]])):
         whole = times[trainings[0]][1]
@@ -132,9 +132,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
     data = mapping(loaded.data)
     history = data.get("log_history")
     rows = [(index, row) for index, row in enumerate(items(history)) if isinstance(row, dict)]
-    stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
+    have_steps = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
     for index, row in rows:
-        step = max(row["step"] - 1, 0) if stepped else None
+        step = max(row["step"] - 1, 0) if have_steps else None
         for name, value in _metrics(row):
             run.sample(_key(name, row), unit_of(name), value, ("log_history", index, name), step=step)
     _add_times(run, [one for _, row in rows for one in _times_in(row)])
@@ -176,11 +176,13 @@ def _table_row(line: str) -> tuple[str, str] | None:
 
 
 class _ConsoleRun(RunBuilder):
+    """A run of a console log; at its end its summary and its times are known."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
-        #: For each metric of the summary that is printed twice, the line of the second.
+        #: For each metric of the summary that is printed twice, the second line.
         self.again: dict[Key, int] = {}
-        self.times: list[tuple[bool, float]] = []
+        self.times: list[tuple[bool, float]] = []  # see `_times_in`
         #: Metrics that are only in tables so far.
         self.rounded: set[Key] = set()
 
@@ -194,14 +196,15 @@ class _ConsoleRun(RunBuilder):
 
 
 class _Console:
+    """A console log while it is read."""
+
     def __init__(self, file: InputFile) -> None:
         self.file = file
         self.alike = AlikeLines(file)
         self.runs = Runs(lambda: _ConsoleRun(file))
         #: A row that began on an earlier line, and that line.
         self.begun, self.line = "", 0
-        #: True if rows of a table may follow.
-        self.in_table = False
+        self.in_table = False  # True if rows of a table may follow
 
     def read(self) -> tuple[Run, ...]:
         """Read every line with a quoted word, once; a row ends at its bracket, on its line or on a later one."""
@@ -220,6 +223,7 @@ class _Console:
         return self.runs.finish()
 
     def _table(self, line_number: int, line: str, ended: bool) -> bool:
+        """Read the title or a row of a table of `log_metrics`; return False for another line."""
         if _TITLE.search(line):
             self.in_table = True
             self.runs.run.table("metrics of the trainer", line_number)
@@ -245,6 +249,7 @@ class _Console:
         return f"{begun} {line}"
 
     def _lost(self, text: str) -> None:
+        """Report a text that is skipped, if it is a part of a row."""
         if _ROW.search(text):
             self.runs.run.say("warning", "a row is broken off; left out", self.line)
 

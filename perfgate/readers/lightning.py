@@ -69,8 +69,11 @@ _FUNCTION_CELLS = 6
 
 
 class _Reports:
+    """The reports of a file while its lines are read."""
+
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: RunBuilder(file, NAME))
+        #: The open table or section; a section is read in both of its forms.
         self._parts: list[_SimpleTable | _FunctionStats | OpTable] = []
         #: The stage and rank of each report of this run.
         self._seen: set[tuple[tuple[str, str], ...]] = set()
@@ -102,6 +105,7 @@ class _Reports:
                 part.line(number, line, ended)
 
     def close(self) -> None:
+        """End the open table or section."""
         for part in self._parts:
             part.close()
         sections = [part for part in self._parts if not isinstance(part, _SimpleTable)]
@@ -111,6 +115,7 @@ class _Reports:
         self._parts = []
 
     def _section(self, number: int, action: str) -> None:
+        """Begin the section of an action, which belongs to the report above or to a report without a title."""
         self.close()
         rank = _RANK.search(action)
         own = {"rank": rank[1]} if rank else {}
@@ -139,6 +144,8 @@ class _Reports:
 
 
 class _SimpleTable:
+    """One table of SimpleProfiler while its lines are read."""
+
     def __init__(self, run: RunBuilder, labels: Labels, header: str) -> None:
         self._run, self._labels = run, labels
         before, _, after = header.partition(_MEAN)
@@ -146,6 +153,7 @@ class _SimpleTable:
         #: Since 1.2 each row ends with a bar, and since 1.6 it begins with one.
         self._closed = bars[-1] == ""
         self._opened = before.count("|") > 1
+        #: The statistic of each column behind the action; None for one that is not read.
         self._statistics = [_STATISTICS.get(bar.strip()) for bar in bars if bar]
         #: What a logger prints before the table, up to the first action.
         self._lead = before[: max(before.rfind("Action"), 0)]
@@ -153,7 +161,7 @@ class _SimpleTable:
         self._ended = False
         #: True after the rule at the end, which tables have since 1.6.
         self._is_whole = False
-        #: Seconds by action, and since the profiler was made.
+        #: The seconds of each action, and those in the row of the total.
         self._totals: dict[str, float] = {}
         self._total: float | None = None
 
@@ -180,6 +188,7 @@ class _SimpleTable:
         add_times(self._run, found, {name: value for name, value in self._labels.items() if name == "rank"})
 
     def _row(self, number: int, text: str) -> None:
+        """Read a row, from the right, or pass over what another program printed."""
         printed, *cells = (text.removesuffix("|") if self._closed else text).rsplit("|", len(self._statistics))
         numbers = {name: cell.strip() for name, cell in zip(self._statistics, cells, strict=False) if name}
         if _COMMAS.fullmatch(numbers.get("count", "")):
@@ -190,7 +199,7 @@ class _SimpleTable:
             self._total = self._total if seconds is None else seconds
             return
         if len(cells) < len(self._statistics) or all(number_of(cell) is None for cell in numbers.values()):
-            if "\t|" in text or (self._opened and text.lstrip(" >").startswith("|")):
+            if "\t|" in text or (self._opened and text.lstrip(" >").startswith("|")):  # it has the bars of a row
                 self._run.say("error", "a row of the table cannot be read", number)
             return
         self._last_row = number
@@ -201,7 +210,7 @@ class _SimpleTable:
         _add(self._run, action, self._labels, amounts, number)
 
     def _action(self, cell: str) -> str:
-        """Return the action, without the text before it in the header; there only digits (of a time) may differ."""
+        """Return the action without the text of a logger before it: that of the header, except for digits (times)."""
         lead = cell[: len(self._lead)]
         if _DIGIT.sub("0", lead) == _DIGIT.sub("0", self._lead):
             return cell[len(lead) :].strip()
@@ -237,7 +246,7 @@ class _FunctionStats(Struct):
         """End the section; it does not show whether rows are missing at its end."""
 
     def _function(self, number: int, text: str, ended: bool) -> None:
-        if not text:
+        if not text:  # a blank line ends the rows, unless it is before the first
             self._in_rows = not self._rows
         elif not ended:
             self._run.say("warning", "the last row is cut off; left out", number)

@@ -87,7 +87,7 @@ _MEMORY_METRICS = ("memory.allocated", "memory.peak_allocated", "memory.reserved
 _DEEPSPEED = re.compile(r"(?:\[Rank -?\d{1,9}\]|rank=-?\d{1,9}) {0,9}time \(ms\)")
 _WORLD_SIZE = re.compile(r"(?:using world size: |\bworld_size \.{3,80} )(\d{1,9})")
 _LAUNCHER = "using world size: "
-#: Lines with these mean more than their numbers.
+#: Lines with one of these words have more than their numbers, so they are read one by one.
 _ODD_WORDS = (MESSAGE_WORD, "memory (MB)", _LAUNCHER, DATE_WORD, INITIALIZE_WORD, *HAPPENED_WORDS)
 _RECORD_WORDS = (lines.ITERATION_WORD, "time (ms)", "memory (MB)")
 #: Golden values with known names and units; all others are counts and losses.
@@ -104,6 +104,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 class _LogRun(RunBuilder):
+    """A run of a log, with the timers of DeepSpeed in it."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: DeepSpeed's records in the same log, which have a rank.
@@ -120,15 +122,18 @@ class _LogRun(RunBuilder):
 
 
 class _Block(Struct, frozen=True):
-    """The rows that may follow: their kind, timer, and whether the header above has none so far."""
+    """The block of timers `... across ranks (ms):` whose rows may follow."""
 
-    #: `(min, max) time`, `max time`, `times`, or none.
+    #: `(min, max) time`, `max time`, `times`, or empty if no rows may follow.
     kind: str = ""
+    #: With `times`: the timer whose ranks follow.
     timer: str = ""
-    is_empty: bool = False
+    is_empty: bool = False  # True if the block has no row so far
 
 
 class _Log:
+    """A log while it is read."""
+
     def __init__(self, file: InputFile) -> None:
         self.file = file
         self.runs = Runs(lambda: _LogRun(file))
@@ -139,6 +144,7 @@ class _Log:
 
     @property
     def block(self) -> _Block:
+        """The block so far, on which the meaning of a line depends."""
         return self.alike.context  # type: ignore[return-value]
 
     def read(self) -> tuple[Run, ...]:
@@ -152,6 +158,7 @@ class _Log:
         return self.runs.finish()
 
     def _line(self, number: int, line: str) -> None:
+        """Read the values of a line by the words in it, then its facts and its date."""
         if lines.ITERATION_WORD in line:
             self._iterations(number, line)
         elif "time (ms)" in line:
@@ -202,6 +209,7 @@ class _Log:
                     self.runs.run.say("error", "the name of a timer cannot be read", number, f": {text[:80]!r}")
 
     def _add(self, key: Key, text: str, number: int, at: int) -> None:
+        """Add the number of a timer, whose text begins at the place `at` of the line; -1 if it is not there."""
         (run := self.runs.run).table_row()
         if self.block.is_empty:
             self.alike.context = replace(self.block, is_empty=False)
@@ -219,6 +227,7 @@ class _Log:
             name, text, at = _split(line)
             pair = _PAIR.fullmatch(text) if kind != "max time" else None
             self.alike.same(0, at)
+            # The texts of both numbers, and the place of the second in the text; the first is behind a bracket.
             low, high, more = (pair[1], pair[2], pair.start(2)) if pair else (text, text, 0)
             if name and kind != "max time":
                 self._add(Key.of(name, ranks="min"), low, number, at + bool(pair))
@@ -262,6 +271,7 @@ def _split(line: str) -> tuple[str, str, int]:
 
 
 def _golden(file: InputFile) -> Run:
+    """Return the run of a file of golden values."""
     loaded = load_json(file.whole() or "{}", file.name, file.limits)
     run = RunBuilder(file, NAME, JsonSource(loaded))
     for name, series in mapping(loaded.data).items():
@@ -277,6 +287,7 @@ def _golden(file: InputFile) -> Run:
 
 
 def _golden_values(series: dict[str, Any]) -> Iterator[tuple[int, object, Path]]:
+    """Yield the step, the value, and the path below `values` of each value."""
     values, start, interval = (series.get(name) for name in ("values", "start_step", "step_interval"))
     if isinstance(values, dict):
         for step, value in values.items():

@@ -39,7 +39,7 @@ METRICS = (
 )
 CHECKED = "mlperf_logging 0.7 to 5, from its sources; two published logs"
 FORMAT = Format(NAME, __name__, markers={":::MLLOG": ""})
-#: Of `run_stop`: what its time and that of `run_start` tell.
+#: A field of `run_stop` that follows from its time and that of `run_start`.
 BESIDE = "duration"
 WORD = ":::MLLOG"
 #: The description of the machine, in some submissions.
@@ -53,10 +53,13 @@ _DECODER = json.JSONDecoder()
 
 
 class _LogRun(RunBuilder):
+    """A run of a log while its events are read."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: For each interval that has begun, its time in ms and its line.
         self.begun: dict[str, tuple[float, int]] = {}
+        #: True after `run_stop`.
         self.stopped = False
         #: The fields of the log that are conditions, by key.
         self.conditions: dict[str, Any] = {}
@@ -102,6 +105,7 @@ def _event(text: str) -> dict[str, Any] | None:
 
 
 def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
+    """Read an event by its key: a condition, the start or stop of an interval, statistics, or a quality."""
     key = event["key"]
     if key in _BEGINNINGS and runs.run.stopped:
         runs.banner(line)
@@ -126,6 +130,7 @@ def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
 
 
 def _interval(run: _LogRun, name: str, end: str, event: dict[str, Any], line: int) -> None:
+    """Begin the interval of this name, or add its time if the event is its stop."""
     key = Key(f"{name}_time")
     time, fault = checked(event.get("time_ms"), "s")
     if fault:

@@ -39,7 +39,7 @@ METRICS = (
     "the event: `task-clock`, `cycles`, `instructions`, `cache-misses`, ...; `time_elapsed`, `time_user`, `time_sys`"
 )
 CHECKED = "perf 6.1: text, CSV and JSON that it wrote, of a machine without hardware counters; generated files"
-#: One record of `perf stat -j`, or the first of them.
+#: A file of JSON is one record, or begins with one.
 FORMAT = Format(
     NAME,
     __name__,
@@ -52,8 +52,8 @@ FORMAT = Format(
     hints={",,": r"^[\d.]{1,30},,[a-zA-Z][\w.:/=-]{1,99},\d{1,20},\d{1,3}\.\d\d,"},
     json=("with the 'counter-value' of perf stat", "counter-value", "event"),
 )
-#: Numbers of JSON that follow from the counts, or say how long they were counted.
 _CUT = "the last record is cut off; left out"
+#: Numbers of JSON that follow from the counts, or say how long they were counted.
 BESIDE = "stalled cycles per insn|event-runtime|pcnt-running|metric-value|variance"
 _TITLE = re.compile(r"Performance counter stats for (.{0,4000}?)(?: \(\d+ runs\))?:\s*$")
 #: The longest command that is a label.
@@ -83,10 +83,13 @@ _SEPARATORS = ",;|\t:"
 
 
 class _StatRun(RunBuilder):
+    """The counts of one command."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: Events that were not counted, each with its first line.
         self.not_counted: dict[str, int] = {}
+        #: True if the rows have times, so each count is a sample; otherwise it is a single value.
         self.is_interval = False
 
     def run(self, part: int | None = None) -> Run:
@@ -119,10 +122,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
             runs.run.unlabelled |= {"heading": heading} if (heading := file.heading(line_number)) else {}
         elif text.startswith('{"') and text.endswith("}"):
             _json(runs.run, text, line_number)
-        elif (not ended and _ROW.fullmatch(line)) or not (
-            _text(runs.run, line, line_number) or _csv(runs.run, text, line_number) or ended
-        ):
-            runs.run.say("warning", _CUT, line_number)
+        else:
+            is_cut_row = not ended and _ROW.fullmatch(line)
+            is_read = not is_cut_row and (_text(runs.run, line, line_number) or _csv(runs.run, text, line_number))
+            if not ended and not is_read:
+                runs.run.say("warning", _CUT, line_number)
     return runs.finish()
 
 
@@ -150,7 +154,7 @@ def _plain(text: str) -> str:
 
 
 def _labels(place: str | None) -> dict[str, str]:
-    """Return the labels of `CPU3` or `S0-D0-C1`."""
+    """Return the labels of a place: `CPU3` is cpu 3, `S0-D0-C1` is socket 0, die 0 and core 1."""
     labels = {}
     for part in (place or "").split("-"):
         name = next((name for letters, name in _LABELS if part.startswith(letters) and part[len(letters) :]), None)
@@ -161,7 +165,7 @@ def _labels(place: str | None) -> dict[str, str]:
 
 def _csv(run: _StatRun, line: str, at: int) -> bool:
     """Read a row `[time,][place,[CPUs,]]count,unit,event,[variance%,]run time,share,...`; return whether it is one."""
-    # The places of the count and the event tell the separator and the cells that are there.
+    # Try every separator, and every number of cells before the count, until count and event are in their places.
     ways = ([cell.strip() for cell in line.split(separator)] for separator in _SEPARATORS)
     for cells, skipped in ((way, count) for way in ways for count in range(min(4, len(way) - 4))):
         rest, before = cells[skipped:], cells[:skipped]
@@ -178,6 +182,7 @@ def _csv(run: _StatRun, line: str, at: int) -> bool:
 
 
 def _json(run: _StatRun, text: str, at: int) -> None:
+    """Read a record of JSON, whose places are written as `CPU3` or as a number."""
     try:
         row = mapping(json.loads(text))
     except (ValueError, RecursionError):

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from perfgate.core.resource_limits import Limits
 
 Plain: TypeAlias = "dict[Plain, Plain] | list[Plain] | tuple[Plain, ...] | str | int | float | bool | None"
-#: Opcodes that are refused, by the names that people know.
+#: Opcodes that can run code, and their names. Every unknown opcode is refused; these names make the message clear.
 # fmt: off
 _REFUSED = {
     b"c": "GLOBAL", b"\x93": "STACK_GLOBAL", b"R": "REDUCE", b"i": "INST", b"o": "OBJ", b"\x81": "NEWOBJ",
@@ -27,7 +27,7 @@ _REFUSED = {
     b"\x84": "EXT4", b"\x97": "NEXT_BUFFER",
 }
 # fmt: on
-#: A whole number in a snapshot has 64 bits.
+#: The bytes of the longest whole number: numbers in a snapshot have 64 bits.
 _LONGEST_NUMBER = 16
 
 
@@ -44,7 +44,9 @@ class PlainPickle:
         self._stack: list[Plain] = []
         #: The stacks below the marks.
         self._below: list[list[Plain]] = []
+        #: The values that were remembered, by their numbers.
         self._memo: list[Plain] = []
+        #: The number of lists, dicts, tuples and marks so far.
         self._containers = 0
 
     def load(self) -> Plain:
@@ -77,6 +79,7 @@ class PlainPickle:
         return int.from_bytes(self.take(size), "little", signed=signed)
 
     def _count(self) -> None:
+        """Count one more list, dict, tuple or mark. Raises PickleFault beyond a limit."""
         self._containers += 1
         if self._containers > self._limits.containers:
             raise PickleFault(self._limits.beyond("containers", "the pickle has more lists and dicts"))
@@ -149,7 +152,7 @@ class PlainPickle:
     def update(self, items: list[Plain]) -> None:
         """Add keys and values, by turns, to the dict on top of the stack."""
         found = self._stack[-1]
-        # A deep tuple has no end when it is hashed.
+        # No tuples as keys: to hash one that has the same tuple in it many times may take forever.
         if len(items) % 2 or not all(isinstance(key, str | int) for key in items[::2]) or not isinstance(found, dict):
             raise ValueError
         found.update(zip(items[::2], items[1::2], strict=True))
@@ -163,35 +166,36 @@ def _refusal(opcode: int, at: int) -> str:
 
 
 _STOP = ord(".")
+#: What each opcode does.
 _STEPS: dict[int, Callable[[PlainPickle], object]] = {
     0x80: lambda machine: machine.take(1),  # PROTO
     0x95: lambda machine: machine.take(8),  # FRAME
-    ord("("): PlainPickle.mark,
-    ord("}"): lambda machine: machine.container({}),
-    ord("]"): lambda machine: machine.container([]),
-    ord(")"): lambda machine: machine.container(()),
-    ord("N"): lambda machine: machine.push(None),
-    0x88: lambda machine: machine.push(True),
-    0x89: lambda machine: machine.push(False),
-    ord("J"): lambda machine: machine.push(machine.whole(4, signed=True)),
-    ord("K"): lambda machine: machine.push(machine.whole(1)),
-    ord("M"): lambda machine: machine.push(machine.whole(2)),
-    0x8A: PlainPickle.long,
-    ord("G"): lambda machine: machine.push(float(struct.unpack(">d", machine.take(8))[0])),
-    0x8C: lambda machine: machine.text(1),
-    ord("X"): lambda machine: machine.text(4),
-    0x8D: lambda machine: machine.text(8),
-    0x94: PlainPickle.memoize,
-    ord("q"): lambda machine: machine.remember(1),
-    ord("r"): lambda machine: machine.remember(4),
-    ord("h"): lambda machine: machine.recall(1),
-    ord("j"): lambda machine: machine.recall(4),
-    ord("a"): lambda machine: machine.extend(machine.pop(1)),
-    ord("e"): lambda machine: machine.extend(machine.to_mark()),
-    ord("s"): lambda machine: machine.update(machine.pop(2)),
-    ord("u"): lambda machine: machine.update(machine.to_mark()),
-    0x85: lambda machine: machine.container((*machine.pop(1),)),
-    0x86: lambda machine: machine.container((*machine.pop(2),)),
-    0x87: lambda machine: machine.container((*machine.pop(3),)),
-    ord("t"): lambda machine: machine.container((*machine.to_mark(),)),
+    ord("("): PlainPickle.mark,  # MARK
+    ord("}"): lambda machine: machine.container({}),  # EMPTY_DICT
+    ord("]"): lambda machine: machine.container([]),  # EMPTY_LIST
+    ord(")"): lambda machine: machine.container(()),  # EMPTY_TUPLE
+    ord("N"): lambda machine: machine.push(None),  # NONE
+    0x88: lambda machine: machine.push(True),  # NEWTRUE
+    0x89: lambda machine: machine.push(False),  # NEWFALSE
+    ord("J"): lambda machine: machine.push(machine.whole(4, signed=True)),  # BININT
+    ord("K"): lambda machine: machine.push(machine.whole(1)),  # BININT1
+    ord("M"): lambda machine: machine.push(machine.whole(2)),  # BININT2
+    0x8A: PlainPickle.long,  # LONG1
+    ord("G"): lambda machine: machine.push(float(struct.unpack(">d", machine.take(8))[0])),  # BINFLOAT
+    0x8C: lambda machine: machine.text(1),  # SHORT_BINUNICODE
+    ord("X"): lambda machine: machine.text(4),  # BINUNICODE
+    0x8D: lambda machine: machine.text(8),  # BINUNICODE8
+    0x94: PlainPickle.memoize,  # MEMOIZE
+    ord("q"): lambda machine: machine.remember(1),  # BINPUT
+    ord("r"): lambda machine: machine.remember(4),  # LONG_BINPUT
+    ord("h"): lambda machine: machine.recall(1),  # BINGET
+    ord("j"): lambda machine: machine.recall(4),  # LONG_BINGET
+    ord("a"): lambda machine: machine.extend(machine.pop(1)),  # APPEND
+    ord("e"): lambda machine: machine.extend(machine.to_mark()),  # APPENDS
+    ord("s"): lambda machine: machine.update(machine.pop(2)),  # SETITEM
+    ord("u"): lambda machine: machine.update(machine.to_mark()),  # SETITEMS
+    0x85: lambda machine: machine.container((*machine.pop(1),)),  # TUPLE1
+    0x86: lambda machine: machine.container((*machine.pop(2),)),  # TUPLE2
+    0x87: lambda machine: machine.container((*machine.pop(3),)),  # TUPLE3
+    ord("t"): lambda machine: machine.container((*machine.to_mark(),)),  # TUPLE
 }

@@ -235,6 +235,8 @@ def _add(profile: _Profile, key: object, value: object) -> str | None:
 
 
 class _TextRun(RunBuilder):
+    """The run of a printed table of functions."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         self.profile = _Profile(self)
@@ -243,6 +245,7 @@ class _TextRun(RunBuilder):
 
     @property
     def has_measured(self) -> bool:
+        """Return whether a function or a total was read."""
         return bool(self.profile.functions or self.finished)
 
     def run(self, part: int | None = None) -> Run:
@@ -253,6 +256,7 @@ class _TextRun(RunBuilder):
 
 
 def _text(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a text, one for each table."""
     runs = Runs(lambda: _TextRun(file))
     in_rows = False
     for number, line, _, ended in file.lines():

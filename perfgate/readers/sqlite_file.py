@@ -1,6 +1,6 @@
-"""Reads an untrusted SQLite database.
+"""Read an untrusted SQLite database.
 
-SQLite reads files and a reader gets bytes, so they are written to a private temporary file first
+SQLite reads files, but a reader gets bytes, so the bytes are written to a private temporary file first
 (`Connection.deserialize` needs Python 3.11, and memory for the whole database). As
 https://www.sqlite.org/security.html asks, a hostile schema cannot run anything: only the named tables can be read, as
 plain tables, without views, triggers, virtual tables, functions and extensions. The number of steps has a limit that
@@ -17,8 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MAX_BYTES = 4 << 30
-#: Steps of SQLite's virtual machine. A scan takes less than one step for each byte of a table.
+#: Steps of SQLite's virtual machine: how many a byte of the database allows, how many are allowed in any case, and
+#: after how many they are counted. A scan takes less than one step for each byte of a table.
 _STEPS_PER_BYTE, _LEAST_STEPS, _STEPS_AT_ONCE = 16, 1 << 24, 1 << 16
+#: The table of the tables, and the pragma that lists the columns of a table.
 _SCHEMA, _COLUMNS = "sqlite_master", "table_xinfo"
 
 
@@ -27,13 +29,14 @@ class DatabaseFault(Exception):
 
 
 class Database:
-    """The readable tables of a database."""
+    """The tables of a database whose names match a pattern."""
 
     def __init__(self, connection: sqlite3.Connection, allowed: re.Pattern[str]) -> None:
         self._connection = connection
-        #: Virtual tables have no root page.
+        # Virtual tables have no root page.
         schema = f"SELECT name FROM {_SCHEMA} WHERE type = 'table' AND rootpage > 0"
         every = frozenset(str(name) for (name,) in self._rows(schema))
+        #: The names of its tables that can be read.
         self.tables = frozenset(filter(allowed.fullmatch, every))
         #: The names of its other tables, which cannot be read.
         self.others = every - self.tables
@@ -51,7 +54,7 @@ class Database:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    """Turn the errors of SQLite into DatabaseFault; a damaged file causes also errors of decoding: names are UTF-8."""
+    """Turn errors of SQLite into DatabaseFault, and those of decoding names, which a damaged file can cause."""
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:
@@ -95,6 +98,7 @@ def _shut_off(connection: sqlite3.Connection, tables: re.Pattern[str], size: int
         return sqlite3.SQLITE_OK if reads or lists or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
 
     def interrupt() -> bool:
+        """Return whether to stop, because no steps are left."""
         nonlocal left
         left -= 1
         return left < 0

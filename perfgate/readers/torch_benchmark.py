@@ -51,14 +51,18 @@ _ENV = re.compile(r"  \((.*?)\) {2,}(\S.*)")
 
 
 class _Measurement(Struct):
+    """A printed Measurement while its lines are read."""
+
+    #: The line on which it begins, and the lines of text above its median.
     line: int
     text: list[str] = field(default_factory=list)
+    #: The median as printed, and its unit.
     median: tuple[str, str] | None = None
 
     def names(self) -> tuple[str, str]:
         """Return the title and the description, from the text above `setup:`."""
         title, *rest = self.text
-        if re.fullmatch(r"stmt:(?: \(.*\))?", title):
+        if re.fullmatch(r"stmt:(?: \(.*\))?", title):  # `stmt:` or `stmt: (SUB_LABEL)`, then the statement
             end = rest.index("") if "" in rest else len(rest)
             title = "; ".join(rest[:end]) + (f": {title[7:-1]}" if title != "stmt:" else "")
             rest = rest[end + 1 :]
@@ -66,11 +70,15 @@ class _Measurement(Struct):
 
 
 class _Table(Struct):
+    """A printed table of Compare while its lines are read."""
+
+    #: The line on which it begins.
     line: int
     #: The text before the table on every line: indentation, a comment sign, the prefix of a launcher.
     prefix: str
     label: str
     columns: list[str]
+    #: The number of threads and the environment of the next rows.
     threads: str = ""
     env: str = ""
     #: The line, metric, labels and cell of each time.
@@ -94,6 +102,8 @@ class _Table(Struct):
 
 
 class _Text:
+    """A text while it is read: at most one measurement or table is open."""
+
     def __init__(self, file: InputFile) -> None:
         self.run = RunBuilder(file, NAME)
         self.measurement: _Measurement | None = None
@@ -122,6 +132,7 @@ class _Text:
         self.before = (self.before[1], text)
 
     def _measured(self, open_one: _Measurement, number: int, text: str) -> None:
+        """Read a line of a measurement: its text, its median, or its counts, which end it."""
         stripped = _PREFIX.sub("", text).rstrip()
         counts = _COUNTS.search(text) if "measurement" in text else None
         if counts and open_one.median and open_one.text:
@@ -139,7 +150,8 @@ class _Text:
     def _tabled(self, table: _Table, number: int, text: str, whole: bool) -> None:
         """Read the rows of a table, the blank line behind them, and the unit."""
         indent = len(table.prefix)
-        inside = text[indent:] if text[:indent] == table.prefix or not text[:indent].strip(" #>") else text
+        has_prefix = text[:indent] == table.prefix or not text[:indent].strip(" #>")
+        inside = text[indent:] if has_prefix else text
         if unit := _UNIT.search(inside):
             for line, metric, labels, cell in table.cells:
                 self.run.table_row()
@@ -152,6 +164,7 @@ class _Text:
             self.abandon(number)
 
     def _add(self, metric: str, labels: dict[str, str], median: str, unit: str, line: int, count: str = "") -> None:
+        """Add a median of `count` measurements, with the labels that are not empty."""
         present = sorted((name, value) for name, value in labels.items() if value)
         key = self.run.unique(Key(metric, tuple(present)), line)
         if fault := fault_of(median):

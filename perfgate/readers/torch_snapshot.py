@@ -64,8 +64,9 @@ _is_of_torch = re.compile(r".*[/\\](?:(?:site|dist)-packages|pytorch)[/\\]torch[
 _OF_CPP = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\(|torch::autograd::(?:generated::)?(\w+)::apply\(")
 _NO_FRAMES = ("(no Python frames)", "")
 _BEFORE = ("(allocated before the history)", "")
-#: Functions of a stack; deeper ones are pooled.
+#: The outermost functions of a stack that are kept; memory of deeper ones counts for the last of them.
 _DEEPEST = 60
+#: The functions of a stack from the outside in: the name of each, and its place in the program.
 Stack = tuple[tuple[str, str], ...]
 
 
@@ -108,11 +109,15 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 class _Snapshot:
-    """A snapshot while it is read; every value of it may be anything."""
+    """A snapshot while it is read; every value of it may be anything.
+
+    `most`: how many dicts it may have, counted as often as they occur.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._seen = 0
+        #: The stacks so far, by the id of their list of frames.
         self._stacks: dict[int, Stack] = {}
 
     def devices(self, data: Plain) -> dict[int, DeviceMemory]:
@@ -120,6 +125,7 @@ class _Snapshot:
         if not isinstance(data, dict) or not isinstance(data.get("segments"), list):
             raise SnapshotFault("this pickle is not a snapshot of torch: it has no list of segments")
         found: dict[int, DeviceMemory] = defaultdict(DeviceMemory)
+        # By device and address, the blocks in use: their bytes and stacks.
         live: dict[int, dict[int, tuple[int, Stack]]] = defaultdict(dict)
         for segment in self._items(data["segments"]):
             number = _whole(segment, "device", 0)
@@ -152,10 +158,10 @@ class _Snapshot:
             yield value
 
     def _replay(self, device: DeviceMemory, live: dict[int, tuple[int, Stack]], events: list[dict[Any, Any]]) -> None:
-        """Go back through the history, and keep what was in use at the peak."""
+        """Go back through the history, from the blocks in use at its end, to the blocks in use at the peak."""
         changes = [event for event in events if event.get("action") in ("alloc", "free_requested")]
         now = peak = sum(size for size, _ in live.values())
-        at = len(changes)
+        at = len(changes)  # the first change after the peak
         for index in range(len(changes) - 1, -1, -1):
             event = changes[index]
             size = _whole(event, "size")
@@ -180,7 +186,7 @@ class _Snapshot:
             device.stacks[stack] = device.stacks.get(stack, 0) + size
 
     def _stack(self, record: Mapping[Any, Any]) -> Stack:
-        """Return the functions of a stack, the outermost first: each with its name, and its place in the program."""
+        """Return the stack of a block or an event; it is decoded once for all that share it."""
         frames = record.get("frames")
         if not isinstance(frames, list) or not frames:
             return ()
@@ -204,6 +210,7 @@ def _functions(frames: list[dict[Any, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def _whole(record: Mapping[Any, Any], name: str, default: int | None = None) -> int:
+    """Return a whole number of a record. Raises SnapshotFault."""
     value = record.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
         raise SnapshotFault(f"this snapshot is damaged: {name} is not a whole number of at least 0")

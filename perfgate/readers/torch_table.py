@@ -70,7 +70,7 @@ def _cut(line: str, spans: Sequence[Span]) -> list[str]:
 
 
 class _Header(Struct, frozen=True):
-    """The columns of one table; the numbers of names and spans may differ."""
+    """The columns of one table: where each is in a line, the name in the header, and its meaning."""
 
     spans: Sequence[Span]
     names: Sequence[str]
@@ -87,6 +87,7 @@ class _Header(Struct, frozen=True):
         return max(cells, self._in_order(parts), key=self._fitting) if len(parts) == len(self.columns) else cells
 
     def _fitting(self, cells: Sequence[str]) -> int:
+        """Return the number of cells that fit their columns."""
         return sum(column.fits(cell) for column, cell in zip(self.columns, cells, strict=True))
 
     def _in_order(self, cells: list[str]) -> list[str]:
@@ -156,6 +157,7 @@ class OpTable:
             self._in_rows, self._last_row = True, number
 
     def _begin(self, number: int, line: str) -> None:
+        """Begin a table, if the line under a rule is its header."""
         spans = self._spans
         self._forget()
         names = re.split(r"\s{2,}", line[spans[0][0] :].strip())
@@ -199,7 +201,7 @@ class OpTable:
                 why = f"{cell!r} is not in a unit of {column.kind}; left out"
                 self._run.refuse(self._key(name, column), why, at)
         self._run.file.coverage.mark(None, at, *(number(amount.text) for amount in found.values()))
-        devices = ("", *header.devices[:1])
+        devices = ("", *header.devices[:1])  # the CPU and the first device
         self._keep(name, printed, {column: one for column, one in found.items() if column.device in devices}, at)
 
     def _key(self, name: str, column: OpColumn) -> Key:

@@ -84,6 +84,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
+    """Add the results in a document, one or a list of them, each to the run of its conditions."""
     data = source.loaded.data
     several: list[tuple[dict[str, Any], Path]] = [(data, ())] if isinstance(data, dict) else []
     several += [(member, (index,)) for index, member in enumerate(items(data)) if isinstance(member, dict)]
@@ -108,9 +109,9 @@ def _document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
 
 
 def _lengths(result: Mapping[str, Any]) -> dict[str, str]:
-    """Return the length of all prompts and of all outputs, if each is equal: an output without arguments has no other.
+    """Return the tokens of a prompt and of an output, each if all seem to have as many; results name them nowhere else.
 
-    Lengths that vary have a mean with a fraction, unless by chance: so few requests show nothing.
+    They seem so if the mean of at least 32 requests is a whole number; fewer requests may have one by chance.
     """
     completed, found = result.get("completed"), dict[str, str]()
     for name in ("input", "output"):
@@ -135,6 +136,7 @@ def _add_pytorch(run: RunBuilder, record: Mapping[str, Any], labels: Labels, pat
 
 
 def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path) -> None:
+    """Add the numbers and lists of one result, which is at `path` of the document."""
     duration = number_of(result.get("duration"))
     for name, value in result.items():
         if number_of(value) > duration and re.fullmatch(_IN_S, name):
@@ -146,7 +148,7 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
     load = f" with {show_labels(labels)}" if labels else ""
     if result.get("completed") == 0:
         run.say("error", "no request was completed", detail=load)
-    # A request failed if it has an error, or no token.
+    # A request failed if it has an error, or no token: then its time to the first one is 0.
     ttfts = items(result.get("ttfts"))
     failed = {index for index, error in enumerate(items(result.get("errors"))) if error}
     failed |= {index for index, time in enumerate(ttfts) if time == 0}
@@ -158,6 +160,7 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
         run.say("warning", count, detail=load)
     for name, metric in _LISTS:
         for index, member in enumerate(items(result.get(name))):
+            # A request has one time, or a list of them (`itls`); each with the end of its path.
             times = [((at,), time) for at, time in enumerate(member)] if isinstance(member, list) else [((), member)]
             for end, time in times if index not in failed or metric == "latency" else ():
                 run.sample(Key(metric, labels), "s", time, (*path, name, index, *end))

@@ -59,13 +59,16 @@ FORMAT = Format(
     signature=(_XPLANE, "as a profile of JAX or XLA does"),
     json=("for trace viewers from a profile of JAX or XLA", "metadata.highres-ticks", "traceEvents=["),
 )
+#: Picoseconds in a second.
 _PS = 1e12
 _DEVICE = re.compile(r"/device:(?:CUSTOM:)?([A-Za-z_ ]+):(\d+)")
 #: `%fusion.3 = f32[8]{0} fusion(...)`, and `jit_step(1234567890)`.
 _HLO, _PROGRAM = re.compile(r"%?([\w.-]+) = "), re.compile(r"(.+?)\(\d+\)")
+#: Events of Python functions, ends of operations, and events of the runtime.
 _RUNTIME = re.compile(r"\$|end: |.*::")
 _STEP_NUM, _HLO_OP, _DEVICE_TYPE, _CORRELATION = "step_num", "hlo_op", "device_type_string", "correlation_id"
 _DETAILS = ("kernel_details", "memcpy_details")
+#: The characters of a name that are kept.
 _LONGEST = 200
 
 
@@ -79,7 +82,7 @@ class _Plane(Struct):
     own_stats: list[bytes] = field(default_factory=list)
 
     def text(self, stat: Mapping[int, int | bytes]) -> str:
-        """Return the text of a stat, or the name that it has a number for."""
+        """Return the text of a stat, or the name whose id it has instead."""
         return text_of(stat[5]) if 5 in stat else self.stats.get(_integer(stat.get(7)), "")
 
 
@@ -125,6 +128,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _plane(message: bytes) -> _Plane:
+    """Return the plane in a message; its lines are decoded later, because they need the names."""
     plane = _Plane()
     for number, value in fields(message):
         if number == 2:
@@ -140,7 +144,10 @@ def _plane(message: bytes) -> _Plane:
 
 
 def _named(entry: bytes, display: int | None) -> tuple[int, str]:
-    """Return the id and the name of an entry of a map: its name for people, if there is one."""
+    """Return the id and the name of an entry of a map.
+
+    `display`: the number of the field with the name for people, which is preferred.
+    """
     key, names = 0, {2: "", display: ""}
     for number, value in fields(entry):
         if number == 1:
@@ -151,6 +158,7 @@ def _named(entry: bytes, display: int | None) -> tuple[int, str]:
 
 
 def _line(plane: _Plane, message: bytes) -> _Line:
+    """Return the line in a message of a plane."""
     name, start, events = "", 0, []
     wanted = {number for number, stat in plane.stats.items() if stat in (_STEP_NUM, _HLO_OP, _CORRELATION, *_DETAILS)}
     for number, value in fields(message):
@@ -167,7 +175,7 @@ def _line(plane: _Plane, message: bytes) -> _Line:
 
 
 def _integer(value: int | bytes | None) -> int:
-    """Return an int64 of a field; 0 if it is missing or something else."""
+    """Return the int64 of a field; 0 if it is missing or something else."""
     return signed(value) if isinstance(value, int) else 0
 
 
@@ -177,6 +185,7 @@ def _number(stat: Mapping[int, int | bytes]) -> int | None:
 
 
 def _event(plane: _Plane, message: bytes, wanted: set[int]) -> Event:
+    """Return the event in a message, its start from the start of its line; `wanted`: the ids of stats to decode."""
     event = Event("", 0, 0)
     for number, value in fields(message):
         if number == 1:
@@ -250,6 +259,7 @@ def _add_events(run: RunBuilder, lines: Sequence[_Line], steps: Steps) -> None:
 
 
 def _short(name: str, family: str) -> str:
+    """Return the name of an operation or a program without its text and id."""
     if family == "op" and (found := _HLO.match(name)):
         return found[1]
     program = _PROGRAM.fullmatch(name) if family == "module" else None

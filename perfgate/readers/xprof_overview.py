@@ -34,9 +34,8 @@ METRICS = (
     "`step.time` and its parts (`step.device_compute`, `step.infeed`, ...), `mxu_utilization`, `device_duty_cycle`, ..."
 )
 CHECKED = "XProf 2.24.2: a page that it made of a profile of JAX 0.10.2 on a CPU; generated files"
-#: The overview page of XProf.
 FORMAT = Format(NAME, __name__, json=("with the 'steptime_ms_average' of XProf", "*.p.steptime_ms_average"))
-#: What follows from the rows of the steps.
+#: Numbers that follow from the rows of the steps.
 BESIDE = r"\w+_ms_\w+|infeed_?percent_?\w+|cumulativeTimePercent"
 _INPUT = re.compile(r"(\w{1,60})_us")
 _TIME = re.compile(r"(\w{1,60}?)(?:Time)?Ms")
@@ -69,6 +68,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, Any], path: Path) -> None:
     """Add the times of the steps, or their statistics."""
     columns = [str(mapping(column).get("id")) for column in table.get("cols") or ()]
+    # Each cell is `{"v": value}`; the first one of a row names the step: `train 1`.
     rows = [items(mapping(row).get("c")) for row in table.get("rows") or ()]
     cells = [[mapping(cell).get("v") for cell in row] for row in rows]
     named = [_STEP.fullmatch(str(row[0])) if row else None for row in cells]
@@ -77,6 +77,7 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
         found = _TIME.fullmatch(column)
         values = [row[at] if at < len(row) else None for row in cells]
         if found and any(value != 0 for value in values):
+            # `stepTimeMs` is step.time, `hostComputeTimeMs` step.host_compute.
             name = "time" if found[1] == "step" else re.sub(r"(?<!^)([A-Z])", r"_\1", found[1]).lower()
             places = [(*path, "rows", index, "c", at, "v") for index in range(len(values))]
             run.samples(Key(f"step.{name}"), "s", values, places.__getitem__, per=1000, steps=steps)
@@ -92,5 +93,6 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
 
 
 def _number(text: object) -> object:
+    """Return the number in a text such as `41.5%`; anything else as it is."""
     parsed = number(text.removesuffix("%")) if isinstance(text, str) else None
     return text if parsed is None else parsed
