@@ -50,12 +50,15 @@ class _MappedFile:
     records: RecordRuns = field(init=False)
     #: The runs, if records with equal labels are samples of one run; else None.
     samples: Runs[RunBuilder] | None = field(init=False)
+    #: Finds records that do not repeat each other, though their labels are equal.
     fingerprints: Fingerprints = field(init=False)
+    #: Finds the series in a record.
     metrics: RecordMetrics = field(init=False)
     #: The number of times that each label and each metric was found.
     found: Counter[str] = field(default_factory=Counter)
+    #: The first value of each fact.
     facts: dict[str, Fact] = field(default_factory=dict)
-    #: The paths of members that labels and facts use.
+    #: The paths of members of the document that labels and facts use: they are not records.
     used: frozenset[Path] = field(init=False)
     #: Reads lines that differ only in digits many at once. Its `current` is the step of the last record.
     alike: AlikeLines = field(init=False)
@@ -146,7 +149,7 @@ class _MappedFile:
         own: dict[Hashable, RunBuilder] = {}  # the runs of the values of this record, by labels or by key
         for metric in self.mapping.metrics:
             for key, unit, values in self.metrics.series(record, metric, labels):
-                # A name from the record identifies it as a label does: each such value is a repetition of its own.
+                # Records repeat each other if their labels are equal or, with names from the records, their keys.
                 identity: Hashable = key if metric.name.fields or "metric" in record.kept else key.labels
                 run = own.get(identity) if not metric.name.fields else None
                 run = own[identity] = run or self.run_of(identity, record, step)
@@ -215,10 +218,7 @@ class _MappedFile:
                 run.value(key, base, value, record.place(path), per=per)
 
     def measured(self, value: Any, unit: Known) -> tuple[object, str]:
-        """Return a value without its unit, and why it cannot be a measurement.
-
-        The reason is empty if there is none, or if the series finds it when the value is added.
-        """
+        """Return a value without its unit, and why it is no measurement: empty if it is one, or if its series says."""
         if isinstance(value, int | float) or (isinstance(value, str) and number(value) is not None):
             return value, ""
         if isinstance(value, str):

@@ -169,7 +169,7 @@ class FileRecords(Struct):
         separators: list[str] = []
 
         def is_header(cells: list[str]) -> bool:
-            # For the message about a missing header: the first line, and delimiters with which a line would be it.
+            # For the message about a missing header: the first line, and delimiters with which there would be one.
             if header or not needed <= {*cells}:
                 seen.extend(() if seen or len(cells) < 2 else cells)
                 line = delimiter.join(cells)

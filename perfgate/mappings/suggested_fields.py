@@ -73,7 +73,7 @@ class DraftMetric(Struct, frozen=True):
 
 
 class MappingDraft(Struct, frozen=True):
-    """A proposed mapping."""
+    """A proposed mapping, with the texts of its fields in `perfgate.yaml`."""
 
     kind: FileKind
     #: The path to the records, the delimiter, or the pattern of lines.

@@ -73,7 +73,7 @@ class _NumberInLine(Struct, frozen=True):
 
 
 def of_lines(lines: Sequence[str]) -> MappingDraft | None:
-    """Return a mapping for a log; None if no line with a named number occurs twice, or has a number with a unit."""
+    """Return a mapping for a log; None if no line seems to have measurements."""
     lines = [line for line in lines[:_MOST_LINES] if len(line) <= _LONGEST and not re.search(r"[{}]", line)]
     found = [(group.count, draft) for group in _alike_lines(lines) if (draft := _of_alike(group))]
     telling = [  # lines that occur again, or whose numbers all have units, are probably about measurements
@@ -119,18 +119,18 @@ def _alike_lines(lines: Sequence[str]) -> Iterator[_AlikeLines]:
     groups: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
     for line in lines:
         words = line.split()
-        kinds = tuple(map(_shape, words))
-        if any(kind not in ("word", "digits") for kind in kinds):
+        shapes = tuple(map(_shape, words))
+        if any(shape not in ("word", "digits") for shape in shapes):
             # Lines are alike if their words have the same shapes, and the same words are before their numbers.
-            before = zip(words, kinds, kinds[1:], strict=False)
+            before = zip(words, shapes, shapes[1:], strict=False)
             naming = (one for one, own, behind in before if own == "word" and behind not in ("word", "digits"))
-            groups[kinds + tuple(filter(_NAMING.fullmatch, naming))].append(words)
+            groups[shapes + tuple(filter(_NAMING.fullmatch, naming))].append(words)
     for key, found in sorted(groups.items(), key=lambda one: -len(one[1]))[:_MOST_KINDS]:
         yield _alike(found, key[: len(found[0])])
 
 
 def _shape(word: str) -> str:
-    """Return the shape of a word with one number; others are `word`, or `digits` for dates and several numbers."""
+    """Return a word with a NUL in place of its number; `word` without one, `digits` for dates and several numbers."""
     shape = _NUMBER.sub("\0", word)
     is_date = sum(char in ":-/" for char in word) > 1 and "\0" in re.sub(r"\d+", "\0", word)
     if (shape.count("\0") == 1 or "\0/\0" in shape) and not is_date:  # `10/100`
@@ -138,18 +138,18 @@ def _shape(word: str) -> str:
     return "digits" if "\0" in shape or word[:1].isdigit() else "word"
 
 
-def _alike(found: Sequence[Sequence[str]], kinds: Sequence[str]) -> _AlikeLines:
-    """Join lines that are alike. `found`: the words of each line. `kinds`: the shape of each word."""
+def _alike(found: Sequence[Sequence[str]], shapes: Sequence[str]) -> _AlikeLines:
+    """Join lines that are alike. `found`: the words of each line. `shapes`: the shape of each word."""
     marks, words, numbers = {_FIRST_MARK: ""}, list[str](), list[list[float]]()
-    for place, (word, kind) in enumerate(zip(found[0], kinds, strict=True)):
+    for place, (word, shape) in enumerate(zip(found[0], shapes, strict=True)):
         column = [line[place] for line in found]
-        if kind not in ("word", "digits"):
-            of_lines = zip(*map(_NUMBER.findall, column), strict=False)
-            numbers += [[float(text.replace(",", "")) for text in one] for one in of_lines]
+        if shape not in ("word", "digits"):
+            by_number = zip(*map(_NUMBER.findall, column), strict=False)
+            numbers += [[float(text.replace(",", "")) for text in one] for one in by_number]
             words.append(word)
             continue
-        varies = kind == "digits" or len({*column}) > 1
-        is_name = kind == "word" or all(map(_WITH_DIGITS.fullmatch, column))
+        varies = shape == "digits" or len({*column}) > 1
+        is_name = shape == "word" or all(map(_WITH_DIGITS.fullmatch, column))
         before, name = _named([one.strip(_SIGNS) for one in column]) if varies else ("", "")
         mark = _FIRST_MARK
         if name and is_name and len({*column}) <= _MOST_VALUES and len(marks) <= _MOST_WORDS:
@@ -250,7 +250,7 @@ def _numbers(line: str) -> list[_NumberInLine]:
 
 
 def _name(before: str, word: str, written: str) -> str:
-    """Return the name of a number, from the word before it or from its unit; empty for one of no interest."""
+    """Return the name of a number, from the `word` before it or from its unit; empty for one of no interest."""
     if before.endswith(("/", ":")) and not word:  # a total, or the minutes of a time
         return ""
     known = unit_of_text(written) if written else None

@@ -227,7 +227,7 @@ def _same_paths(mapping: FileMapping) -> list[FieldPath]:
 
 
 def _may_matter(value: object, before: object) -> bool:
-    """Return whether a value that nothing uses may show that a record does not repeat another."""
+    """Return whether two values of a field that nothing uses may show that a record is not a repetition."""
     if value == before or type(value) in (float, list):
         return False
     return type(value) is not str or type(before) is not str or _is_word(value) or _is_word(before)

@@ -150,7 +150,7 @@ def _full_name(one: SeriesSummary) -> str:
 
 
 def _has_total(one: SeriesSummary) -> bool:
-    """True if the sum of the values has a meaning (not for levels, shares and rates), or if the source printed it."""
+    """Return True if the sum of the values means something (not of levels, shares, rates), or if the source has it."""
     is_level = one.unit in ("1", "W", "°C") or "/" in one.unit or _GAUGES.match(one.key.metric)
     return not (one.kind == "samples" and is_level)
 

@@ -62,7 +62,7 @@ def documents(found: CauseReport) -> dict[str, Any]:
 
 
 def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None) -> CauseReport | None:
-    """Return what `documents` wrote as causes again; None if the report has no causes."""
+    """Return the causes that `documents` wrote; None if the report has none."""
     if summary is None:
         return None
     names = [name for name in Cause.__struct_fields__ if name != "where"]

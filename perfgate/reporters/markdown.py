@@ -18,17 +18,13 @@ from perfgate.reporters.github import chart
 from perfgate.words import answer, beside, cause_words, numbers
 from perfgate.words.cause_words import CauseGroup
 
-#: The largest summary in bytes of UTF-8; GitHub refuses 1 MiB.
-LIMIT = 900_000
-#: The largest comment in bytes of UTF-8; GitHub refuses more than 65,536 characters.
-COMMENT_LIMIT = 60_000
+#: The largest summary and comment in bytes of UTF-8; GitHub refuses 1 MiB, and more than 65,536 characters.
+LIMIT, COMMENT_LIMIT = 900_000, 60_000
 #: In characters: the suite in the marker of a comment; one name, path or message.
 _LONGEST_SUITE, _LONGEST_TEXT = 100, 2_000
 TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
-#: The largest number of findings that are unfolded.
-_MOST_OPEN = 10
-#: The largest number of verdicts that are named below their cause.
-_MOST_NAMED = 8
+#: The most findings that are unfolded, and the most verdicts that are named below their cause.
+_MOST_OPEN, _MOST_NAMED = 10, 8
 _LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
 #: A user or a team, as GitHub mentions them, and how many are mentioned at most.
 _MENTION = re.compile(r"@[A-Za-z0-9](?:-?[A-Za-z0-9])*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")

@@ -78,7 +78,7 @@ def short(number: float) -> str:
 
 #: Values beyond these cannot be drawn.
 _LARGEST, _SMALLEST = 1e15, 1e-15
-#: An axis shows its outer values, too, if it becomes at most this many times longer.
+#: An axis shows its outer values (see `ends`), too, if it becomes at most this many times longer.
 _STRETCH = 1.5
 #: Up to this many values, none is an outer value.
 _FEW = 8

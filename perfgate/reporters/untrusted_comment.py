@@ -133,7 +133,7 @@ def bare_text(untrusted: str) -> str:
 
 
 def _quoted(untrusted: str, form: str) -> str:
-    """Return words, with each sign of a word that is not plain in this form."""
+    """Return a text in which the signs of all words that are not plain have this form."""
     escapes = {ord(char): form.format(char) for char in string.punctuation}
     words = clip(one_line(untrusted), _LONGEST_TEXT).split(" ")
     return " ".join(word if _PLAIN.fullmatch(word) else word.translate(escapes) for word in words)

@@ -179,7 +179,7 @@ def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Detail:
 
 
 def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
-    """Return its written parts: a share or none, and the unit of a quantity. Only equal parts can be ordered."""
+    """Return whether a share is written, and the unit of a written quantity. Only equal parts can be ordered."""
     return at_worst.relative is not None, at_worst.absolute.base if at_worst.absolute else None
 
 

@@ -33,7 +33,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Words before a quantity that belong to the clause, not to the name of the metric, by what they say.
+#: Words before a quantity that belong to the clause, not to the name of the metric: those of a lower bound, of a bound
+#: that the value must not reach, of a change, and those that say nothing by themselves.
 _LOWER_BOUND = _words("least minimum min over above > >= higher greater larger more longer faster")
 _STRICT = _words("under below less lower smaller fewer shorter over above greater higher larger longer < >")
 _CHANGE = _words(
@@ -46,13 +47,13 @@ _FILLERS = _VERBS | _words(
     "exceed exceeds allowed has have needs need wihtin withn undr belw"
 )
 _CLAUSE_WORDS = _LOWER_BOUND | _STRICT | _CHANGE | _FILLERS
-#: Words after a quantity, and the reference that they mean.
+#: Words after a quantity: the reference that they mean, and words that may be there, too.
 _REFERENCES = {
     **dict.fromkeys(_words("baseline basline base before main master previous reference yesterday"), "baseline"),
     "anchor": "anchor",
 }
 _AFTER = _CHANGE | _words("of off from than the to compared with over above below more less higher lower")
-#: The words of clauses that are recognised if they are misspelt, and misspellings that look like other words.
+#: The words that a misspelt one may mean, misspelt ones that look like others, and statistics in other words.
 _MISSPELT = sorted(word for word in _CLAUSE_WORDS if len(word) > 3 and word.isalpha() and word not in _VERBS)
 _OFTEN = {"then": "than", "slow": "slower", "high": "higher", "low": "lower", "within:": "within"}
 _STATISTICS = {"average": "mean", "avg": "mean", "maximum": "max", "minimum": "min", "sum": "total"}
@@ -79,7 +80,7 @@ def repaired(text: str, metrics: Collection[str] = ()) -> str | None:
     words = re.findall(r"[<>]=?|==?|[^\s<>=,]+", text)  # `<5ms` is two words
     if words[:2] == ["no", "more"]:  # a count with a limit of its own, or a misspelt sentence about all work
         words = words[2:] if words[2:] and words[2].startswith("work.") else []
-    # The first number is the quantity of the clause, but never the first word, which is a metric or a statistic.
+    # The quantity is the first number, but not the first word, and no percentile such as `95th`.
     at = next((i for i, word in enumerate(words) if i and NUMBER.match(word) and not meant_percentile(word)), None)
     if at is None or len(text) > _LONGEST or any(mark in text for mark in '{}()"`'):
         return None
@@ -198,7 +199,7 @@ def _clause(before: Sequence[str], quantity: str, after: Sequence[str]) -> str |
     if "slower" in before:  # a time that is larger, a rate that is smaller
         unit = UNITS.get(quantity.rpartition(" ")[2])
         return f"{'at least' if unit and unit.base in ('1/s', 'B/s', 'FLOP/s') else 'at most'} {quantity}"
-    if is_denied:
+    if is_denied:  # `not less than` is a lower bound, `not more than` an upper one
         is_small = any(word in ("less", "lower", "smaller", "fewer", "shorter", "below", "under") for word in before)
         return f"{'at least' if is_small else 'at most'} {quantity}"
     is_strict = any(word in _STRICT for word in before)
@@ -236,10 +237,7 @@ def absent_metrics(ruleset: Ruleset, names: Collection[str]) -> list[Problem]:
 
 
 def _read(expression: Expression, ruleset: Ruleset, depth: int = 10) -> Iterator[Selector]:
-    """Yield the metrics that an expression reads, those of its derived metrics in their place.
-
-    `depth`: how many derived metrics are followed, because they may be defined in a circle.
-    """
+    """Yield the metrics that an expression reads. A chain of derived metrics, or a circle, is followed to a `depth`."""
     for selector in selectors(expression):
         derived = ruleset.metrics.get(selector.pattern)
         if derived is not None and depth:

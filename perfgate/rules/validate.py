@@ -33,6 +33,7 @@ _NOTES = {
     *("$id", "$schema", "title", "description", "default", "examples", "definitions"),
     *("errorMessage", "patternErrorMessage"),
 }
+#: The checks by keyword. A schema with another keyword is left to jsonschema.
 _CHECKS: dict[str, _Check] = {
     "$ref": lambda value, name, _, root: fits(value, root["definitions"][name.removeprefix("#/definitions/")], root),
     "anyOf": lambda value, branches, _, root: any(fits(value, branch, root) for branch in branches),
@@ -178,10 +179,7 @@ def violation_problems(document: YamlDocument, schema: Schema) -> list[Problem]:
 
 
 def _specific(error: Violation) -> list[Violation]:
-    """Return the errors of the branch of an `anyOf` that the author meant: the only one whose type fits.
-
-    Without such a branch, and for other keywords, this is the error itself.
-    """
+    """Return the errors of the only branch of an `anyOf` whose type fits, which the author meant; else the error."""
     if error.validator != "anyOf" or not error.context:
         return [error]
     branches: dict[Any, list[Violation]] = {}

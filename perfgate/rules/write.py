@@ -137,7 +137,7 @@ def _end_of_rules(lines: Sequence[str], rules: Sequence[Rule]) -> tuple[str, int
     found = next((mark for mark in marks if mark), None)
     if found is None:
         return None
-    indent, end = found[1], last  # the list ends before the first text that is not deeper, and no comment of the list
+    indent, end = found[1], last  # less indentation ends the list; so does equal indentation, except for a comment
     for number, line in enumerate(lines[last:], last + 1):
         text = line.strip()
         depth = len(line) - len(line.lstrip(" "))

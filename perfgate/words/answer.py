@@ -23,10 +23,8 @@ _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
 _MUCH = 1.5
 #: In percent, a larger change is beyond every float.
 _LARGEST = 1e300
-#: The largest number of policy differences in a report.
-_DIFFERENCES_SHOWN = 20
-#: Up to this many metrics are named with their noise.
-_NOISES_SHOWN = 3
+#: The most policy differences in a report, and the most metrics that are named with their noise.
+_DIFFERENCES_SHOWN, _NOISES_SHOWN = 20, 3
 #: The most facts in a line, and the longest value of one, and of a metric in the headline, in characters.
 _FACTS_SHOWN, _LONGEST_FACT = 12, 60
 #: The longest name of a metric that no rule names, in characters: names of kernels fill half a page.

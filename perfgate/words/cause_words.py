@@ -102,7 +102,7 @@ def rest(found: CauseReport) -> str:
 
 
 def _has_times(found: CauseReport) -> bool:
-    """True unless the files only have memory, as snapshots of torch's allocator do."""
+    """Return True unless the files only have memory, as snapshots of torch's allocator do."""
     return bool(found.base_step or found.new_step)
 
 

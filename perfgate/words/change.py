@@ -203,10 +203,7 @@ def limit_next_step(
     *,
     is_open: bool = False,
 ) -> NextStep:
-    """Return the shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree.
-
-    `place`: the place of the rule. `needed`: how many independent values are enough, if it is known.
-    """
+    """Return the shortest next step after the outcome of a limit in the rule at `place`, of `ref` if it is given."""
     if result.of_numbers.outcome == "fail":
         what_to_do = f"{'raise' if asks.startswith(('over', 'at least')) else 'reduce'} {name} to {asks}"
         return NextStep("find-cause", f"{what_to_do}, or change the rule at {place}" + (f" on {ref}" if ref else ""))

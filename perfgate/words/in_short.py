@@ -63,7 +63,7 @@ def _with_short_name(verdict: Verdict) -> Verdict:
 
 
 def _without_labels(verdict: Verdict) -> str:
-    """Return the message of a verdict, with its metric alone where it names its labels, too."""
+    """Return the message of a verdict without the labels of its metric."""
     return verdict.message.replace(series_name(verdict.metric, verdict.labels), verdict.metric)
 
 

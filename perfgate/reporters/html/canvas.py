@@ -20,9 +20,8 @@ Tick = tuple[float, str]
 WIDTH = 420
 #: The margins in pixels.
 _BELOW, _ABOVE, _RIGHT = 40, 22, 10
-#: The most steps between the numbers of an axis.
-_MOST_X, _MOST_Y = 7, 5
-_MOST_POWERS = 8
+#: The most steps between the numbers of x and of y, and the most numbers of a logarithmic axis.
+_MOST_X, _MOST_Y, _MOST_POWERS = 7, 5, 8
 
 
 class Canvas:

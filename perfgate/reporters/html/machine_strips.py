@@ -43,6 +43,7 @@ class MachineStrip(Struct, frozen=True):
 
     name: str
     device: str
+    #: Each side, and its mean in words.
     means: tuple[tuple[str, str], ...]
     picture: SafeText
 
@@ -91,7 +92,7 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
 def _strip(
     one: MachineChannel, x: PictureScale, sides: Range, x_of: Callable[[MachineTrace], tuple[float, ...]], label: str
 ) -> MachineStrip | None:
-    """Return the plot of a quantity, or None if no axis can show its values."""
+    """Return the plot of a quantity, or None if no axis can show it. `x_of` returns the places of a trace on `x`."""
     values = [value for trace in one.runs for value in (*trace.values, trace.mean) if isfinite(value)]
     is_share = one.unit == "1"
     ends = svg.ends(values, also=(0.0,) if is_share else ())

@@ -88,7 +88,7 @@ class Trend(Struct, frozen=True):
 
     @property
     def open_changes(self) -> list[HistoryChange]:
-        """The open changes, oldest first; see `_open_changes`."""
+        """The open changes, oldest first; none of a metric that is not measured any more."""
         return _open_changes(self.series)
 
     @property
@@ -119,7 +119,7 @@ def _is_over(one: HistorySeries) -> bool:
 
 
 def _open_changes(one: HistorySeries) -> list[HistoryChange]:
-    """Return the open changes of a metric that is still measured; see `history_words.is_open`."""
+    """Return the changes for the worse without approval that did not go away, of a metric that is still measured."""
     return [] if _is_over(one) else [change for change in one.changes if history_words.is_open(change)]
 
 

@@ -29,7 +29,7 @@ function make(name, attributes, ...content) {
 }
 
 // --- one plot -------------------------------------------------------------------------------------------------------
-class Plot {
+class Plot {  // x are positions of runs, y are steps below the top; `view` is the part of x that is shown
   constructor(card, wide) {
     this.card = card;
     this.figure = $("figure", card);
@@ -201,7 +201,7 @@ class Plot {
       this.behind.before(make("svg:line", {x2: "100%", y1: y, y2: y, class: "grid"}), label);
     }
   }
-  marks(low, high, most) {  // round numbers, as svg/ticks.py finds them
+  marks(low, high, most) {  // round numbers, as reporters/svg.py finds them
     const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
     for (const factors of this.log && high > 10 * low ? [[1, 2, 5], [1, 3], [1]] : []) {
       const found = [];

@@ -187,7 +187,7 @@ class Cursor:
             self.fail("the sentence ends before its clause: add one, such as `under 50 ms` or `within 5% of baseline`")
         if re.fullmatch(r"p\d+(\.\d+)?", token.text) and not is_statistic(token.text):
             self.fail(f"{token.text} is not a percentile: write p0 to p100")
-        # In `forward 95th of`, the next token is `of`, and the wrong word is before it.
+        # In `95th of forward`, the next token is `of`, and the wrong word is before it.
         for word in (token, *([before] if token.text == "of" else [])):
             if meant := meant_percentile(word.text):
                 self.fail(f"{word.text!r} is not a percentile: write `{meant}`", word)

@@ -185,7 +185,7 @@ class Sentence(Struct, frozen=True):
     subject: Expression
     #: The subject as written, for display: `forward`, `p99(step.time) / p50(step.time)`.
     subject_text: str
-    #: As written. None means the median of samples, or the one value that there is.
+    #: As written. None means the median of samples, the mean of an aggregate, or the single value.
     statistic: str | None
     #: As written. None means the worst rank.
     rank: RankChoice | None

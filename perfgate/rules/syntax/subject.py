@@ -51,10 +51,7 @@ class SubjectParser(Cursor):
         return self.take().text if self.token.kind == "word" and is_statistic(self.token.text) else None
 
     def sum(self, depth: int = 0, operators: tuple[str, str] = ("+", "-")) -> Expression:
-        """Read a sum of products or, with the operators of a product, a product of operands.
-
-        `depth`: the number of open brackets.
-        """
+        """Read a sum of products or, with other operators, a product of operands. `depth`: the open brackets."""
         is_sum = operators == ("+", "-")
         part = partial(self.sum, depth, ("*", "/")) if is_sum else partial(self.operand, depth)
         left = part()
