@@ -1,4 +1,7 @@
-"""`perfgate baseline approve` and `add`, and `check --propose`: store runs as baselines, or complete stored ones."""
+"""`perfgate baseline approve` and `add`, and `check --propose`: store runs as baselines, or complete stored ones.
+
+A level is the runs of one approval. A chain of small changes is limited by its distance from a level, the anchor.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from perfgate.workspace.rule_source import policy_source
 
 
 class Approval(Struct, frozen=True):
-    """An approval of runs as the new normal."""
+    """An approval of runs as the new baseline. `reset_anchor`: its level becomes the anchor; `keep_all`: see `add`."""
 
     reason: str
     by: str | None = None
@@ -66,10 +69,10 @@ def open_level(found: Candidates, approval: Approval) -> list[str]:
 def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]) -> list[str]:
     """Write the files of an approval to another folder; returns the lines to print. Raises Refused.
 
-    The level follows the one of the policy, so the files fit into the base. The runs are read again.
+    The level follows the newest one of the policy's baselines, so its files can be added to them.
 
-    `folder`: the folder to write to. `judged`: the files that the check judged; nothing is written if one of them has
-    changed.
+    `folder`: the folder to write to. `judged`: the files that the check judged. They are read again, and nothing is
+    written if one of them has changed.
     """
     if "-" in options.runs:
         raise Refused("--propose reads the runs twice, which standard input does not allow: give a file")
@@ -94,13 +97,13 @@ def add(
 ) -> list[str]:
     """Add runs to the current level; returns the lines to print. Raises Refused, also if the runs fail their rules.
 
-    Runs that are stored already are completed instead.
+    Runs that are stored already get the data that they lack instead; see `_filled_in`.
 
     Parameters:
         by: the user who adds the runs.
         rotate: remove the oldest runs of a full level.
         keep_all: store the samples of every metric, not only of those that a rule reads.
-        merged: the head of the pull request whose merge was measured; its allowances open a new level.
+        merged: the head of the measured pull request. If only its allowances let the runs pass, they open a new level.
     """
     found = read_candidates(options, head=merged)
     with locked(found.store):
@@ -124,6 +127,7 @@ def add(
 
 
 def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
+    """Write the runs into the newest level; with `rotate`, remove its oldest runs if there is no room."""
     head = history.heads()[0]
     held = history.levels[head]
     room = RUNS_KEPT - len(held)
@@ -140,8 +144,7 @@ def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep
 
 def _level(found: Candidates, approval: Approval) -> StoredLevel:
     """Return the level that an approval opens. Raises Refused if the runs are too far from the anchor."""
-    history = found.loaded.history
-    heads = history.heads()
+    heads = found.loaded.history.heads()
     parent = heads[-1] if heads else None
     adopts = _adopted(found, approval.adopt)
     if adopts and parent is None:
@@ -155,10 +158,11 @@ def _level(found: Candidates, approval: Approval) -> StoredLevel:
 
 
 def _adopted(found: Candidates, names: Iterable[str]) -> list[str]:
-    held = {series.key.metric for run in found.runs for series in run.series}
+    """Return the metrics of the runs that have these names, or match these globs. Raises Refused if one has none."""
+    measured = {series.key.metric for run in found.runs for series in run.series}
     adopted: set[str] = set()
     for name in names:
-        matching = {metric for metric in held if metric == name or glob_matches(name, metric)}
+        matching = {metric for metric in measured if metric == name or glob_matches(name, metric)}
         if not matching:
             raise Refused(f"--adopt {name}: no run has such a metric; see `perfgate inspect`", 1)
         adopted |= matching
@@ -166,7 +170,7 @@ def _adopted(found: Candidates, names: Iterable[str]) -> list[str]:
 
 
 def _refuse_beyond_anchor(found: Candidates, parent: str, adopts: list[str]) -> None:
-    """Raise Refused if the runs are further from the anchor than the rules allow, for a chain of small steps."""
+    """Raise Refused if the runs are further from the anchor than the rules allow. `adopts` are the approved metrics."""
     anchor = tuple(run.run() for run in found.loaded.history.anchor(parent))
     verdicts = judge(Case(found.ruleset, found.runs, Baseline(anchor=anchor), surroundings.today(), found.facts))
     beyond = []
@@ -174,7 +178,7 @@ def _refuse_beyond_anchor(found: Candidates, parent: str, adopts: list[str]) -> 
         is_beyond = one.outcome == "fail"
         if one.change is not None and one.change.estimate is not None and one.tolerance is not None:
             worse = -one.change.estimate if one.better == "higher" else one.change.estimate
-            # Doubtful steps add up, too, so the noise does not count.
+            # Small steps that noise may explain add up, too, so the estimate counts without its noise.
             is_beyond |= (abs(worse) if one.two_sided else worse) > one.tolerance
         beyond += [one] if is_beyond else []
     if beyond:
@@ -184,7 +188,7 @@ def _refuse_beyond_anchor(found: Candidates, parent: str, adopts: list[str]) -> 
 
 
 def _recorded(found: Candidates, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """Return the verdicts about a commit of main, which its ledger records. Raises Refused if the runs fail."""
+    """Record the verdicts about a commit of main in the ledger, and return them. Raises Refused if the runs fail."""
     suite, commit = found.ruleset.suite, found.options.head or surroundings.head_commit()
     if has_history(found.store, suite):
         files = [file for run in found.runs for file in run.files]
@@ -198,14 +202,14 @@ def _recorded(found: Candidates, verdicts: tuple[Verdict, ...]) -> tuple[Verdict
 
 
 def _refuses(verdict: Verdict) -> bool:
-    """Return whether a verdict keeps a run out of the baseline. More runs would show the noise, so doubt does not."""
+    """Return whether a verdict keeps a run out of the baseline. An undecided one does not: it needs more runs."""
     if verdict.reason == "cannot-exclude":
-        return verdict.exit_code == 1  # the rule calls doubt a failure
+        return verdict.exit_code == 1  # the rule says that undecided is a failure
     return verdict.exit_code != 0 and verdict.reason not in ("no-baseline", "noise-unknown")
 
 
 def _widening(verdicts: Iterable[Verdict]) -> list[str]:
-    """Return a warning for each comparison that noise leaves open: such runs leave later ones open, too."""
+    """Return a warning for each change that is undecided because of noise: such runs make later ones undecided, too."""
     return [
         f"warning: {v.message}: this run widens every later interval; if it was disturbed, remove its file"
         for v in verdicts
@@ -214,6 +218,7 @@ def _widening(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def _allowed_level(found: Candidates, eased: list[Verdict]) -> StoredLevel:
+    """Return the level of runs that pass only by allowances: it adopts the metrics of these verdicts."""
     parent = found.loaded.history.heads()[0]
     metrics = sorted({verdict.metric for verdict in eased})
     used = [
@@ -232,13 +237,13 @@ def _allowed_level(found: Candidates, eased: list[Verdict]) -> StoredLevel:
 def _filled_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates, list[str]]:
     """Complete the stored runs that were read from the same files as some candidates.
 
-    A run that an older perfgate stored, or older rules, lacks summaries, or the samples of a metric that a rule names
-    now. Its source files have them. Who approved it, when and why does not change.
+    A run that was stored by an older perfgate, or with older rules, may lack summaries, or the samples of a metric that
+    a rule names now. Its source files have them. The approval of the run does not change.
 
-    Returns the candidates that are not stored yet, and a line for each stored run. Raises Refused: a file reads
-    differently now than when it was stored, or all runs are stored and lack nothing.
+    Returns the candidates that are not stored yet, and a line for each stored run. Raises Refused if a file gives other
+    values now than when it was stored, and if all runs are stored and complete.
     """
-    known: dict[tuple[str, ...], list[StoredRun]] = {}
+    known: dict[tuple[str, ...], list[StoredRun]] = {}  # by the hashes of the source files
     for level in found.loaded.history.levels.values():
         for stored in level:
             known.setdefault(tuple(sorted(source.sha256 for source in stored.head.sources)), []).append(stored)
@@ -255,8 +260,10 @@ def _filled_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates
             step = "read it with the same --format and --trace-mode, or measure again and add that run"
             raise Refused(f"{run.name} reads differently now than in {same[0].path}: nothing was filled in; {step}", 1)
         line = _completed(found, match, run, keep_all=keep_all)
-        text = f"{run.name} is stored already, as {match.path}"
-        (complete if line is None else lines).append(f"{text}, and lacks nothing" if line is None else line)
+        if line is None:
+            complete.append(f"{run.name} is stored already, as {match.path}, and lacks nothing")
+        else:
+            lines.append(line)
     if complete and not lines and not new:
         raise Refused(f"{complete[0]}: the same run counts once", 1)
     remaining = replace(found, runs=tuple(new))
@@ -290,5 +297,4 @@ def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool
     gained = [f"values of {listed(samples)}"] if samples else []
     gained += [f"summaries of {plural(len(summaries), 'metric')}"] if summaries else []
     gained += ["the call tree"] if rows.call_tree and not file.call_tree else []
-    what = " and ".join(gained) or "newer summaries"
-    return f"filled in {at}: {what} ({len(data) / 1024:.0f} KiB, {run.name})"
+    return f"filled in {at}: {' and '.join(gained) or 'newer summaries'} ({len(data) / 1024:.0f} KiB, {run.name})"

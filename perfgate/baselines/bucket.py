@@ -1,8 +1,8 @@
 """Baselines in an object store, reached through fsspec: `s3://bucket/baselines`, `gs://...`.
 
 There is no lock. A file is created only if it does not exist (S3: `If-None-Match`), so the second writer of a name gets
-an error. Two writers never need the same name, because it contains the hash of the content. Two approvals at the same
-time leave two heads, as two branches do; a later approval replaces both.
+an error. Two writers do not need the same name, because it contains the hash of the content. Two approvals at the same
+time leave two newest levels, as two branches do; a later approval replaces both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BucketStore:
         self.shown = url.rstrip("/")
         #: The sizes of the objects that were listed.
         self._sizes: dict[str, int | None] = {}
-        #: The paths below each folder, until something is written or is gone: a listing costs as much as a write.
+        #: The paths below each folder that was listed, until a file is written or is missing: a listing is slow.
         self._listed: dict[str, list[str]] = {}
         self.limits = limits
 
@@ -66,7 +66,7 @@ class BucketStore:
             refused = {path: error for path in batch if (error := self._refusal(path)) is not None}
             asked = [path for path in batch if path not in refused]
             keys, sizes = [self._key(path) for path in asked], [self._sizes.get(path) or None for path in asked]
-            starts = [None if size is None else 0 for size in sizes]  # without them, s3fs asks for each size first
+            starts = [None if size is None else 0 for size in sizes]  # without a range, s3fs asks for the size first
             try:
                 found = iter(self._files.cat_ranges(keys, starts, sizes, on_error="return") if keys else ())
             except Exception as error:  # each kind of bucket has its own exceptions
@@ -78,7 +78,7 @@ class BucketStore:
                 yield path, bytes(data) if isinstance(data, bytes | bytearray) else _as_os_error(data)
 
     def _refusal(self, path: str) -> OSError | UnsafeName | None:
-        """Return why an object is not asked for, or None; its size is known if it was listed."""
+        """Return the reason why an object must not be read: its name is unsafe, or it is too large. None if it may."""
         try:
             key = self._key(path)
             size = self._sizes.get(path)
@@ -111,7 +111,7 @@ class BucketStore:
         self._files.rm_file(self._key(path))
 
     def lock(self) -> AbstractContextManager[None]:
-        """Return a context that locks nothing (see above); what others wrote before it is seen."""
+        """Return a context that locks nothing, see above. Listings are forgotten, so that files of others are seen."""
         self._listed.clear()
         return nullcontext()
 

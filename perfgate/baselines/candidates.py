@@ -44,10 +44,12 @@ class Candidates(Struct, frozen=True):
     options: CommandOptions
     ruleset: Ruleset
     runs: tuple[Run, ...]
+    #: The facts of the machine that they ran on.
     facts: dict[str, Fact]
     #: The store to write to, and the store that they are compared with; these differ for a proposal.
     store: WritableStore
     known: Store
+    #: The stored baseline of their environment; empty before `reloaded`.
     loaded: LoadedBaseline
     #: The commit whose allowances count.
     head: str | None
@@ -56,12 +58,12 @@ class Candidates(Struct, frozen=True):
 
     @property
     def environment(self) -> str:
-        """The folder of their environment."""
+        """The name of the folder of their environment."""
         identity = identity_of(self.facts, self.ruleset.identity)
         return find_environment(self.known, self.ruleset.suite, identity)[0]
 
     def reloaded(self) -> Candidates:
-        """Read the store again. Raises Refused if a stored file is damaged."""
+        """Return the same with `loaded` as the store is now. Raises Refused if a stored file is damaged."""
         stored = StoredBaselines(self.known, self.ruleset)
         loaded = stored.load(self.facts, acceptance(self.options), lambda: self.head)
         if loaded.damaged:
@@ -69,9 +71,9 @@ class Candidates(Struct, frozen=True):
         return replace(self, loaded=loaded)
 
     def level_name(self, parent: str | None, reason: str) -> str:
-        """Return the name of the level that these runs open; it has a hash, so two branches never choose the same.
+        """Return the name of the level that these runs open: the day, and a hash that two branches never share.
 
-        Raises Refused if there is such a level already.
+        Raises Refused if a level has this name already.
         """
         sources = [file.sha256 for run in self.runs for file in run.files]
         stamp = hashlib.sha256("\0".join([parent or "", utf8_text(reason), *sources]).encode()).hexdigest()[:8]
@@ -125,7 +127,7 @@ class Candidates(Struct, frozen=True):
         return lines
 
     def wanted(self, *, keep_all: bool = False, only: Collection[str] = ()) -> Wanted:
-        """Return the content of the file of a run; see `write`."""
+        """Return what the file of a run should contain; the options are those of `write`."""
         rules = [rule.sentence for rule in self.ruleset.rules]
 
         @cache
@@ -182,14 +184,17 @@ class Candidates(Struct, frozen=True):
 
 
 def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: bytes | None = None) -> None:
-    """Write a stored run, and read it back as `check` does. Raises Refused, and leaves what was there before.
+    """Write a stored run, and read it back as `check` does.
 
-    `replaced`: the bytes of the file that this one replaces.
+    Raises Refused if it reads back differently; then the file is as it was before.
+
+    `replaced`: the bytes of the file that this one replaces; None if there is none.
     """
     write_file(target, path, data, replace=replaced is not None)
     try:
         read, problems = STORED_RUN.decode(path, target.read(path))
-        why = str(problems[0].message) if read is None else "" if STORED_RUN.encode(read) == data else "it differs"
+        is_same = read is not None and STORED_RUN.encode(read) == data
+        why = "" if is_same else str(problems[0].message) if read is None else "it differs"
     except OSError as error:
         why = str(error.strerror or error)
     if why:
@@ -201,7 +206,7 @@ def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: b
 
 
 def head_bytes(file: BaselineFile) -> int:
-    """Return the bytes that a stored run has beside its rows, and some for the names of their lists."""
+    """Return the number of bytes that a stored run has beside its rows and its call tree, or a few more."""
     empty = msgspec.structs.replace(file, series=[], summaries=[], left_out=0, call_tree="")
     return len(STORED_RUN.encode(empty)) + 256
 
@@ -211,7 +216,7 @@ def read_candidates(
 ) -> Candidates:
     """Read the runs and the rules, and open the store. Raises Refused for runs that cannot become a baseline.
 
-    `source`: the source of the rules and of the baselines that the runs are compared with. `head`: the commit whose
+    `source`: where the rules, and the baselines that the runs are compared with, come from. `head`: the commit whose
     allowances count. `pairs`: accept pairs, which cannot become a baseline but show noise.
     """
     ruleset = read_ruleset(source, options.rules, options.suite)
@@ -226,7 +231,7 @@ def read_measured(
 ) -> tuple[tuple[Run, ...], dict[str, Fact], tuple[Problem, ...]]:
     """Read the runs; returns them, the facts of their machine, and warnings about the facts.
 
-    Raises Refused for runs that are not fit for the purpose.
+    Raises Refused for runs that are not fit for the purpose, which messages name as "these runs cannot PURPOSE".
     """
     runs = inputs.read_runs(
         options.runs, options.format, options.trace_mode, conditions=ruleset.conditions, mappings=ruleset.mappings
@@ -241,15 +246,15 @@ def read_measured(
     if not pairs and any(map(is_paired, runs)):
         raise Refused(f"pairs have their own base and cannot {purpose}: give runs of the new code alone")
     ranks = [{series.key.member() for series in run.series} for run in runs]
-    if any(one and other and not one & other for one, other in combinations(ranks, 2)):
+    if any(one and other and one.isdisjoint(other) for one, other in combinations(ranks, 2)):
         raise Refused("these files have different ranks, so they look like one run: give their folder", 1)
     return runs, facts, tuple(clashes)
 
 
 def unknown_gpu(runs: Sequence[Run], facts: Mapping[str, Fact], identity: Sequence[str]) -> list[str]:
-    """Return a warning if runs of a GPU are to be stored and no fact says which GPU it was; else nothing.
+    """Return a warning if runs of a GPU are stored and the model of the GPU is not known; else nothing.
 
-    A later check that knows its GPU finds no baseline then, and ends with exit 3.
+    A later check that knows its GPU would find no baseline, and end with exit 3.
     """
     is_of_gpu = any(
         not _FORMATS.isdisjoint(run.format.split("+"))

@@ -1,16 +1,16 @@
 """Series as a stored run contains them: their samples, thinned if they are many, or every statistic without samples.
 
-A longer series than KEEP_WHOLE is thinned: one value is kept of each of KEEP_WHOLE equal stretches, at positions of a
-low-discrepancy sequence, so that no period in the data can hide from it. The smallest and the largest value are always
-kept. `thinned_from` is the number of values before.
+A series of more than KEEP_WHOLE values is thinned: it is divided into KEEP_WHOLE equal parts, and one value of each is
+kept. The positions in the parts are a low-discrepancy sequence, so that no period of the data falls between them. The
+smallest and the largest value are always kept. `thinned_from` is the number of values before.
 
-A statistic is as the judge measures it, with its noise. A rule that is written later then gets the numbers that it
-would get from the samples. Values have twelve digits (whole numbers all of theirs), and the two numbers of their noise
-have six.
+The statistics, and their noise, are measured by the judge's own code. So a rule that is written later gets the numbers
+that it would get from the samples. Values have twelve digits, or all digits of a whole number; the two numbers of their
+noise have six.
 
-Of a metric with very many ranks, the ranks that can represent a run have every statistic: the slowest, the median and
-the fastest by each of OUTLINES. The others have the values of these alone, with seven digits, which is enough to choose
-the same ranks again.
+If a metric has many ranks, only the ranks that can represent a run have every statistic: the slowest, the median and
+the fastest by each of OUTLINES. The others have only the values of OUTLINES, with seven digits, which is enough to
+choose the same ranks again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from perfgate.judge.measure import Member, Method, by_slowness, has_unit_of, out
 from perfgate.stats.distributions import sample_quantile
 from perfgate.stats.steady import WarmUpRule
 
-#: The statistics of a rank that represents no run.
+#: The statistics of a rank that cannot represent a run.
 OUTLINES = ("mean", "median", "p95", "p99", "min", "max")
-#: More ranks than this: only those that can represent a run have every statistic.
+#: With more ranks than this, only those that can represent a run have every statistic.
 MANY_RANKS = 32
 _QUANTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99, "min": 0.0, "max": 1.0}
 _DIRECTIONS: tuple[Better, ...] = ("lower", "higher", "neither")
+#: A statistic: its value and its noise, or the value alone; see `StoredSummary`.
 _Row: TypeAlias = list[float | None]
-#: The value of each rank, by statistic, with the digits that are stored.
+#: By statistic and rank: the value, with the digits that are stored.
 Outlines: TypeAlias = Mapping[str, Mapping[Member, float]]
 
 
@@ -49,9 +50,13 @@ def condensed(
 ) -> StoredSummary | None:
     """Return the statistics of the ranks of a metric; None if one of them has values that are not finite numbers.
 
-    `key`: the metric without rank and device. `members`: the samples of each rank. `speaking`: the ranks with every
-    statistic. `outlines`: the statistics of the others. `judged`: those of `outlines` that rules judge on each rank;
-    they have their noise.
+    Parameters:
+        key: the metric without rank and device.
+        members: the samples of each rank.
+        method: how a rule with default settings measures the metric.
+        speaking: the ranks that get every statistic.
+        outlines: the statistics that the other ranks get.
+        judged: those of `outlines` that rules judge on each rank; all ranks get their noise, too.
     """
     rows: list[tuple[dict[str, str], int, int, bool, list[_Row]]] = []
     for member, series in sorted(members.items()):
@@ -65,20 +70,25 @@ def condensed(
             for name, row in zip(judged, _statistics(series, method, judged), strict=True):
                 kept[list(outlines).index(name)] = row
         rows.append((dict(member), len(series.values), steady.dropped, steady.settled, kept))
-    better = [method.better]  # and the other directions that give every rank the same warm-up
-    for other in (one for one in _DIRECTIONS if one != method.better):
-        pairs = ((method.steady(one), replace(method, better=other).steady(one)) for one in members.values())
-        if all((a.dropped, a.settled) == (b.dropped, b.settled) for a, b in pairs):
-            better.append(other)
     return StoredSummary(
         metric=key.metric,
         unit=next(iter(members.values())).unit,
-        better=[*better],
+        better=_with_same_warmup(method, members.values()),
         rows=rows,
         labels=dict(key.labels),
         warmup=method.warmup,
         outlines=[] if members.keys() <= set(speaking) else list(outlines),
     )
+
+
+def _with_same_warmup(method: Method, series: Collection[Series]) -> list[str]:
+    """Return the better direction of a method, and those others that would give every series the same warm-up."""
+    found: list[str] = [method.better]
+    for other in (one for one in _DIRECTIONS if one != method.better):
+        pairs = ((method.steady(one), replace(method, better=other).steady(one)) for one in series)
+        if all((a.dropped, a.settled) == (b.dropped, b.settled) for a, b in pairs):
+            found.append(other)
+    return found
 
 
 def method_of(key: Key, unit: str, warmup: WarmUpRule) -> Method:
@@ -101,7 +111,7 @@ def speakers(outlines: Outlines) -> set[Member]:
 
 
 def _statistics(series: Series, method: Method, names: Iterable[str]) -> list[_Row]:
-    """Return statistics with their noise, as the judge measures them, and their warm-up if it is not the usual one."""
+    """Return these statistics of a series with their noise, and with their warm-up if it is not the usual one."""
     usual = method.steady(series)
     rows = []
     for statistic in names:
@@ -114,7 +124,7 @@ def _statistics(series: Series, method: Method, names: Iterable[str]) -> list[_R
 
 
 def _value(series: Series, method: Method, statistic: str) -> float:
-    """Return a statistic alone: the estimate of its noise takes a hundred times as long."""
+    """Return a statistic without its noise, whose estimate takes a hundred times as long."""
     values = replace(method, statistic=statistic).steady(series).values
     if statistic == "mean":
         return float(values.mean())
@@ -143,7 +153,7 @@ def stored_series(series: Series) -> StoredSeries:
 
 
 def kept_positions(values: Any) -> Any:
-    """Return which of n > KEEP_WHOLE values are kept, ascending: one of each of KEEP_WHOLE equal stretches."""
+    """Return the ascending positions of the values that are kept of n > KEEP_WHOLE; see the head of this file."""
     n = len(values)
     edges = np.linspace(0, n, KEEP_WHOLE + 1)
     golden = (np.sqrt(5) - 1) / 2  # its multiples, modulo 1, fill the unit interval most evenly

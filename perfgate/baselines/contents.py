@@ -1,11 +1,13 @@
 """The content of a stored run: samples of the metrics that rules name, a call tree, and a summary of everything else.
 
-A stored run is at most MOST_BYTES long, and that of a trace USUAL_BYTES, if its named metrics allow it. If the samples
-of the named metrics do not fit, the largest metrics have samples only of the ranks that represent the run (the slowest,
-the median and the fastest), and then summaries alone.
-The call tree of a trace is next: it shrinks until it fits. The other metrics get what is left of USUAL_BYTES (of
-MOST_BYTES if the named ones need more than half of that), the largest times first. The file has the number of those
-that were left out.
+A stored run is at most MOST_BYTES long; the run of a trace is at most USUAL_BYTES long if its named metrics leave
+enough room. The room is given away in this order:
+
+1. The metrics that rules name. If their samples do not fit, the largest metrics keep the samples of only the ranks that
+   represent the run (the slowest, the median and the fastest); if that is not enough, only summaries.
+2. The call tree of a trace: it gets smaller until it fits.
+3. The other metrics, the largest times first. They get the rest of USUAL_BYTES, or of MOST_BYTES if the named metrics
+   need more than half of USUAL_BYTES. The file has the number of metrics that were left out.
 """
 
 from __future__ import annotations
@@ -26,12 +28,10 @@ from perfgate.judge.measure import Member, Method, default_statistic
 from perfgate.stats.steady import WarmUpRule
 
 #: The most bytes of a stored run, and of one whose named metrics leave room for others.
-MOST_BYTES = 1 << 20
-USUAL_BYTES = 512 << 10
-#: The most bytes of a call tree, and those that it may have beyond USUAL_BYTES if the named metrics need those.
-_TREE_BYTES = 256 << 10
-_LEAST_TREE = 96 << 10
-#: Less room than this stays empty: nearly every summary is longer.
+MOST_BYTES, USUAL_BYTES = 1 << 20, 512 << 10
+#: The most bytes of a call tree, and the bytes that it may have even if the named metrics need all of USUAL_BYTES.
+_TREE_BYTES, _LEAST_TREE = 256 << 10, 96 << 10
+#: With less room than this, no other summary is tried: nearly every one is longer.
 _LEAST_ROOM = 512
 #: With no more values than this, the samples are shorter than a summary of them.
 FEW_VALUES = 32
@@ -73,7 +73,7 @@ class Wanted(Struct, frozen=True):
     #: True for a metric that a rule judges on each rank, or on a named rank.
     is_judged_by_rank: Callable[[str], bool] = lambda metric: False
     warmup: WarmUpRule = "auto"
-    #: Samples of every metric, as far as there is room.
+    #: True for the samples of every metric, as far as there is room.
     keep_all: bool = False
     most_bytes: int = MOST_BYTES
     #: The bytes of the file beside its rows: the environment, the decision, the names of its sources.
@@ -93,9 +93,10 @@ class _Rows(Struct, frozen=True):
 
 
 class _Metric(Struct, frozen=True, dict=True):
-    """A metric with its labels: the series of each rank."""
+    """A metric with its labels, and four ways to store it: `samples`, `speaking`, `summary`, `outline`."""
 
     key: Key
+    #: The series of each rank.
     members: dict[Member, Series]
     wanted: Wanted
 
@@ -105,21 +106,21 @@ class _Metric(Struct, frozen=True, dict=True):
         return _Rows(tuple(stored_series(one) for _, one in sorted(self.members.items())))
 
     @cached_property
+    def speaking(self) -> _Rows:
+        """The samples of the ranks that represent the run, and the statistics of the others."""
+        if max(len(one.values) for one in self.members.values()) > KEEP_WHOLE:
+            return self.summary  # thinned samples would not have the value by which the rank is chosen
+        return self._without_samples(OUTLINES, speakers(self._outlines(self._asked)) if self._sampled else ())
+
+    @cached_property
     def summary(self) -> _Rows:
-        """The statistics of samples; short series and series without samples do not change."""
+        """Statistics instead of samples; short series, and series that have no samples, stay as they are."""
         return self._without_samples(OUTLINES)
 
     @cached_property
     def outline(self) -> _Rows:
-        """All statistics of the ranks that represent the run, and of other ranks those that rules ask for."""
+        """The same, but ranks that cannot represent the run have only the statistics that rules ask for."""
         return self._without_samples(())
-
-    @cached_property
-    def speaking(self) -> _Rows:
-        """Samples of the ranks that represent the run, statistics of the others."""
-        if max(len(one.values) for one in self.members.values()) > KEEP_WHOLE:
-            return self.summary  # thinned samples would not have the value by which the rank is chosen
-        return self._without_samples(OUTLINES, speakers(self._outlines(self._asked)) if self._sampled else ())
 
     @cached_property
     def _asked(self) -> tuple[str, ...]:
@@ -133,21 +134,26 @@ class _Metric(Struct, frozen=True, dict=True):
 
     @cached_property
     def _sampled(self) -> dict[Member, Series]:
+        """The series that have samples."""
         return {member: one for member, one in self.members.items() if one.kind == "samples"}
 
     @cached_property
     def _known(self) -> dict[str, dict[Member, float]]:
+        """The statistics of each rank that `_outlines` has computed."""
         return {}
 
     def _outlines(self, statistics: Iterable[str]) -> dict[str, dict[Member, float]]:
-        """Each statistic of each rank, computed once."""
+        """These statistics of each rank; each is computed once."""
         for name in statistics:
             if name not in self._known:
                 self._known[name] = outline(self._sampled, self._method, name)
         return {name: self._known[name] for name in statistics}
 
     def _without_samples(self, outlines: Sequence[str], whole: Collection[Member] = ()) -> _Rows:
-        """The rows with samples of `whole` and of short series only."""
+        """The rows in which only the ranks of `whole` and short series have samples.
+
+        `outlines`: statistics of the ranks that cannot represent the run, beside those that rules ask for.
+        """
         many = len(self._sampled) > MANY_RANKS
         names = tuple(dict.fromkeys((*outlines, *self._asked)))
         judged = self._asked if self.wanted.is_judged_by_rank(self.key.metric) else ()
@@ -179,7 +185,7 @@ def contents(run: Run, wanted: Wanted) -> Contents:
     for series in run.series:
         if wanted.is_kept(series.key):
             groups.setdefault(series.key.without_members(), {})[series.key.member()] = series
-    named, others = [], []
+    named, others = [], []  # a rule may name some ranks of a metric only
     for key, members in sorted(groups.items()):
         of_rules = {m: one for m, one in members.items() if wanted.is_named(one.key)}
         rest = {m: one for m, one in members.items() if m not in of_rules}
@@ -212,7 +218,10 @@ def contents(run: Run, wanted: Wanted) -> Contents:
 
 
 def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[str, ...]]:
-    """Return the rows of the named metrics, the largest of them shortened until they fit. Raises TooLarge."""
+    """Return the rows of the named metrics, the largest ones shortened until all fit, and the names of these.
+
+    Raises TooLarge if they do not fit in any way.
+    """
     chosen = [metric.samples for metric in named]
     shortened: set[str] = set()
     ways: tuple[Callable[[_Metric], _Rows], ...] = (lambda m: m.speaking, lambda m: m.summary, lambda m: m.outline)
@@ -235,7 +244,10 @@ def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[st
 
 
 def _filled(others: Sequence[_Metric], wanted: Wanted, named: int, tree: int) -> tuple[list[_Rows], tuple[str, ...]]:
-    """Return the rows of other metrics, as far as there is room beside `named` and `tree` bytes, and those left out."""
+    """Return the rows of the other metrics that fit beside `named` and `tree` bytes, and the names of the rest.
+
+    Summaries come first; samples only if all metrics are to have them, and there is room left.
+    """
     chosen: dict[Key, _Rows] = {}
     used = named + tree
     is_usual = named < USUAL_BYTES // 2 or (tree and wanted.head_bytes + used <= USUAL_BYTES)
@@ -264,7 +276,7 @@ def _by_time(metrics: Iterable[_Metric]) -> list[_Metric]:
     Other units (calls, bytes) are sorted with the times of the same operator; without such times they come first.
     """
     found = list(metrics)
-    by_stem: dict[str, float] = {}
+    by_stem: dict[str, float] = {}  # the largest time of each operator, by the name of a metric without its last word
     seconds = {metric.key: metric.seconds for metric in found}
     for metric in found:
         if metric.members and seconds[metric.key]:

@@ -24,7 +24,7 @@ from perfgate.core import Allowance, CalibratedPrior, Fact, Key, Run, Series, So
 from perfgate.core.units import BASE_UNITS
 from perfgate.documents.structs import SignedFile
 
-KEEP_WHOLE = 8192
+KEEP_WHOLE = 8192  #: The most values of a stored series.
 #: The statistics of a summary, in the order of its rows. Files rely on it: another list needs a field of its own.
 STATISTICS = (
     *("mean", "median", "stddev", "cv", "trimmed_mean", "min", "max", "total", "count"),
@@ -32,7 +32,7 @@ STATISTICS = (
 )
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 NO_VALUES = read_only(np.empty(0))
-#: The pairing of single runs, which the file leaves out.
+#: The value of `PriorFile.pairing` for single runs; the file leaves it out.
 NO_PAIRS = msgspec.UNSET
 
 
@@ -45,7 +45,7 @@ class StoredSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredSeries(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A series in base units: `values` of samples and of single values, `aggregate` of printed statistics."""
+    """A series in base units; it has `values`, or `aggregate` if the tool printed statistics only."""
 
     metric: str
     unit: str
@@ -65,20 +65,20 @@ class StoredSeries(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 class StoredSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The statistics of a metric without its samples: a row for each rank.
 
-    A row is the labels of the rank, the number of values, how many of them were dropped as warm-up, whether the warm-up
-    ended, and a list for each of STATISTICS: value, effective sample size, variance of the logarithm and, if it has a
-    warm-up of its own, the number of dropped values and whether that ended (1 or 0). Of very many ranks, those that
-    represent no run have lists for each of `outlines`, most of them with the value alone.
+    A row is a tuple: the labels of the rank, the number of values, the number of those that were dropped as warm-up,
+    True if the warm-up ended, and a list of STATISTICS. A statistic is a list, too: value, effective sample size,
+    variance of the logarithm and, if it has a warm-up of its own, the number of values that this dropped, and 1 if it
+    ended, else 0. If there are many ranks, most have only the statistics of `outlines`, most of these the value alone.
     """
 
     metric: str
     unit: str
-    #: The better directions whose warm-up the statistics are without.
+    #: The better directions that give this warm-up: a rule with another one cannot use the statistics.
     better: list[str]
     rows: list[tuple[dict[str, str], int, int, bool, list[list[float | None]]]]
     labels: dict[str, str] = {}
     warmup: int | str = "auto"
-    #: The statistics in the rows of the ranks that represent no run.
+    #: The statistics of the ranks that cannot represent the run.
     outlines: list[str] = []
 
     def series(self, sources: tuple[str, ...]) -> Iterator[Series]:
@@ -103,7 +103,7 @@ class StoredSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class StoredLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The decision that opened the level of a run, as each of its runs records it."""
+    """The approval that opened a level; each run of the level records it."""
 
     name: str
     parent: str | None = None
@@ -111,14 +111,14 @@ class StoredLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     by: str = ""
     pr: int | None = None
     anchor: bool = False
-    #: Other heads at that time, which this level replaces like its parent.
+    #: The newest levels of other branches, which this level replaces like its parent.
     settles: list[str] = []
     #: The metrics that the level adopts; empty means all.
     adopts: list[str] = []
 
 
 class RunHead(msgspec.Struct, frozen=True):
-    """The fields of a stored run before its numbers."""
+    """The fields of a stored run before its numbers. `identity` are the facts that identify the environment."""
 
     schema: str
     tool: str
@@ -134,7 +134,7 @@ class RunHead(msgspec.Struct, frozen=True):
 
 
 class NamedMetric(msgspec.Struct, frozen=True):
-    """The name of a series or summary, without the rest."""
+    """A series or summary, of which only the name is decoded."""
 
     metric: str
 
@@ -189,10 +189,10 @@ class BaselineFile(RunHead, frozen=True, forbid_unknown_fields=True):
         counted = read_only(np.arange(max((len(row.values) for row in self.series), default=0)))
         for row in self.series:
             values = read_only(np.array(row.values, dtype=np.float64))
-            taken = None if row.steps is None else np.array(row.steps, dtype=np.int64)
-            if taken is None and row.kind == "samples":
-                taken = counted[: len(values)]  # the steps 0, 1, 2, ... of all series share their memory
-            named = row.key, row.unit, row.kind, values, taken, row.aggregate
+            steps = None if row.steps is None else np.array(row.steps, dtype=np.int64)
+            if steps is None and row.kind == "samples":
+                steps = counted[: len(values)]  # the steps 0, 1, 2, ... of all series share their memory
+            named = row.key, row.unit, row.kind, values, steps, row.aggregate
             series.append(Series(*named, thinned_from=row.thinned_from))  # type: ignore[arg-type]
         sources = tuple(source.path for source in self.sources)
         series += [one for row in self.summarised for one in row.series(sources)]
@@ -207,7 +207,7 @@ class BaselineFile(RunHead, frozen=True, forbid_unknown_fields=True):
 
 
 def digits_of(value: float | None, digits: int) -> float | None:
-    """Return a number with this many digits, or whole: a count of bytes is compared exactly."""
+    """Return a number rounded to this many digits; a whole number stays, because counts are compared exactly."""
     return value if value is None or value.is_integer() else float(f"{value:.{digits}g}")
 
 
@@ -236,7 +236,7 @@ class StoredPrior(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PriorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of a prior: all that a calibration found, and the files that it was found in."""
+    """The content of a prior: the noise that a calibration measured, and the files that it was measured on."""
 
     schema: str
     tool: str

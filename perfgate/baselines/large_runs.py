@@ -1,8 +1,10 @@
 """Large stored runs: only the series that rules name are kept, and the others are read again when they are used.
 
-An older perfgate stored every sample, so a run may have several megabytes. A check decodes the few series that its
-rules name, from a copy of the file without the samples of all others. These have samples, too, but a look at them reads
-the file again and decodes that series: to find the causes of a failure, or a change that no rule watches.
+An older perfgate stored every sample, so a run may have several megabytes. A check makes a short copy of the file,
+without the samples of series that no rule names, and decodes this copy. The samples of such a series are decoded from
+the file when they are first used: to find the causes of a failure, or a change that no rule watches.
+
+    LargeRuns.run -> Run with an _UnreadSeries for each such series -> _Later -> LargeRuns.numbers -> _Numbers
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from perfgate.baselines.levels import RunBytes
 from perfgate.core import Key, Run, Series
 from perfgate.core.runs import Steps, Values
 
-#: A run that is read this often is decoded as a whole: its callers read several runs in turn.
+#: A run that was read again this often is decoded as a whole and kept: a caller reads several runs by turns.
 _WHOLE_FROM = 4
 _NO_VALUES = msgspec.Raw(b"[]")
 _NO_STEPS = msgspec.Raw(b"null")
 
 
 class _RawSeries(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A series as the file has it, its numbers not decoded."""
+    """A series of a file whose numbers are not decoded."""
 
     metric: str
     unit: str
@@ -53,7 +55,7 @@ class _RawSeries(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
 
 class _RawRun(RunHead, frozen=True, forbid_unknown_fields=True):
-    """A stored run, its numbers not decoded."""
+    """A stored run whose numbers are not decoded."""
 
     series: list[_RawSeries]
     content_sha256: str = ""
@@ -63,20 +65,21 @@ class _RawRun(RunHead, frozen=True, forbid_unknown_fields=True):
 
 
 class LargeRuns:
-    """The large stored runs of one environment.
+    """The large stored runs of one environment. `is_named` is True for a series that a rule names.
 
-    Of the runs that were read again, the last one stays open, and those that are asked for often.
+    Of the runs that were read again, the last one, and those that are used often, stay in memory.
     """
 
     def __init__(self, is_named: Callable[[Key], bool]) -> None:
         self._is_named = is_named
+        #: By path: the runs that stay in memory, and how often each run was read again.
         self._open: dict[str, _Numbers] = {}
         self._times: Counter[str] = Counter()
 
     def shortened(self, data: bytes) -> bytes | None:
-        """Return a stored run without the samples that no rule names; None if `STORED_RUN` must look at it.
+        """Return a stored run without the samples that no rule names; None if the file is damaged or unusual.
 
-        The hash of `data` has to fit. The shorter run still has that hash.
+        `content_sha256` of the shorter run is still the hash of the whole one.
         """
         rows = STORED_RUN.outline(data, _RawRun)
         if rows is None:
@@ -90,9 +93,9 @@ class LargeRuns:
         return msgspec.json.encode(replace(rows, series=series))
 
     def run(self, source: RunBytes, short: bytes | None) -> Run:
-        """Return a run as the judge sees it, from its shortened file; None reads and shortens the file again.
+        """Return a run as the judge sees it. `short` is its shortened file; if None, the file is read again.
 
-        Raises Refused, also if what rules name is unsound.
+        Raises Refused, also if the series that rules name are unsound.
         """
         with suppress(msgspec.MsgspecError):
             short = short or self.shortened(source.read()) or b""
@@ -107,10 +110,10 @@ class LargeRuns:
                         unread = one.key, one.unit, one.kind, later, later
                         series[at] = _UnreadSeries(*unread, thinned_from=one.thinned_from)
                 return replace(run, series=tuple(series))
-        return source.file().run(source.path)  # raises the usual message
+        return source.file().run(source.path)  # something is wrong: raises the usual message
 
     def numbers(self, source: RunBytes, head: BaselineFile) -> _Numbers:
-        """Return the numbers of a run. Raises Refused."""
+        """Return the numbers of a run, whose file without series is `head`. Raises Refused."""
         path = source.path
         if path not in self._open:
             self._times[path] += 1
@@ -122,7 +125,7 @@ class LargeRuns:
 
 
 class _Numbers:
-    """The series of one large run, each decoded at its first use."""
+    """The series of one large run, each decoded when it is first used. `head` is the run without series."""
 
     def __init__(self, source: RunBytes, head: BaselineFile) -> None:
         self._source = source
@@ -144,7 +147,7 @@ class _Numbers:
         return self._known[key]
 
     def decode_all(self) -> None:
-        """Decode every series, and let go of the bytes of the file. Raises Refused."""
+        """Decode every series, which also frees the bytes of the file. Raises Refused."""
         for key in list(self._rows):
             self.series(key)
 
@@ -163,7 +166,7 @@ class _Later(Struct, frozen=True):
 
 
 class _UnreadSeries(Series, frozen=True):
-    """A series with `_Later` in place of its numbers. A look at them decodes them. Raises Refused."""
+    """A series with `_Later` in place of its numbers, which are decoded when they are used. Raises Refused."""
 
     @property  # type: ignore[misc]
     def values(self) -> Values:

@@ -1,18 +1,18 @@
 """The error ledger, beside the history: what rules answered on main, and what later showed the truth.
 
-    _history/_ledger/SUITE/2026-11/TIME-ID.json    one check, or one piece of evidence
-    _history/_ledger/SUITE/2026-11-HASH.json       those of a month
+    _history/_ledger/SUITE/2026-11/TIME-ID.json    one entry: a check, or a piece of evidence
+    _history/_ledger/SUITE/2026-11-HASH.json       the entries of a month
 
-Nothing is rewritten, as in the history: `compact_ledger` writes a month as one file, and removes the others after it
-read all of their entries there. Two entries with the same id count once.
+No file is rewritten, as in the history. `compact_ledger` writes the entries of a month into one file, reads them there,
+and then removes the single files. Two entries with the same id count once.
 
 `ledger_of` counts how often each rule was wrong. An answer is right or wrong only if something other than the answer
 itself shows it. Unknown answers are counted apart, and never as right.
 
-| evidence | shows | about |
+| evidence | what it shows | it counts for |
 |---|---|---|
 | `found`: a bisect found the commit | the commits from it on are worse | reds and greens |
-| `cleared`: the same bisect | the commits before it are not | reds and greens |
+| `cleared`: the same bisect | the commits before it are not worse | reds and greens |
 | `not-reproduced`: a bisect | the commit is not worse | reds and greens |
 | `approved`: a person accepted the change as the new level | the change was real | reds |
 | `reverted`: a revert brought the metric back | the change was real | reds and greens |
@@ -21,10 +21,10 @@ itself shows it. Unknown answers are counted apart, and never as right.
 | the same commit was measured again, and was green from then on | the first red was wrong | reds |
 | the next two commits with an answer were green | a change would have stayed, so the green was right | greens |
 
-A measurement of both sides (bisect) outranks a person, a person the history, and all of them the last two rows. Two
-kinds of one rank that contradict each other leave the answer unknown. Evidence of a change ends with the next approval,
-because later checks compare with the new level. A red that is followed by a fix proves nothing: a fix of something that
-was not broken looks the same. A green that is followed by a red of the same commit is unknown.
+Evidence has a rank: a bisect, which measures both sides, is above a person, a person is above the history, and the last
+two rows are below all others. If two kinds of one rank contradict each other, the answer is unknown. Evidence of a
+change ends with the next approval, because later checks compare with the new level. A fix after a red proves nothing: a
+fix of something that was not broken looks the same. A green that is followed by a red of the same commit is unknown.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from perfgate.stats.distributions import share_bounds
 from perfgate.version import __version__
 from perfgate.workspace.surroundings import now
 
-#: The rank of each kind of evidence, whether it shows a change, and the answers that it is about.
+#: For each kind of evidence: its rank, True if it shows a change, and the answers that it counts for.
 _SHOWS: Mapping[EvidenceKind, tuple[int, bool, tuple[LedgerAnswer, ...]]] = {
     "found": (3, True, ("red", "green")),
     "cleared": (3, False, ("red", "green")),
@@ -82,7 +82,7 @@ LEDGER_FILE = SignedFile(
 
 
 def has_history(store: Store, suite: str) -> bool:
-    """Return whether main is remembered: only then its checks are recorded."""
+    """Return whether there is a history of main; without one, its checks are not recorded."""
     return any(store.paths(f"{HISTORY}/{suite}")[0])
 
 
@@ -94,17 +94,17 @@ def record_check(
     files: Iterable[SourceFile],
     verdicts: Sequence[Verdict],
 ) -> str | None:
-    """Record what each rule answered; returns the path, or None if these runs were recorded. Raises Refused.
+    """Record the answer of each rule; returns the path, or None if nothing new was answered. Raises Refused.
 
-    `place`: the level that the runs were compared with, SUITE/ENVIRONMENT/LEVEL. `files`: the runs. The same runs
-    judged again are not recorded again.
+    `place`: the level that the runs were compared with, SUITE/ENVIRONMENT/LEVEL. `files`: the files of the runs. If the
+    same runs are judged again, they are not recorded again.
     """
-    answers = []
-    for rule in dict.fromkeys(one.rule for one in verdicts):
-        if own := [one for one in verdicts if one.rule == rule and one.outcome != "skipped"]:
-            outcomes = {one.outcome for one in own}
-            answer: LedgerAnswer = "red" if "fail" in outcomes else "green" if outcomes == {"pass"} else "open"
-            answers.append(RuleAnswer(rule, answer, sorted({one.metric for one in own})))
+    by_rule: dict[str, list[Verdict]] = {one.rule: [] for one in verdicts}
+    for verdict in verdicts:
+        if verdict.outcome != "skipped":
+            by_rule[verdict.rule].append(verdict)
+    judged = ((rule, own) for rule, own in by_rule.items() if own)
+    answers = [RuleAnswer(rule, _answer(own), sorted({one.metric for one in own})) for rule, own in judged]
     if not answers:
         return None
     environment, commits = place.split("/")[1] if place else "", [commit] if commit else []
@@ -112,22 +112,27 @@ def record_check(
     return _write(store, suite, entry, [environment, commits, sorted(file.sha256 for file in files)])
 
 
+def _answer(verdicts: Iterable[Verdict]) -> LedgerAnswer:
+    """The answer of a rule: red if one of its verdicts failed, green if all passed, else open."""
+    outcomes = {one.outcome for one in verdicts}
+    return "red" if "fail" in outcomes else "green" if outcomes == {"pass"} else "open"
+
+
 def record_evidence(store: WritableStore, suite: str, found: LedgerEntry) -> str | None:
-    """Record what showed the truth about checks; returns the path, or None if it is known or there are no checks.
+    """Record a piece of evidence about checks; returns the path, or None if it is known or there are no checks.
 
     Raises Refused.
     """
     if not any(store.paths(f"{LEDGER}/{suite}")[0]):
         return None
-    known = [found.kind, found.environment, found.commits or f"{now():%Y-%m-%dT%H:%M:%SZ}", found.metrics]
-    return _write(store, suite, found, known)
+    identity = [found.kind, found.environment, found.commits or f"{now():%Y-%m-%dT%H:%M:%SZ}", found.metrics]
+    return _write(store, suite, found, identity)
 
 
-def _write(store: WritableStore, suite: str, entry: LedgerEntry, known: Sequence[object]) -> str | None:
-    """Write an entry with its time, and an id of what makes it the same; None if it is there."""
-    entry = replace(
-        entry, time=f"{now():%Y-%m-%dT%H:%M:%SZ}", id=hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
-    )
+def _write(store: WritableStore, suite: str, entry: LedgerEntry, identity: Sequence[object]) -> str | None:
+    """Write an entry with the time and an id, the hash of `identity`; returns the path, or None if it was there."""
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+    entry = replace(entry, time=f"{now():%Y-%m-%dT%H:%M:%SZ}", id=digest)
     if any(entry.id in path for path in store.paths(f"{LEDGER}/{suite}")[0]):
         return None
     stamp = entry.time.replace("-", "").replace(":", "")
@@ -141,12 +146,13 @@ def _data(suite: str, entries: Sequence[LedgerEntry]) -> bytes:
 
 
 def read_ledger(store: Store, suite: str) -> tuple[tuple[LedgerEntry, ...], list[Problem]]:
-    """Return the entries of a suite, and the files that cannot be used; `ledger_of` counts them."""
+    """Return the entries of a suite, and a problem for each file that cannot be used."""
     paths, problems = store.paths(f"{LEDGER}/{suite}")
     return tuple(_entries(store, paths, problems).values()), problems
 
 
 def _entries(store: Store, paths: Iterable[str], problems: list[Problem]) -> dict[str, LedgerEntry]:
+    """Return the entries in these files by id, the oldest of each; adds a problem for each damaged file."""
     found: dict[str, LedgerEntry] = {}
     for _, file in each_signed(store, paths, "history", LEDGER_FILE, problems):
         for entry in file.entries:
@@ -161,9 +167,9 @@ def suites_of_ledger(store: Store) -> list[str]:
 
 
 def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
-    """Write the entries of each month as one file; returns a line a month, and what is wrong. Raises Refused.
+    """Write the entries of each month as one file; returns a line for each month, and problems. Raises Refused.
 
-    `before`: the first month that is left alone, `YYYY-MM`; None for all months.
+    `before`: the first month that is not compacted, `YYYY-MM`; None to compact all months.
     """
     months: dict[tuple[str, str], list[str]] = {}
     lines, problems = list[str](), list[Problem]()
@@ -192,7 +198,7 @@ def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[lis
 
 
 class _Check(Struct, frozen=True):
-    """One answer of a rule."""
+    """One answer of a rule about one commit, and the metrics that the rule judged."""
 
     time: str
     commit: str
@@ -203,13 +209,13 @@ class _Check(Struct, frozen=True):
 def ledger_of(entries: Iterable[LedgerEntry]) -> Mapping[str, RuleRecord]:
     """Return the record of each rule that answered red or green at least once, by its name."""
     ordered = sorted({one.id: one for one in entries}.values(), key=lambda one: (one.time, one.id))
-    checks: dict[tuple[str, str], list[_Check]] = {}
+    checks: dict[tuple[str, str], list[_Check]] = {}  # by rule and environment
     for entry in ordered:
         for one in entry.answers:
             commit = entry.commits[0][:_DIGITS] if entry.commits else ""
             own = checks.setdefault((one.rule, entry.environment), [])
             own.append(_Check(entry.time, commit, one.answer, one.metrics))
-    counts: dict[str, Counter[tuple[LedgerAnswer, bool | None]]] = {}
+    counts: dict[str, Counter[tuple[LedgerAnswer, bool | None]]] = {}  # by rule: how often an answer was right
     for (rule, environment), own in checks.items():
         evidence = [one for one in ordered if one.kind != "check" and one.environment in ("", environment)]
         truths = _truths(own, evidence)
@@ -225,28 +231,34 @@ def ledger_of(entries: Iterable[LedgerEntry]) -> Mapping[str, RuleRecord]:
 
 
 def _truths(own: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[bool | None]:
-    """Return for each check whether its answer was right; None if nothing shows it."""
-    places: dict[str, list[int]] = {}
+    """Return True for each check of one rule whose answer was right, False if it was wrong, None if nothing shows it.
+
+    The checks are in order of time.
+    """
+    places: dict[str, list[int]] = {}  # by commit: the indices of its checks
     for at, one in enumerate(own):
         places.setdefault(one.commit, []).append(at)
+    # for each check, by rank: True if evidence shows a change, False if evidence shows none
     shown: list[dict[int, set[bool]]] = [{} for _ in own]
     approved = [one.time for one in evidence if one.kind == "approved" and _concerns(one.metrics, own[0].metrics)]
     for entry in evidence:
         rank, changed, about = _SHOWS[entry.kind]  # type: ignore[index]
         concerned = _checks_about(entry, own, places)
         began = min((own[at].time for at in concerned), default="")
+        # evidence of a change ends with the next approval; `~` is after every time
         over = min((time for time in approved if time > began), default="~") if changed and entry.commits else "~"
         for at in concerned:
             if own[at].answer in about and own[at].time < over and _concerns(entry.metrics, own[at].metrics):
                 shown[at].setdefault(rank, set()).add(changed)
     truths = [_by_later_checks(at, own, places) if not known else None for at, known in enumerate(shown)]
     for at, known in enumerate(shown):
-        if known and len(kinds := known[max(known)]) == 1:  # two kinds of one rank may contradict each other
-            truths[at] = kinds == {own[at].answer == "red"}
+        if known and len(highest := known[max(known)]) == 1:  # otherwise evidence of one rank contradicts itself
+            truths[at] = highest == {own[at].answer == "red"}
     return truths
 
 
 def _checks_about(entry: LedgerEntry, own: Sequence[_Check], places: Mapping[str, list[int]]) -> Sequence[int]:
+    """Return the indices of the checks that evidence is about; without commits, of the last ones without a green."""
     if entry.commits:
         return [at for commit in entry.commits for at in places.get(commit[:_DIGITS], ())]
     end = start = bisect_right(own, entry.time, key=lambda one: one.time)
@@ -256,10 +268,12 @@ def _checks_about(entry: LedgerEntry, own: Sequence[_Check], places: Mapping[str
 
 
 def _concerns(named: Sequence[str], metrics: Sequence[str]) -> bool:
+    """True if one of the metrics has one of these names, which may be globs; no names mean every metric."""
     return not named or any(metric == name or glob_matches(name, metric) for name in named for metric in metrics)
 
 
 def _by_later_checks(at: int, own: Sequence[_Check], places: Mapping[str, list[int]]) -> bool | None:
+    """Return whether an answer was right by the last two rows of the table above; None if they do not show it."""
     if own[at].answer == "red":
         again = {own[i].answer for i in places[own[at].commit] if i > at} - {"open"} if own[at].commit else set()
         return False if again == {"green"} else None

@@ -1,7 +1,11 @@
 """Levels: the runs of one environment, ordered by the decisions about them.
 
-`approve` opens a level and `add` adds runs to it. A level names its parent. Two branches that each approve leave two
-heads, until an approval replaces both. Runs of replaced levels are not compared with.
+`approve` opens a level, and `add` adds runs to it. A level names its parent, the level that it replaces. A level that
+no other one replaces is a head: new runs are compared with its runs. If two branches each approve, there are two heads
+until an approval replaces both.
+
+The anchor of a metric is the level from which a chain of small changes is measured: the first one, or the last one that
+an approval chose for it.
 """
 
 from __future__ import annotations
@@ -27,12 +31,13 @@ ANCHOR_RUNS = 5
 
 
 class RunBytes(Struct, frozen=True):
-    """The bytes of a stored run whose hash fits: in memory, or in the store, where they are read again on demand."""
+    """The bytes of a stored run whose hash was right; they stay in memory, or are read from the store again."""
 
     store: Store
     path: str
-    #: The end of the file, which has its hash.
+    #: The end of the file, which contains its hash.
     end: bytes
+    #: All bytes; None if they are read again.
     kept: bytes | None
 
     def read(self) -> bytes:
@@ -67,16 +72,17 @@ class StoredRun(Struct, frozen=True, dict=True):
 
     path: str
     head: RunHead
+    #: The names of its metrics.
     names: frozenset[str]
     _read: Callable[[], BaselineFile]
-    #: Returns the same for runs with the same samples. Raises Refused if they cannot be read any more.
+    #: Returns bytes that are equal for runs with the same samples. Raises Refused if they cannot be read any more.
     samples: Callable[[], bytes]
-    #: Reads the run of a large file, whose series are decoded when they are needed.
+    #: Reads the run of a large file, whose series are decoded when they are needed; None for other files.
     _read_large: Callable[[], Run] | None = None
 
     @classmethod
     def of(cls, path: str, file: BaselineFile) -> StoredRun:
-        """Return a run whose file was read whole."""
+        """Return a run whose file is in memory."""
         return cls(path, file, frozenset(file.metrics()), lambda: file, lambda: msgspec.json.encode(file.series))
 
     @cached_property
@@ -100,7 +106,7 @@ class StoredRun(Struct, frozen=True, dict=True):
 
 
 class ComparedRun(Struct, frozen=True):
-    """A stored run that new ones are compared with: in all metrics, or in some only."""
+    """A stored run that new ones are compared with, in the metrics of `metrics` only, or in all (None)."""
 
     stored: StoredRun
     metrics: frozenset[str] | None = None
@@ -116,8 +122,9 @@ class ComparedRun(Struct, frozen=True):
 class History(Struct, frozen=True):
     """All levels of one environment."""
 
+    #: By name of the level: its runs, oldest first.
     levels: dict[str, tuple[StoredRun, ...]]
-    #: The answer of `anchor` for each level; a list of thousands of levels needs all of them.
+    #: The answer of `anchor` for each level, kept because a list of thousands of levels asks for all of them.
     _anchored: dict[str, _Anchored] = field(default_factory=dict)
 
     @classmethod
@@ -150,9 +157,9 @@ class History(Struct, frozen=True):
     def compared(self, head: str) -> tuple[ComparedRun, ...]:
         """Return the runs that new ones are compared with, oldest first.
 
-        A level that adopts some metrics replaces the runs of these only. So each metric has a newest level of its own.
+        A level that adopts some metrics replaces the runs of only these. So each metric has a newest level of its own.
         """
-        chain: list[str] = []
+        chain: list[str] = []  # the levels back to one that adopts all metrics
         for name in self.chain(head):
             chain.append(name)
             if not self.level(name).adopts:
@@ -163,8 +170,8 @@ class History(Struct, frozen=True):
         return _compared({metric: self._current(metric, chain) for metric in names}, names)
 
     def anchor(self, head: str) -> tuple[ComparedRun, ...]:
-        """Return the first runs of each metric since its anchor was set; a chain of steps is compared with them."""
-        unknown: list[str] = []
+        """Return for each metric the first runs in or after the level that is its anchor."""
+        unknown: list[str] = []  # the levels whose answer is not kept yet, the newest first
         for name in self.chain(head):
             if name in self._anchored:
                 break
@@ -186,26 +193,28 @@ class History(Struct, frozen=True):
 
 
 class _Anchored(Struct, frozen=True):
-    """The runs that the anchor of a level has for each metric; levels without a change share one value."""
+    """The anchors of all metrics as one level sees them; a level that changes none shares the value of its parent."""
 
-    #: The first runs with each metric, in or after the level that is its anchor.
+    #: By metric: its first runs in or after the level that is its anchor.
     first: Mapping[str, Sequence[StoredRun]] = field(default_factory=dict)
     #: True if a level is the anchor of every metric; otherwise only the metrics of `first` have one.
     all_metrics: bool = False
-    #: Every metric of a level since then.
+    #: The metrics of all levels since the anchor of every metric.
     names: frozenset[str] = frozenset()
+    #: The runs of `first`, as `History.anchor` returns them.
     runs: tuple[ComparedRun, ...] = ()
 
     def followed_by(self, level: StoredLevel, runs: Sequence[StoredRun]) -> _Anchored:
-        """Return the anchor of a level that has these runs and follows this one."""
+        """Return the anchors as the next level sees them; it has these runs."""
         by_metric: dict[str, list[StoredRun]] = {}
         for run in runs:
             for metric in run.metrics():
                 by_metric.setdefault(metric, []).append(run)
-        if level.anchor and not level.adopts:
+        if level.anchor and not level.adopts:  # the anchor of every metric
             first: dict[str, Sequence[StoredRun]] = {name: found[:ANCHOR_RUNS] for name, found in by_metric.items()}
             return _Anchored(first, True, frozenset(by_metric), _compared(first, frozenset(by_metric)))
-        moved = level.adopts if level.anchor else ()
+        moved = level.adopts if level.anchor else ()  # the metrics whose anchor this level is
+        # a metric gets its first runs here if its anchor moved, or if no level since its anchor had it
         added = {
             metric: found[:ANCHOR_RUNS]
             for metric, found in by_metric.items()
@@ -219,7 +228,10 @@ class _Anchored(Struct, frozen=True):
 
 
 def _compared(chosen: Mapping[str, Sequence[StoredRun]], names: frozenset[str]) -> tuple[ComparedRun, ...]:
-    """Return the runs that are chosen for any metric, oldest first; one that is chosen for all of `names` is whole."""
+    """Return the runs that are chosen for any metric, oldest first, each with the metrics that it is chosen for.
+
+    A run that is chosen for all of `names` is compared in all metrics.
+    """
     runs: dict[str, StoredRun] = {}
     metrics: dict[str, set[str]] = {}
     for metric, found in chosen.items():
@@ -233,10 +245,11 @@ def _compared(chosen: Mapping[str, Sequence[StoredRun]], names: frozenset[str]) 
 
 
 def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str]]:
-    """Return, as (path, message), what the files of one environment state that cannot all be true."""
+    """Return the contradictions between the files of one environment as (path, message)."""
     levels: dict[str, StoredLevel] = {}
-    seen: dict[tuple[str, bytes, bytes], str] = {}
+    seen: dict[tuple[str, bytes, bytes], str] = {}  # by content: the path of its first run
     found: list[tuple[str, str]] = []
+    # only runs of one level from the same files can be copies: the samples of others are not read
     origins = [(run.head.level.name, msgspec.json.encode(run.head.sources)) for run in runs]
     times = Counter(origins)
     for run, origin in zip(runs, origins, strict=True):

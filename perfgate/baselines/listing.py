@@ -33,18 +33,21 @@ def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
     for place, runs in by_folder(found).items():
         history = History.of(runs)
         heads = history.heads()
-        for name, held in history.levels.items():
+        for name, own in history.levels.items():
             level, parent = history.level(name), history.level(name).parent
-            means = _means([ComparedRun(run) for run in held], values)
-            changed = {key: value for key, value in means.items() if not level.adopts or key.metric in level.adopts}
+            means = _means([ComparedRun(run) for run in own], values)
+            adopted = {key: value for key, value in means.items() if not level.adopts or key.metric in level.adopts}
             before = history.compared(parent) if parent is not None and parent in history.levels else ()
-            since_parent, since_anchor = (
-                {key: value / base[key] - 1 for key, value in sorted(changed.items()) if base.get(key, 0.0) > 0}
-                for base in (_means(before, values), {} if level.anchor else _means(history.anchor(name), values))
-            )
-            one = _level(f"{place}/{name}", held)
+            since_parent = _changes(_means(before, values), adopted)
+            since_anchor = {} if level.anchor else _changes(_means(history.anchor(name), values), adopted)
+            one = _level(f"{place}/{name}", own)
             summaries.append(replace(one, current=name in heads, since_parent=since_parent, since_anchor=since_anchor))
     return summaries, problems
+
+
+def _changes(base: Mapping[Key, float], new: Mapping[Key, float]) -> dict[Key, float]:
+    """Return new / base - 1 for each metric that both have, if its base is positive."""
+    return {key: value / base[key] - 1 for key, value in sorted(new.items()) if base.get(key, 0.0) > 0}
 
 
 def runs(path: str, place: str | None) -> tuple[list[StoredRunSummary], list[Problem]]:
@@ -85,7 +88,7 @@ def sides(path: str, old: str | None, new: str | None) -> tuple[PlaceRuns, Place
 
 
 def _side(path: str, place: str | None, after: str | None) -> PlaceRuns:
-    """Return a place and its runs; without a level in the place, the newest one, or the parent of `after`."""
+    """Return a place and its runs. If the place names no level, it is the newest one, or the parent of `after`."""
     found, problems = _runs(path, place)
     if problems:
         raise Refused("the stored baselines are damaged:\n" + "\n".join(map(str, problems)), 3)
@@ -105,6 +108,7 @@ def _side(path: str, place: str | None, after: str | None) -> PlaceRuns:
 
 
 def _runs(path: str, place: str | None) -> tuple[list[StoredRun], list[Problem]]:
+    """Return the stored runs below a place of the store, oldest first, and problems. Raises Refused without any."""
     store = open_store(path)
     parts = (place or "").strip("/").split("/") if place else []
     if "://" not in path and not os.path.isdir(path):
@@ -134,6 +138,7 @@ def read_all(store: Store, parts: Sequence[str] = ()) -> tuple[list[StoredRun], 
 
 
 def _suites(store: Store) -> list[str]:
+    """Return the suites that have a stored run or prior."""
     return _top_folders(path for path in store.paths()[0] if kind_of(path) in ("run", "prior"))
 
 
@@ -163,6 +168,7 @@ def _values(stored: StoredRun) -> dict[Key, float]:
 
 
 def _means(runs: Iterable[ComparedRun], values: Mapping[str, Mapping[Key, float]]) -> dict[Key, float]:
+    """Return the mean over runs of each metric; `values` has the numbers of each run, by its path."""
     found: dict[Key, list[float]] = {}
     for run in runs:
         for key, value in values[run.stored.path].items():
@@ -172,6 +178,7 @@ def _means(runs: Iterable[ComparedRun], values: Mapping[str, Mapping[Key, float]
 
 
 def _level(place: str, runs: Sequence[StoredRun]) -> LevelSummary:
+    """Return what is known about the level of these runs, without its changes."""
     level, first, last = runs[0].head.level, runs[0].head.time, runs[-1].head.time
     adopts = tuple(level.adopts)
     return LevelSummary(place, len(runs), first, last, level.by, level.reason, level.pr, level.anchor, adopts)
@@ -203,7 +210,7 @@ def verify(path: str) -> tuple[list[str], list[Problem]]:
 
 
 def _unsound(store: Store, run: StoredRun) -> Problem | None:
-    """Return what is wrong with the numbers of a run, which other commands read only where they compare them."""
+    """Return the problem of the numbers of a run, or None; other commands read only those that they compare."""
     at = store.location(run.path)
     try:
         file, wrong = STORED_RUN.decode(str(at), store.read(run.path))
@@ -213,10 +220,10 @@ def _unsound(store: Store, run: StoredRun) -> Problem | None:
 
 
 def prune(path: str, *, dry_run: bool = False) -> list[str]:
-    """Remove what no command reads any more; returns the lines to print. Raises Refused if anything is damaged.
+    """Remove files that no command reads any more; returns the lines to print. Raises Refused if anything is damaged.
 
-    One run of each level is kept, so that the history stays complete; so are all runs of the current level, of the
-    levels that it builds on, and of anchors. Expired allowances are removed.
+    These are runs that nothing is compared with, and expired allowances. The first run of each level stays, so that the
+    history is complete, and so do all runs of heads and of anchors.
     """
     store = open_store(path)
     with locked(store):
@@ -238,7 +245,7 @@ def prune(path: str, *, dry_run: bool = False) -> list[str]:
 
 
 def _unneeded(history: History) -> Iterator[str]:
-    """Yield the runs after the first of each level that nothing is compared with."""
+    """Yield the paths of the runs that nothing is compared with, except the first one of each level."""
     needed: set[str] = set()
     for head in history.heads():
         needed |= {run.stored.path for run in (*history.compared(head), *history.anchor(head))}

@@ -3,9 +3,9 @@
     SUITE/ENVIRONMENT/LEVEL/RUN.json     one stored run
     SUITE/ENVIRONMENT/prior.json         the measured noise between runs in this environment
     SUITE/ENVIRONMENT/prior-in-turn.json the measured noise between pairs, one file for each way to make pairs
-    SUITE/_allowances/NAME.json          how much worse a commit may be
+    SUITE/_allowances/NAME.json          the size of a regression that one commit may cause
     _history/SUITE/ENVIRONMENT/...       every run of main, in short; see `perfgate.history`
-    _history/_ledger/SUITE/...           what rules answered on main, and what showed the truth; see `ledger`
+    _history/_ledger/SUITE/...           the answers of rules on main, and evidence about them; see `ledger`
     _machines/HOST/TIME.json             the state of a runner when it qualified; see `runners`
 
 The name of a suite, an environment or a level never begins with `_`, so the kinds cannot be confused.
@@ -28,16 +28,17 @@ ALLOWANCES = "_allowances"
 #: The history is outside of the folders of suites, so that no other command reads or lists it.
 HISTORY = "_history"
 MACHINES = "_machines"
-#: In the folder of the history, without the form of a suite.
+#: Beside the suites of the history; no suite has a name with `_` first.
 LEDGER = f"{HISTORY}/_ledger"
 #: A safe name of a suite, an environment, a level or a run: it cannot lead out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-#: The judge learns from this many remembered runs: older ones say little about the machines of today.
+#: The judge learns the noise from this many remembered runs; older ones show little about the machines of today.
 NEWEST_RUNS = 100
 #: The file of a month of the history: the month, and the beginning of the hash of its bytes.
 MONTH_FILE = re.compile(r"(?:^|/)(\d{4}-\d\d)-([0-9a-f]+)\.json$")
-#: The number of months in which the newest runs are searched.
+#: The newest runs are looked for in the files of this many months.
 _MONTHS = 3
+#: The name of the file of a prior, with the way in which pairs were made.
 _PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")
 #: The facts that identify an environment; None for a fact that is not known.
 Identity = Mapping[str, Fact | None]
@@ -126,15 +127,15 @@ def differences(stored: Identity, seen: Identity) -> list[str]:
 
 
 def newest_history(paths: Sequence[str], runs: int = NEWEST_RUNS) -> list[str]:
-    """Return the paths of the newest runs: `runs` files of one run, or else these and those of the newest months.
+    """Return the paths of files that have the newest `runs` runs, or more.
 
-    A month may have any number of runs, so the newest three months with files are enough.
+    They are that many files of one run each; if there are fewer, all of these and the files of the newest months.
     """
-    loose = sorted((path for path in paths if not MONTH_FILE.search(path)), key=lambda path: path.rpartition("/")[2])
-    if len(loose) >= runs:
-        return loose[-runs:]
+    single = sorted((path for path in paths if not MONTH_FILE.search(path)), key=lambda path: path.rpartition("/")[2])
+    if len(single) >= runs:
+        return single[-runs:]
     months = sorted({found[1] for path in paths if (found := MONTH_FILE.search(path))})[-_MONTHS:]
-    return [*loose, *(path for path in paths if (found := MONTH_FILE.search(path)) and found[1] in months)]
+    return [*single, *(path for path in paths if (found := MONTH_FILE.search(path)) and found[1] in months)]
 
 
 def one_by_one(read: Callable[[str], bytes], paths: Iterable[str]) -> Iterator[FileOrError]:

@@ -1,4 +1,7 @@
-"""The baselines of a policy: those of a commit or of a bucket, those of the working tree, or a copy in memory."""
+"""The baselines of a policy: from a commit, from a bucket, from the working tree, or from a copy in memory.
+
+A policy is the rules and baselines that decide a check.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ from perfgate.workspace.rule_source import HeldFiles, PolicySource
 
 
 def store_of(source: PolicySource, path: str, history: str | None = None) -> Store:
-    """Open the baselines of a policy source: a bucket is the same for every commit. Raises Refused.
+    """Open the baselines of a policy source. A bucket is the same for every commit. Raises Refused.
 
-    `history`: `SUITE/ENVIRONMENT`, to open its newest remembered runs. Of a commit, nothing else reads them.
+    `history`: `SUITE/ENVIRONMENT`, to open its newest remembered runs. If the source is a commit, the store has only
+    these runs with `history`, and no remembered runs without.
     """
     if source.baselines is not None:
         return HeldStore(source.baselines)
@@ -34,6 +38,8 @@ def store_of(source: PolicySource, path: str, history: str | None = None) -> Sto
 
 
 def _of_commit(commit: Commit, path: str, found: CommitFiles, folder: str = ".") -> HeldStore:
+    """Return the files of a folder of a commit as a store; their names become paths from the root of the store."""
+
     def joined(name: str) -> str:
         return posixpath.normpath(f"{folder}/{name}")
 
@@ -44,7 +50,7 @@ def _of_commit(commit: Commit, path: str, found: CommitFiles, folder: str = ".")
 
 
 def held(source: PolicySource, baselines: str, suite: str) -> PolicySource:
-    """Return the source with its baselines as they are now, for judgements after a program ran.
+    """Return the source with a copy of its baselines, which a program that runs before the judgement cannot change.
 
     A commit needs no copy: each of its objects is verified by its hash. Raises Refused.
     """
@@ -58,7 +64,7 @@ def held(source: PolicySource, baselines: str, suite: str) -> PolicySource:
         if path.startswith(f"{HISTORY}/{suite}/") and path.endswith(".json"):
             past.setdefault(folder_of(path, 3), []).append(path)
     read += [path for one in past.values() for path in newest_history(one)]
-    # a file that is not read now cannot be read later: the program may have changed it
+    # a file that is not read now must not be read later: the program may have changed it
     files: dict[str, bytes | OSError | ValueError] = dict.fromkeys(listed, OSError(0, "it was not read in time"))
     return replace(source, baselines=HeldFiles(files | dict(store.read_many(read)), tuple(problems), store.shown))
 
@@ -98,7 +104,7 @@ class HeldStore(Struct, frozen=True):
 
 
 class ListedStore(Struct, frozen=True):
-    """A store that reads only `folder`, as it was when it was listed."""
+    """A store that lists only `folder`, once: later changes of the list are not seen."""
 
     store: Store
     folder: str
@@ -117,7 +123,7 @@ class ListedStore(Struct, frozen=True):
         return self.store.shown
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
-        """Return every file below the folder or a folder in it, sorted, and the problems there or above it."""
+        """Return every file below `self.folder` or a folder in it, sorted, and the problems there or above it."""
         below = f"{folder}/"
         found = [path for path in self.found if path.startswith(below)] if folder != self.folder else [*self.found]
         return found, _near(self.problems, self.location(folder))

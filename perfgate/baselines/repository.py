@@ -34,10 +34,11 @@ from perfgate.stats.history import FEWEST_RUNS
 from perfgate.words.steps import make_baseline
 
 _Part = TypeVar("_Part")
-#: The bytes of stored runs that are kept in memory, in case their numbers are needed; others are read again.
+#: This many bytes of stored runs stay in memory, because their numbers may be needed; others are read again.
 _KEPT_BYTES = 8 << 20
-#: A larger stored run is not decoded as a whole. An older perfgate wrote it, with the samples of every series.
+#: A larger stored run is decoded by `large_runs`. An older perfgate wrote it, with the samples of every series.
 _LARGE_BYTES = 1 << 20
+#: The baseline of an environment whose files have problems.
 _UNUSABLE = Baseline(
     missing="the stored baseline cannot be used: see the problems",
     next_step=NextStep("fix-input", "solve the problems first"),
@@ -52,6 +53,7 @@ class LoadedBaseline(Struct, frozen=True):
     problems: list[Problem] = field(default_factory=list)
     #: True if a stored file cannot be read or used, so that the history may be incomplete.
     damaged: bool = False
+    #: The hash of all files that were read.
     sha256: str = hashlib.sha256().hexdigest()
 
 
@@ -61,10 +63,11 @@ class _Environment(Struct, frozen=True):
     store: ListedStore
     #: `SUITE/ENVIRONMENT`.
     place: str
-    #: How the nearest environment differs, if this one has no files.
+    #: A sentence about the most similar environment, if this one has no files.
     nearest: str | None
     runs: list[StoredRun]
     history: History
+    #: The priors and the allowances, by path.
     priors: dict[str, PriorFile]
     allowed: dict[str, AllowanceFile]
     #: The problems of the runs, and those of the priors and allowances.
@@ -101,13 +104,13 @@ class StoredBaselines(Struct, frozen=True):
         if problems:
             return LoadedBaseline(_UNUSABLE, history, problems, damaged, found.sha256)
         if heads:
-            # `rules --calibrate` compares the runs of each level with each other.
-            spare = sum(len(one) - 1 for one in history.levels.values())
+            # `rules --calibrate` compares the runs of a level with each other: n runs have n - 1 degrees of freedom
+            freedom = sum(len(one) - 1 for one in history.levels.values())
             baseline = Baseline(
                 place=f"{found.place}/{heads[0]}",
                 runs=tuple(run.run() for run in history.compared(heads[0])),
                 anchor=tuple(run.run() for run in history.anchor(heads[0])),
-                calibratable=spare >= FEWEST_RUNS - 1,
+                calibratable=freedom >= FEWEST_RUNS - 1,
                 unknown_facts=tuple(name for name, value in identity.items() if value is None),
                 allowances=tuple(file.allowance() for file in found.allowed.values() if file.head == head()),
             )
@@ -117,27 +120,28 @@ class StoredBaselines(Struct, frozen=True):
         return LoadedBaseline(baseline, history, problems, damaged, found.sha256)
 
     def _environment(self, identity: Identity) -> _Environment:
+        """Return the files of the environment with this identity; they are read the first time only."""
         name, suite = environment_name(identity), self.ruleset.suite
         if name not in self._read:
             store = ListedStore.of(self.store, suite)
             environment, nearest, problems = find_environment(store, suite, identity)
             stored, wrong, sha256 = read_stored_runs(store, suite, environment, self.ruleset)
-            priors, unread, priors_sha256 = read_priors(store, suite, environment)
-            allowed, unallowed = read_allowances(store, suite)
+            priors, wrong_priors, priors_sha256 = read_priors(store, suite, environment)
+            allowed, wrong_allowances = read_allowances(store, suite)
             sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
             place, history = f"{suite}/{environment}", History.of(stored)
-            found = stored, history, priors, allowed, problems + wrong, unread + unallowed, sha256
+            found = stored, history, priors, allowed, problems + wrong, wrong_priors + wrong_allowances, sha256
             self._read[name] = _Environment(store, place, nearest, *found)
         return self._read[name]
 
 
 def joined_sha256(sha256: str, more: str) -> str:
-    """Return the hash of a hash and more hashes; the first one itself if there are no more."""
+    """Return the hash of `sha256` and `more`, which are hashes; `sha256` itself if `more` is empty."""
     return hashlib.sha256((sha256 + more).encode()).hexdigest() if more else sha256
 
 
 def _no_suite(store: Store, ruleset: Ruleset, accept: Acceptance) -> Baseline:
-    """Return the baseline of a suite without stored runs; it names a suite of nearly this name that has some."""
+    """Return the baseline of a suite without stored runs. Its message names a suite of a similar name that has some."""
     missing = f"suite {ruleset.suite} has no baseline in {store.shown}"
     suites = {path.partition("/")[0] for path in store.paths()[0] if kind_of(path) == "run"} - {ruleset.suite}
     near = get_close_matches(ruleset.suite, sorted(suites), n=1)
@@ -152,14 +156,14 @@ def _misplaced(
     store: Store, stored: Sequence[StoredRun], priors: dict[str, PriorFile], identity: Identity, facts: dict[str, Fact]
 ) -> list[Problem]:
     """Return a problem for each file of another environment, and for each trace that was read in another mode."""
-    other = cache(lambda known: differences(msgspec.json.decode(known), identity))  # thousands of runs have the same
+    # thousands of runs have the same identity, so each identity is compared once
+    differing_facts = cache(lambda encoded: differences(msgspec.json.decode(encoded), identity))
+    identities = [(run.path, run.head.identity) for run in stored]
+    identities += [(path, prior.identity) for path, prior in priors.items()]
     found = [
         Problem("error", f"is of another environment: {'; '.join(differing)}", store.location(path))
-        for path, known in (
-            *((run.path, run.head.identity) for run in stored),
-            *((path, prior.identity) for path, prior in priors.items()),
-        )
-        if (differing := other(msgspec.json.encode(known)))
+        for path, own in identities
+        if (differing := differing_facts(msgspec.json.encode(own)))
     ]
     return found + [
         Problem("error", f"is a trace read with --trace-mode {mode}: use it here, too", store.location(run.path))
@@ -173,18 +177,19 @@ def read_stored_runs(
 ) -> tuple[list[StoredRun], list[Problem], str]:
     """Read every stored run of an environment; returns the runs, the problems of others, and a hash of all bytes.
 
-    Of large runs, the series that a ruleset does not name are decoded at their first use.
+    Only the names and the head of a run are decoded; its numbers are decoded when they are used. `ruleset`: decode only
+    the series of a large run that it names, and the others one by one when they are used.
     """
     paths, problems = store.paths(f"{suite}/{environment}")
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
     large = None
-    kept = 0
+    kept_bytes = 0
     parts: dict[tuple[type, bytes], Any] = {}
     for path, data in each_file(store, paths, "run", problems):
         digest.update(f"{path}\0{len(data)}\0".encode())
         digest.update(data)
-        short = None
+        short = None  # a large run without the samples that no rule names; None for a run that is used as it is
         if ruleset is not None and len(data) > _LARGE_BYTES:
             from perfgate.baselines.large_runs import LargeRuns
 
@@ -196,30 +201,33 @@ def read_stored_runs(
             problems += wrong
             stored += [] if file is None else [StoredRun.of(path, file)]
             continue
-        kept += len(short or data)
-        whole = data if short is None and kept <= _KEPT_BYTES else None
-        source = RunBytes(store, path, data[-END_BYTES:], whole)
-        small = short if kept <= _KEPT_BYTES else None
-        read = None if large is None or short is None else partial(large.run, source, small)
-        head = msgspec.convert(outline, RunHead, from_attributes=True)
-        level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
-        head = msgspec.structs.replace(head, level=level, identity=identity, context=context)
+        # while there is room, the bytes to decode later stay in memory: the shortened file, or the whole one
+        kept_bytes += len(short or data)
+        kept = (short or data) if kept_bytes <= _KEPT_BYTES else None
+        source = RunBytes(store, path, data[-END_BYTES:], kept if short is None else None)
+        read_large = None if large is None or short is None else partial(large.run, source, kept)
         names = _shared(frozenset(outline.metrics()), parts)
-        stored.append(StoredRun(path, head, names, source.file, source.samples, read))
+        stored.append(StoredRun(path, _head(outline, parts), names, source.file, source.samples, read_large))
     problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
 
 
+def _head(outline: RunOutline, parts: dict[tuple[type, bytes], Any]) -> RunHead:
+    """Return the head of a run, which shares equal parts with the heads of earlier runs."""
+    head = msgspec.convert(outline, RunHead, from_attributes=True)
+    level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
+    return msgspec.structs.replace(head, level=level, identity=identity, context=context)
+
+
 def _shared(part: _Part, parts: dict[tuple[type, bytes], Any]) -> _Part:
-    """Return an equal part of an earlier run, or this one: thousands of runs have one level and one environment."""
+    """Return an equal part of an earlier run, or else this one. It saves memory: thousands of runs have one level."""
     found: _Part = parts.setdefault((type(part), msgspec.json.encode(part)), part)
     return found
 
 
 def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:
-    """Read every prior of an environment; returns them by path, the problems of others, and a hash or `""`."""
-    # `read_stored_runs` returns the problems of the folder.
-    problems: list[Problem] = []
+    """Read every prior of an environment; returns them by path, the problems of others, and the hashes of all files."""
+    problems: list[Problem] = []  # without those of the folder, which `read_stored_runs` returns
     files = list(each_file(store, store.paths(f"{suite}/{environment}")[0], "prior", problems))
     found: dict[str, PriorFile] = {}
     for path, data in files:
@@ -253,18 +261,23 @@ def read_allowances(store: Store, suite: str) -> tuple[dict[str, AllowanceFile],
 def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
     """Return the environments of a suite with a stored run or prior, and a problem for each link in their place."""
     paths, problems = store.paths(suite)
+    # the number of parts in the path of an environment's folder; who reads an environment reports the problems in it
     depth = len(str(store.location(f"{suite}/")).split("/"))
     refused = [problem for problem in problems if len(problem.at.file.split("/")) <= depth]
     return sorted({path.split("/")[1] for path in paths if kind_of(path) in ("run", "prior")}), refused
 
 
 def find_environment(store: Store, suite: str, identity: Identity) -> tuple[str, str | None, list[Problem]]:
-    """Find the folder of an environment, whatever its name; otherwise say how the nearest one differs."""
+    """Find the folder of an environment by its name, or by the identity of the runs in it.
+
+    Returns the name of the folder; a sentence about the most similar environment if none is found; and the problems of
+    `environments`.
+    """
     name = environment_name(identity)
     known, problems = environments(store, suite)
     if name in known:
         return name, None, problems
-    nearest: tuple[list[str], str] | None = None
+    nearest: tuple[list[str], str] | None = None  # the facts that differ, and the folder
     for other in known:
         stored, _, _ = read_stored_runs(store, suite, other)
         if not stored:

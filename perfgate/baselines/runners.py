@@ -1,7 +1,8 @@
-"""The machines that qualified as runners, beside the stored runs, and what has changed in a machine since.
+"""The qualifications of runners (`doctor --qualify`), stored beside the runs; and the changes of a machine since then.
 
-Nothing rewrites the file of a qualification. A machine is compared with its own earlier ones, or if its host has none,
-with those of other hosts with the same card and processor: the runners of a cloud have a new name every day.
+The file of a qualification is never rewritten. A machine is compared with earlier qualifications of its host. If its
+host has none, it is compared with those of other hosts with the same GPU and processor: the runners of a cloud have a
+new name every day.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from perfgate.judge.plain import judge_change
 from perfgate.version import __version__
 from perfgate.words.beside import not_as_it_was
 
-#: The facts about the abilities of a machine. Versions of programs belong to a run, and are shown beside verdicts.
+#: The facts of a qualification: those about the hardware. Versions of programs belong to runs.
 _QUALITIES = (
     *("gpu", "gpu_count", "gpu_memory_gib", "pcie_width", "pcie_generation", "power_cap_w", "sm_clock_max_mhz"),
     *("application_clock_mhz", "mig", "ecc", TENANTS, "gpu_numa_distance", "cpu", "cpu_count", "governor"),
     *("numa_nodes", "memory_gib"),
 )
-#: Machines with the same of these are of one kind.
+#: Machines are of one kind if these facts are the same.
 _KIND = ("gpu", "cpu")
-#: An update of the kernel changes the memory by less.
+#: The memory of a machine changed if it differs by more than this share; an update of the kernel changes it by less.
 _LEAST_MEMORY = 0.05
-#: The newest qualifications of a machine that count.
+#: The number of the newest qualifications of a machine that it is compared with.
 _NEWEST = 10
-#: The tolerated change of a figure, and the prior of its noise between qualifications: a standard deviation, and its
-#: degrees of freedom. The first is for a card; the second for processors, memory and disk, which may be shared.
-_OF_CARD, _OF_HOST = (0.05, (0.02, 8.0)), (0.15, (0.05, 8.0))
-#: Some ten figures are compared at once.
+#: The tolerated relative change of a measured figure, and the prior of its noise between qualifications (a relative
+#: standard deviation and its degrees of freedom): for a GPU, and for processors, memory and disk, which may be shared.
+_OF_GPU, _OF_HOST = (0.05, (0.02, 8.0)), (0.15, (0.05, 8.0))
+#: The confidence of one comparison; it is high because about ten figures are compared at once.
 _CONFIDENCE = 0.995
 QUALIFICATION = SignedFile(
     "perfgate.qualification/1", Qualification, Qualification.fault, "remove it and qualify again"
@@ -41,7 +42,7 @@ QUALIFICATION = SignedFile(
 
 
 def qualification(facts: Mapping[str, Fact], figures: Mapping[str, Figure], time: str, renews: bool) -> Qualification:
-    """Return the qualification of a machine with these facts; with `renews`, earlier ones do not count any more."""
+    """Return the qualification of a machine with these facts; with `renews`, earlier ones no longer count."""
     kept = {name: facts[name] for name in _QUALITIES if name in facts}
     rounded = {name: Figure(float(f"{one.value:.6g}"), one.unit) for name, one in figures.items()}
     return Qualification(
@@ -61,7 +62,7 @@ def _folder(host: Fact | None) -> str:
 
 
 def known_runners(store: Store, facts: Mapping[str, Fact]) -> tuple[tuple[Qualification, ...], list[Problem]]:
-    """Return the qualifications that a machine with these facts is compared with, oldest first; and damaged files.
+    """Return the qualifications that a machine with these facts is compared with, oldest first; and problems of files.
 
     They are those of its host since its last renewal, or else the newest one of each other host of its kind.
     """
@@ -86,9 +87,9 @@ def runner_problems(store: Store, facts: Mapping[str, Fact]) -> list[Problem]:
 
 
 def runner_changes(known: Sequence[Qualification], now: Qualification) -> tuple[RunnerChange, ...]:
-    """Return the facts that no known qualification has, and the figures that differ beyond tolerance and noise.
+    """Return the facts of `now` that no known qualification has, and the figures that clearly changed.
 
-    Facts and figures that one side lacks are left out: a container may not show everything.
+    Facts and figures that only one side has are left out: a container may not show everything.
     """
     found = []
     for name, fact in now.facts.items():
@@ -99,14 +100,16 @@ def runner_changes(known: Sequence[Qualification], now: Qualification) -> tuple[
 
 
 def _is_alike(name: str, one: Fact, other: Fact) -> bool:
+    """Return whether two values of a fact are equal; sizes of memory are if they differ by a few percent only."""
     if "memory" in name and not isinstance(one, str) and not isinstance(other, str):
         return abs(one - other) <= _LEAST_MEMORY * max(one, other)
     return same_fact(one, other)
 
 
 def _moved(known: Sequence[Qualification], name: str, now: Figure) -> list[RunnerChange]:
+    """Return the change of a figure if it is larger than tolerance and noise, or nothing."""
     before = [one.figures[name].value for one in known if name in one.figures and one.figures[name].unit == now.unit]
-    tolerance, prior = _OF_CARD if "GPU" in name else _OF_HOST
+    tolerance, prior = _OF_GPU if "GPU" in name else _OF_HOST
     terms = {"tolerance": tolerance, "prior": prior, "confidence": _CONFIDENCE}
     judged = judge_change(before, [now.value], better="higher", two_sided=True, looks=1, **terms)  # type: ignore[arg-type]
     if judged.outcome != "fail" or judged.base_value is None:

@@ -29,7 +29,7 @@ if sys.platform != "win32":
     import fcntl
 
 _Content = TypeVar("_Content", bound=Struct)
-#: An address of a bucket with a slash too few; one letter is a drive of Windows.
+#: The beginning of a bucket's address with too few slashes; one letter would be a drive of Windows.
 _MISPRINT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _NOT_REGULAR = "it is a link or not a regular file, and links are not followed"
 if sys.platform == "win32":
@@ -212,7 +212,7 @@ def open_store(path: str) -> WritableStore:
             name, cure = typed_path(path), "give a bucket (s3://, gs://) or a folder"
             raise Refused(f"{name} cannot be used for baselines: a web server does not list its files; {cure}")
         try:
-            if path.startswith("file://"):  # fsspec leaves out a folder that it cannot list
+            if path.startswith("file://"):  # not a bucket: fsspec would silently leave out a folder that it cannot list
                 return DirectoryStore(Path(filesystem(path)[1]), path.rstrip("/"), surroundings.limits())
             return BucketStore(path, surroundings.limits())
         except (ImportError, ValueError, OSError) as error:
