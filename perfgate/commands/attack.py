@@ -45,9 +45,10 @@ def command(options: CommandOptions, workflows: str) -> int:
 
 
 def attack(options: CommandOptions, workflows: str) -> tuple[list[Attack], int, int, list[Problem]]:
-    """Attack rules and workflows; return what would work, the tries on rules, the number of workflows, and problems.
+    """Attack rules and workflows.
 
-    Raises Refused for mistakes in the rules, and if there is nothing to attack.
+    Returns the attacks that would work, the numbers of tried attacks on rules and of workflows, and problems. Raises
+    Refused for mistakes in the rules, and if there is nothing to attack.
     """
     documents = list(_documents(workflows))
     if not documents and not options.runs:

@@ -159,7 +159,7 @@ def _publish(report: BisectReport, outputs: dict[str, str]) -> int:
 
 
 def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
-    """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal (3)."""
+    """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal."""
     if request.from_history is not None:
         request = from_history(request, request.from_history, tell)
     elif request.event is not None:
@@ -175,6 +175,7 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
             if items.commits:
                 suite = request.options.suite if request.metric is not None else ruleset.suite
                 record_search(found, items.names, suite, request.options, tell)
+            # With --full, a merge that was found is searched in its turn.
             while (
                 request.full and found.outcome == "found" and len(found.blamed) == 1 and found.suspects[0].item.is_merge
             ):
@@ -195,7 +196,7 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
 
 
 def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectReport:
-    """Search one list, or go on with it. Raises Refused and Stopped."""
+    """Search one list; measurements that are kept in `path` already count. Raises Refused and Stopped."""
     keep = path.as_posix()
     try:
         refuse_committed(keep)
@@ -223,7 +224,7 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
 
 
 def _question(task: BisectTask, items: SearchedRange) -> Mapping[str, object]:
-    """Return everything that the measurements depend on, but not when the search ends."""
+    """Return what the measurements depend on: kept ones only count for the same question."""
     request, rule = task.request, task.ruleset.rules[0]
     return {
         "schema": "perfgate.bisect-question/1",

@@ -19,28 +19,32 @@ from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
 from perfgate.stats.distributions import t_quantile
 
+#: The confidence of the intervals.
 _CONFIDENCE = 0.95
-#: How many items the answer describes.
+#: The most items that the answer describes.
 _MOST_NAMED = 5
-#: A longer list is shortened where it is shown as an option.
+#: The most items of a list in the text of an option.
 _MOST_LISTED = 4
 #: A commit with a smaller probability, which would be shown as 0, is not listed beside the one that was found.
 _LEAST_NAMED = 0.0005
 
 
 class AnswerParts(Struct, frozen=True):
-    """The parts of an answer. `fault` is the reason for a missing result; `facts` are those of the metric."""
+    """The parts of an answer."""
 
     items: SearchedRange
     folder: BisectFolder
     result: SearchResult | None
+    #: Why there is no result.
     fault: str | None
     tolerance: float
+    #: The metric as it was last read; None if it was not.
     facts: MetricValue | None
+    #: The folder, as the user named it.
     keep: str
-    #: True if stored runs of the ends were known.
+    #: True if stored runs of the first or the last item were known.
     stored: bool = False
-    #: The starts of the command whose measurements were not kept, because an end failed.
+    #: The number of starts of the command whose measurements were not kept, because the first or last item failed.
     lost: int = 0
 
     @property
@@ -112,9 +116,10 @@ def _suspects(parts: AnswerParts, measured: Sequence[ItemEstimate]) -> tuple[Ite
 
 
 def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:
-    """Return every measured item with its mean, without drift, and every skipped one, in order.
+    """Return the mean of every measured item, without drift, with its interval; and every skipped item; in order.
 
-    The first item of pairs is the base of all others, 1 by definition.
+    Values are positive, so means are those of logarithms. In pairs, all items are measured beside the first one, whose
+    value is 1 by definition.
     """
     groups: dict[int, list[StoredMeasurement]] = {}
     for one in parts.folder.searched:
@@ -134,7 +139,7 @@ def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEst
         if posterior is None:  # the noise is not known yet
             found.append(ItemEstimate(position, name, len(logs), math.exp(mean), None, None, why))
             continue
-        within = fmean(one.within for one in stored if one.skipped is None)
+        within = fmean(one.within for one in stored if one.skipped is None)  # the variance within a measurement
         freedom = posterior.model.d0 + len(parts.folder.searched) - 2
         error = math.sqrt((posterior.noise**2 + within) / len(logs))
         margin = t_quantile(max(freedom, 1.0), (1 + _CONFIDENCE) / 2) * error
@@ -193,6 +198,7 @@ def _percent(probability: float) -> str:
 
 
 def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
+    """Return notes about skipped items, another change, drift, stored runs and interruptions."""
     found = []
     skipped = {one.position: one.skipped for one in parts.folder.stored if one.skipped is not None}
     found += [f"{parts.name(position)} was skipped: {why}" for position, why in sorted(skipped.items())][:10]
@@ -214,7 +220,7 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
 
 
 def _searches_for_another(parts: AnswerParts, blamed: Sequence[int]) -> str:
-    """Return the options that search before the answer and after it, with a folder for each."""
+    """Return the words for a search before the answer, and for one after it, with the options for each."""
     last, found = len(parts.items.names) - 1, list[str]()
     for word, begin, end, name in (
         ("before", 0, blamed[0] - 1, parts.name(blamed[0])),

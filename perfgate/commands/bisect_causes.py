@@ -1,8 +1,8 @@
 """The cause of a change that a search found: the traces of the first bad item and of the one before it.
 
-The search measures the two only a few times: enough to name the commit, too few for the times of single calls. So
-the two are measured more often, next to each other, until their traces explain the change. Programs with steps take
-them by turns.
+The search measures these two items only a few times: enough to name the commit, too few for the times of single calls.
+So they are measured more often, one after the other, until their traces explain the change. Programs with steps take
+their steps by turns, as pairs.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from perfgate.core.causes import CauseReport
 from perfgate.workspace import inputs
 from perfgate.workspace.options import Refused
 
-#: If a second change is more probable than this, the first item is not compared: a change may lie in between.
+#: From this probability of a second change on, the first item of the list does not stand for the last good one.
 ANOTHER = 0.2
-#: At most this many measurements of the two items count.
+#: The most measurements of the two items.
 MOST_PAIRS = 8
-#: The causes explain the change if the rest is at most this part of it.
+#: The causes explain the change if the part without a cause is at most this share of it.
 _REST = 0.5
 
 
 class Neighbours(Struct, frozen=True):
-    """The last good item and the first bad one of an answer, by their positions, with the measurements of both."""
+    """The last good item and the first bad one of an answer, by their positions, and all measurements."""
 
     folder: BisectFolder
     good: int
     bad: int
-    #: True if nothing else changed before the good one.
+    #: True if no item between the first and the good one changed the metric.
     is_alone: bool
 
     @classmethod
@@ -51,7 +51,7 @@ class Neighbours(Struct, frozen=True):
 
     @property
     def pairs(self) -> list[StoredMeasurement]:
-        """The pairs of just these two."""
+        """The pairs of these two items, without pairs with the first item of the list."""
         made = [one for one in self.folder.stored if one.paired and one.skipped is None]
         return [one for one in made if (one.beside, one.position) == (self.good, self.bad)]
 
@@ -64,11 +64,12 @@ class Neighbours(Struct, frozen=True):
         return causes_of(base[-count:], new[-count:], paired=True)
 
     def _sides(self) -> tuple[list[Run], list[Run]]:
+        """Return the runs to compare, base and new: from pairs of the two items, or else those of each item."""
         searched = [one for one in self.folder.searched if one.skipped is None]
         good, bad = ([one for one in searched if one.position == at][-MOST_PAIRS:] for at in (self.good, self.bad))
         if not self.is_paired:
             return self._read(good, ""), self._read(bad, "")
-        # Both sides of a pair saw the same machine, so the first item is the better base if nothing else changed.
+        # Without pairs of the two, pairs with the first item are next best, because both sides saw the same machine.
         pairs = self.pairs[-MOST_PAIRS:] or (bad if self.is_alone else [])
         if not pairs and not self.is_alone:
             return self._read(good, "new"), self._read(bad, "new")
@@ -77,7 +78,7 @@ class Neighbours(Struct, frozen=True):
         return [run for base, _ in whole for run in base], [run for _, new in whole for run in new]
 
     def _read(self, stored: list[StoredMeasurement], side: str) -> list[Run]:
-        """Return the runs of measurements, and of pairs one side."""
+        """Return the runs of measurements; `side`: that of pairs, or empty."""
         found: list[Run] = []
         for one in stored:
             path = self.folder.path / one.results
@@ -91,29 +92,31 @@ class Neighbours(Struct, frozen=True):
         return found
 
     def needs_more(self, metric: MetricValue) -> bool:
-        """Return whether more measurements of the two may name the cause, or name it better.
+        """Return whether more measurements of the two items may name the cause, or name it better.
 
-        They may if they have traces, the metric is a time or a rate, and the causes so far do not explain the change.
+        They may if both have traces, the metric is a time or a rate, and the causes so far do not explain the change.
         """
         is_time = metric.run_unit == "s" or metric.run_unit.endswith("/s")
         made = self.times_measured
         if not is_time or made >= MOST_PAIRS or not all(any(run.call_trees for run in one) for one in self._sides()):
             return False
         if self.is_paired and not made:
-            return True  # the pairs so far are beside the first item, which may differ in more
+            return True  # so far, the bad item was only paired with the first item, which may differ in more
         found = self.causes()
-        if found is None or all(cause.metric == "memory" for cause in found.causes):
-            return found is not None
+        if found is None:
+            return False
+        if all(cause.metric == "memory" for cause in found.causes):  # no cause of a time
+            return True
         return abs(found.rest) > _REST * abs(found.new_step - found.base_step)
 
     @property
     def times_measured(self) -> int:
-        """The number of measurements of the two, as pairs of just these two or each alone."""
+        """The number of pairs of the two items; without pairs, of the measurements that both have."""
         return len(self.pairs) if self.is_paired else min(self._counts())
 
     @property
     def less_measured(self) -> list[int]:
-        """The one of the two that has fewer runs, or both in turn."""
+        """The one of the two items that has fewer runs; or both, in an order that alternates."""
         good, bad = self._counts()
         if good == bad:
             return [self.good, self.bad] if good % 2 == 0 else [self.bad, self.good]

@@ -1,6 +1,7 @@
 """Measure one item of a bisected list with the user's program, alone or by turns with another item.
 
-The prior knowledge of a search is here, too: the noise, and stored runs of its ends, from the baseline and the history.
+`ItemMeasurer.model` has the prior knowledge of a search, from the baseline and the history: the noise, and stored runs
+of the ends (the first and the last item).
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ from perfgate.workspace.options import acceptance
 
 
 class BisectTask(Struct, frozen=True):
-    """The program, the one rule to measure, and the smallest change to find. `began` is in s since 1970."""
+    """The request, a ruleset with the one rule to measure, and the smallest relative change to find (`tolerance`).
+
+    `began`: the time of the start, in seconds since 1970.
+    """
 
     request: BisectRequest
     ruleset: Ruleset
@@ -57,24 +61,32 @@ class BisectTask(Struct, frozen=True):
 
 
 class ItemMeasurer(Struct):
-    """Measures items with the user's program, and keeps each measurement."""
+    """Measures items, which are named by their position, with the user's program, and keeps each measurement.
+
+    First call `begin`. `search` calls `measure`, `cost` and `may_go_on`.
+    """
 
     task: BisectTask
     items: SearchedRange
     folder: BisectFolder
     runner: ItemRunner
+    #: How often the search was interrupted before.
     session: int
+    #: True if items are measured by turns with the first one.
     paired: bool = False
     #: The last run or pair that was read, and the metric in it.
     runs: tuple[Run, ...] = ()
     facts: MetricValue | None = None
-    #: The seconds of all measurements of this start.
+    #: The seconds of each measurement since this command began.
     spent: list[float] = field(default_factory=list)
-    #: The starts of the command that are in the folder.
+    #: The number of starts of the command whose measurements are kept.
     kept_starts: int = 0
 
     def begin(self) -> str | None:
-        """Measure once, if nothing was measured yet, to see if the program takes turns; return why it cannot."""
+        """Measure once, if nothing was measured yet, to see if the program takes turns.
+
+        Return None, or why the metric cannot be measured.
+        """
         last, most = len(self.items.names) - 1, self.task.request.most_runs
         known = next((one for one in self.folder.stored if one.skipped is None), None)
         try:
@@ -103,11 +115,12 @@ class ItemMeasurer(Struct):
     def model(self) -> Model:
         """Return the prior knowledge of a search: the noise of stored runs or the default, and the levels of the ends.
 
-        Stored runs are of the same metric, statistic and environment; those of the baseline count for a rule alone.
-        They are not used for pairs, which are ratios.
+        Stored runs have the same metric, statistic and environment. Those of the baseline only count if the user named
+        a rule. Levels are not used for pairs, whose values are ratios.
         """
         assert self.facts is not None
         options, ruleset, items, runs = self.task.request.options, self.task.ruleset, self.items, self.runs
+        # The noise: a standard deviation of logarithms, with its degrees of freedom.
         known = PRIORS["in-turn"] if self.paired else (DEFAULT.s0, DEFAULT.d0)
         s0, d0 = known
         model = Model(len(items.names), s0=s0, d0=d0, paired=self.paired, tolerance=self.task.tolerance)
@@ -140,7 +153,7 @@ class ItemMeasurer(Struct):
         except (RunFailed, NoMetric, NoTurns) as why:
             reason = self._failure(why, position)
             is_end = position in (0, len(self.items.names) - 1)
-            if not is_end:  # an end is tried again by the next start
+            if not is_end:  # the next start of the command tries an end again, so that is not kept
                 number = self.folder.next_number()
                 name = self.items.names[position]
                 own = reason.removeprefix(f"{self._name(position)}: ")
@@ -183,6 +196,10 @@ class ItemMeasurer(Struct):
         return f"{self._name(why.item if isinstance(why, ItemFailed) else position)}: {why}"
 
     def _measure(self, position: int, beside: int = 0) -> StoredMeasurement:
+        """Measure an item, in pairs by turns with the item `beside`; keep and return the measurement.
+
+        Raises RunFailed, NoMetric and NoTurns.
+        """
         number, began, runner = self.folder.next_number(), time.time(), self.runner
         path = runner.run_pair(beside, position, number) if self.paired else runner.run(position, number)
         found = self._read(path)
@@ -204,7 +221,7 @@ class ItemMeasurer(Struct):
         return stored
 
     def _keep(self, measured: StoredMeasurement) -> None:
-        """Write a measurement with the starts of the command since the one before."""
+        """Write a measurement, with the number of starts of the command since the measurement before."""
         self.folder.add(replace(measured, started=self.runner.started - self.kept_starts))
         self.kept_starts = self.runner.started
 
@@ -251,7 +268,7 @@ class ItemMeasurer(Struct):
 def _of_history(
     store: Store, suite: str | None, items: SearchedRange, metric: MetricValue, facts: dict[str, Fact]
 ) -> StoredEnds:
-    """Return the ends as the history of the metric knows them; empty if it has no such metric, or several."""
+    """Return the levels of the ends from the history of the metric; empty if it has no such series, or several."""
     if not items.commits:
         return StoredEnds()
     found = load(store, metric=metric.metric.partition("{")[0], suite=suite)
@@ -270,7 +287,7 @@ def _of_history(
 
 
 def _of_baseline(ruleset: Ruleset, items: SearchedRange, baseline: Baseline) -> StoredEnds:
-    """Return the runs of the stored level, if their commits are all at or before the good one: they are its level."""
+    """Return the stored runs as the level of the first item, if their commits are all at or before it; or empty."""
     line: CommitLine | None = commit_line([items.names[0]]) if items.commits else None
     if line is None or not baseline.runs or any(line.place(run.commit) is None for run in baseline.runs):
         return StoredEnds()

@@ -1,4 +1,4 @@
-"""The request of `perfgate bisect`, checked, and completed by the rules or by the history."""
+"""The request of `perfgate bisect`: its options, their check, and what the rules or the history add to them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ from perfgate.words import event_words
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_mapping_files, read_ruleset
 
-#: The smallest change that is searched for, if neither the user nor the rule says it, and the same as a part of the
-#: change that the history has.
-_TOLERANCE, _PART = 0.02, 0.5
-#: The fewest letters of the id of an event.
+#: The default tolerance: the smallest relative change that is searched for.
+_TOLERANCE = 0.02
+#: For a change in the history, the tolerance is at most this part of the change.
+_PART = 0.5
+#: The fewest letters with which a user may shorten the id of an event.
 _FEWEST_LETTERS = 4
 
 
@@ -43,15 +44,16 @@ class BisectRequest(Struct, frozen=True):
     good: str | None
     #: The default is HEAD.
     bad: str | None
-    #: A metric of the history whose change gives metric and range, its number or commit, and its environment.
+    #: A metric of the history, one of whose changes gives the range. `change`: the number or the commit of this change.
     from_history: str | None
     change: str | None
+    #: The environment of the history, for `from_history` and `event`.
     environment: str | None
     #: The items of a list, instead of commits.
     over: tuple[str, ...]
     #: Search inside of a merge, too.
     full: bool
-    #: The id of a rule, or else a metric with its statistic.
+    #: The id of the rule whose metric is measured, or else the metric with its statistic.
     rule: str | None
     metric: str | None
     statistic: str | None
@@ -67,13 +69,13 @@ class BisectRequest(Struct, frozen=True):
     hook_timeout: float
     #: Further environment variables of a remembered command.
     env: tuple[tuple[str, str], ...] = ()
-    #: The id of an event of the history, whose clearest metric and range are searched.
+    #: The id of an event of the history, which gives the range and the metric.
     event: str | None = None
-    #: The options of other commands, too.
+    #: The options for rules, baselines and reading.
     options: CommandOptions = CommandOptions()
 
     def program(self, ruleset: Ruleset) -> ItemProgram:
-        """Return the command for each item; mappings of the rules may read its results."""
+        """Return the command for each item, with the mappings of the rules, which may read its results."""
         times, format = (self.timeout, self.hook_timeout), self.options.format
         return ItemProgram(self.command, self.build or (), self.results, *times, format, ruleset.mappings, self.env)
 
@@ -109,18 +111,17 @@ def with_remembered_command(request: BisectRequest) -> BisectRequest:
 
 
 def with_usual_range(request: BisectRequest, tell: Tell) -> BisectRequest:
-    """Return the request with the newest stored commit as good and the first rule about a change, if neither is given.
+    """Return the request with the newest stored commit as good and the first rule about a change.
 
-    Raises Refused for mistakes in the rules.
+    If the user gave a range, a metric or a rule, the request stays as it is. Raises Refused for mistakes in the rules.
     """
     given = (request.good, request.from_history, request.event, request.rule, request.metric)
     if request.over or any(one is not None for one in given) or not request.command:
         return request
     ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
     rules = [rule.name for rule in ruleset.rules if any(asks.relative for _, asks in rule.comparisons)]
-    stored = [
-        run.commit for case, _ in stored_cases(request.options, ruleset) for run in case.baseline.runs if run.commit
-    ]
+    cases = [case for case, _ in stored_cases(request.options, ruleset)]
+    stored = [run.commit for case in cases for run in case.baseline.runs if run.commit]
     if not rules or not stored:
         return request
     tell(
@@ -130,7 +131,7 @@ def with_usual_range(request: BisectRequest, tell: Tell) -> BisectRequest:
 
 
 def ruleset_of(request: BisectRequest) -> tuple[Ruleset, float]:
-    """Return a ruleset with the one rule to measure, and the tolerance. Raises Refused."""
+    """Return a ruleset with the one rule to measure, and the tolerance as a relative change. Raises Refused."""
     tolerance = None
     if request.tolerance is not None:
         asks = asked_change(None, request.tolerance).asks
@@ -155,9 +156,9 @@ def ruleset_of(request: BisectRequest) -> tuple[Ruleset, float]:
 
 
 def _without_rules(request: BisectRequest) -> Ruleset:
-    """Return the mappings of the rule files, their derived metrics, and the model that `mfu` and `hfu` need.
+    """Return a ruleset without rules, but with the mappings, derived metrics and model of the rule files.
 
-    A plain metric needs no rule files, so mistakes in them do not matter. Raises Refused.
+    Only `mfu` and `hfu` need the model; for other metrics, mistakes in rules do not matter. Raises Refused.
     """
     without = no_rules("bisect", request.options.rules)
     there = [path for path in request.options.rules if os.path.exists(path)]
@@ -175,7 +176,8 @@ def _without_rules(request: BisectRequest) -> Ruleset:
 def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectRequest:
     """Return the request with the metric, the range and the tolerance of a change in the history.
 
-    --good and --bad of the user win. Raises Refused: 3 without a change, 0 if the history names its commit already.
+    --good and --bad of the user win. Raises Refused: with exit code 3 if there is no change, and with 0 if the history
+    already names its commit, so that nothing is left to search.
     """
     options = request.options
     place = HistoryPlace(options.baselines, options.suite, request.environment, None, options.rules)
@@ -186,7 +188,10 @@ def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectReque
 
 
 def from_event(request: BisectRequest, name: str, tell: Tell) -> BisectRequest:
-    """Return the request with the range of an event and its clearest metric for the worse; see `from_history`."""
+    """Return the request with the range of an event, and its metric that became worse most clearly.
+
+    Raises Refused as `from_history` does.
+    """
     options = request.options
     found = show(HistoryPlace(options.baselines, None, None, None, options.rules))
     known = events_of(found)
@@ -212,7 +217,7 @@ def from_event(request: BisectRequest, name: str, tell: Tell) -> BisectRequest:
 def _of_change(
     request: BisectRequest, series: HistorySeries, change: HistoryChange, line: CommitLine | None, tell: Tell
 ) -> BisectRequest:
-    """Return the request with the metric, the range and the tolerance of a change. Raises Refused (3)."""
+    """Return the request with the metric, the range and the tolerance of a change. Raises Refused (3, or 0)."""
     good, bad = (request.good or change.last_good.commit, request.bad or change.first_bad.commit)
     size = f"{series.name} changed by {format_change(change.point.change)} on {change.likely.time[:10]}"
     if good is None or bad is None:
@@ -239,13 +244,13 @@ def _of_change(
 
 
 def _series(metric: str, found: list[HistorySeries], statistic: str | None) -> HistorySeries:
-    """Return the one series of a metric. Raises Refused."""
+    """Return the one series that is meant: of the worst rank, and with the median if it has both. Raises Refused."""
     found = [one for one in found if one.name.rank == "worst"] or found
     found = [one for one in found if statistic in (None, one.name.statistic)]
     places = sorted({f"{one.suite}/{one.environment}" for one in found})
     if len(places) > 1:
         raise Refused(f"{metric} has several histories ({listed(places)}): choose with --suite and --environment")
-    if statistic is None and len({one.name.statistic for one in found}) > 1:  # `init` writes rules about both
+    if statistic is None and len({one.name.statistic for one in found}) > 1:  # `init` writes rules about two
         found = [one for one in found if one.name.statistic == "median"] or found
     keys = sorted({str(one.name.key) for one in found})
     if len(keys) > 1:
@@ -257,7 +262,10 @@ def _series(metric: str, found: list[HistorySeries], statistic: str | None) -> H
 
 
 def _change(series: HistorySeries, asked: str | None) -> HistoryChange:
-    """Return the change by its number or its commit, or the newest one that is worse. Raises Refused (3)."""
+    """Return the change with the number or commit `asked`; if that is None, the newest one that is worse, or unknown.
+
+    Raises Refused (3).
+    """
     changes = series.changes
     if not changes:
         raise Refused(f"{series.name} has no lasting change in its {plural(len(series.runs), 'run')}", 3)

@@ -64,7 +64,7 @@ def command(
             from perfgate.measuring.kept_runs import with_kept_runs
 
             options = with_kept_runs(options, "judging", tell)
-        if propose is not None:  # both halves of the command use the same commit
+        if propose is not None:  # the check and the proposal must use the same commit
             commit = policy_source(options.policy_ref, options.policy_commit).commit
             options = options if commit is None else replace(options, policy_commit=commit.sha)
         request = preparing.CheckRequest(
@@ -86,7 +86,7 @@ def command(
 
 
 def check(request: preparing.CheckRequest) -> Report:
-    """Judge new runs by the rules. Mistakes in rules give a report, too. Raises Refused for usage errors."""
+    """Judge new runs by the rules; mistakes in them become a report, too. Raises Refused for usage errors."""
     prepared = preparing.prepare(request)
     if isinstance(prepared, Report):
         return prepared
@@ -148,13 +148,13 @@ def _policy(prepared: preparing.Prepared, case: Case, loaded: LoadedBaseline, ve
 def _case(
     prepared: preparing.Prepared, runs: tuple[Run, ...], facts: dict[str, Fact]
 ) -> tuple[Case, LoadedBaseline, list[Problem]]:
-    """Return everything that is judged, the baseline, and the problems of pairs.
+    """Return everything that is judged, the loaded baseline, and the problems of pairs.
 
-    Raises Refused for more runs than planned looks.
+    Raises Refused if there are more runs than planned looks.
     """
     request, ruleset, ref = prepared.request, prepared.ruleset, prepared.source.ref
     today, accept = surroundings.today(), acceptance(request.options)
-    if ref is not None:  # only a whole commit can be allowed, for 30 days
+    if ref is not None:  # an allowance is for a whole hash; the message proposes 30 days
         head = prepared.head()
         whole = head if head and FULL_SHA.fullmatch(head) else None
         accept = replace(accept, ref=ref, head=whole, expires=today + timedelta(days=30))
@@ -186,7 +186,7 @@ def _case(
 def _judged(
     prepared: preparing.Prepared, case: Case, loaded: LoadedBaseline
 ) -> tuple[Case, tuple[Verdict, ...], list[Problem], ReportDetails]:
-    """Return the case with what its history teaches, its verdicts, warnings, and the runs behind the verdicts."""
+    """Return the case with what is known from its history, its verdicts, warnings, and the runs behind the verdicts."""
     with_details, noticed = prepared.request.with_details, list[Problem]()
     if with_details:
         from perfgate.commands.report_details import collected, levels, past_runs
@@ -201,7 +201,7 @@ def _judged(
         times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
         ref, head, since = prepared.source.ref, prepared.head(), max(times, default=None)
         case, noticed = with_remembered(case, runs, read_history, ref, head, since)
-    if "host" in prepared.facts():  # the measuring machine, as far as it is known, may not be what it was
+    if "host" in prepared.facts():  # warn if the machine is not what it was when `doctor --qualify` measured it
         from perfgate.baselines.runners import runner_problems
 
         noticed += runner_problems(prepared.baselines.store, prepared.facts())
@@ -219,9 +219,9 @@ def _judged(
 def _explained(
     case: Case, verdicts: tuple[Verdict, ...], is_named: Callable[[Key], bool], *, wanted: bool
 ) -> tuple[CauseReport | None, tuple[UnruledChange, ...], list[Problem]]:
-    """Return the causes, the changes without a rule that follow from none, and a warning if the base has no trees.
+    """Return the causes, the changes of metrics without a rule that no cause explains, and problems of the causes.
 
-    Causes are `wanted` even if everything passes.
+    `wanted`: look for causes even if everything passes.
     """
     moved: tuple[UnruledChange, ...] = ()
     if not all(is_named(series.key) for run in case.baseline.runs for series in run.series):

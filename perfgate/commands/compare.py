@@ -30,9 +30,10 @@ from perfgate.workspace.env_facts import merge_facts
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import no_rules
 
-#: The place of the rules of a comparison, which are in no file.
+#: The place of the rules of a comparison, which are in no file, as messages name it.
 _HERE = Location("compare")
 _NO_RULES = Ruleset("compare", (), {})
+#: The policy of a report without files: the hash of nothing.
 _NOTHING = hashlib.sha256().hexdigest()
 _NO_POLICY = Policy(None, _NOTHING, _NOTHING)
 
@@ -113,9 +114,8 @@ def compare(
     asks = asked_change(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
     without = no_rules("compare", rules)
-    base_runs, new_runs = (
-        inputs.read_runs(side, format, trace_mode, mappings=without.mappings) for side in (base, new)
-    )
+    base_runs = inputs.read_runs(base, format, trace_mode, mappings=without.mappings)
+    new_runs = inputs.read_runs(new, format, trace_mode, mappings=without.mappings)
     contents = [sorted(file.sha256 for run in runs for file in run.files) for runs in (base_runs, new_runs)]
     if new and contents[0] == contents[1]:  # nothing can differ
         problems = tuple(problem for run in base_runs for problem in run.problems)
@@ -148,6 +148,10 @@ def _compared(
     unpaired: Sequence[Problem] = (),
     ruleset: Ruleset = _NO_RULES,
 ) -> Report:
+    """Return the report about all metrics that both sides have, each with a rule that `asks` for no change.
+
+    `unpaired`: the problems of pairs. `ruleset`: without rules, but with mappings and conditions.
+    """
     base_runs = baseline.runs
     unlike, refused = _unlike(base_runs, new_runs, CONDITIONS.union(ruleset.conditions))
     common = sorted(_shared((*base_runs, *new_runs)) - unlike)
@@ -198,18 +202,19 @@ def asked_change(statistic: str | None, tolerance: str) -> Clause:
 
 
 def metric_rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
-    """Return a rule about one metric, which is in no file."""
+    """Return a rule of a comparison, about one metric."""
     words = " ".join(word for word in (f'"{metric}"', statistic, asks.text) if word)
     return Rule(Sentence(words, Selector(metric, quoted=True), metric, statistic, None, (asks,)), _HERE)
 
 
 def _is_work(metric: str) -> bool:
-    """Return whether a metric is a count of exact work, which are compared together."""
+    """Return whether a metric is a count of exact work. One rule compares all counts."""
     return metric.startswith("work.") and metric != "work.device_time"
 
 
 def _shared(runs: Sequence[Run]) -> set[str]:
     """Return the metrics that every run has, without those that are 0 in some runs but not in all."""
+    # Metrics that are 0 in a run: `ever` in one of them, `always` in all.
     found, ever, always = _metrics(runs), set[str](), set[str]()
     for number, run in enumerate(runs):
         found &= _metrics([run])
@@ -221,13 +226,16 @@ def _shared(runs: Sequence[Run]) -> set[str]:
 
 
 def _metrics(runs: Sequence[Run]) -> set[str]:
-    """Return the metrics of runs. Those of the machine explain the others, and are compared only without others."""
+    """Return the metrics of runs, but those of the machine only if there are no others, which they explain."""
     names = {series.key.metric for run in runs for series in run.series}
     return {name for name in names if not name.startswith(MACHINE_STATE)} or names
 
 
 def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> tuple[set[str], list[Problem]]:
-    """Return the metrics that the two sides have under different conditions only, and one error about all of them."""
+    """Return the metrics that the two sides have only under different conditions, and one error about all of them.
+
+    `names`: the labels that are conditions.
+    """
     base_keys, new_keys = ({one.key for run in side for one in run.series} for side in (base, new))
     if new_keys <= base_keys:
         return set(), []

@@ -34,13 +34,13 @@ from perfgate.workspace.output_files import output_faults, write_reports
 from perfgate.workspace.rule_source import WORKING_TREE, read_mapping_files, read_ruleset
 from perfgate.workspace.surroundings import head_commit, machine_facts, now
 
-#: The time of all rounds in s.
+#: The seconds for which `--qualify` measures.
 _SECONDS = 30.0
-#: Other programs that use this share of the processors disturb.
+#: If other programs use more than this share of the processors, they disturb the measurement.
 _BUSY = 0.1
-#: The time without measurements, to see the load of others, and the time of the known loads, in s.
+#: The seconds without measurements, to see the load of other programs, and those of the known loads.
 _IDLE_S, _LOADS_S = 1.0, 10.0
-#: The most metrics of a command without rules.
+#: The most metrics of a command that are shown.
 _MOST_METRICS = 3
 #: The folder with /proc and /sys.
 _ROOT = Path("/")
@@ -48,7 +48,10 @@ Tell = Callable[[str], None]
 
 
 def qualify(baselines: str, tell: Tell, *, renew: bool) -> QualificationReport:
-    """Measure this machine, compare it with what is known, and keep it if it did not change. Raises Refused."""
+    """Measure this machine, compare it with earlier figures, and keep the new ones if they agree. Raises Refused.
+
+    `baselines`: the store that keeps them. `renew`: keep them in any case, because the machine was changed.
+    """
     store, before, notes = open_store(baselines), machine_facts()[0], list[str]()
     nvml = load_nvml() if "gpu" in before else None
     tell(f"measuring this machine for {_SECONDS:g} s")
@@ -67,10 +70,10 @@ def qualify(baselines: str, tell: Tell, *, renew: bool) -> QualificationReport:
             probes += cards
             notes += [why] if why else []
             figures = measure(probes, _SECONDS)
-            facts = machine_facts()[0]  # a card that just worked shows the speed of its link
+            facts = machine_facts()[0]  # now: only a card that just worked shows the speed of its link
     except (OSError, RuntimeError) as error:  # also of CUDA
         raise Refused(f"the machine could not be measured: {str(error).splitlines()[0]}", 3) from None
-    facts |= {TENANTS: before[TENANTS]} if TENANTS in before else {}
+    facts |= {TENANTS: before[TENANTS]} if TENANTS in before else {}  # without this process
     found = qualification(facts, figures, f"{now():%Y-%m-%dT%H:%M:%SZ}", renew)
     known, problems = known_runners(store, facts)
     changes = runner_changes(known, found)
@@ -198,6 +201,7 @@ def doctor(options: CommandOptions, plan: CommandPlan | None, tell: Tell) -> Exa
 
 
 def _needs(ruleset: Ruleset | None, loads: list[MeasuredLoad], runs: CommandRuns | None) -> tuple[RuleNeed, ...]:
+    """Return what each rule asks of the machine, beside the noise of the command, or else of the known loads."""
     if ruleset is None:
         return ()
     if runs is None or not runs.separate:
@@ -206,7 +210,7 @@ def _needs(ruleset: Ruleset | None, loads: list[MeasuredLoad], runs: CommandRuns
 
 
 def _of_command(runs: CommandRuns | None, needs: tuple[RuleNeed, ...]) -> list[MeasuredLoad]:
-    """Return the floors of the command, and of the metrics that rules name, or of its main metrics."""
+    """Return the noise of the command's time, and of the metrics that rules name, or else of its main metrics."""
     if runs is None:
         return []
     names = list(dict.fromkeys(need.measured_on for need in needs if need.floor is not None))

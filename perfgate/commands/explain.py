@@ -1,4 +1,4 @@
-"""`perfgate explain`: from the numbers of a stored verdict to its outcome."""
+"""`perfgate explain`: how the outcome of a stored verdict follows from its numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perfgate.words.calculation import calculation
 from perfgate.words.numbers import what
 from perfgate.workspace.options import Refused
 
-#: A report names its schema in its first bytes.
+#: The first bytes of a report, in which it names its schema.
 _HEAD = 200
 
 
@@ -56,9 +56,12 @@ def newest_report() -> str:
 
 
 def explained(report: Report, name: str, path: str) -> list[str]:
-    """Return the calculation of the verdict of this name, of several the worst one. Raises Refused."""
+    """Return the lines that explain the verdict of this name, or the worst of several. `path`: that of the report.
+
+    Raises Refused.
+    """
     ids = verdict_ids(report.verdicts)
-    named = []  # every name that a report prints for a verdict
+    named = []  # each verdict, with all names that a report prints for it
     for one, own in zip(report.verdicts, ids, strict=True):
         metric, about = series_name(one.metric, one.labels), what(one)
         named.append(((own, one.rule, one.metric, metric, about, f"{about} {one.asks}", str(one.at)), one))

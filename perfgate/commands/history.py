@@ -26,17 +26,17 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
-#: The files of the other commands, which are only imported if they run.
+#: The commands in other files, with the names of the files, which are only imported if the command runs.
 _PARTS = {
     **dict.fromkeys(("events", "export", "report"), "history_events"),
     **{name: f"history_{name}" for name in ("backfill", "import", "watch")},
 }
-#: The newest runs that a replay uses, and the days of a proposed quarantine.
+#: The most runs that a replay of rules uses, the newest ones; and the days of a proposed quarantine.
 _RUNS, _DAYS = 500, 30
 
 
 class _History(SuggestingGroup):
-    """A group of commands; any other word is a metric to show."""
+    """The group `history`. If its first word is not a command, the word is a metric for `show`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*self.commands, *_PARTS])
@@ -171,7 +171,7 @@ def history_quarantine(place: HistoryPlace) -> int:
 def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     """Return the history of a metric, or of all. Raises Refused (3) if nothing is remembered."""
     store = open_store(place.baselines)
-    with_renames = [file for file in rule_files(place.rules) if b"renames" in file[1]]  # the others are not checked
+    with_renames = [file for file in rule_files(place.rules) if b"renames" in file[1]]  # mistakes in others are no harm
     renames = {old: new for file in with_renames for old, new in sound_rules([file], None).renames.items()}
     suite, environment, ref = place.suite, place.environment, place.ref
     found = load(store, metric=metric, suite=suite, environment=environment, ref=ref, renames=renames)
@@ -187,7 +187,7 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     if metric is not None and not found.series and found.environments:
         known = sorted({name for one in found.environments for name in one.metrics})
         near = get_close_matches(metric, known, n=3, cutoff=0.5)
-        commands = [*command.commands, *_PARTS]  # the word may be one of these misspelt
+        commands = [*command.commands, *_PARTS]  # the word may be a misspelt command
         near += [f"`perfgate history {name}`" for name in get_close_matches(metric, commands, n=1, cutoff=0.7)]
         hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known) or 'no metrics'}"
         missing = f"the history has no metric {metric!r}: {hint}"
@@ -200,16 +200,16 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
 
 
 def rule_files(rules: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return the rule files; none if the usual folder has none, because a history needs no rules. Raises Refused."""
+    """Return the rule files. A history needs no rules, so the usual folder may have none. Raises Refused."""
     if rules == ("rules",) and not (Path("rules").exists() and WORKING_TREE.has_rules(rules)):
         return []
     return list(WORKING_TREE.rule_files(rules))
 
 
 def quarantine(place: HistoryPlace) -> tuple[list[FalseAlarms], list[Problem]]:
-    """Return the false alarms of each rule and metric, the most first, and files that cannot be used.
+    """Return the false alarms of each rule and metric, the most first, and the problems of files.
 
-    Raises Refused for mistakes in the rules, and (3) if nothing is remembered.
+    Raises Refused for mistakes in the rules, and (3) if no rule can be replayed.
     """
     from perfgate.rules.load import readable_rulesets
 
@@ -240,7 +240,7 @@ def quarantine(place: HistoryPlace) -> tuple[list[FalseAlarms], list[Problem]]:
 
 
 def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) -> Iterator[FalseAlarms]:
-    """Yield the false alarms of each rule about each series that it judges by its statistic on its rank."""
+    """Yield the false alarms of each rule about each series that has the rule's metric, statistic and rank."""
     from perfgate.history.false_alarms import MOST_FALSE, false_alarms
     from perfgate.judge.subjects import is_named
     from perfgate.stats.distributions import share_bounds

@@ -1,4 +1,4 @@
-"""`perfgate history backfill`: measure the commits that settle where a metric changed."""
+"""`perfgate history backfill`: measure commits until it is clear (settled) in which of them a metric changed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class BackfillRequest(Struct, frozen=True):
 
 
 def plan(request: BackfillRequest) -> BackfillPlan:
-    """Return which commits to measure for a change of a metric. Raises Refused if there is none to settle."""
+    """Return the commits to measure for a change of a metric. Raises Refused if there is no change to settle."""
     found = show(request.place, request.metric)
     names = sorted({str(one.name) for one in found.series})
     places = sorted({f"{one.suite}/{one.environment}" for one in found.series})
@@ -118,12 +118,12 @@ def backfill(
 ) -> BackfillPlan:
     """Measure commits and remember their runs, until the change has one commit or the runs are used up.
 
-    Each commit is checked out in a worktree of its own. One that cannot be measured is reported and skipped. Raises
-    Refused if nothing can be measured.
+    After each run, `plan` chooses the next commit. A commit that cannot be measured is reported and skipped. Raises
+    Refused if no commit can be measured.
     """
     found = plan(request)
     folder = measuring.new_folder()
-    broken: set[str] = set()
+    broken: set[str] = set()  # the commits that cannot be measured
     measured = 0
     try:
         with stopped_by_signals():

@@ -28,7 +28,7 @@ from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.output_files import output_faults, replace_file
 from perfgate.workspace.surroundings import known_to_git
 
-#: The most stored runs on each side of an event in which causes are searched, and the most causes that are named.
+#: The most stored runs on each side of an event that are searched for causes, and the most causes that are named.
 _RUNS, _CAUSES = 5, 3
 
 
@@ -58,24 +58,24 @@ def events(place: HistoryPlace, every: bool, as_json: bool) -> int:
 
 
 def told_events(place: HistoryPlace) -> tuple[list[HistoryEvent], LoadedHistory]:
-    """Return the events of a suite and environment, or of all, with owners and causes, and the whole history.
+    """Return the events of a suite and environment, or of all, with owners and causes; and the whole history.
 
     Raises Refused (3) if nothing is remembered.
     """
-    found = show(replace(place, suite=None, environment=None))  # an id needs all of them
+    found = show(replace(place, suite=None, environment=None))  # the id of an event depends on all of them
     if not any(
         (place.suite or one.suite, place.environment or one.environment) == (one.suite, one.environment)
         for one in found.environments
     ):
-        show(place)  # it says what is missing
-    wanted = [
-        event
-        for event in events_of(found)
-        if any(
-            place.suite in (None, one.suite) and place.environment in (None, one.environment) for one in event.changes
-        )
-    ]
+        show(place)  # raises Refused, with what is missing
+
+    def is_wanted(event: HistoryEvent) -> bool:
+        suite, environment = place.suite, place.environment
+        return any(suite in (None, one.suite) and environment in (None, one.environment) for one in event.changes)
+
+    wanted = list(filter(is_wanted, events_of(found)))
     rulesets = readable_rulesets(rule_files(place.rules))
+    # How often each rule was wrong, by suite.
     records = {one.suite: records_of(place.baselines, one, found)[0] for one in rulesets}
     known: dict[tuple[str, str], list[StoredRun]] = {}
     told = []
@@ -96,7 +96,10 @@ def told_events(place: HistoryPlace) -> tuple[list[HistoryEvent], LoadedHistory]
 def _causes(
     event: HistoryEvent, baselines: str, line: CommitLine | None, known: dict[tuple[str, str], list[StoredRun]]
 ) -> tuple[str, ...]:
-    """Return the causes in the stored runs on both sides of an event, of the first environment that has some."""
+    """Return the causes in the stored runs on both sides of an event, from the first environment that shows any.
+
+    `known`: the stored runs by suite and environment, which this function completes.
+    """
     store = open_store(baselines)
     for suite, environment in dict.fromkeys((one.suite, one.environment) for one in event.changes):
         if (suite, environment) not in known:
@@ -114,15 +117,14 @@ def _causes(
 def _sides(
     event: HistoryEvent, line: CommitLine | None, stored: Iterable[StoredRun]
 ) -> tuple[list[StoredRun], list[StoredRun]]:
-    """Return the stored runs before and after an event, the nearest ones."""
+    """Return the nearest stored runs before and after an event: by commit, or by time if `line` is None."""
     runs = sorted(stored, key=lambda one: one.age)
     if line is None:
         base = [one for one in runs if one.head.time <= event.last_good.time]
         return base[-_RUNS:], [one for one in runs if one.head.time >= event.first_bad.time][:_RUNS]
     good, bad = line.place(event.last_good.commit), line.place(event.first_bad.commit)
-    placed = sorted(
-        ((at, one) for one in runs if (at := line.place(one.head.commit)) is not None), key=lambda pair: pair[0]
-    )
+    on_line = [(at, one) for one in runs if (at := line.place(one.head.commit)) is not None]
+    placed = sorted(on_line, key=lambda pair: pair[0])
     base = [one for at, one in placed if good is not None and at <= good]
     return base[-_RUNS:], [one for at, one in placed if bad is not None and at >= bad][:_RUNS]
 

@@ -33,6 +33,7 @@ from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.surroundings import git
 
+#: The suffixes of the files in a folder that are looked at.
 _ENDS = (".json", ".csv", ".js")
 
 
@@ -101,6 +102,7 @@ def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[st
 
 def _in_order(name: str, imported: Imported) -> Iterator[tuple[str, ImportedRun]]:
     """Yield the runs of a file in the order of time, with the name of its format."""
+    # Runs that are no tuple come from a generator, in order, so that a long file need not fit into memory.
     runs = sorted(imported.runs, key=lambda run: run.time) if isinstance(imported.runs, tuple) else imported.runs
     return ((name, run) for run in runs)
 
@@ -113,7 +115,10 @@ def _unreadable(name: str, error: Exception) -> Problem:
 def _files(
     path: str, ruleset: Ruleset, head: str | None, how: ImportOptions, problems: list[Problem]
 ) -> Iterator[tuple[ImportFile, Importer]]:
-    """Yield the files at a path with their formats. Raises Refused for an unknown format; others are problems."""
+    """Yield the files at a path with their formats. A file without a known format is added to `problems`.
+
+    Raises Refused if `--format` is unknown, or if there is no such path. `head`: the commit of a file that has none.
+    """
     asked = next((one for one in IMPORTERS if one.name == how.format), None)
     names = [*(one.name for one in IMPORTERS), *(one.name for one in ruleset.mappings)]
     if how.format is not None and how.format not in names:
@@ -139,7 +144,7 @@ def _files(
             lines = partial(_lines, place) if place.is_file() else [*_lines(place)].__iter__  # a pipe is read once
             file = ImportFile(name, lines, ruleset, how.time, head, surroundings.limits())
             text = _beginning(file)
-            # A mapping that names the file, its format, or a mapping that knows its content.
+            # In this order: --format, a mapping that names the file, its format, a mapping that knows its content.
             importer = asked or _mapped_importer(file, ruleset.mappings, how.format, is_named=True)
             importer = importer or importer_of(name, text)
             importer = importer or _mapped_importer(file, ruleset.mappings, how.format, is_named=False)
@@ -172,9 +177,9 @@ def _beginning(file: ImportFile) -> str:
 def _mapped_importer(
     file: ImportFile, mappings: Sequence[FileMapping], format: str | None, *, is_named: bool
 ) -> Importer | None:
-    """Return the importer of a file through the mapping that fits it, or has the name `format`; None without one.
+    """Return an importer that reads a file by the mapping with the name `format`, or by one that fits; or None.
 
-    With `is_named` only mappings with globs are asked, and else only those that know a file by its content.
+    `is_named`: only mappings that name files by globs can fit; otherwise only those that know files by content.
     """
     asked = [mapping for mapping in mappings if mapping.name == format]
     if not mappings or (format is not None and not asked):
@@ -186,12 +191,14 @@ def _mapped_importer(
 
 
 def _read_mapped(file: ImportFile, *, mappings: Sequence[FileMapping], format: str | None) -> Imported:
+    """Return the runs that a mapping reads from a file."""
     source = Source(file.name, [file.text.encode()], file.limits, conditions=file.ruleset.conditions)
     runs = read_with_mappings(source, mappings, format)
     return of_runs(file, runs, [problem for run in runs for problem in run.problems])
 
 
 def _unknown(name: str, text: str, *, is_alone: bool) -> Problem:
+    """Return the problem of a file of an unknown format: a warning, or an error if the user named the file itself."""
     if not is_alone:
         return Problem("warning", "has no history that perfgate knows; left out", Location(name))
     if name.endswith(".csv"):
@@ -219,7 +226,10 @@ def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
 
 
 def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str | None], list[str]]:
-    """Return the branches that are left out, and a line about them: a history has one branch."""
+    """Return the branches that are left out, and lines about them: only one branch is imported. Raises Refused (3).
+
+    `refs`: the number of runs of each branch. `ref`: the branch that the user chose; None for the one with most runs.
+    """
     named = Counter({name: count for name, count in refs.items() if name})
     if not named or (ref is None and len(named) == 1):
         return set(), []
@@ -234,6 +244,7 @@ def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str
 def _record(
     importer: str, run: ImportedRun, ruleset: Ruleset, facts: dict[str, Fact], ref: str | None
 ) -> HistoryRecord:
+    """Return a run as the history keeps it; `facts` are those of `--env`."""
     known = {**run.facts, **facts}
     identity = {**identity_of(known, ruleset.identity), **run.place}
     about = HistoryRun(

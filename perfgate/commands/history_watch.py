@@ -33,7 +33,7 @@ _RECENT = 50
 _MOST_SEARCHED = 2
 #: The longest answer of a search, in bytes.
 _LONGEST_ANSWER = 64 << 20
-#: The pauses in s before each look at the list of issues, which may be late.
+#: The pauses in s before each look at GitHub's list of issues, which may lack a new issue for some seconds.
 _LOOKS = (0, 2, 4, 8)
 
 
@@ -66,6 +66,7 @@ def command(
     desk = None if is_dry and not os.environ.get("GITHUB_TOKEN") else TicketDesk()
     events, found = told_events(HistoryPlace(options.baselines, ref=ref, rules=options.rules))
     recent = {run.id for one in found.environments for run in one.runs[-_RECENT:]}
+    # The suites of which all files were read: only their missing events close tickets.
     whole = () if found.problems else {one.suite for one in found.environments}
     tickets = desk.tickets() if desk else []
     todo = [*steps(events, tickets, recent=recent, suites=whole)]
@@ -96,7 +97,10 @@ def command(
 
 
 def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -> bool:
-    """Comment on the open tickets whose commit was searched; return whether there are any. Raises Refused."""
+    """Comment on each open ticket with the answer of its search in a folder; return whether there were any.
+
+    `desk`: None to print only what would be done. Raises Refused.
+    """
     if not Path(folder).is_dir():
         raise click.UsageError(f"--answers {folder}: no such folder")
     paths = {path.stem: path for path in Path(folder).glob("*.json")}
@@ -113,7 +117,7 @@ def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a file; nothing if it is no file that can be read to its end."""
+    """Return the bytes of a file; nothing if it cannot be opened or read."""
     try:
         with opened_input(str(path))[0] as file:
             return file.read(_LONGEST_ANSWER)
@@ -122,7 +126,7 @@ def _content(path: Path) -> bytes:
 
 
 def _posted(webhook: str, step: TicketStep, url: str, *, is_slack: bool) -> bool:
-    """Post the news of an event; return False if the message is lost."""
+    """Post the news of an event to the webhook; return False, after a message, if that failed."""
     if step.event is None or step.action == "update":
         return True
     document = reporter.slack(step.event, step.action, url) if is_slack else reporter.event_object(step.event)
@@ -134,7 +138,7 @@ def _posted(webhook: str, step: TicketStep, url: str, *, is_slack: bool) -> bool
 
 
 class TicketDesk:
-    """The tickets of a repository: issues that the token's own user or app wrote. Anyone can forge the others."""
+    """The tickets of a repository: the issues that the token's own user or app wrote. Others can be forged."""
 
     def __init__(self) -> None:
         """Ask GitHub for the user of the token. Raises Refused."""
@@ -156,7 +160,7 @@ class TicketDesk:
         return [ticket for ticket in made if ticket is not None]
 
     def do(self, step: TicketStep, line: CommitLine | None) -> str:
-        """Do one thing; return the address of the ticket. Raises Refused."""
+        """Open, update, close or reopen a ticket; return its address. `line`: the commits. Raises Refused."""
         event, ticket, news = step.event, step.ticket, event_words.news(step.action, step.event)
         fields: dict[str, Any] = {}
         if event is not None:
@@ -179,9 +183,9 @@ class TicketDesk:
         return ticket.url
 
     def comment(self, number: int, text: str) -> None:
-        """Comment on a ticket, but never repeat a comment. Raises Refused.
+        """Comment on a ticket, unless its last comment is the same. Raises Refused.
 
-        Of two jobs that comment at once, the second one sees the comment of the first, and deletes its own.
+        Of two jobs that comment at once, the second one then sees the comment of the first, and deletes its own.
         """
         path, made = f"issues/{number}/comments", None
         for _ in range(2):  # look, write, and look again
@@ -194,10 +198,13 @@ class TicketDesk:
                 self._issues.send("DELETE", f"issues/comments/{made.id}", None)
 
     def _opened(self, event: str, fields: dict[str, Any]) -> str:
-        """Open a ticket, and look again: if two were opened at once, the older one stays. Return its address."""
-        with suppress(Refused):  # it is there already
+        """Open a ticket for an event, and return its address.
+
+        Then look at the list: if two jobs opened one at once, the older ticket stays. Raises Refused.
+        """
+        with suppress(Refused):  # the label exists already
             self._issues.send("POST", "labels", _LABEL)
-        number = None
+        number = None  # also if it is not known whether GitHub opened the issue
         for pause in _LOOKS:
             if number is None:
                 made = self._issues.send("POST", "issues", {**fields, "labels": [_LABEL["name"]]}, Issue)

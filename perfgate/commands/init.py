@@ -1,4 +1,4 @@
-"""`perfgate init`: write a gate from runs, or from a command. Files are written at the end, all or none."""
+"""`perfgate init`: write a gate (rules, baselines and a CI job) from runs or from a command; all of it or nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from perfgate.workspace.starter_files import written as written_rules
 
 
 class CommandAfterDashes(click.Command):
-    """A command that keeps the words after `--`, which are the user's own command, apart from its arguments."""
+    """A command that puts the words after `--`, which are the user's own command, into `ctx.obj`."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Return the words of the usage line."""
@@ -132,10 +132,10 @@ def command(words: tuple[str, ...], options: CommandOptions, choices: InitChoice
 def init(options: CommandOptions, choices: InitChoices) -> FirstGate:
     """Write rules, the runs as the first level, and a workflow; return what was done and what comes next.
 
-    With `paired`, no run is stored, and the workflow makes pairs. Without it, nothing is written if the noise hides the
-    time of a step, unless the user chose `without_step`.
+    With `choices.paired`, no run is stored, and the workflow makes pairs. Without it, nothing is written if the noise
+    hides the time of a step, unless the user chose `without_step`.
 
-    Raises Refused, and writes nothing, if one of them exists or the runs cannot become a baseline.
+    Raises Refused, and writes nothing, if a file exists already or the runs cannot become a baseline.
     """
     if choices.measure is not None and ("\n" in choices.measure or not choices.paired):
         raise Refused("--command needs --paired, and is one line")
@@ -151,7 +151,7 @@ def init(options: CommandOptions, choices: InitChoices) -> FirstGate:
     return gate if gate.state == "too-noisy" else written(gate, files, choices, existing)
 
 
-#: The largest number of names that are compared with a misspelt one.
+#: A misspelt metric is compared with at most this many names.
 _MOST_COMPARED = 5_000
 
 
@@ -206,6 +206,7 @@ def _runs(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
 
 
 def _rule(metric: str, runs: Sequence[Run], ruleset: Ruleset, *, is_paired: bool) -> ProposedRule:
+    """Return the rule that fits a metric of the runs. Raises Refused if there is none, or if `ruleset` has one."""
     names = sorted({series.key.metric for run in runs for series in run.series})
     if metric not in names:
         close = get_close_matches(metric, names[:_MOST_COMPARED], n=3, cutoff=0.5)

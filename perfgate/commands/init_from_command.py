@@ -51,9 +51,10 @@ from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.rule_source import WORKING_TREE, RuleFiles, parse_mappings, read_mapping_files
 from perfgate.workspace.starter_files import remembered
 
-#: The runs, and the pairs, that a gate begins with.
+#: The number of runs, or of pairs, that are made.
 RUNS = 3
-#: Stored runs are used if they see at most this many times the change that pairs see: a check of pairs takes longer.
+#: Stored runs are preferred, because a check of pairs takes longer. But the smallest change that they see may be at
+#: most this many times that of pairs.
 _AS_GOOD = 1.25
 _MAPPINGS = f"{RULES}/{MAPPING_FILE}"
 #: An assignment before the program: `OMP_NUM_THREADS=1 python train.py`.
@@ -61,7 +62,10 @@ _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
 def init_from_command(options: CommandOptions, choices: InitChoices, words: tuple[str, ...]) -> FirstGate:
-    """Run a command, and write a gate for it. Raises Refused, and writes no file of the gate, if that fails."""
+    """Run a command, and write a gate for it. Raises Refused, and writes no file of the gate, if that fails.
+
+    `words`: the command, perhaps after assignments of environment variables.
+    """
     existing = refuse_existing(choices)
     env = [found for found in takewhile(bool, map(_ASSIGNED.fullmatch, words)) if found]
     words = with_benchmark_json(words[len(env) :])
@@ -83,7 +87,7 @@ def init_from_command(options: CommandOptions, choices: InitChoices, words: tupl
 
 @contextmanager
 def _kept(choices: InitChoices) -> Iterator[str]:
-    """Yield the folder of the runs: a dry run keeps none."""
+    """Yield the folder of the runs; that of a dry run is temporary."""
     if not choices.dry_run:
         yield KEEP
         return
@@ -94,7 +98,10 @@ def _kept(choices: InitChoices) -> Iterator[str]:
 def _measured(
     options: CommandOptions, choices: InitChoices, command: RunCommand, measuring: MeasuringOptions, existing: str
 ) -> FirstGate:
-    """Measure, and write the gate; a flow in one direction: run, read, advise, choose, prove, write."""
+    """Run the command, read its results, choose between stored runs and pairs, and write the gate.
+
+    `existing`: the files that a dry run found in its way. Raises Refused and RunFailed.
+    """
     known = read_mapping_files((RULES,))
     if known.command is not None and not choices.dry_run:
         raise Refused(f"{known.command.at} remembers a command already: remove that section, or use `perfgate run`")
@@ -128,14 +135,14 @@ def _measured(
 
 
 def _with_section(files: RuleFiles, text: str) -> RuleFiles:
-    """Return the files with mappings, the one of the rule folder with the section about the command at its end."""
+    """Return the files with mappings, in which rules/perfgate.yaml ends with `text`, the section about the command."""
     own = next((data for name, data in files if name == _MAPPINGS), b"")
     joined = own.rstrip() + (b"\n\n" if own.strip() else b"") + text.encode()
     return [*(file for file in files if file[0] != _MAPPINGS), (_MAPPINGS, joined)]
 
 
 def _refuse_copies(runs: RepeatedRuns) -> None:
-    """Refuse results that are the same bytes in each run. Raises Refused (3)."""
+    """Raise Refused (3) if the results of all runs have the same bytes."""
     contents = set()
     for path in runs.paths:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -152,7 +159,7 @@ def _refuse_copies(runs: RepeatedRuns) -> None:
 def _chosen(
     first: FirstRuns, gate: FirstGate, choices: InitChoices, make_pairs: Callable[[], FirstPairs]
 ) -> tuple[FirstGate, Files]:
-    """Return the gate of stored runs, or that of pairs if stored runs see too little and pairs see more."""
+    """Return a gate with its files: of stored runs; or of pairs if stored runs see too little, and pairs see more."""
     stored = None if choices.paired else gate_from_runs(first, gate, without_step=choices.without_step)
     if stored is not None and (choices.without_step or not _is_poor(stored[0])):
         return stored
@@ -163,7 +170,7 @@ def _chosen(
     if stored is None:
         return paired
     trouble = stored[0].advice.step.trouble if stored[0].advice else None
-    if pairs.alone:  # whole runs of pairs are runs, too: more of them show the noise better
+    if pairs.alone:  # these runs can be stored, too, and more runs show the noise better
         more = read_first_runs(replace(first.options, runs=pairs.alone), first.suite, first.mapping_files)
         stored = gate_from_runs(replace(first, runs=(*first.runs, *more.runs)), gate)
     both = f"stored runs see {_sees(stored[0])}, and pairs {_sees(paired[0])}"
@@ -181,7 +188,7 @@ def _is_poor(gate: FirstGate) -> bool:
 
 
 def _least(gate: FirstGate) -> float:
-    """Return the smallest change that the gate sees; 0 without such a rule."""
+    """Return the smallest relative change that the gate sees; 0 if no rule is about a change."""
     return (gate.finest_rule.fails_from or 0.0) if gate.finest_rule else 0.0
 
 
@@ -190,12 +197,13 @@ def _sees(gate: FirstGate) -> str:
 
 
 def _noting(gate: FirstGate, note: str) -> FirstGate:
+    """Return the gate with a note about the measured command."""
     measured = gate.measured
     return gate if measured is None else replace(gate, measured=replace(measured, notes=(note, *measured.notes)))
 
 
 class FirstPairs(Struct, frozen=True):
-    """Pairs of a command with itself, the time of one pair in s, and the single runs of pairs of whole runs."""
+    """Pairs of a command with itself, the mean seconds of a pair, and the files of the runs of whole-run pairs."""
 
     pairs: Pairs
     seconds: float
@@ -205,7 +213,7 @@ class FirstPairs(Struct, frozen=True):
 def _pairs(command: RunCommand, measuring: MeasuringOptions, first: FirstRuns) -> FirstPairs:
     """Make pairs of a command with itself. Raises RunFailed.
 
-    Both sides run in the working folder, where they would write the same files: then they do not run at once.
+    Both sides run in the working folder. If the command writes files there, they do not run at the same time.
     """
     made: list[Path] = []
 
@@ -228,7 +236,7 @@ def _pairs(command: RunCommand, measuring: MeasuringOptions, first: FirstRuns) -
 
 
 def _written(gate: FirstGate, made: Files, choices: InitChoices, existing: str, text: str) -> FirstGate:
-    """Write the files; a file of the user with mappings gets the section about the command at its end."""
+    """Write the files, with `text` as rules/perfgate.yaml, or at the end of that file if the user has one."""
     if not os.path.exists(_MAPPINGS):
         rules, *others = made.items()
         return written(gate, dict([rules, (_MAPPINGS, text.encode()), *others]), choices, existing)
@@ -238,10 +246,11 @@ def _written(gate: FirstGate, made: Files, choices: InitChoices, existing: str, 
     return replace(gate, files=(*gate.files, (f"{_MAPPINGS} (added the section run)", None)))
 
 
+#: The names of pytest, and the option of pytest-benchmark for its results.
 _PYTEST, _OPTION = ("pytest", "py.test"), "--benchmark-json"
-#: How long pytest may take to print its help, in s.
+#: The longest time that pytest may take to print its help, in s.
 _PATIENCE_S = 60.0
-#: What records steps, and the packages of programs whose work can be counted.
+#: The classes that record steps, and the packages of programs whose work can be counted.
 _RECORDING, _FRAMEWORKS = ("Recorder", "RecorderCallback"), {"torch", "lightning", "pytorch_lightning", "transformers"}
 
 
@@ -262,7 +271,7 @@ def missing_work(words: Sequence[str], runs: Sequence[Run]) -> Iterator[str]:
     if any(series.key.metric.startswith("work.") for run in runs for series in run.series):
         return
     for word in words:
-        with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # also of code without end
+        with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: of endless code
             if word.endswith(".py") and (line := _line_without_work(ast.parse(Path(word).read_bytes()))):
                 yield (
                     f"{word}:{line} records steps without their work: with `work=True` there, the gate also counts what"

@@ -1,6 +1,6 @@
 """The gate of `init`: rules that fit the runs, the runs as a first level, the proof that the rules work, and the files.
 
-Files are written all or none, over nothing that exists.
+Either all files are written or none, and no file is overwritten.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Files = dict[str, bytes]
 
 
 class InitChoices(Struct, frozen=True):
-    """The options of `init`, beside the runs. Times are in seconds."""
+    """The options of `init` that are not about reading the runs. Times are in seconds."""
 
     paired: bool = False
     without_step: bool = False
@@ -65,17 +65,18 @@ class InitChoices(Struct, frozen=True):
 
 
 class FirstRuns(Struct, frozen=True):
-    """The runs of a gate as they were read, with the facts of their machine and warnings."""
+    """The runs of a gate as they were read, with the facts of their machine and warnings (`noticed`)."""
 
     options: CommandOptions
     suite: str
     runs: tuple[Run, ...]
     facts: Mapping[str, Fact]
     noticed: tuple[str, ...]
-    #: The files with the mappings that read the runs, and the directions that they say.
+    #: The files with the mappings that read the runs.
     mapping_files: RuleFiles
+    #: The metrics of these mappings, with the direction that is better.
     better: Mapping[str, Better]
-    #: The same command against itself, for a gate that makes pairs.
+    #: Pairs of the command with itself, for a gate that makes pairs.
     pairs: Pairs | None = None
 
 
@@ -88,7 +89,7 @@ def read_first_runs(options: CommandOptions, suite: str, mapping_files: RuleFile
 
 
 def gate_from_runs(first: FirstRuns, gate: FirstGate, *, without_step: bool = False) -> tuple[FirstGate, Files]:
-    """Return the gate with its advice, and the rules and baselines in the order in which a person would read them.
+    """Return the gate with its advice, and the files of its rules and baselines, in the order for a reader.
 
     Without pairs, nothing is stored if the noise hides the time of a step, unless the user chose `without_step`.
     Raises Refused for runs that fit no rule, or do not pass the new rules.
@@ -120,7 +121,7 @@ def gate_from_runs(first: FirstRuns, gate: FirstGate, *, without_step: bool = Fa
 
 
 def _of_program(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs without the machine, and without the cost of the command if they have times of their own."""
+    """Return the runs without the machine's metrics; if they have other times, also without the command's own times."""
 
     def without(*prefixes: str) -> list[Run]:
         kept = (tuple(one for one in run.series if not one.key.metric.startswith(prefixes)) for run in runs)
@@ -132,7 +133,7 @@ def _of_program(runs: Sequence[Run]) -> list[Run]:
 
 
 def _paired_case(first: FirstRuns, ruleset: Ruleset) -> Case | None:
-    """Return the case of the pairs, if there are some."""
+    """Return the pairs as a case for the judge, if there are any."""
     pairs = first.pairs
     if pairs is None:
         return None
@@ -141,10 +142,10 @@ def _paired_case(first: FirstRuns, ruleset: Ruleset) -> Case | None:
 
 
 def _stored_case(first: FirstRuns, ruleset: Ruleset, files: Files) -> Case:
-    """Add the runs as the files of a first level; return the case of the runs against it.
+    """Add the runs to `files` as a first level; return the case of the runs against this level.
 
-    Raises Refused for runs that fail the new rules: people switch off a gate that begins red. Too few runs to show the
-    noise are not a failure: further runs of the new gate will show it.
+    Raises Refused for runs that fail the new rules, because people switch off a gate that begins red. Too few runs to
+    show the noise are not a failure: further runs of the new gate will show it.
     """
     given = replace(first.options, rules=tuple(files), suite=first.suite)
     with tempfile.TemporaryDirectory() as folder:
@@ -190,9 +191,9 @@ def written(gate: FirstGate, files: Files, choices: InitChoices, existing: str =
 
 
 def refuse_existing(choices: InitChoices) -> str:
-    """Return which files exist that would be overwritten or mixed with new ones, and what to do; empty if none.
+    """Return words about files that would be overwritten or mixed with new ones, and what to do; empty if none exist.
 
-    Raises Refused with this, unless it is a dry run.
+    Raises Refused with these words, unless it is a dry run.
     """
     place = ci_file(choices.ci).place
     there = [f"{folder}/ has {names}" for folder in (RULES, BASELINES) if (names := _names(folder))]

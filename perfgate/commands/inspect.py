@@ -31,8 +31,10 @@ from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.rule_source import read_mapping_files
 
+#: The parts of a step's time, and the families of names in a trace, as the reader of traces names them.
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 _FAMILIES = ("kernel", "op", "range")
+#: The most names of a family, and the most stragglers.
 _TOP = 10
 _VERBOSE = "All metrics of Nsight Compute; what was searched for in a file of an unknown format."
 _NOTHING = (
@@ -78,7 +80,7 @@ def command(
 def inspect(
     options: CommandOptions, *, with_values: bool = False, each_rank: bool = False
 ) -> tuple[list[RunSummary], int]:
-    """Return a summary of every run, and the exit code: 3 for a run without metrics or with an error-level problem.
+    """Return a summary of every run, and the exit code: 3 if a run has no metrics, or a problem that is an error.
 
     A metric of many ranks gets one row, unless `each_rank`.
     """
@@ -92,7 +94,7 @@ def inspect(
         rows = []
         for one in sorted(run.series, key=lambda one: by_load(one.key)):
             row = summary(one, with_values=with_values)
-            # The profiler's schedule has skipped the warm-up of a trace.
+            # A trace has no warm-up, because the schedule of the profiler skips it.
             warmup = None if "torch-trace" in run.format else warmup_cost(one)
             rows.append(replace(row, warmup_steps=warmup.steps, warmup_time=warmup.seconds) if warmup else row)
         facts, coverage = dict(sorted(run.environment.items())), joined_coverage(run.coverage)
@@ -105,7 +107,7 @@ def trace_view(run: Run) -> TraceView | None:
     """Return the parts of a step's time, the names with the largest times, and the stragglers; None without a trace."""
     if "torch-trace" not in run.format or not run.series:
         return None
-    of = defaultdict(list)
+    of = defaultdict(list)  # the series by metric
     for series in run.series:
         of[series.key.metric].append(series)
     mode = run.environment.get("trace_mode")
@@ -171,6 +173,7 @@ def _stragglers(times: list[Series], waits: list[Series]) -> tuple[Straggler, ..
 
 
 def _by_step(series: Iterable[Series]) -> dict[int, dict[str, float]]:
+    """Return the value of each rank by step."""
     found: dict[int, dict[str, float]] = defaultdict(dict)
     for one in series:
         rank = one.key.label("rank")
@@ -181,7 +184,7 @@ def _by_step(series: Iterable[Series]) -> dict[int, dict[str, float]]:
 
 
 def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
-    """Return a mapping for each file, and the exit code: 3 if one does not read its file without errors.
+    """Return a proposed mapping for each file, and the exit code: 3 if reading a file by its mapping gives errors.
 
     Raises Refused for a file that perfgate reads already, and for one without numbers.
     """
@@ -214,7 +217,7 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
 
 
 def _with_own_name(one: MappingSuggestion, others: Sequence[MappingSuggestion]) -> MappingSuggestion:
-    """Return a proposal with a name that no other one has; two equal proposals keep theirs, because one is written."""
+    """Return a proposal with a name that no other one has. Equal proposals share a name, because one is written."""
     taken = {other.name for other in others}
     if one.name not in taken or any(other.lines == one.lines for other in others):
         return one

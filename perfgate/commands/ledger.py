@@ -1,6 +1,6 @@
 """The error ledger: record checks of main and searches for a commit, and count how often rules were wrong.
 
-Rules were wrong by the evidence in the ledger, and by what the changes of the history prove.
+A red or green answer of a rule is wrong if evidence contradicts it: entries of the ledger, or changes of the history.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from perfgate.workspace.surroundings import branch, head_commit
 def records_of(
     baselines: str, ruleset: Ruleset, history: LoadedHistory | None = None
 ) -> tuple[Mapping[str, RuleRecord], list[Problem]]:
-    """Return how often each rule was wrong, and the files that cannot be used. Raises Refused.
+    """Return how often each rule was wrong, by its name, and the problems of files. Raises Refused.
 
-    `history`: the whole history, if it is loaded. It is only loaded if the suite has a ledger.
+    `history`: the whole history; if it is None, it is loaded if the suite has a ledger.
     """
     entries, problems = read_ledger(open_store(baselines), ruleset.suite)
     if not entries:
@@ -51,16 +51,16 @@ def records_of(
 
 def rules_of(ruleset: Ruleset, keys: Collection[Key]) -> list[Rule]:
     """Return the rules that name one of these metrics."""
-    said = ((rule, rule.sentence) for rule in ruleset.rules)
-    return [rule for rule, one in said if any(is_named(one.subject, one.subject_text, key) for key in keys)]
+    with_sentences = ((rule, rule.sentence) for rule in ruleset.rules)
+    return [rule for rule, one in with_sentences if any(is_named(one.subject, one.subject_text, key) for key in keys)]
 
 
 def evidence_of(events: Iterable[HistoryEvent], line: CommitLine | None, ruleset: Ruleset) -> Iterator[LedgerEntry]:
-    """Yield which commits the history shows to be worse, by environment; nothing without a repository.
+    """Yield entries about the commits that the history shows to be worse, by environment; none without a repository.
 
-    A green was wrong only if the change is beyond its tolerance. So the evidence is about the metrics whose whole
-    interval is beyond the widest tolerance of their rules. It ends where the change went away or was approved. The
-    machine's changes prove nothing about a commit.
+    A green answer was only wrong if the change is larger than the tolerance. So an entry names the metrics whose whole
+    interval is beyond the widest tolerance of their rules. Its commits end where the change went away or was approved.
+    Changes of the machine prove nothing about a commit.
     """
     if line is None:
         return
@@ -85,7 +85,7 @@ def _commits_of(event: HistoryEvent, line: CommitLine) -> list[str]:
 def record_false_alarms(
     baselines: str, events: Iterable[HistoryEvent], reasons: Mapping[str, str], line: CommitLine | None
 ) -> None:
-    """Record that people called events false alarms; `reasons` are their tickets, by event. Raises Refused."""
+    """Record that people called events false alarms; `reasons`: the address of the ticket by event. Raises Refused."""
     store = open_store(baselines)
     for event in events:
         commits = [one.sha for one in line.between(event.last_good.commit, event.first_bad.commit)] if line else []
@@ -96,8 +96,9 @@ def record_false_alarms(
 
 
 def _is_beyond(one: EventChange, ruleset: Ruleset) -> bool:
+    """Return whether the whole interval of a change for the worse is beyond the widest tolerance of its rules."""
     asked = [clause.asks for rule in rules_of(ruleset, [one.name.key]) for clause in rule.clauses]
-    tolerances = []  # as shares of the level before: of two in a clause the larger one
+    tolerances = []  # relative to the level before the change; of two tolerances in a clause, the larger one
     for ask in (ask for ask in asked if isinstance(ask, ChangeClause)):
         absolute = abs(ask.absolute.value / one.before) if ask.absolute and one.before else 0.0
         tolerances.append(max(ask.relative or 0.0, absolute))
@@ -128,10 +129,10 @@ def record_report(report: Report, options: CommandOptions, tell: Callable[[str],
 def record_search(
     report: BisectReport, names: Sequence[str], suite: str | None, options: CommandOptions, tell: Callable[[str], None]
 ) -> None:
-    """Record what a search of commits showed: those that are worse, those before them, or that the last one is not.
+    """Record what a search of commits showed: the commits that are worse, and the commits before them, which are not.
 
-    A change for the better, and runs that are too noisy to decide, show nothing about reds. A search for a metric
-    without a rule belongs to the suite with a ledger, if there is only one.
+    If the change was not reproduced, the last commit is not worse. A change for the better, and runs that are too noisy
+    to decide, show nothing. `suite` is None for a metric without a rule: then the only suite with a ledger is used.
     """
     is_worse = report.change is not None and report.larger_is_worse in (None, report.change > 0)
     widest = max(abs(report.low or 0.0), abs(report.high or 0.0))

@@ -35,9 +35,8 @@ def command(command: tuple[str, ...], results: str) -> int:
 def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
     """Run a command to its end; return its exit code, and a line about the metrics of the machine. Raises Refused.
 
-    The exit code of a command that a signal killed is 128 plus the number of the signal, as in a shell.
-
-    `words`: the command; its output is shown. `results`: the file or folder that the command writes.
+    If a signal killed the command, the exit code is 128 plus the number of the signal, as in a shell. `words`: the
+    command, whose output is shown. `results`: the file or folder that the command writes.
     """
     beside, is_watched = sidecar_of(results), watched_since() is not None
     if os.path.exists(beside) and not is_watched:
