@@ -26,8 +26,7 @@ from perfgate.readers.digit_runs import DigitRuns, Floats, Ints, PrintedNumber, 
 from perfgate.readers.line_blocks import Line, select
 from perfgate.readers.values import Column
 
-#: Fewer lines together are read one by one.
-_FEW = 16
+_FEW = 16  # fewer lines together are read one by one
 #: The lines at the beginning of a file that are examined, whether they are usual or not.
 _FIRST = 8192
 #: The bytes of the longest line of a kind; the most kinds after one context, and the most plans of one kind.
@@ -51,8 +50,7 @@ class _Plan(Struct, eq=False):
     follow: tuple[Any, ...]  # the `Follow` of the step, with its own arguments
     #: The functions to call with each line, and the places of the numbers that they get.
     calls: list[tuple[Callable[..., object], list[PrintedNumber]]]
-    #: The context after such a line.
-    after: Hashable
+    after: Hashable  # the context after such a line
     #: The indices of these lines in the block, of those that are being read.
     lines: list[int] = field(default_factory=list)
 
@@ -109,7 +107,7 @@ class AlikeLines:
         self.context: Hashable = None
         #: The step of the next lines without a step; None if series have no steps.
         self.current: int | None = None
-        self._kinds: dict[Hashable, dict[bytes, _Kind]] = {}
+        self._kinds: dict[Hashable, dict[bytes, _Kind]] = {}  # by context, and by the line with a 0 for each run
         self._noted = _Noted()
         #: The number of lines that were examined, and how many of them were read at once.
         self._seen = self._taken = 0
@@ -129,7 +127,10 @@ class AlikeLines:
         return next(((text, at) for one, text, at in self._noted.adds if one is column), ("", -1))
 
     def step(self, text: str, at: int, first: int | None, follow: Follow, *arguments: str | None) -> None:
-        """Note the printed step of this line; `first` is that of the first step, None if series have no steps."""
+        """Note the printed step of this line.
+
+        `first`: what the log prints for its first step; None if series have no steps. `follow`: notes later steps.
+        """
         self._file.is_odd |= self._noted.step is not None  # two records in one line
         self._noted.step, self._noted.follow = (text, at, first), (follow, *arguments)
 
@@ -182,7 +183,7 @@ class AlikeLines:
                     yield from select(line, (number + index,), words)
                 else:
                     self._noted.is_plain = True
-                if index == end:
+                if index == end:  # the first line without a plan
                     self._learn(runs, index, line, context)
             at = end + 1
 

@@ -99,7 +99,7 @@ class Recognition(Struct, frozen=True):
         runs = read_within_limits(self.file, self.found.name, self.why, reader, beside)
         words = (*self.found.markers, *self.found.hints)
         tail = b"".join(self.file.last_blocks) if words else b""  # only of logs
-        if b"Train Epoch: " in tail or _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):
+        if b"Train Epoch: " in tail or _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):  # rarely
             return with_ending(runs, tail.decode("utf-8", "replace"), words)
         return runs
 
@@ -233,6 +233,7 @@ def _earliest(text: str, marked: Iterable[tuple[Format, Mapping[str, str]]]) -> 
     return best[1], f"found {best[2]!r} on line {text.count(chr(10), 0, best[0]) + 1}"
 
 
+#: Lines that say that a job failed or was stopped.
 _FAILED = re.compile(
     r"slurmstepd: error: .{0,200}?(?:CANCELLED AT|oom.kill)"
     r"|srun: error: .{0,200}?: (?:Killed|Terminated|Aborted|Out Of Memory|Segmentation fault)"

@@ -93,7 +93,7 @@ class _Reports:
             self._title_line, self._has_sections = number, False
         elif _MEAN in line and ended:  # a table of SimpleProfiler, which is a report of its own
             self.close()
-            own = self._labels if self._title_line else {}
+            own = self._labels if self._title_line else {}  # else the table has no title
             self._begin(number, own)
             self._parts = [_SimpleTable(self.runs.run, own, line)]
             self.runs.run.table("a report of Lightning", number)
@@ -120,13 +120,13 @@ class _Reports:
         rank = _RANK.search(action)
         own = {"rank": rank[1]} if rank else {}
         action = action[: rank.start()] if rank else action
-        if self._title_line is None and not self._has_sections:
+        if self._title_line is None and not self._has_sections:  # a report without a title
             self._labels = {}
         labels = {**self._labels, **own}
         if self._title_line or not self._has_sections:
             self._begin(number, labels)
         self._has_sections = True
-        name = {} if action == "records" else {"action": action}
+        name = {} if action == "records" else {"action": action}  # since 1.3 there is one section for all actions
         run = self.runs.run
         self._section_line = number
         self._parts = [_FunctionStats(run, labels, action), OpTable(run, {**labels, **name})]

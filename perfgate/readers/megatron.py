@@ -108,8 +108,7 @@ class _LogRun(RunBuilder):
 
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
-        #: DeepSpeed's records in the same log, which have a rank.
-        self.timers = Timers(self)
+        self.timers = Timers(self)  # DeepSpeed's records have a rank
 
     @property
     def has_measured(self) -> bool:
@@ -252,6 +251,7 @@ class _Log:
                     run.add(run.column(Key.of(metric, **labels), "B", 2.0**-20), text, number, self.alike.current)
 
     def _fact(self, number: int, line: str) -> None:
+        """Read the world size; the line of a launcher begins a new run."""
         if _LAUNCHER in line:
             self.runs.banner(number)
             self.alike.current = self.alike.current if self.runs.run.has_measured else 0

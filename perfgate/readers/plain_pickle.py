@@ -32,7 +32,7 @@ _LONGEST_NUMBER = 16
 
 
 class PickleFault(Exception):
-    """The pickle contains something else than plain data, is damaged, or is too large."""
+    """The pickle has more than plain data, is damaged, or is too large."""
 
 
 class PlainPickle:

@@ -107,7 +107,7 @@ class RecordRuns:
 
     def __init__(self, file: InputFile, format_name: str) -> None:
         self._file, self._format = file, format_name
-        self._runs: list[tuple[RunBuilder, set[Hashable]]] = []
+        self._runs: list[tuple[RunBuilder, set[Hashable]]] = []  # each with the conditions of its records
         #: For each set of conditions, the fields of the first record with them.
         self._first: dict[Hashable, dict[str, str]] = {}
 
@@ -200,6 +200,7 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     with_trees = [run.call_trees for run in joined if len(run.call_trees)]
     trees = joined_trees(with_trees) if with_trees else ()
     outlined = [run.outlines for run in joined if run.outlines is not None]
+    outlines = joined_outlines(outlined) if outlined else None
     facts = _facts(whole, problems)
     commit = next((run.commit for run in whole if run.commit), None)
     for run in whole:
@@ -209,15 +210,7 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     files = tuple(file for run in runs for file in run.files)
     formats = "+".join(sorted({run.format for run in runs}))
     return Run(
-        name,
-        formats,
-        series,
-        tuple(problems),
-        facts,
-        files=files,
-        commit=commit,
-        call_trees=trees,
-        outlines=joined_outlines(outlined) if outlined else None,
+        name, formats, series, tuple(problems), facts, files=files, commit=commit, call_trees=trees, outlines=outlines
     )
 
 

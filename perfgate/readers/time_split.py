@@ -147,7 +147,7 @@ class JobClock:
     def begin(self, before: float | None = None) -> None:
         """Begin an attempt, `before` s before its first moment; a program may say so several times before a step."""
         if self._reading is not None and self._reading.training is not None:
-            self._close()  # an attempt without a record of steps is dropped
+            self._close()
         if self._reading is None and before is not None:
             self._before = before
 
@@ -214,6 +214,7 @@ class JobClock:
         return reading
 
     def _close(self) -> None:
+        """End the attempt; it is dropped if it has no record of steps."""
         if self._reading is not None and self._reading.records:
             self._ended.append(self._reading)
         self._reading, self._waiting = None, []
@@ -232,6 +233,7 @@ class JobClock:
         self._add(job)
 
     def _add(self, job: Sequence[_Reading]) -> None:
+        """Add the metrics of a job to its runs, if all its attempts are known."""
         attempts = [one.attempt() for one in job]
         known = [one for one in attempts if one is not None]
         if not self._is_in_order or not known or len(known) < len(attempts):
@@ -256,6 +258,7 @@ def add_times(
             run.one_value(key, unit, value)
 
 
+#: Actions in reports of SimpleProfiler.
 _STEP = "run_training_batch"
 _SAVE = re.compile("save_checkpoint")
 _SAVE_HOOKS = re.compile(r"\[Callback\]ModelCheckpoint(?:\{.*\})?\.on_(?:train|validation)_\w*end")

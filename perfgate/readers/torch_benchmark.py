@@ -115,7 +115,7 @@ class _Text:
         """Read one line of what is open, or the beginning of a measurement or table."""
         begun = _MEASUREMENT.search(text) if "Measurement object at" in text else None
         threads = _THREADS.search(text) if "threads: -" in text else None
-        if self.measurement and not (begun and not self.measurement.median):
+        if self.measurement and not (begun and not self.measurement.median):  # its last line may begin the next one
             self._measured(self.measurement, number, text)
         if begun:
             self.abandon(number)

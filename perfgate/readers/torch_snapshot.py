@@ -204,9 +204,10 @@ def _functions(frames: list[dict[Any, Any]]) -> Iterator[tuple[str, str]]:
     for name, path, line in (own or python)[:_DEEPEST]:
         file = path.replace("\\", "/").rpartition("/")[2]
         yield f"{name} ({file})", f"{file}({line}): {name}"
-    matches = (_OF_CPP.match(name) for name, _, _ in named if not python)
-    found = [match[2] or f"aten::{match[1]}" for match in matches if match]
-    yield from ((name, "") for name in list(dict.fromkeys(found))[:_DEEPEST])
+    if not python:
+        matches = (_OF_CPP.match(name) for name, _, _ in named)
+        operators = dict.fromkeys(match[2] or f"aten::{match[1]}" for match in matches if match)
+        yield from [(name, "") for name in operators][:_DEEPEST]
 
 
 def _whole(record: Mapping[Any, Any], name: str, default: int | None = None) -> int:

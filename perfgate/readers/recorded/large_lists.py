@@ -122,7 +122,7 @@ class LargeLists:
         self._size = self._cost = 0
         #: The bytes that are being read, and the place in them.
         self._data, self._at = b"", 0
-        #: Whether something is not JSON, and whether the file has no more bytes.
+        #: True after something that is not JSON, and after the last byte of the file.
         self._is_broken = self._has_ended = False
 
     def read(self) -> str:
@@ -169,7 +169,7 @@ class LargeLists:
     def _list(self, kind: str) -> None:
         """Read a list from behind its opening bracket up to its closing bracket, which stays in the rest."""
         while (blanks := _BLANKS.match(self._data, self._at)) and blanks.end() == len(self._data) and self._more():
-            pass
+            pass  # the first item is in the next blocks
         if _EMPTY.match(self._data, self._at) or self._at == len(self._data):
             return
         if kind not in self._spools:
@@ -178,7 +178,7 @@ class LargeLists:
         self._put(index := str(len(self.lists)).encode())
         self.cuts.add(self._size, b"", index)
         self.lists.append(numbers)
-        comma = b""
+        comma = b""  # before the next piece
         while True:
             end = self._end_of_piece()
             if not self._plain(numbers, decoder, comma, end):
@@ -194,9 +194,10 @@ class LargeLists:
             pass
         most = self._at + _PIECE
         if (end := self._data.find(b"]", self._at, most)) >= 0:
-            return end
+            return end  # the list ends, unless the bracket is in an odd item
         if (cut := self._data.rfind(b",", self._at, most)) >= 0 and len(self._data) > most:
             return cut
+        # A single item, which is longer than the piece.
         ends = [end for letter in (b",", b"]") if (end := self._data.find(letter, most)) >= 0]
         if not ends and not self._has_ended:
             raise RestTooLarge
