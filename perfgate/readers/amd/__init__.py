@@ -50,7 +50,6 @@ CHECKED = (
     "rocprofiler-sdk's sources of 2024-10, rocpd's of 2025 (schema 3.0): generated files, the examples of its "
     "documentation; a public JSON of eight MI350X (2025-12); public `pmc_perf.csv` of MI100 to MI300"
 )
-#: `{"rocprofiler-sdk-tool": [...]}`.
 FORMAT = Format(
     NAME,
     __name__,

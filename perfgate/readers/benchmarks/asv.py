@@ -25,7 +25,6 @@ from perfgate.readers.records import Target, commit_of, fact, keep_time_and_plac
 NAME = "asv"
 METRICS = "the benchmark with its parameters: `bench.time_a(8, 'x')`"
 CHECKED = "asv's sources, versions 1 and 2 of its files; public files"
-#: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
 FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={"))
 #: Names of numbers that are not read.
 BESIDE = "python|requirements|durations"

@@ -14,7 +14,6 @@ from perfgate.readers.kit import Format, InputFile, Key, Run, Target, load_rows,
 NAME = "benchmark-action"
 METRICS = "the benchmark's name"
 CHECKED = "github-action-benchmark's sources of 2026-03: generated files"
-#: `[{"name": ..., "unit": ..., "value": ...}]`.
 FORMAT = Format(
     NAME, __name__, json=("with the 'unit' and 'value' of github-action-benchmark", "*.name", "*.unit", "*.value")
 )

@@ -19,7 +19,6 @@ from perfgate.readers.kit import Format, InputFile, Key, Path, Run, Target, item
 NAME = "hyperfine"
 METRICS = "the command, and `COMMAND.user`, `.system` and `.memory_usage`, labelled with its parameters"
 CHECKED = "hyperfine 1.15.0: a file that it wrote"
-#: `{"results": [{"command": ..., "mean": ...}]}`.
 FORMAT = Format(
     NAME, __name__, json=("with the 'command' of hyperfine", 'results.*.command="', "results.*.mean|results.*.times")
 )

@@ -25,7 +25,6 @@ from perfgate.readers.records import Target, fact, load, name_of, rows
 NAME = "pyperf"
 METRICS = "the benchmark's name"
 CHECKED = "pyperf 2.10.0: a file that it wrote"
-#: `{"benchmarks": [{"runs": [...]}], "version": "1.0"}`.
 FORMAT = Format(NAME, __name__, json=("with the 'runs' of pyperf", "benchmarks.*.runs=["))
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
 #: One process: the list of its values, their printed unit, the path of the list, and its CPU.

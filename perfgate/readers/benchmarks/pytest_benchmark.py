@@ -20,7 +20,6 @@ from perfgate.readers.records import Target, commit_of, fact, keep_time_and_plac
 NAME = "pytest-benchmark"
 METRICS = "the benchmark's full name"
 CHECKED = "pytest-benchmark 5.3.1: files that it wrote"
-#: `{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order.
 FORMAT = Format(
     NAME,
     __name__,

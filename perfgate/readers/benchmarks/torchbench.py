@@ -24,7 +24,6 @@ from perfgate.readers.records import Target, commit_of, csv_rows, fact, load
 NAME = "torchbench"
 METRICS = "`MODEL.abs_latency`, `.speedup`, `.compilation_latency`, `.dynamo_peak_mem`, ...; names of a userbenchmark"
 CHECKED = "the sources of pytorch and TorchBench (2026-08): generated files; a line of a public log"
-#: `{"name": ..., "environ": {...}, "metrics": {...}}`.
 FORMAT = Format(
     NAME,
     __name__,

@@ -56,7 +56,7 @@ class Announced(Struct, frozen=True):
 
     least: int
     most: int
-    #: The next size is this one times the step if it is a factor, else plus the step.
+    #: Each size is the one before times the step if it is a factor, else plus the step.
     step: int
     is_factor: bool
     line: int

@@ -55,7 +55,6 @@ METRICS = "`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `s
 CHECKED = "nccl-tests' sources to 2.17; generated tables and files; public logs of NCCL 2.20 and 2.22"
 #: Not read: what the library says about the network.
 BESIDE = ".*Internode latency set at"
-#: `results` of nccl-tests: sizes, measured out of place and in place.
 FORMAT = Format(
     NAME,
     __name__,
@@ -170,7 +169,7 @@ class _AllReduceBench:
 
     def __init__(self) -> None:
         self._open: list[_Block] = []
-        #: By rank: the printed size of its next block.
+        #: By rank: the last size that it printed.
         self._sizes: dict[str, str] = {}
         #: By the place of a value in its block: `match` of the first such value that could belong to only one block.
         self._known: dict[int, float] = {}

@@ -57,7 +57,7 @@ _ACTIVITIES = {
     _SETS: ("memcpy", "NULL"),
     _RANGES: ("range", ""),
 }
-#: Tables of devices: the kind in a trace, the name of unknown ids, the columns of the name and of the amount's factors.
+#: Tables of devices: the kind in a trace, the name of unknown ids, and columns: name, factors of the blocks or bytes.
 _DEVICES = {
     _KERNELS: (KERNEL, "", ("demangledName", "gridX", "gridY", "gridZ")),
     _COPIES: (MEMCPY, "Memcpy other", ("copyKind", "bytes")),

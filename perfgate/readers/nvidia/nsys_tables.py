@@ -212,7 +212,7 @@ def name_of_calls(name: str) -> str:
 
 
 def merged(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the statistics of all calls together, from rows with those of some calls; without a count, of one call.
+    """Return the statistics of all calls from those of rows. A row without a count is one call.
 
     The median and the deviation of all calls are only known if each row is one call.
     """

@@ -31,7 +31,6 @@ METRICS = (
     "`.bandwidth_utilization`"
 )
 CHECKED = "nvbench's sources of 2026-08: generated files; the result files in its repository"
-#: `{"meta": {"version": {"nvbench": ...}}, "benchmarks": [{"states": [...]}]}`.
 FORMAT = Format(
     NAME, __name__, json=("with the 'states' of nvbench", "meta.version.nvbench|devices", "benchmarks.*.states")
 )

@@ -84,10 +84,7 @@ def complement(intervals: Intervals, start: int, end: int) -> Intervals:
 
 
 class StepBreakdown:
-    """The times at which each class of events ran, over all threads and devices, and their lengths in each step.
-
-    Lengths are in ns, (steps,).
-    """
+    """The times at which each class of events ran, over all threads and devices. The methods return ns, (steps,)."""
 
     def __init__(self, steps: Steps, tables: EventTables, mode: TraceMode) -> None:
         self._steps = steps

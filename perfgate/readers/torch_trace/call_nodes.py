@@ -1,8 +1,12 @@
-"""The nesting of the calls of a thread, and the nodes of a call tree with the time that each gets in each step."""
+"""The nesting of the calls of a thread, and the nodes of a call tree with the time that each gets in each step.
+
+A call is one range of time on a thread. Calls of one name below one caller are one node.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -99,8 +103,46 @@ def _parents(begins: Int64, ends: Int64) -> tuple[Int64, list[Int64]]:
     return parent, levels
 
 
+class CarriedCalls(NamedTuple):
+    """The calls of one thread that outlast a slice of time; all arrays (n,), as in `Nest` and `ThreadCalls`."""
+
+    start: Int64
+    end: Int64
+    nodes: Int64
+    is_work: Mask
+    rank: Int64
+
+
+_EMPTY = np.empty(0, np.int64)
+NOT_CARRIED = CarriedCalls(_EMPTY, _EMPTY, _EMPTY, _EMPTY.astype(bool), _EMPTY)
+
+
+class ThreadCalls(Struct):
+    """The calls of one thread in one slice of time, in the order of their nest; all arrays (n,)."""
+
+    nest: Nest
+    #: The node of each call.
+    nodes: Int64
+    #: True for operators and the calls inside them, False for ranges.
+    is_work: Mask
+    #: Of calls with the same times, the one with the lower rank is outside.
+    rank: Int64
+
+    def nodes_at(self, times: Int64) -> Int64:
+        """Return the node of the innermost call that runs at each time; 0, the step, if none does."""
+        if not len(self.nodes):
+            return np.zeros(len(times), np.int64)
+        at = self.nest.running_at(times)
+        return np.where(at >= 0, self.nodes[at], 0)
+
+    def carried(self, high: int) -> CarriedCalls:
+        """Return the calls that outlast a slice, which ends at this time."""
+        nest, over = self.nest, self.nest.end > high
+        return CarriedCalls(nest.start[over], nest.end[over], self.nodes[over], self.is_work[over], self.rank[over])
+
+
 class CallNodes(Struct):
-    """The nodes of a call tree by caller and name, and their calls and times in groups of steps (of one, if few)."""
+    """The nodes of a call tree by caller and name, and their calls and times in each step, or in groups of steps."""
 
     steps: Steps
     nodes: list[CallNode] = field(default_factory=lambda: [CallNode("step", "step", -1)])

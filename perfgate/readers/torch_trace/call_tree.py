@@ -12,7 +12,6 @@ next one.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -21,8 +20,8 @@ from msgspec.structs import replace
 from perfgate.core import read_only
 from perfgate.core.call_trees import LAUNCHES, CallNode, CallTree, NodeKind, stable_name
 from perfgate.readers.torch_trace.breakdown import NOTHING, Intervals, collective_kernels, complement, join, union
-from perfgate.readers.torch_trace.call_nodes import CallNodes, Nest, nest
-from perfgate.readers.torch_trace.event_fields import Float64, Int64, Mask, is_step
+from perfgate.readers.torch_trace.call_nodes import NOT_CARRIED, CallNodes, CarriedCalls, ThreadCalls, nest
+from perfgate.readers.torch_trace.event_fields import Float64, Int64, is_step
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps, index_at, step_of
 from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, Allocations, Frames, Ids, Threads
@@ -131,35 +130,6 @@ def _with_sources(nodes: CallNodes, frames: Frames) -> tuple[CallNode, ...]:
     return tuple(found)
 
 
-@dataclass(slots=True)
-class _Calls:
-    """The calls of one thread in one slice, in order of start, outer calls first; all arrays (n,)."""
-
-    nest: Nest
-    #: The node of each call.
-    nodes: Int64
-    #: True for operators and the calls inside them, False for ranges.
-    is_work: Mask
-    #: Of calls with the same times, the one with the lower rank is outside.
-    rank: Int64
-
-    def nodes_at(self, times: Int64) -> Int64:
-        """Return the node of the innermost call that runs at each time; 0, the step, if none does."""
-        if not len(self.nodes):
-            return np.zeros(len(times), np.int64)
-        at = self.nest.running_at(times)
-        return np.where(at >= 0, self.nodes[at], 0)
-
-    def carried(self, high: int) -> _Carried:
-        """Return the calls that outlast a slice: their start, end, node, is_work and rank."""
-        over = self.nest.end > high
-        return self.nest.start[over], self.nest.end[over], self.nodes[over], self.is_work[over], self.rank[over]
-
-
-_Carried = tuple[Int64, Int64, Int64, Mask, Int64]
-_NOTHING = np.empty(0, np.int64)
-
-
 class _HostCalls:
     """The calls of all threads of the host: they are added to nodes, and share the time in which no device works.
 
@@ -172,13 +142,16 @@ class _HostCalls:
     ) -> None:
         self._tables, self._nodes, self._device_busy, self._asked = tables, nodes, device_busy, asked
         host, runtime = tables.host, tables.runtime
-        #: The node that made each call of the runtime, (runtime calls,), and that which ran at each asked time, (n,).
+        #: The node that made each call of the runtime, (runtime calls,).
         self.launchers = np.zeros(len(runtime.start), np.int32)
+        #: The node that ran at each asked time, (n,); 0, the step, if none did.
         self.answers = np.zeros(len(asked[0]), np.int64)
         self._order = _thread_order(tables)
+        #: The numbers in `nodes` of the names of host ranges, by kind and name, and of runtime calls, by name.
         self._host_names = nodes.names_of(host)
         calls = [nodes.name(stable_name(text), "runtime") for text in runtime.names.texts]
         self._runtime_names = np.array(calls, np.int32)
+        #: By such a number: if it is a range, the rank, and if it belongs to the backward pass.
         self._is_range = np.array([kind == "range" for _, kind in nodes.names], bool)
         # of calls with the same times, ranges are outside; then the name decides, not the order of the file
         texts = [text for text, _ in nodes.names]
@@ -186,9 +159,10 @@ class _HostCalls:
         self._rank = outside << 32 | np.array([zlib.crc32(text.encode("utf-8", "replace")) for text in texts], np.int64)
         self._is_backward = np.array([text.startswith(_AUTOGRAD) for text in texts], bool)
         is_launch = np.array([bool(LAUNCHES.fullmatch(text)) for text in runtime.names.texts], bool)
-        # threads that launch kernels and have no ranges
+        #: The threads that launch kernels and have no ranges.
         self._silent = frozenset(runtime.thread[is_launch[runtime.name]].tolist()) - {*host.thread.tolist()}
-        self._carried: dict[int, _Carried] = {}
+        #: By thread: the calls that began in an earlier slice and outlast it.
+        self._carried: dict[int, CarriedCalls] = {}
         starts = [table.start for table in (host, runtime) if len(table.start)] + [nodes.steps.starts]
         low = min(int(start.min()) for start in starts)
         high = max(*(int(start.max()) for start in starts), int(nodes.steps.ends.max())) + 1
@@ -197,7 +171,7 @@ class _HostCalls:
             self._add(*limits)
 
     def _add(self, low: int, high: int) -> None:
-        """Place the calls that begin in [low, high), and share its time."""
+        """Place the calls that begin in [low, high), answer what was asked of it, and share its time."""
         host, runtime = self._tables.host, self._tables.runtime
         rows, calls = (np.flatnonzero((table.start >= low) & (table.start < high)) for table in (host, runtime))
         own = self._host_names[host.kind[rows].astype(np.int64) * len(host.names.texts) + host.name[rows]]
@@ -205,15 +179,15 @@ class _HostCalls:
         start = np.concatenate([host.start[rows], runtime.start[calls]])
         end = np.concatenate([host.end[rows], runtime.end[calls]])
         thread = np.concatenate([host.thread[rows], runtime.thread[calls]])
-        call = np.concatenate([np.full(len(rows), -1), calls])
-        placed: list[_Calls] = []
+        call = np.concatenate([np.full(len(rows), -1), calls])  # the row of a runtime call
+        placed: list[ThreadCalls] = []
         for number in self._order:
             chosen = np.flatnonzero((thread == number) & (names >= 0))
             if len(chosen) or number in self._carried or (number == self._order[0]):
                 fields = names[chosen], start[chosen], end[chosen], call[chosen]
                 placed.append(found := self._place(number, *fields, first=placed[0] if placed else None))
                 self._carried[number] = found.carried(high)
-                if not len(self._carried[number][0]):
+                if not len(self._carried[number].start):
                     del self._carried[number]
                 time, of_thread = self._asked
                 asked = np.flatnonzero((of_thread == number) & (time >= low) & (time < high))
@@ -222,20 +196,24 @@ class _HostCalls:
         self._share(placed, low, high)
 
     def _place(
-        self, thread: int, names: Int64, start: Int64, end: Int64, call: Int64, *, first: _Calls | None
-    ) -> _Calls:
-        """Find the nodes of a thread's calls from the top down, and count those that are not carried from before."""
-        nothing = _NOTHING, _NOTHING, _NOTHING, _NOTHING.astype(bool), _NOTHING
-        starts, ends, nodes, were_work, ranks = self._carried.get(thread, nothing)
-        count = len(starts)
-        rank = np.concatenate([ranks, self._rank[names]])
-        spans = nest(np.concatenate([starts, start]), np.concatenate([ends, end]), rank)
+        self, thread: int, names: Int64, start: Int64, end: Int64, call: Int64, *, first: ThreadCalls | None
+    ) -> ThreadCalls:
+        """Find the nodes of a thread's calls in a slice, and count the new ones: those that begin in it.
+
+        Parameters:
+            names, start, end, call: the new calls, (n,): name, times, and row of a runtime call (-1 for a range).
+            first: the calls of the thread of the steps; None for this thread itself.
+        """
+        before = self._carried.get(thread, NOT_CARRIED)
+        count = len(before.start)
+        rank = np.concatenate([before.rank, self._rank[names]])
+        spans = nest(np.concatenate([before.start, start]), np.concatenate([before.end, end]), rank)
         is_new = spans.rows >= count
-        own = np.maximum(spans.rows - count, 0)
-        found = np.concatenate([nodes, np.zeros(len(start), np.int64)])[spans.rows]
-        is_work = np.concatenate([were_work, ~self._is_range[names]])[spans.rows]
+        own = np.maximum(spans.rows - count, 0)  # the place of each new span in `names`, `start`, `end` and `call`
+        found = np.concatenate([before.nodes, np.zeros(len(start), np.int64)])[spans.rows]
+        is_work = np.concatenate([before.is_work, ~self._is_range[names]])[spans.rows]
         step = step_of(spans.start, self._nodes.steps)
-        for level in spans.levels:
+        for level in spans.levels:  # from the top down, because a node is found below that of its caller
             fresh = level[is_new[level]]
             if not len(fresh):
                 continue
@@ -250,9 +228,9 @@ class _HostCalls:
             self._nodes.add_calls(found[fresh], step[fresh], spans.start[fresh], duration, thread)
             launches = call[own[fresh]]
             self.launchers[launches[launches >= 0]] = parents[launches >= 0]
-        return _Calls(spans, found, is_work, rank[spans.rows])
+        return ThreadCalls(spans, found, is_work, rank[spans.rows])
 
-    def _roots(self, thread: int, names: Int64, times: Int64, first: _Calls) -> Int64:
+    def _roots(self, thread: int, names: Int64, times: Int64, first: ThreadCalls) -> Int64:
         """Return the node above each of the outermost calls of another thread.
 
         The backward pass is below the range that waits for it, also if its thread launches kernels and names nothing,
@@ -263,7 +241,7 @@ class _HostCalls:
             return self._nodes.children(np.zeros(len(names), np.int64), others)
         return np.array([self._nodes.range_of(node) for node in first.nodes_at(times).tolist()], np.int64)
 
-    def _share(self, placed: list[_Calls], low: int, high: int) -> None:
+    def _share(self, placed: list[ThreadCalls], low: int, high: int) -> None:
         """Give each moment of [low, high) in which no device works to one call.
 
         The operators of the thread of the steps come first, then the other threads, and then its ranges: a range that
@@ -272,13 +250,14 @@ class _HostCalls:
         steps, devices = self._nodes.steps, self._device_busy
         begin, last = np.searchsorted(devices.ends, low, side="right"), np.searchsorted(devices.starts, high)
         busy = Intervals(devices.starts[begin:last].clip(low, high), devices.ends[begin:last].clip(low, high))
-        for at, thread in enumerate(placed):
+        for at, thread in enumerate(placed):  # the first is the thread of the steps, whose ranges come last
             is_work = thread.is_work if at == 0 else np.ones(len(thread.nodes), bool)
             calls, above = np.flatnonzero(is_work), thread.nest.parent
             callers = np.where((above >= 0) & is_work[above], thread.nodes[above], -1)[calls]
             start, end = thread.nest.start[calls].clip(low, high), thread.nest.end[calls].clip(low, high)
             self._nodes.add_wall(thread.nodes[calls], callers, start, end, complement(busy, low, high))
             busy = join(busy, union(start[callers < 0], end[callers < 0]))
+        # the rest goes to the step, and its ranges take their parts of it
         free, root = complement(busy, low, high), np.zeros(len(steps), np.int64)
         self._nodes.add_wall(root, root - 1, steps.starts.clip(low, high), steps.ends.clip(low, high), free)
         first = placed[0]

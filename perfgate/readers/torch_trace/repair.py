@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from perfgate.core import Severity
 from perfgate.readers.torch_trace.event_fields import Args, Event
 
-#: The arguments of `RunBuilder.say`: severity, message, line, detail.
+#: The severity, message, line and detail of a problem.
 Fault = tuple[Severity, str, int, str]
 
 _LENIENT = json.JSONDecoder(
