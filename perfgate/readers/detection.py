@@ -190,7 +190,7 @@ def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | 
     if found := _by_beginning(file, formats):
         return found
     text = ""
-    for window in _WINDOWS if formats else ():
+    for window in _WINDOWS if formats else ():  # without formats, nothing more is read
         head = file.head(window)
         text = clean(head.decode("utf-8", "replace"))
         if found := _look(text, formats):

@@ -185,8 +185,8 @@ def embedded(
             if document is None:
                 begin = line.at
                 document = line.begin(limits)
-                for found in also.finditer(line.text, begin, line.at if document else len(line.text)) if also else ():
-                    yield number, found
+                end = line.at if document else len(line.text)
+                yield from ((number, found) for found in (also.finditer(line.text, begin, end) if also else ()))
                 if document is None:
                     break
             if (used := document.feed(line.text, line.at)) is None:

@@ -187,7 +187,7 @@ class _ConsoleRun(RunBuilder):
         self.rounded: set[Key] = set()
 
     def run(self, part: int | None = None) -> Run:
-        for key, line in [*self.again.items()][:1]:
+        for key, line in [*self.again.items()][:1]:  # one stands for all
             times = f"{len(self.columns[key].values)} times, once by each process; all are kept"
             self.say("warning", f"the summary ({key}, ...) was printed {times}", line)
         self.single_values(_SUMMARY)
@@ -269,7 +269,7 @@ class _Console:
             at = line.find("{'", end)
 
     def _row(self, line: int, row: Mapping[str, tuple[str, int]]) -> None:
-        """Read one printed row: the texts and their places. An epoch that goes back belongs to a new run."""
+        """Read a printed row: each name's text and its place in the line. An epoch that goes back begins a new run."""
         text, at = row.get("epoch", ("", -1))
         epoch, fault = checked(text, "1")
         if not fault and 0 <= epoch < _MOST_EPOCHS:

@@ -193,11 +193,11 @@ class InputFile:
                     others, numbers = text, range(number, after)
                 kept = self.coverage.lines.keep(others, numbers)
                 begins = any(mark in others for mark in marks)
-                if begins and not wide:
+                if begins and not wide:  # first the line before this block
                     skipped = clean(before.decode("utf-8", "replace"))
                     if skipped and not any(word in skipped for word in words):
                         yield number - 1, skipped, ("",), True
-                wide = 2 if begins else wide - bool(wide)
+                wide = 2 if begins else wide - bool(wide)  # this block and the next one
                 before = text[text.rfind(b"\n") + 1 :] if around else b""
                 if self.alike and not wide and len(block) == BLOCK and self.alike.is_worth(text):
                     for line in self.alike.walk(text, number, words, kept):

@@ -109,9 +109,9 @@ def _document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
 
 
 def _lengths(result: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tokens of a prompt and of an output, each if all seem to have as many; results name them nowhere else.
+    """Return the number of tokens in every prompt, and in every output, if it seems constant: results do not name it.
 
-    They seem so if the mean of at least 32 requests is a whole number; fewer requests may have one by chance.
+    It seems so if the mean of at least 32 requests is a whole number; that of fewer requests may be one by chance.
     """
     completed, found = result.get("completed"), dict[str, str]()
     for name in ("input", "output"):
@@ -160,9 +160,11 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
         run.say("warning", count, detail=load)
     for name, metric in _LISTS:
         for index, member in enumerate(items(result.get(name))):
+            if index in failed and metric != "latency":
+                continue
             # A request has one time, or a list of them (`itls`); each with the end of its path.
             times = [((at,), time) for at, time in enumerate(member)] if isinstance(member, list) else [((), member)]
-            for end, time in times if index not in failed or metric == "latency" else ():
+            for end, time in times:
                 run.sample(Key(metric, labels), "s", time, (*path, name, index, *end))
 
 
@@ -171,8 +173,9 @@ def _steady(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Pa
     for name, value in result.items():
         place = (*path, name)
         _add_number(run, name, value, labels, place, "steady_state.")
-        pairs = [(at, pair) for at, pair in enumerate(items(value)) if isinstance(pair, list) and len(pair) == 2]
-        for at, (share, time) in pairs if name.startswith("percentiles_") else ():
+        listed = items(value) if name.startswith("percentiles_") else []
+        pairs = [(at, pair) for at, pair in enumerate(listed) if isinstance(pair, list) and len(pair) == 2]
+        for at, (share, time) in pairs:
             run.file.coverage.mark(run.json, (*place, at, 0))
             own = name.replace("percentiles", f"p{shown(share).removesuffix('.0')}", 1)
             _add_number(run, own, time, labels, (*place, at, 1), "steady_state.")

@@ -73,7 +73,10 @@ _LONGEST = 200
 
 
 class _Plane(Struct):
-    """One plane: its name, its lines as bytes, and the names of its events and stats by their id."""
+    """One plane: its name, its lines as bytes, the names of its events and stats by their id, and its own stats.
+
+    A stat is a value with a name, of a plane or an event.
+    """
 
     name: str = ""
     lines: list[bytes] = field(default_factory=list)
@@ -165,7 +168,7 @@ def _line(plane: _Plane, message: bytes) -> _Line:
         if number in (2, 11) and not name:
             name = text_of(value)
         elif number == 3:
-            start = _integer(value) * 1000
+            start = _integer(value) * 1000  # ns to ps
         elif number == 4:
             events.append(_event(plane, message_of(value), wanted))
     for event in events:

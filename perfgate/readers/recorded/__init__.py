@@ -39,7 +39,7 @@ CHECKED = "perfgate itself"
 FORMAT = Format(NAME, __name__, keys="schema", outline=lambda document: document.schema("perfgate.results/"))
 #: A larger document is read in bounded memory: as a whole it would need five times its size.
 WHOLE_BYTES = 64 << 20
-#: If the lists are long, that is also faster from this size on. They are, if at most two begin in the head of a file.
+#: From this size on that is faster, too, if the lists are long: if at most two of them begin in the head of the file.
 _LONG_LISTS_BYTES, _LISTS_IN_HEAD = 4 << 20, 2
 INCOMPLETE = "the recording is incomplete"
 _FEWER = " (reading needs five times as much memory), or record fewer values: every tenth step, or an `aggregate`"
@@ -180,7 +180,7 @@ def _read_run(
     file.count("runs")
     run = RecordedRun(file, NAME, source)
     for fault in source.loaded.faults:
-        # Values that are not finite are refused with their series.
+        # Values that are not finite are refused with their series; other runs have their own faults.
         is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
         elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
         if not elsewhere and not is_value:
