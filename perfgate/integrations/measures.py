@@ -115,5 +115,7 @@ class _IdleWriter(Writer):
 
 
 class _Nothing(list[Entry]):
+    """A list that stays empty."""
+
     def append(self, entry: Entry) -> None:
         """Drop it."""

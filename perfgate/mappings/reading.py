@@ -218,7 +218,7 @@ class _MappedFile:
                 run.value(key, base, value, record.place(path), per=per)
 
     def measured(self, value: Any, unit: Known) -> tuple[object, str]:
-        """Return a value without its unit, and why it is no measurement: empty if it is one, or if its series says."""
+        """Return a value without its unit, and why it is left out; empty if it is not, or if its series finds out."""
         if isinstance(value, int | float) or (isinstance(value, str) and number(value) is not None):
             return value, ""
         if isinstance(value, str):

@@ -26,7 +26,7 @@ from perfgate.readers.values import number
 _HEADER = re.compile(r"\s*[A-Za-z#%_][^=:]*")
 #: Records with more labels are not measurements.
 _MOST_LABELS = 20
-#: The number of lines that show whether a text is a table or JSON lines, and the share that must be like the others.
+#: The number of lines that show whether a text is a table or JSON lines, and the share of them that must fit.
 _FIRST_LINES, _MOSTLY = 20, 0.7
 #: Text that YAML reads as itself, in a block and inside of brackets.
 _PLAIN = re.compile(r"[A-Za-z_$][\w./$*\[\]{}-]*(?: [A-Za-z(][\w./$*()-]*)*")

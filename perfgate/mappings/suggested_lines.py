@@ -16,7 +16,7 @@ from perfgate.readers.values import unit_of_text
 
 #: The number of lines that are read, and the greatest length of one.
 _MOST_LINES, _LONGEST = 5000, 2000
-#: A number that is no part of a word: not those of `node0`, `/v1/items` and `12:30`.
+#: A number that is not a part of a word, as in `node0`, `/v1/items` and `12:30`.
 _WHOLE = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 _NUMBER = re.compile(rf"(?:(?<![\w.])|(?<=[rR]ank))[-+]?(?:{_WHOLE}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
 #: Marks are characters from this one on, in place of words that vary. The first is for words that are no labels.

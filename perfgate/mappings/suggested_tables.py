@@ -82,7 +82,7 @@ def _record_sets(data: Any, path: str = "$", depth: int = 0) -> Iterator[tuple[s
 
 
 def _members(data: Mapping[str, Any], path: str) -> Iterator[tuple[str, _Records]]:
-    """Yield the members of an object, or their members, if they have the same fields: their keys are labels."""
+    """Yield the members of an object, and the members of these, as records whose keys are labels, if they are alike."""
     members = [one for one in data.values() if isinstance(one, dict)]
     if not len(members) == len(data) > 1:
         return

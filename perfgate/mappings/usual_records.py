@@ -119,7 +119,7 @@ class UsualRecords:
         #: The fields whose values must be those of the example.
         self._same = [_name(path) for path in _same_paths(mapping)]
         self._metrics = [_name(metric.value) for metric in mapping.metrics]
-        #: All fields of a pattern have a use, and other patterns have others.
+        #: Every field of a pattern of lines has a use, and a line may be of a pattern without the step.
         self._is_lines = mapping.kind == "lines"
         words = "".join(word for pattern in mapping.patterns for word in pattern.words)
         #: True for lines that can be read alike whatever their digits are.

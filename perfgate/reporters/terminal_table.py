@@ -251,6 +251,7 @@ def _write_causes(page: Page, report: Report, *, verbose: bool) -> None:
 
 
 def _write_cause(page: Page, group: CauseGroup, *, verbose: bool, detailed: bool) -> None:
+    """Write a cause, the verdicts that follow from it, and what to do. `detailed`: also its line and its calls."""
     cause = group.cause
     page.paragraph(f"{group.number}  {cause_words.title(cause)}", "bold red" if group.verdicts else "bold")
     page.paragraph(cause_words.cost(cause), indent=INDENT)

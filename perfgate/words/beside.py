@@ -16,7 +16,7 @@ _UNREAD_SHOWN, _LONGEST_UNREAD = 6, 60
 
 
 def coverage_line(coverage: Coverage) -> str:
-    """Return how many numbers were read, and the names of the others: `numbers read: 8 of 11; not read: loss x3`."""
+    """Return how many numbers were read, and which were not: `numbers read: 8 of 11; not read: loss x3`."""
     if not coverage.unread:
         return f"numbers read: all {coverage.read:,}"
     about = "about " if coverage.is_estimate else ""

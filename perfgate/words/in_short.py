@@ -136,6 +136,7 @@ def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
 
 
 def _has_numbers(verdict: Verdict) -> bool:
+    """Return whether a verdict has counts, a value or a change to show."""
     seen = verdict.new if verdict.kind == "limit" or verdict.base else verdict.change
     return bool(verdict.work) or (seen is not None and seen.estimate is not None)
 

@@ -47,7 +47,7 @@ def attribution(found: Attribution) -> str:
 
 
 def does_not_run(cell: str, why: str, *, alone: bool) -> str:
-    """Return the warning about a combination that does not run; it is `alone` if the other one does."""
+    """Return the warning about a combination that does not run; `alone` if the other one does."""
     left = "their interaction is unknown" if alone else "only the whole change is known, not whose it is"
     return f"{_COMBINATIONS[cell]} ({why}): {left}"
 

@@ -84,7 +84,7 @@ class RuleSection(Struct, frozen=True):
     warnings: int
     #: The number of verdicts with each outcome in words, the worst first.
     tally: str
-    #: The verdicts that are shown if the group is open, and the others, each kind with the words that count it.
+    #: The verdicts that an open group shows, and those that stay folded in it, in parts with the words that count them.
     listed: Sequence[VerdictSection]
     rest: Sequence[tuple[str, Sequence[VerdictSection]]]
 

@@ -243,7 +243,7 @@ def _words(show: TrendFrame, changes: Sequence[PlottedChange], height: int) -> I
 
 
 def _spread(show: TrendFrame, labels: Sequence[tuple[float, str, str]], y: float) -> list[SafeText]:
-    """Return labels that do not overlap, the newest first; the others are hidden until the script has room for them."""
+    """Return labels, the newest first. A label that would overlap a newer one is hidden; the script shows it later."""
     found, free = [], math.inf  # the left end of the label before, in percent
     for x, text, name in reversed(labels):
         place = show.percent(x)

@@ -158,6 +158,7 @@ class _Parser(SubjectParser):
         return found
 
     def clause(self) -> Clause:
+        """Read one clause: a limit or a change."""
         start = self.token.start
         asks: LimitClause | ChangeClause
         if self.accept("within"):
