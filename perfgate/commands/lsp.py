@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from io import FileIO
 from pathlib import Path
 
 import click
@@ -25,12 +26,12 @@ def command(baselines: str) -> int:
     Example: perfgate lsp --help
     """
     try:
-        from perfgate.editor.server import make_server
+        from perfgate.editor.server import BoundedInput, make_server
     except ImportError as error:
         raise Refused(f"perfgate lsp needs pygls ({error.name} is missing): pip install 'perfgate[lsp]'") from None
     server = make_server(lambda path: _stored(path, baselines))
     # pygls closes the streams that it gets, and this process still needs its own: so it gets copies.
-    with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
+    with BoundedInput(FileIO(os.dup(0))) as stdin, os.fdopen(os.dup(1), "wb") as stdout:
         server.start_io(stdin, stdout)
     return 0
 

@@ -1,4 +1,4 @@
-"""Read the rules, the baselines, the history and the facts by which runs are judged: once for many judgements."""
+"""Read what runs are judged by (rules, baselines, history, facts), once for many judgements; and read new runs."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from perfgate.commands.remembered import ReadHistory
     from perfgate.commands.rule_changes import OwnPolicy
 
+#: The next step if the base in pairs does not count.
 _NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
 
 
@@ -47,7 +48,7 @@ class CheckRequest(Struct, frozen=True):
     missing_baseline: MissingBaseline = "error"
     only: tuple[str, ...] = ()
     strict: bool = False
-    #: The numbers of new runs at which they are judged; None is one look at limits, and up to three at changes.
+    #: The numbers of new runs after which they are judged; None for one look at limits, and up to three at changes.
     looks: tuple[int, ...] | None = None
     #: True if this command itself made the pairs.
     own_pairs: bool = False
@@ -60,7 +61,7 @@ class CheckRequest(Struct, frozen=True):
 class Prepared(Struct, frozen=True):
     """The rules, baselines and facts by which runs are judged.
 
-    Not every run needs the fields that are functions: each reads at its first call, and keeps its result.
+    A field that is a function reads at its first call, and keeps its result, because not every check needs it.
     """
 
     request: CheckRequest
@@ -81,16 +82,16 @@ class Prepared(Struct, frozen=True):
 
 
 def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
-    """Read the rules, and open the baselines. Returns a report if the rules have mistakes. Raises Refused.
+    """Read the rules, and open the baselines; if the rules have mistakes, return a report. Raises Refused.
 
-    `hold`: read the baselines, the measured commit and the working tree's own policy now, because a program will run
-    that can change them.
+    `hold`: read the baselines, the measured commit and the working tree's own policy now, because the program that
+    will be measured can change them.
     """
     options = request.options
     source = policy_source(options.policy_ref, options.policy_commit)
     head = cache(lambda: options.head or surroundings.head_commit())
     if source.ref is not None:
-        head()  # the commit that is measured, even if the branch moves meanwhile
+        head()  # now, because the branch may move meanwhile
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
@@ -136,9 +137,9 @@ def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory 
 
 
 def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath] | None = None) -> tuple[Run, ...]:
-    """Read the new runs. `earlier` has those of the first paths, which an earlier look read; the others are added.
+    """Read the new runs. `earlier`: the runs of the first paths, from an earlier look; those of the others are added.
 
-    Traces are read with their calls, if they are compared with stored runs and may need a cause.
+    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs.
     """
     options, ruleset = prepared.request.options, prepared.ruleset
     asked = [clause.asks for rule in ruleset.rules for clause in rule.clauses]
@@ -156,7 +157,7 @@ def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath]
 
 
 def _shortening(prepared: Prepared) -> Shorten | None:
-    """Return the function that leaves out the values that no rule of the ref or of the working tree needs."""
+    """Return a function that leaves out the values that no rule of the ref or of the working tree needs, or None."""
     from perfgate.analysis.needed_values import needed_by
 
     own = prepared.own_policy().baselines if prepared.source.ref is not None else None
@@ -166,9 +167,9 @@ def _shortening(prepared: Prepared) -> Shorten | None:
 
 
 def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:
-    """Return why the base in a file of pairs does not count, or None if it does.
+    """Return why the base in a file of pairs does not count; None if it counts.
 
-    A pull request that is judged by another commit must not supply the base itself, unless the rules of that commit
+    A pull request that is judged by the rules of another commit must not bring the base itself, unless these rules
     accept it.
     """
     if ruleset.pairs == "refuse":
@@ -184,11 +185,11 @@ def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:
 def with_pairs(
     runs: Sequence[Run], stored: Baseline, refusal: str | None = None
 ) -> tuple[tuple[Run, ...], Baseline, list[Problem]]:
-    """Return the new side of all pairs, the baseline with their base side as its runs, and what is wrong with them.
+    """Return the new side of all pairs, the baseline with their base side as its runs, and the problems of pairs.
 
-    Runs without pairs are returned unchanged. The anchor and the allowances remain those of the store. With a `refusal`
-    the base side does not count: only limits can be judged, and an error says why. Raises Refused for a mix of pairs
-    and runs without pairs.
+    Without pairs, `runs` and `stored` are returned unchanged. The anchor and the allowances are always those of
+    `stored`. With a `refusal`, the base side does not count: only limits can be judged, and an error says why. Raises
+    Refused for a mix of pairs and runs without pairs.
     """
     pairs = split_pairs(runs)
     if pairs is None:
@@ -207,15 +208,15 @@ def with_pairs(
 
 
 def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> tuple[Coverage | None, list[Problem]]:
-    """Return what was read of the files of all runs, None to ignore it, and an error for each file that was not.
+    """Return how many numbers of all files were read, and an error for each file with unread numbers.
 
-    There are errors only if the policy is that numbers which were not read are errors.
+    The policy `ignore` gives neither, and there are only errors with the policy `error`.
     """
     if policy == "ignore":
         return None, []
-    # A command may write the same file again, with other content.
-    bytes_of = {id(run): "".join(file.sha256 for file in run.files) for run in runs}
-    parts = (replace(part, file=f"{part.file} {bytes_of[id(run)]}") for run in runs for part in run.coverage)
+    # Files of one name count one by one if their content differs, as after several runs of a command.
+    hashes = {id(run): "".join(file.sha256 for file in run.files) for run in runs}
+    parts = (replace(part, file=f"{part.file} {hashes[id(run)]}") for run in runs for part in run.coverage)
     files = {part.file: part for run in runs for part in run.coverage if part.unread and policy == "error"}
     step = "no rule can guard them: read them with a mapping (`perfgate inspect --suggest`), or write `unread: warn`"
     return joined_coverage(parts), [
@@ -225,9 +226,9 @@ def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> tuple[Cov
 
 
 def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
-    """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
+    """Return the problems of reading, one for each series. `is_named`: for other series, errors become warnings.
 
-    A warning of several runs of one file is reported once for the file.
+    A warning that several runs of one file have is reported once for the file.
     """
     groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
     several = {file.path for run in runs if run.part is not None for file in run.files}
@@ -245,9 +246,9 @@ def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> li
 
 
 def with_unread_machine(case: Case, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """Return the new runs. The problems of a file of the machine without metrics are errors if a change needs them.
+    """Return the new runs. If one lacks the machine's metrics that the base has, the problems of their file are errors.
 
-    If the base has such metrics, a clock or lost time that nobody can see might hide a regression.
+    A rule about a change needs them, because a lower clock or lost time that nobody sees might hide a regression.
     """
     asks = (clause.asks for rule in case.ruleset.rules for clause in rule.clauses)
     is_needed = case.baseline.pairing is None and any(isinstance(one, ChangeClause) for one in asks)

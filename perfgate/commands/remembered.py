@@ -24,7 +24,7 @@ from perfgate.workspace.surroundings import git
 
 #: Reads the history of an environment for metrics with these names.
 ReadHistory: TypeAlias = Callable[[frozenset[str]], StoredHistory]
-#: The measured commit is looked for among this many first parents of a branch.
+#: The number of first parents of a branch among which the measured commit is looked for.
 _COMMITS = 200
 
 
@@ -44,13 +44,13 @@ def with_remembered(
 ) -> tuple[Case, list[Problem]]:
     """Return the case with what its history shows, and the problems of the history.
 
-    It shows the noise of metrics, what the branch measured since the baseline, and how the hosts of both sides differ.
-    A file or folder of the history that cannot be used is an error if a rule compares with stored runs, because the
-    history can change that verdict: without the difference of two hosts, a slower change on a faster host passes.
+    It shows the noise of metrics, later runs (those of the branch after the baseline), and how the hosts of both sides
+    differ. A file or folder of the history that cannot be used is an error if a rule compares with stored runs, because
+    the history can change that verdict: without the difference of two hosts, a slower change on a faster host passes.
 
-    Only runs of the branch of `ref` count, from which the baseline was read; None for the branch of most runs. Runs of
-    `head`, the measured commit, do not count, as the runs that are judged do not. `since`: when the newest run of the
-    baseline was stored; None to leave out what the branch measured since.
+    `ref`: the branch whose runs count, from which the baseline was read; None for the branch with most runs. `head`:
+    the measured commit. Its runs do not count, and neither do the runs that are judged. `since`: when the newest run of
+    the baseline was stored; None to leave out later runs.
     """
     compared = frozenset(_compared(case, runs))
     calibrated = {SeriesName(one.key, one.statistic, one.rank) for one in case.baseline.priors if one.pairing is None}
@@ -80,7 +80,7 @@ def with_remembered(
 
 
 def _compared(case: Case, runs: JudgedRuns) -> Iterator[SeriesName]:
-    """Yield the series that rules compare with stored runs. The noise of the worst rank is not that of each rank."""
+    """Yield the series that rules compare with stored runs, without rules about each rank: a history has the worst."""
     for rule in case.ruleset.rules:
         rank = rule.sentence.rank or "worst"
         for subject in find_subjects(rule.sentence, runs) if rule.comparisons and rank != "each" else ():
@@ -89,7 +89,7 @@ def _compared(case: Case, runs: JudgedRuns) -> Iterator[SeriesName]:
 
 
 def _is_of(head: str, ref: str) -> bool:
-    """Return whether a commit is one of the newest first parents of a ref: main after a merge, and no pull request."""
+    """Return whether a commit is one of the newest first parents of a ref, as main is after a merge."""
     for name in (ref, f"refs/remotes/origin/{ref}"):
         words = ("rev-list", "--first-parent", f"--max-count={_COMMITS}", "--end-of-options", name, "--")
         try:

@@ -28,8 +28,8 @@ from perfgate.reporters.stored_report import read as read_stored
 from perfgate.workspace.inputs import refuse_twice
 from perfgate.workspace.options import Refused, shown_path
 
-#: The file that a report was read from, and the report.
 _Value = TypeVar("_Value")
+#: The file that a report was read from, and the report.
 _NamedReport: TypeAlias = tuple[str, Report]
 
 
@@ -58,10 +58,10 @@ def command(
 
 
 def merged(paths: Sequence[str], expect: int | None = None) -> Report:
-    """Return the report of a file, or those of several files as one with the worst exit code.
+    """Return the report of a file, or the reports of several files as one with the worst exit code.
 
-    A file without a report, and another number of reports than `expect`, is a problem and exit 3. Raises Refused for a
-    report that is given twice.
+    If a file has no report, or the number of reports is not `expect`, this is a problem and exit 3. Raises Refused for
+    a report that is given twice.
     """
     refuse_twice(paths)
     stored: list[_NamedReport] = []
@@ -111,11 +111,13 @@ def _recomputed(report: Report, name: str) -> Report:
 
 
 def _merged(stored: Sequence[_NamedReport]) -> Report:
+    """Return several reports as one, in which the sources of verdicts name the files."""
     if len(stored) == 1:
         return stored[0][1]
     reports = [report for _, report in stored]
     before = list(accumulate((len(report.verdicts) for report in reports), initial=0))
-    shown = [  # the runs behind all verdicts, with new numbers of verdicts; those of one environment are left out
+    # The details of each verdict, with its new number. Other details are about one environment, and left out.
+    shown = [
         replace(one, verdict=one.verdict + first)
         for report, first in zip(reports, before, strict=False)
         for one in report.details.verdicts
@@ -149,7 +151,7 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
 
 
 def _causes(stored: Sequence[_NamedReport]) -> CauseReport | None:
-    """Return the causes of the one report that has any; those of several steps cannot be summed."""
+    """Return the causes if only one report has any: those of several programs cannot be summed."""
     having = [(name, report.causes) for name, report in stored if report.causes is not None]
     if len(having) != 1:
         return None
@@ -159,14 +161,16 @@ def _causes(stored: Sequence[_NamedReport]) -> CauseReport | None:
 
 
 def _policy(policies: Sequence[Policy]) -> Policy:
-    """Return the policy of the reports: their common hashes, or the hash of the different ones."""
-    rules, baselines = (
-        _same(hashes) or hashlib.sha256("\0".join(hashes).encode("utf-8", "backslashreplace")).hexdigest()
-        for hashes in ([p.rules_sha256 for p in policies], [p.baselines_sha256 for p in policies])
-    )
+    """Return the policy of the reports, with their common hashes, or the hash of all hashes if these differ."""
+
+    def joined(hashes: list[str]) -> str:
+        return _same(hashes) or hashlib.sha256("\0".join(hashes).encode("utf-8", "backslashreplace")).hexdigest()
+
+    rules, baselines = joined([p.rules_sha256 for p in policies]), joined([p.baselines_sha256 for p in policies])
     ref, commit = _same([policy.ref for policy in policies]), _same([policy.commit for policy in policies])
     return Policy(ref, rules, baselines, commit=commit)
 
 
 def _same(values: Sequence[_Value | None]) -> _Value | None:
+    """Return the value that all reports have; None if they differ."""
     return values[0] if len(set(values)) == 1 else None

@@ -32,15 +32,16 @@ def causes_of(
     *,
     paired: bool = False,
 ) -> CauseReport | None:
-    """Return the causes of the change, with the verdicts that each explains; None if the runs have no trees alike.
+    """Return the causes of the change, with the verdicts that each explains; None if both sides have no trees to align.
 
-    A base run that is compared in some metrics only counts if the time of the step is one of them. `paired` says that
-    run i of both sides took its steps by turns.
+    `components`: the metrics in the derived metrics of verdicts. `metrics`: those that changed without a rule.
+    `paired`: run i of both sides took its steps by turns. A base run that is only compared in some metrics must have
+    the time of the step.
     """
     whole = [run for run in base if not run.partial or any(one.key.metric == "step.time" for one in run.series)]
     devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
     other = bool(devices[0] and devices[1] and devices[0] != devices[1])
-    first: CauseReport | None = None
+    first: CauseReport | None = None  # of the trees that tell most, if none shows a cause
     for sides in trees_of_runs(whole, new, paired=paired):
         kept, notes = (sides, ()) if paired else without_stalls(sides)
         found = find_causes(
@@ -56,7 +57,7 @@ def causes_of(
 def explained(
     case: Case, verdicts: tuple[Verdict, ...], metrics: Sequence[str] = ()
 ) -> tuple[CauseReport | None, list[Problem]]:
-    """Return the causes of a case, and a warning if its base has no trees."""
+    """Return the causes of a case, and a warning if its stored traces have no trees. `metrics`: as in `causes_of`."""
     base, ruleset = case.baseline, case.ruleset
     components: dict[str, Collection[str]] = {}  # of derived metrics and expressions, by the name of their verdicts
     for rule in ruleset.rules:
@@ -74,7 +75,7 @@ def explained(
     return None, [Problem("warning", message, Location(base.place))]
 
 
-#: How many older runs, and how many levels, a report shows.
+#: The most older runs, and the most levels, that a report shows.
 MOST_PAST = 50
 
 
@@ -89,8 +90,8 @@ def collected(
 ) -> ReportDetails:
     """Return the details of a report, within its size limit.
 
-    `metrics`: the metrics whose curves are kept, if the runs are a load sweep. `lost_time`: the smallest share of lost
-    time that a rule doubts.
+    `found`: the runs behind each verdict. `metrics`: the metrics whose curves are kept, if the runs are a load sweep.
+    `lost_time`: the smallest share of lost time that a rule doubts.
     """
     kept, left_out = within_budget(verdicts, found)
     facts = merged_facts(run.environment for run in base)
@@ -105,7 +106,7 @@ def collected(
 
 
 def merged_facts(environments: Iterable[Mapping[str, Fact]]) -> dict[str, Fact]:
-    """Return the facts of several runs or reports, sorted by name; a fact that differs has all its values."""
+    """Return the facts of several runs or reports, sorted by name. A fact that differs lists all its values."""
     values: dict[str, dict[str, Fact]] = {}
     for environment in environments:
         for name, fact in environment.items():

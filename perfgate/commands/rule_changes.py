@@ -22,20 +22,19 @@ from perfgate.workspace.rule_source import WORKING_TREE, read_rules
 
 
 class OwnPolicy(Struct, frozen=True):
-    """The rules and baselines of the working tree, beside those of the ref that judges."""
+    """The rules and baselines of the working tree, when those of a ref judge."""
 
-    #: None if the rules cannot be used.
+    #: The baselines, with the rules; None if the rules cannot be used.
     baselines: StoredBaselines | None
-    #: The differences that are known without any runs.
+    #: The differences from the ref that are known without any runs.
     changes: tuple[PolicyChange, ...]
 
 
 def own_policy(ref: str, store: Store, options: CommandOptions) -> OwnPolicy:
     """Read the rules and baselines of the working tree.
 
-    Nothing here changes the answer: a working tree that cannot be read is one of the differences.
-
-    `ref`: the ref that judges. `store`: its baselines.
+    `ref`: the ref that judges. `store`: its baselines. A working tree that cannot be read is one of the differences,
+    because nothing here may change the answer.
     """
     own_store = open_store(options.baselines)
     stored = _of_baselines(store, own_store, ref)
@@ -53,10 +52,10 @@ def own_policy(ref: str, store: Store, options: CommandOptions) -> OwnPolicy:
 def policy_changes(
     policy: OwnPolicy, options: CommandOptions, case: Case, verdicts: Sequence[Verdict]
 ) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
-    """Return how the working tree's rules and baselines differ from those of the ref, and their own outcome.
+    """Return how the working tree's rules and baselines differ from those of the ref, and the outcome that they give.
 
-    `policy`: the rules and baselines of the working tree. `case`: what was judged, by the rules of the ref. `verdicts`:
-    the result.
+    The outcome is None if they do not differ. `case`, `verdicts`: what was judged by the rules of the ref, with the
+    result.
     """
     if policy.baselines is None:
         return policy.changes, "error"
@@ -64,9 +63,8 @@ def policy_changes(
     changes = differences(case.ruleset, own)
     if not changes and not stored:
         return (), None
-    # Pairs have the same base for both. Allowances count as the base grants them; the working tree's own do not count.
+    # Pairs keep their base. The allowances, and the noise from the history, are those of the ref, too.
     loaded = policy.baselines.load(dict(case.facts), acceptance(options))
-    # Neither does its history.
     learned = (one for one in case.baseline.priors if one.learned_from is not None)
     priors = (*loaded.baseline.priors, *learned)
     own_baseline = replace(loaded.baseline, allowances=case.baseline.allowances, priors=priors)
@@ -77,9 +75,13 @@ def policy_changes(
 
 
 def _with_effect(change: PolicyChange, base: Sequence[Verdict], own: Sequence[Verdict]) -> PolicyChange:
-    named = ((change.rule, base), (change.own_rule, own))
-    outcomes = [{one.outcome for one in verdicts if one.rule == rule} for rule, verdicts in named]
-    before, after = (next((outcome for outcome in OUTCOMES if outcome in found), None) for found in outcomes)
+    """Return a change of a rule with the worst outcome of the rule under the base's rules and under its own."""
+
+    def worst(rule: str | None, verdicts: Sequence[Verdict]) -> Outcome | None:
+        found = {one.outcome for one in verdicts if one.rule == rule}
+        return next((outcome for outcome in OUTCOMES if outcome in found), None)
+
+    before, after = worst(change.rule, base), worst(change.own_rule, own)
     if change.kind == "removes" and before:
         return replace(change, effect=f"under the base's rules: {before}")
     if change.kind == "adds" and after:
@@ -89,8 +91,8 @@ def _with_effect(change: PolicyChange, base: Sequence[Verdict], own: Sequence[Ve
 
 
 def _of_baselines(base: Store, own: Store, ref: str) -> list[PolicyChange]:
-    """Return the stored files that the working tree adds, alters or lacks, level by level."""
-    # The store of a commit is read without its history, which decides nothing by itself.
+    """Return the stored files that the working tree adds, alters or lacks."""
+    # Without the history, which decides nothing by itself: the store of a commit is read without it, too.
     before, after = ([path for path in store.paths()[0] if kind_of(path) != "history"] for store in (base, own))
     altered = [path for path in before if path in after and _read(base, path) != _read(own, path)]
     return [
@@ -101,7 +103,7 @@ def _of_baselines(base: Store, own: Store, ref: str) -> list[PolicyChange]:
 
 
 def _read(store: Store, path: str) -> bytes | None:
-    """Return a stored file, or None for a refused one, which differs from every other."""
+    """Return the bytes of a stored file; None if it is refused or cannot be read."""
     try:
         return store.read(path)
     except (OSError, UnsafeName):
@@ -109,7 +111,7 @@ def _read(store: Store, path: str) -> bytes | None:
 
 
 def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
-    """Return the stored files that the ref lacks, level by level: an approval that was not made on the base."""
+    """Return a change for each level with stored files that the ref lacks: they were not approved on the base."""
     groups: dict[str, list[str]] = {}
     for path in paths:
         groups.setdefault(path.rpartition("/")[0], []).append(path)

@@ -34,15 +34,15 @@ from perfgate.workspace.commit_files import full_names
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, parse_mappings, policy_source, read_ruleset
 
-#: The number of the newest runs of an environment that are read.
+#: The number of newest runs of an environment whose metrics are listed.
 _NEWEST = 10
 
 
 class _Rules(SuggestingGroup):
-    """The commands about rules; without a command, it is `show`."""
+    """The group `rules`. If its first word is not a command, but an option or a run, the command is `show`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `show` before options and before runs."""
+        """Add the word `show` if no command is given."""
         first = args[0] if args else "--"
         is_run = os.path.exists(first) or "://" in first or any(mark in first for mark in "*?[")
         is_show = first not in self.commands and (first.startswith("-") or is_run)
@@ -143,10 +143,10 @@ def rules_diff(old: str, new: str | None, options: CommandOptions) -> int:
 
 
 def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[Problem]]:
-    """Validate rule files; return a line for each good one, and every problem of the others.
+    """Validate rule files and files with mappings; return a line for each good one, and all problems.
 
-    Warnings: a metric that no stored run has, a tolerance or limit that is too large for a share, and a stored run that
-    cannot be read. Raises Refused.
+    Warnings are about a metric that no stored run has, a tolerance or limit that is too large for a share, and a stored
+    run that cannot be read. Raises Refused.
     """
     files = WORKING_TREE.rule_files(paths)
     stored, unread = stored_metrics(baselines)
@@ -166,9 +166,9 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
 
 
 def rules_difference(old: str, new: str | None, options: CommandOptions) -> tuple[list[PolicyChange], str]:
-    """Return what the rules of NEW loosen or tighten against OLD, and a title for both. Raises Refused.
+    """Return what the rules of `new` loosen or tighten against `old`, and a title for both. Raises Refused.
 
-    Each side is a path, or a git ref with rules at `paths`. NEW is the working tree by default.
+    Each side is a path, or a git ref with rules at `options.rules`. If `new` is None, it is the working tree.
     """
     before, after = _side(old, options), _side(new, options)
     return differences(before, after), f"{old} → {new or 'the working tree'}"
@@ -186,15 +186,16 @@ def _side(name: str | None, options: CommandOptions) -> Ruleset:
 
 
 def explain_rules(options: CommandOptions, names: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """Return the rules with these names, or all, in words, with their results on the stored runs; and the problems.
+    """Return the rules with these names, or all, in words, with their results on the stored runs.
 
-    The problems are those of the stored runs. Raises Refused for an unknown name or a file with mistakes.
+    Also returns the problems of the stored runs. Raises Refused for an unknown name or a file with mistakes.
     """
     from perfgate.reporters.rules_table import render_next_run
 
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
     found, planned, problems = _on_newest_runs(options, ruleset)
     verdicts = [verdict for some in found.values() for verdict in some]
+    # The place of each rule, with the names by which a user may mean it.
     known = {rule.at: rule_names_of(rule, [one for one in verdicts if one.at == rule.at]) for rule in ruleset.rules}
     for unknown in (name for name in names if not any(name in own for own in known.values())):
         every = sorted(set.union(set(), *known.values()))
@@ -222,7 +223,10 @@ def rule_names_of(rule: Rule, verdicts: Sequence[Verdict]) -> set[str]:
 def _on_newest_runs(
     options: CommandOptions, ruleset: Ruleset
 ) -> tuple[dict[str, tuple[Verdict, ...]], dict[tuple[str, str, str], Plan], list[Problem]]:
-    """Return the verdicts on the newest stored run of each current level, as if it were new, and the plans."""
+    """Return, from the newest stored run of each current level, what it would get as a new run.
+
+    The results are the verdicts by level, the plans by clause (how large a change each rule sees), and problems.
+    """
     from perfgate.analysis.plan import plans
     from perfgate.commands.rules_table import stored_cases
     from perfgate.judge.verdicts import judge
@@ -240,7 +244,7 @@ def _on_newest_runs(
 
 
 def stored_metrics(baselines: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:
-    """Return the base unit of each metric of the newest stored runs, by suite and metric; and the problems of the runs.
+    """Return the metrics of the newest stored runs, by suite, with their base units; and the problems of the runs.
 
     Raises Refused if the store cannot be used.
     """

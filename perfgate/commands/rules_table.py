@@ -43,10 +43,10 @@ from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_rul
 
 
 def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Problem], int]:
-    """Return a table for the given runs, or for each environment of the stored ones; problems; the exit code.
+    """Return a table for the given runs, or for each environment with stored runs; problems; and the exit code.
 
-    Without stored runs, the tables are about the runs that `perfgate run` kept. Raises Refused for mistakes in the
-    rules, and without any runs.
+    If no runs are stored, the table is about the runs that `perfgate run` kept. Raises Refused for mistakes in the
+    rules, and if there are no runs at all.
     """
     if options.runs:
         case, against, warnings = tested_case(options)
@@ -70,22 +70,25 @@ def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Proble
         return rules_tables(replace(options, runs=kept))
     code = worst_exit_code([exit_code(table.proofs) for table in tables])
     records, wrong = records_of(options.baselines, ruleset)
-    said = {rule: rule_record(one) for rule, one in records.items()}
-    tables, problems = [replace(table, records=said) for table in tables], [*problems, *wrong]
+    records_in_words = {rule: rule_record(one) for rule, one in records.items()}
+    tables, problems = [replace(table, records=records_in_words) for table in tables], [*problems, *wrong]
     return tables, list(dict.fromkeys(problems)), code
 
 
 def _table(case: Case, against: str) -> RulesTable:
-    """Return what the rules see and need with the base runs of a case, and the proofs with its new ones."""
+    """Return the table of a case: what its rules see and need with the base runs, and the proofs with the new runs.
+
+    `against`: words for the base. Pairs have no plans.
+    """
     planned = () if case.baseline.pairing else plans(case)
     seen = time_seen(case.new, naming(case.ruleset))
     return RulesTable(against, planned, self_test(case), seen, tuple(added_work(case)))
 
 
 def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]]:
-    """Return rules and runs, with words for what the runs are compared with, and warnings.
+    """Return the rules and the given runs as a case, words for the base that they are compared with, and warnings.
 
-    Without a baseline they are compared with themselves. Raises Refused for mistakes in the rules and for unreadable
+    Without a baseline, they are compared with themselves. Raises Refused for mistakes in the rules and for unreadable
     runs.
     """
     ruleset = read_ruleset(policy_source(options.policy_ref, options.policy_commit), options.rules, options.suite)
@@ -116,7 +119,10 @@ def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]
 
 
 def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
-    """Yield the stored runs of every environment that fits the given facts, without new runs, and their problems."""
+    """Yield a case without new runs for every environment whose facts fit those of `--env`, and its problems.
+
+    Problems of other environments come last, with a case without runs.
+    """
     store, given = open_store(options.baselines), read_facts(options.env)
     stored = StoredBaselines(store, ruleset)
     names, problems = environments(store, ruleset.suite)
@@ -144,11 +150,13 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
 
 
 class _Measured(Struct, frozen=True):
-    """Unchanged runs or pairs of one environment."""
+    """Unchanged runs or pairs of one environment, whose noise is measured."""
 
     case: Case
+    #: The name of the environment, and its facts.
     environment: str
     identity: Mapping[str, Fact | None]
+    #: The files that the runs were read from.
     sources: Sequence[StoredSource]
     #: The level of each run; empty for runs from the command line, which are all of the same code.
     levels: Sequence[str] = ()
@@ -180,7 +188,7 @@ def calibrate_runs(options: CommandOptions) -> list[str]:
 
 
 def _calibrate_stored(options: CommandOptions) -> list[str]:
-    """Measure the noise of every environment, or of the one of `--env`, on its stored runs. Raises Refused."""
+    """Measure the noise of every environment, or of that of `--env`, from its stored runs. Raises Refused."""
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
     store = open_store(options.baselines)
     names, problems = environments(store, ruleset.suite)
@@ -207,6 +215,7 @@ def _calibrate_stored(options: CommandOptions) -> list[str]:
 
 
 def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _Measured:
+    """Return the stored runs of an environment, ready to be measured. Raises Refused (3) for too few."""
     held = [(level, run) for level, runs in History.of(found).levels.items() for run in runs]
     if len(held) < FEWEST_RUNS:
         raise Refused(f"{plural(len(held), 'run')} stored, but {FEWEST_RUNS} are needed", 3)
@@ -218,6 +227,7 @@ def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _
 
 
 def _calibrate(measured: _Measured, store: WritableStore) -> list[str]:
+    """Measure the noise, and write it to the store; return the lines to print. Raises Refused (3)."""
     priors, complaints = calibrate(measured.case, measured.levels)
     said = [f"not calibrated: {complaint}" for complaint in complaints]
     if not priors:

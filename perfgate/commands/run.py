@@ -48,7 +48,7 @@ def processors(text: str) -> Cpus:
 
 
 class RunOptions(Struct, frozen=True):
-    """The options about what is run, and how often."""
+    """The options about what is run and how often, as the help of `command` says. Times are in seconds."""
 
     command: tuple[str, ...]
     results: tuple[str, ...]
@@ -72,7 +72,7 @@ class RunOptions(Struct, frozen=True):
     processes: int
 
     def measuring(self) -> MeasuringOptions:
-        """Return how often to measure. Raises UsageError."""
+        """Return how often to measure, when to stop, and where to keep runs. Raises UsageError."""
         stop: StopRule = "never" if self.every else "final"
         most = self.most_runs
         if self.reruns is None:
@@ -82,7 +82,7 @@ class RunOptions(Struct, frozen=True):
             raise click.UsageError("--reruns needs --results, and excludes --paired, --attribute and --every")
         else:
             stop, most = "unless-suspect", 1 + self.reruns
-        # Without a watch, the terminal shows what the command prints.
+        # With --reruns, the terminal shows what the command prints, so there is no line about the run.
         watch = shown if stop != "unless-suspect" and is_watched() else None
         times, fewest = (self.time_budget, self.timeout), 2 if self.attribute else 1
         return MeasuringOptions(self.results, most, stop, *times, self.keep, self.cpus, watch=watch, fewest_runs=fewest)
@@ -202,7 +202,7 @@ def command(
 
 
 def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int]:
-    """Measure until the rules have their answers; return the report and the exit code.
+    """Measure until the rules have their answers; return the report, and the exit code, which a signal decides.
 
     After a signal, the report is about what was measured before. Raises Refused and UsageError for usage errors, and
     Refused if a signal came before the first run.
@@ -242,10 +242,10 @@ def _completed(
     prepared: Prepared,
     tell: Tell,
 ) -> tuple[tuple[str, ...], MeasuringOptions, PairRequest | None]:
-    """Return all with the remembered command and the usual base, where the user gave none. Raises Refused.
+    """Return words, options and pairs with the remembered command and the usual base, where the user gave none.
 
-    `sides`: the pairs of a remembered command that says `paired: true`. With `--policy-ref`, the command is that of the
-    base: a pull request must not choose how it is measured.
+    `sides`: the pairs, if the remembered command says `paired: true`. With `--policy-ref`, the command is that of the
+    base, because a pull request must not choose how it is measured. Raises Refused.
     """
     kept = prepared.ruleset.command
     if not words and not (pairs and pairs.new):
@@ -268,10 +268,11 @@ def _completed(
 def _judged(
     prepared: Prepared, earlier: list[RunsOfPath], paths: Sequence[Path], noted: Mapping[str, Mapping[str, Fact]]
 ) -> Report:
-    """Judge the runs at the paths. Only those are read that no earlier look read.
+    """Judge the runs at the paths.
 
-    `noted`: the facts of the machine, by the files that have them. A program that states other versions of packages has
-    an environment of its own.
+    `earlier`: the runs that an earlier look read, which are not read again; new ones are added. `noted`: the facts of
+    the machine, by the files that have them. If a run states other versions of packages than these facts, the program
+    has packages of its own, and its versions count.
     """
     names = tuple(typed_path(str(path)) for path in paths)
     options = replace(prepared.request.options, runs=names, env=(*noted, *prepared.request.options.env))

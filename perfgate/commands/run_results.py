@@ -25,15 +25,13 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import Refused, shown_path
 
-#: The most changed files that are read, and the greatest size of one.
+#: The most changed files that are read, and the greatest size of one in bytes.
 _MOST_FILES, _LARGEST = 300, 1 << 30
 #: The folders of tools, whose files are not results.
 _OTHERS = {"__pycache__", "node_modules", "perfgate-runs", "perfgate-bisect", "site-packages"}
-#: The printed lines that an error shows.
+#: The number of printed lines that an error shows, the last ones.
 _LAST_LINES = 4
-
-
-#: The metrics of a command that neither writes nor prints a number.
+#: The message about a command that neither writes nor prints a number.
 WHOLE_COMMAND = (
     "no results, so the whole command is measured. To judge its parts, print times (`forward: 12.3 ms`, each step), or"
     " write JSON, CSV or perfgate.results/1 (perfgate.Recorder) to the folder {results}"
@@ -47,11 +45,12 @@ class RunResults(Struct, frozen=True):
     globs: tuple[str, ...]
     #: The format and the place, in words.
     said: str
+    #: The proposed mapping that reads them; None if a reader knows them.
     mapping: MappingSuggestion | None = None
 
 
 class FoundNumbers(Struct, frozen=True):
-    """A file with numbers, by its glob; or printed lines."""
+    """A file with numbers, by a glob for it; or printed lines, with an empty glob."""
 
     glob: str
     run: Run
@@ -66,11 +65,11 @@ class FoundNumbers(Struct, frozen=True):
 def find_results(run: NewRun, globs: Sequence[str], format: str | None, mappings: Sequence[FileMapping]) -> RunResults:
     """Return the results of a run that has ended. Raises Refused (3) if nothing is readable, with what was found.
 
-    `run`: was started with `EVERYTHING` as its globs. `globs`: the user's; empty means to search.
+    `run`: was started with `EVERYTHING` as its globs. `globs`: the files that the user named; empty to search them.
     """
     own, folder = result_of(run.results), run.side.folder.resolve()
     changed = _changed(run, globs or EVERYTHING)
-    if own is not None:
+    if own is not None:  # the command wrote to `{results}`
         inside = own if own.is_dir() else None
         files = {path: "" for path in (sorted(own.rglob("*")) if inside else [own]) if path.is_file()}
         known = _read(own, format, mappings)
@@ -100,14 +99,14 @@ def _changed(run: NewRun, globs: Sequence[str]) -> list[Path]:
 
 
 def _read(path: Path, format: str | None, mappings: Sequence[FileMapping]) -> Run | None:
-    """Return the first run of a file or folder; None if it has no numbers that a reader knows."""
+    """Return the first run of a file or folder with numbers that a reader knows; None if there is none."""
     runs = read_runs([str(path)], format, mappings=mappings, with_calls=False)
     known = [run for run in runs if run.format != "unknown" and run.series]
     return known[0] if known else None
 
 
 def _of_files(found: Sequence[FoundNumbers], globs: Sequence[str]) -> RunResults:
-    """Return the files of the format with the most times; a run may have one for each rank."""
+    """Return all files of the format with the most times and rates: a run may have one for each rank."""
     best = max(found, key=lambda one: one.worth)
     mine = tuple(dict.fromkeys(one.glob for one in found if one.run.format == best.run.format))
     others = [one.glob for one in found if one.run.format != best.run.format]
@@ -116,7 +115,10 @@ def _of_files(found: Sequence[FoundNumbers], globs: Sequence[str]) -> RunResults
 
 
 def _mapped(run: NewRun, files: dict[Path, str], globs: Sequence[str]) -> RunResults:
-    """Return the unknown file, or the printed lines, whose proposed mapping reads the most. Raises Refused (3)."""
+    """Return the file or the printed lines whose proposed mapping reads the most times and rates. Raises Refused (3).
+
+    `files`: the files that no reader knows, with their globs.
+    """
     limits, found = surroundings.limits(), list[FoundNumbers]()
     for path, glob in {**files, **({} if globs else {run.log: ""})}.items():
         with path.open("rb") as file:
@@ -151,14 +153,14 @@ def _nothing(run: NewRun, files: dict[Path, str]) -> str:
 
 
 def glob_of_path(path: Path) -> str:
-    """Return a glob for the same file of later runs: whatever numbers and host are in its name."""
+    """Return a glob for the same file of later runs: `*` replaces numbers and the name of the host."""
     host = platform.node()
     parts = (re.sub(r"\d+(?:[-_.:T]+\d+)*", "*", part.replace(host, "*") if host else part) for part in path.parts)
     return "/".join(re.sub(r"[\[\]?]", "?", re.sub(r"\*+(?:[-_.]\*+)*", "*", part)) for part in parts)
 
 
 def narrowed(globs: Sequence[str], runs: Sequence[Path]) -> tuple[str, ...]:
-    """Return the globs without wildcards, if each run has the same one file."""
+    """Return the file's name in place of its glob, if each run has one file of the same name; or else the globs."""
     names = {path.name for path in runs}
     if len(globs) == len(names) == 1 and "/" not in globs[0] and all(path.is_file() for path in runs):
         return tuple(names)

@@ -17,7 +17,7 @@ _ROOM = 120 << 10
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the counts of a trace and its call tree, of this rank; return 1, and say why, if it cannot be read."""
+    """Print the counts and the call tree of a trace (path, rank); return 1, and say why, if it cannot be read."""
     path, rank = arguments
     (run,) = read_runs((path,), "torch-trace", as_given=True)
     series = _series(run)
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _series(run: Run) -> list[dict[str, object]]:
-    """The series `work.*`, without the rank: the recording has its own."""
+    """Return the series `work.*` without the label rank, because the recording has its own."""
     return [
         {
             "metric": one.key.metric,
