@@ -78,6 +78,7 @@ _UNITS = {
     **{unit: ("B", per) for unit, per in _SIZES.items()},
     "Joules": ("J", 1.0),
 }
+#: How a place begins, and its label: `CPU` comes before `C`.
 _LABELS = (("CPU", "cpu"), ("S", "socket"), ("D", "die"), ("C", "core"), ("N", "node"))
 _SEPARATORS = ",;|\t:"
 

@@ -225,6 +225,7 @@ def _tree_of(devices: Mapping[int, DeviceMemory], rank: str) -> CallTree:
     known: dict[tuple[int, str], int] = {}
 
     def below(parent: int, name: str, source: str) -> int:
+        """Return the node of this name below another one; it is made if there is none."""
         if (parent, name) not in known:
             known[parent, name] = len(nodes)
             nodes.append(CallNode(name, "range", parent, source))

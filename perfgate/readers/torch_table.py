@@ -91,7 +91,7 @@ class _Header(Struct, frozen=True):
         return sum(column.fits(cell) for column, cell in zip(self.columns, cells, strict=True))
 
     def _in_order(self, cells: list[str]) -> list[str]:
-        """Return the cells in the order of the header, which has the FLOPs behind the source location."""
+        """Return the cells in the order of the header; some versions print FLOPs before the source location in rows."""
         if "Source Location" not in self.names or self.columns[-1].kind != "flops":
             return cells
         source = self.names.index("Source Location")
@@ -147,7 +147,7 @@ class OpTable:
         self._spans, self._header, self._in_rows = (), None, False
 
     def _rule(self, number: int, spans: Sequence[Span]) -> None:
-        """Read the rule above the header, under it, or at the end."""
+        """Read the rule above a header, at the end of the rows, or under a header."""
         if self._header is None or len(spans) != len(self._header.spans):
             self.close()
             self._spans = spans

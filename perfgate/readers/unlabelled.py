@@ -1,8 +1,8 @@
 """Fields of results that may be conditions but are not labels, such as an unknown load.
 
-A condition is a setting that changes what is measured; known conditions are labels. Two results that differ in another
-field of this kind are not repetitions of one measurement. They are refused with the name of the field, until the
-`conditions` of the rules have it.
+A condition is a setting that changes what is measured, and known conditions are labels. If two results differ in a
+field that may be an unknown condition, they are not repetitions of one measurement. They are refused, with the name of
+the field, until it is among the `conditions` of the rules.
 """
 
 from __future__ import annotations

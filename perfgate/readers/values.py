@@ -184,7 +184,7 @@ class Column(Struct, eq=False):
     unit: str
     #: The number of printed units in one base unit: 1000 for ms.
     per: float
-    printed_as: str | None
+    printed_as: str | None  # the printed name, if it is another one
     #: The values as printed.
     values: array[float] = field(default_factory=lambda: array("d"))
     #: The step of each value; empty if the format has no steps.

@@ -39,10 +39,7 @@ def fields_in(pattern: re.Pattern[str], text: str, span: tuple[int, int]) -> lis
 
 
 class StepLog:
-    """The runs of a log whose records have a step: a reader calls `begin` for each record, then `add` or `add_known`.
-
-    `name`: the format.
-    """
+    """The runs of a log whose records have steps. A reader calls `begin` for each record, then `add` or `add_known`."""
 
     def __init__(self, file: InputFile, name: str) -> None:
         self.file = file
@@ -51,7 +48,7 @@ class StepLog:
         self.runs = Runs(lambda: RunBuilder(file, name))
         #: For each kind of record and each rank: the step that came last, and the one before it.
         self._last: dict[tuple[str, str | None], tuple[int, int]] = {}
-        self._run = self.runs.run
+        self._run = self.runs.run  # the run of the last record
         self._printed_again = False
         #: For each kind of record, rank and step that was printed again: how many lines it has.
         self._lines_of: dict[tuple[str, str | None, int], int] = {}
@@ -68,7 +65,7 @@ class StepLog:
         return self.runs.run
 
     def lines(self, *words: str) -> Iterator[tuple[int, str]]:
-        """Yield the lines with one of these words; the first words begin records, which are not read if cut off."""
+        """Yield the lines with one of these words; a last line that is cut off is reported if it has the first word."""
         for number, line, _, ended in self.file.lines(words):
             if ended:
                 yield number, line
