@@ -131,10 +131,7 @@ def line(head: str, spent: float, left: float | None) -> str:
 
 @contextmanager
 def shown(head: str, left: float | None) -> Iterator[None]:
-    """Show on stderr the `line` about the measurement that the block makes; remove it at the end of the block.
-
-    `head` and `left` are those of `line`. A thread updates it, while the block waits for the measured program.
-    """
+    """Show on stderr the `line` about the measurement that the block makes (from a thread); remove it at the end."""
     from threading import Event, Thread
     from time import monotonic
 

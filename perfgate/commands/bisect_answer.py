@@ -118,8 +118,7 @@ def _suspects(parts: AnswerParts, measured: Sequence[ItemEstimate]) -> tuple[Ite
 def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:
     """Return the mean of every measured item, without drift, with its interval; and every skipped item; in order.
 
-    Values are positive, so means are those of logarithms. In pairs, all items are measured beside the first one, whose
-    value is 1 by definition.
+    Means are those of logarithms. In pairs, all items are measured beside the first one, which is 1 by definition.
     """
     groups: dict[int, list[StoredMeasurement]] = {}
     for one in parts.folder.searched:

@@ -1,8 +1,7 @@
 """The cause of a change that a search found: the traces of the first bad item and of the one before it.
 
 The search measures these two items only a few times: enough to name the commit, too few for the times of single calls.
-So they are measured more often, one after the other, until their traces explain the change. Programs with steps take
-their steps by turns, as pairs.
+So they are measured again, one after the other or as pairs, until their traces explain the change.
 """
 
 from __future__ import annotations

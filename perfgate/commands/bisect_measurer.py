@@ -48,10 +48,7 @@ from perfgate.workspace.options import acceptance
 
 
 class BisectTask(Struct, frozen=True):
-    """The request, a ruleset with the one rule to measure, and the smallest relative change to find (`tolerance`).
-
-    `began`: the time of the start, in seconds since 1970.
-    """
+    """The request, the one rule to measure, the smallest relative change to find, and the start (s since 1970)."""
 
     request: BisectRequest
     ruleset: Ruleset
@@ -83,10 +80,7 @@ class ItemMeasurer(Struct):
     kept_starts: int = 0
 
     def begin(self) -> str | None:
-        """Measure once, if nothing was measured yet, to see if the program takes turns.
-
-        Return None, or why the metric cannot be measured.
-        """
+        """Measure once, unless that was done, to see if the program takes turns; return why it failed, or None."""
         last, most = len(self.items.names) - 1, self.task.request.most_runs
         known = next((one for one in self.folder.stored if one.skipped is None), None)
         try:
@@ -196,10 +190,7 @@ class ItemMeasurer(Struct):
         return f"{self._name(why.item if isinstance(why, ItemFailed) else position)}: {why}"
 
     def _measure(self, position: int, beside: int = 0) -> StoredMeasurement:
-        """Measure an item, in pairs by turns with the item `beside`; keep and return the measurement.
-
-        Raises RunFailed, NoMetric and NoTurns.
-        """
+        """Measure an item, in pairs beside another one, and keep it. Raises RunFailed, NoMetric and NoTurns."""
         number, began, runner = self.folder.next_number(), time.time(), self.runner
         path = runner.run_pair(beside, position, number) if self.paired else runner.run(position, number)
         found = self._read(path)

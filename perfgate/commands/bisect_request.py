@@ -188,10 +188,7 @@ def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectReque
 
 
 def from_event(request: BisectRequest, name: str, tell: Tell) -> BisectRequest:
-    """Return the request with the range of an event, and its metric that became worse most clearly.
-
-    Raises Refused as `from_history` does.
-    """
+    """Return the request with the range of an event and its metric that is most clearly worse. Raises Refused."""
     options = request.options
     found = show(HistoryPlace(options.baselines, None, None, None, options.rules))
     known = events_of(found)
@@ -262,10 +259,7 @@ def _series(metric: str, found: list[HistorySeries], statistic: str | None) -> H
 
 
 def _change(series: HistorySeries, asked: str | None) -> HistoryChange:
-    """Return the change with the number or commit `asked`; if that is None, the newest one that is worse, or unknown.
-
-    Raises Refused (3).
-    """
+    """Return the change with this number or commit, or the newest one that is, or may be, worse. Raises Refused (3)."""
     changes = series.changes
     if not changes:
         raise Refused(f"{series.name} has no lasting change in its {plural(len(series.runs), 'run')}", 3)

@@ -132,8 +132,8 @@ def compare(
 def compare_stored(path: str, old: str | None, new: str | None) -> Report:
     """Compare two places of a store, with the default tolerance. Raises Refused.
 
-    `path`: the store. `old`: SUITE/ENVIRONMENT[/LEVEL[/RUN]]; by default the level that `new` replaced. `new`: the
-    same; by default the newest level.
+    `path`: the store. `old`, `new`: SUITE/ENVIRONMENT[/LEVEL[/RUN]]. By default, `new` is the newest level, and `old`
+    the level that it replaced.
     """
     (old_place, before), (new_place, after) = sides(path, old, new)
     found = _compared(Baseline(runs=before), after, asked_change(None, "5%"), None)

@@ -56,10 +56,7 @@ def newest_report() -> str:
 
 
 def explained(report: Report, name: str, path: str) -> list[str]:
-    """Return the lines that explain the verdict of this name, or the worst of several. `path`: that of the report.
-
-    Raises Refused.
-    """
+    """Return the lines that explain the verdict of this name, or the worst of several. Raises Refused."""
     ids = verdict_ids(report.verdicts)
     named = []  # each verdict, with all names that a report prints for it
     for one, own in zip(report.verdicts, ids, strict=True):

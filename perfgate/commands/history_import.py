@@ -226,10 +226,7 @@ def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
 
 
 def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str | None], list[str]]:
-    """Return the branches that are left out, and lines about them: only one branch is imported. Raises Refused (3).
-
-    `refs`: the number of runs of each branch. `ref`: the branch that the user chose; None for the one with most runs.
-    """
+    """Return the branches that are left out (all but `ref`, or the one with most runs), and lines about them."""
     named = Counter({name: count for name, count in refs.items() if name})
     if not named or (ref is None and len(named) == 1):
         return set(), []

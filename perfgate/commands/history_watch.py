@@ -97,10 +97,7 @@ def command(
 
 
 def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -> bool:
-    """Comment on each open ticket with the answer of its search in a folder; return whether there were any.
-
-    `desk`: None to print only what would be done. Raises Refused.
-    """
+    """Comment on open tickets with the answers in a folder; return if there were any. `desk`: None only prints."""
     if not Path(folder).is_dir():
         raise click.UsageError(f"--answers {folder}: no such folder")
     paths = {path.stem: path for path in Path(folder).glob("*.json")}
@@ -198,10 +195,7 @@ class TicketDesk:
                 self._issues.send("DELETE", f"issues/comments/{made.id}", None)
 
     def _opened(self, event: str, fields: dict[str, Any]) -> str:
-        """Open a ticket for an event, and return its address.
-
-        Then look at the list: if two jobs opened one at once, the older ticket stays. Raises Refused.
-        """
+        """Open a ticket, and return its address. If two jobs open one at once, only the older stays. Raises Refused."""
         with suppress(Refused):  # the label exists already
             self._issues.send("POST", "labels", _LABEL)
         number = None  # also if it is not known whether GitHub opened the issue

@@ -98,10 +98,7 @@ def _kept(choices: InitChoices) -> Iterator[str]:
 def _measured(
     options: CommandOptions, choices: InitChoices, command: RunCommand, measuring: MeasuringOptions, existing: str
 ) -> FirstGate:
-    """Run the command, read its results, choose between stored runs and pairs, and write the gate.
-
-    `existing`: the files that a dry run found in its way. Raises Refused and RunFailed.
-    """
+    """Run the command, read its results, choose between stored runs and pairs, and write the gate."""
     known = read_mapping_files((RULES,))
     if known.command is not None and not choices.dry_run:
         raise Refused(f"{known.command.at} remembers a command already: remove that section, or use `perfgate run`")

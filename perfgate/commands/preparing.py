@@ -84,8 +84,7 @@ class Prepared(Struct, frozen=True):
 def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
     """Read the rules, and open the baselines; if the rules have mistakes, return a report. Raises Refused.
 
-    `hold`: read the baselines, the measured commit and the working tree's own policy now, because the program that
-    will be measured can change them.
+    `hold`: read the baselines, the measured commit and the working tree's own policy now. The program can change them.
     """
     options = request.options
     source = policy_source(options.policy_ref, options.policy_commit)
@@ -169,8 +168,7 @@ def _shortening(prepared: Prepared) -> Shorten | None:
 def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:
     """Return why the base in a file of pairs does not count; None if it counts.
 
-    A pull request that is judged by the rules of another commit must not bring the base itself, unless these rules
-    accept it.
+    A pull request that is judged by the rules of another commit may only bring a base if these rules accept it.
     """
     if ruleset.pairs == "refuse":
         return "pairs bring a base of their own, and the rules say `pairs: refuse`"

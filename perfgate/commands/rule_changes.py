@@ -54,8 +54,7 @@ def policy_changes(
 ) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
     """Return how the working tree's rules and baselines differ from those of the ref, and the outcome that they give.
 
-    The outcome is None if they do not differ. `case`, `verdicts`: what was judged by the rules of the ref, with the
-    result.
+    The outcome is None if they do not differ. `case`, `verdicts`: what the rules of the ref judged, and the result.
     """
     if policy.baselines is None:
         return policy.changes, "error"

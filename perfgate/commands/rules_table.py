@@ -76,10 +76,7 @@ def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Proble
 
 
 def _table(case: Case, against: str) -> RulesTable:
-    """Return the table of a case: what its rules see and need with the base runs, and the proofs with the new runs.
-
-    `against`: words for the base. Pairs have no plans.
-    """
+    """Return what the rules of a case see and need with its base runs, and the proofs with its new runs."""
     planned = () if case.baseline.pairing else plans(case)
     seen = time_seen(case.new, naming(case.ruleset))
     return RulesTable(against, planned, self_test(case), seen, tuple(added_work(case)))
@@ -88,8 +85,7 @@ def _table(case: Case, against: str) -> RulesTable:
 def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]]:
     """Return the rules and the given runs as a case, words for the base that they are compared with, and warnings.
 
-    Without a baseline, they are compared with themselves. Raises Refused for mistakes in the rules and for unreadable
-    runs.
+    Without a baseline, they are compared with themselves. Raises Refused for mistakes in rules and unreadable runs.
     """
     ruleset = read_ruleset(policy_source(options.policy_ref, options.policy_commit), options.rules, options.suite)
     how = (options.format, options.trace_mode)

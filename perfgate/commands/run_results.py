@@ -115,10 +115,7 @@ def _of_files(found: Sequence[FoundNumbers], globs: Sequence[str]) -> RunResults
 
 
 def _mapped(run: NewRun, files: dict[Path, str], globs: Sequence[str]) -> RunResults:
-    """Return the file or the printed lines whose proposed mapping reads the most times and rates. Raises Refused (3).
-
-    `files`: the files that no reader knows, with their globs.
-    """
+    """Return the file, or the printed lines, whose proposed mapping reads most. Raises Refused (3)."""
     limits, found = surroundings.limits(), list[FoundNumbers]()
     for path, glob in {**files, **({} if globs else {run.log: ""})}.items():
         with path.open("rb") as file:

@@ -3,8 +3,7 @@
 A repetition has a fresh process for each of four combinations, which take steps by turns: `base` is old code in the old
 environment, `new` is new code in the new environment, and the mixed combinations `new-code` and `new-environment` have
 one new part. Each of the last three makes a pair with `base`: `pair-001.json` (base and new) is judged as every pair,
-`new-code-001.json` and `new-environment-001.json` show the effect of one part. A mixed combination that does not run is
-left out.
+`new-code-001.json` and `new-environment-001.json` show the effect of one part, and are left out if that does not run.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
     return replace(side, words=tuple(words))
 
 
-#: Judges pairs. It gets a list in which it keeps the pairs that it has read, the files of all pairs, and the facts of
-#: the machine by file.
+#: Judges pairs. It gets a list in which it keeps the pairs that it read, all files, and the machine's facts by file.
 JudgePairs: TypeAlias = Callable[[list[RunsOfPath], Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
 
@@ -69,8 +67,7 @@ def run_attributed(
 ) -> Report:
     """Repeat until every verdict and the effects of code and environment are clear; return the report with the effects.
 
-    The outcome and the exit code are those of the whole change. Raises Refused for usage errors, and if the base cannot
-    be read.
+    The outcome and the exit code are those of the whole change. Raises Refused for usage errors and a missing base.
     """
     earlier: dict[str, list[RunsOfPath]] = {cell: [] for cell in ("new", *MIXED)}
 

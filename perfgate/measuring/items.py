@@ -1,7 +1,6 @@
 """Build and run a command for the items of a list, such as commits or package versions, as a search asks for them.
 
-An item of `--over` runs in the working directory. A commit runs in a worktree of its own, which stays until the end, so
-that it is built once.
+An item of `--over` runs in the working directory. A commit is built once, in a worktree that stays until the end.
 """
 
 from __future__ import annotations

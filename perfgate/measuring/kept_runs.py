@@ -116,8 +116,7 @@ def move_aside(folder: Path, keep: str) -> None:
 #: A variable of random length, and its longest length. The addresses of a process's data depend on the lengths of its
 #: environment and its paths, which differ between a worktree and the working tree. This can make the same program some
 #: percent slower, by the same amount in every pair (Mytkowicz et al., "Producing Wrong Data Without Doing Anything
-#: Obviously Wrong!", 2009). With this variable, such a bias is a part of the noise between pairs, which the interval
-#: includes.
+#: Obviously Wrong!", 2009). With this variable, the bias is a part of the noise between pairs, as the interval shows.
 _LAYOUT, _LONGEST_LAYOUT = "PERFGATE_LAYOUT", 4096
 #: While one side waits for its turn, its threads must sleep. By default, those of OpenBLAS wait actively for 2^26
 #: cycles (some 25 ms) and those of Intel's OpenMP for 200 ms, and take a processor from the other side. Between two
@@ -281,8 +280,7 @@ def fair_environment() -> dict[str, str]:
 def build(path: Path, side: ProgramSide, timeout: float) -> None:
     """Run the build command of a side; its log is beside `path`. Raises RunFailed, and Stopped after a signal.
 
-    `path`: a new folder, for the files of the build. `side`: the words of the command, and where it runs. `timeout`:
-    its longest time in seconds.
+    `path`: a new folder, for the files of the build. `side`: the command, and where it runs. `timeout`: in seconds.
     """
     try:
         with new_run(path, side, 0) as run:

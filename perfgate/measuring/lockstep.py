@@ -178,10 +178,7 @@ class _Turns(Struct):
         side.has_left = side.has_left or not side.members
 
     def _welcome(self) -> None:
-        """Add a process to its side. Its first message is a line of JSON: `{"side": ..., "rank": ..., "size": ...}`.
-
-        A process that belongs to no side is told to run without turns.
-        """
+        """Read who a new process is (side, rank, size), and add it to its side, or let it run without turns."""
         connection, _ = self.listener.accept()
         connection.settimeout(1.0)
         try:

@@ -136,10 +136,7 @@ class Program:
     def __init__(
         self, words: tuple[str, ...], folder: Path, environment: Mapping[str, str], log: Path | None = None
     ) -> None:
-        """Start it in a folder, with further environment variables. Raises RunFailed if that fails.
-
-        Its output goes to the log; without one, to the output of this process.
-        """
+        """Start it, with more environment variables; its output goes to the log, or is shown. Raises RunFailed."""
         self.mark = uuid4().hex
         self.has_ended = False
         self.log = log

@@ -51,11 +51,10 @@ class Split(Struct, frozen=True):
 def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Split | None:
     """Return how to split further pairs of a program; None if long processes are better.
 
-    Short processes are ended early, so the program must record samples of steps and nothing else: single values come at
-    the end of a program.
+    Short processes are ended early, so the program must record samples of steps alone: single values come at its end.
 
-    `runs`: the runs of both sides of the first pair. `start`, `seconds`: how long its start and all of it took. `most`:
-    the most processes a side.
+    `runs`: those of the first pair. `start`, `seconds`: how long its start and all of it took. `most`: the most
+    processes a side.
     """
     counts = [next((len(one.values) for one in run.series if one.key.metric == STEP_TIME), 0) for run in runs]
     is_of_steps = all(one.kind == "samples" and one.steps is not None for run in runs for one in run.series)

@@ -39,8 +39,7 @@ _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 CPU_TIME, INSTRUCTIONS, CYCLES = "cpu_time", "instructions", "cycles"
 #: The quantities that are counted beside the wall time, in this order, with their units.
 COUNTED = {CPU_TIME: "ns", INSTRUCTIONS: "count", CYCLES: "count"}
-#: Opens a counter as `perf_event_open` does: the bytes of the attributes and the thread; returns a descriptor, or the
-#: negative number of an error.
+#: Opens a counter: gets the bytes of the attributes and the thread; returns a descriptor, or a negative error number.
 OpenCounter = Callable[[bytes, int], int]
 
 

@@ -67,8 +67,7 @@ def known_facts() -> dict[str, str]:
 def path_of_rank(path: str, rank: str | None) -> str:
     """Return `results-rank3.json` for `results.json` and rank 3, as readers of folders expect it.
 
-    If the path contains `{rank}`, the rank replaces it. `rank` is None in a job of one process: then the path stays,
-    and the rank for `{rank}` is 0.
+    If the path contains `{rank}`, the rank replaces it. In a job of one process (None), that is 0, or the path stays.
     """
     if "{rank}" in path:
         return path.replace("{rank}", rank or "0")

@@ -36,10 +36,7 @@ def sidecar_of(path: str | os.PathLike[str]) -> str:
 
 
 class SamplerProcess:
-    """A running sampler, which writes its samples to `path` at the `end`, or when this process dies.
-
-    Raises OSError if no process can be started.
-    """
+    """A sampler, which writes its file at the `end`, or when this process dies. Raises OSError if it cannot start."""
 
     def __init__(self, path: str) -> None:
         self.path = path

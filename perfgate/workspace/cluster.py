@@ -1,8 +1,7 @@
 """Read the files of a run on a Dask cluster that exists already: `--executor dask://HOST:PORT`, or `tls://HOST:PORT`.
 
 Each worker opens files by their paths, so a path must mean the same everywhere: a URL, or a file system that all
-machines share. If a worker is lost, another one reads its files. A file with which several workers were lost becomes a
-run with an error.
+machines share. If a worker is lost, another one reads its files. A file that kills several workers becomes an error.
 """
 
 from __future__ import annotations
@@ -64,10 +63,7 @@ class Cluster(Struct, frozen=True):
         return self.client.submit(function, *arguments, pure=False, retries=0)
 
     def runs(self, future: Any, name: str) -> tuple[Run, ...]:
-        """Return the runs of a file; if its workers were lost, one run with this reason. Raises Refused.
-
-        `future`: that of a list with the runs of this one file.
-        """
+        """Return the runs of a file, from the future of a list with them, or a run with why not. Raises Refused."""
         try:
             runs: tuple[Run, ...] = self.result(self.submit(packed, future), results_of(1, are_runs))[0]
         except LostFile:
@@ -78,8 +74,8 @@ class Cluster(Struct, frozen=True):
     def result(self, future: Any, is_right: Callable[[Any], bool]) -> Any:
         """Wait for the object that a worker packs (`packed`), and return it.
 
-        Raises LostFile. Raises Refused if the connection or all workers are lost, if the worker fails, or if `is_right`
-        is false for the object.
+        Raises LostFile. Raises Refused if the connection or all workers are lost, or the worker fails or its object is
+        not `is_right`.
         """
         from distributed import KilledWorker
         from distributed import TimeoutError as NotYet

@@ -127,7 +127,7 @@ def _named_in(data: bytes) -> str:
 
 
 def _peeled(ref: str, name: str) -> str:
-    """Return the hash of the commit that a whole hash means: of the commit itself, or of a tag. Raises Refused (3)."""
+    """Return the hash of the commit that a whole hash, of a commit or of a tag, means. Raises Refused (3)."""
     while (found := GitObjects.read(ref, [name], name).get(name)).kind == "tag":
         name = _named_in(found.data)
     if found.kind != "commit":
@@ -164,10 +164,7 @@ def _resolved(ref: str) -> str:
 
 
 def _one_meaning(name: str) -> str:
-    """Return the full name of a ref, such as refs/heads/main; a name that is no ref is returned unchanged.
-
-    Raises Refused (3) if the name has several meanings.
-    """
+    """Return the full name of a ref, such as refs/heads/main, or another name unchanged. Raises Refused (3)."""
     if name in ("", "@", "HEAD") or FULL_HASH.fullmatch(name):
         return name
     if name.startswith("refs/"):  # without this, git would also try refs/tags/refs/...

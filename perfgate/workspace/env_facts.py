@@ -108,10 +108,7 @@ _STEPS = ("step.time", "step", "train_batch", "run_training_batch")
 
 
 def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
-    """Return the runs of one file or folder with the metrics of the run `machine`, whose problems become warnings.
-
-    The machine was watched once for the whole command, so several runs do not get its metrics.
-    """
+    """Return the run of a file or folder with the metrics of its machine. Several runs get a warning instead."""
     if len(runs) != 1:
         why = "not used, because the file beside it has several runs"
         warning = Problem("warning", why, Location(machine.source))

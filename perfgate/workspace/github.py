@@ -60,7 +60,7 @@ class Comment(Struct, frozen=True):
 
 
 class GitHubIssues:
-    """The issues of the repository that GitHub Actions names. No struct, because a struct would print the token."""
+    """The issues of the repository that GitHub Actions names. A plain class: a struct would print the token."""
 
     def __init__(self) -> None:
         """Take the repository from the environment. Raises Refused."""
@@ -109,10 +109,7 @@ class GitHubIssues:
         return None if answer.is_unsure or answer.status == 204 else _read(answer, form)
 
     def _request(self, method: str, url: str, document: Any = None, *, repeat: bool = True) -> Answer:
-        """`ask` with the token. Raises Refused for another host, and if GitHub fails or refuses the request.
-
-        Only a request that must not be repeated may have an unsure answer, which the caller looks at.
-        """
+        """Call `ask` with the token. Raises Refused if it fails; without `repeat`, an unsure answer is returned."""
         if not url.startswith(f"{'/'.join(self._api.split('/')[:3])}/"):
             raise Refused("GitHub leads to another host, which must not get the token", 3)
         what = f"{method} {urlsplit(url).path}"

@@ -169,10 +169,7 @@ def _read_all(
     *,
     several: bool,
 ) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs at each path: those of a file, or the one run of a folder.
-
-    `named`: paths, with the names that messages have for them. `several`: the command reads more than these paths.
-    """
+    """Yield the runs of each file, or the one run of each folder. `named`: paths with names; `several`: more follow."""
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]

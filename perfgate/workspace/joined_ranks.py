@@ -206,8 +206,7 @@ def _joined(
 ) -> Run:
     """Return one run of the ranks of a block, each with its waits.
 
-    `durations`: the shortest durations among all ranks. `finish` gets series without process groups, which only the
-    waits need.
+    `durations`: the shortest durations among all ranks. `finish` gets series without process groups.
     """
     allow_read_only_mappings()
     transfers, found = {name: durations[name] for name in matched}, []

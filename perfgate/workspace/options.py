@@ -21,8 +21,7 @@ _KEPT_FACTS = re.compile(r"\bperfgate-runs/machine-\w+\.json$")
 class Refused(Exception):
     """A command cannot go on: the message says what is wrong and what to do.
 
-    Exit codes: 2 for usage or configuration, 3 for "could not judge", 1 for a refused addition or approval, 128 + N for
-    the end by signal N.
+    Exit codes: 2 usage or configuration, 3 could not judge, 1 refused addition or approval, 128 + N ended by signal N.
     """
 
     def __init__(self, message: str, exit_code: int = 2) -> None:

@@ -70,10 +70,7 @@ class PolicySource(Struct, frozen=True):
         return [file for file in self.files(paths, needs_rules=False) if is_mapping_file(file)]
 
     def files(self, paths: Sequence[str], *, needs_rules: bool = True) -> RuleFiles:
-        """Return the rule files, and the files with mappings in or beside the paths.
-
-        Raises Refused; with `needs_rules` also if a path has no rules.
-        """
+        """Return rule files and mapping files. Raises Refused; with `needs_rules` also if a path has no rules."""
         if self.commit is not None:
             return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
         longest = surroundings.limits().rule_bytes
