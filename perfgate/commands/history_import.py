@@ -191,7 +191,6 @@ def _mapped_importer(
 
 
 def _read_mapped(file: ImportFile, *, mappings: Sequence[FileMapping], format: str | None) -> Imported:
-    """Return the runs that a mapping reads from a file."""
     source = Source(file.name, [file.text.encode()], file.limits, conditions=file.ruleset.conditions)
     runs = read_with_mappings(source, mappings, format)
     return of_runs(file, runs, [problem for run in runs for problem in run.problems])

@@ -194,7 +194,6 @@ def _sees(gate: FirstGate) -> str:
 
 
 def _noting(gate: FirstGate, note: str) -> FirstGate:
-    """Return the gate with a note about the measured command."""
     measured = gate.measured
     return gate if measured is None else replace(gate, measured=replace(measured, notes=(note, *measured.notes)))
 

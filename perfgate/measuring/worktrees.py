@@ -102,5 +102,4 @@ def side_in(commit: Commit, top: Path, words: tuple[str, ...]) -> ProgramSide:
 
 
 def _in_repository(commit: Commit) -> partial[bytes]:
-    """Return a function that runs git in the repository of a commit."""
     return partial(git, what=f"{commit.ref} cannot be checked out", cwd=commit.top, timeout_s=_CHECKOUT_TIMEOUT_S)

@@ -172,7 +172,6 @@ def _tree(cluster: Cluster, found: Sequence[Any], join: Callable[[Sequence[Any]]
 
 
 def _heads(parts: Sequence[tuple[Run, ...]]) -> bytes:
-    """Return the packed `_head` of each file of a block."""
     return packed(list(map(_head, parts)))
 
 

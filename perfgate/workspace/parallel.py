@@ -113,7 +113,6 @@ def _possible(each: int) -> int:
 
 
 def _begin() -> None:
-    """Prepare a process that reads."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits handles Ctrl-C
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork would inherit the command's handler and its message
     allow_read_only_mappings()

@@ -40,7 +40,6 @@ def _generation(nvml: Any, device: Any) -> int | None:
 
 
 def _numa_distance(nvml: Any, device: Any) -> int | None:
-    """Return the `numa_distance` of a card of NVML."""
     bus = nvml.nvmlDeviceGetPciInfo(device).busId
     return numa_distance(bus.decode() if isinstance(bus, bytes) else str(bus))
 
@@ -70,7 +69,6 @@ def _processors(text: str) -> set[int]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file; nothing if it cannot be read."""
     try:
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:
