@@ -44,16 +44,17 @@ from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import steady_run
 
-#: The confidence of a comparison with the anchor, so that a long unchanged history does not raise an alarm.
+#: The anchor is the first stored runs, which show the sum of many small changes. A comparison with it has this high
+#: confidence, so that a long unchanged history does not raise an alarm.
 ANCHOR_CONFIDENCE = 0.99
-#: The noise between runs of a limit without stored runs: that of a crowded CI machine.
+#: The relative noise between runs of a metric with a limit if it is unknown: that of a crowded CI machine.
 ASSUMED_NOISE = 0.02
-#: How many of the latest runs are compared with the anchor.
+#: The number of latest runs, stored and new, that are compared with the anchor.
 ANCHOR_WINDOW = 5
 
 
 def ask(evidence: Evidence) -> LimitQuestion | RankQuestion | ChangeQuestion:
-    """The question that a clause asks about a metric. Raises CannotJudge and NotAvailable."""
+    """Return the question that a clause asks about a metric. Raises CannotJudge and NotAvailable."""
     refuse_partial(evidence)
     asks = evidence.clause.asks
     if isinstance(asks, LimitClause):
@@ -69,7 +70,7 @@ def ask(evidence: Evidence) -> LimitQuestion | RankQuestion | ChangeQuestion:
 
 
 def exceptions_of(evidence: Evidence) -> Exceptions:
-    """The settings of the rule that replace an outcome."""
+    """Return the settings of the rule that replace an outcome."""
     rule, today = evidence.rule, evidence.case.today
     expected, aside = rule.expect_fail, rule.quarantine
     return Exceptions(
@@ -81,6 +82,7 @@ def exceptions_of(evidence: Evidence) -> Exceptions:
 
 
 def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
+    """Return the question whether the new runs are on the good side of a limit."""
     check_run_count(evidence, len(evidence.new), "new")
     new = evidence.measured(evidence.new, evidence.subject.new_views)
     if isinstance(evidence.subject.expression, LargestLoad):
@@ -103,7 +105,7 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
 
 
 def _noise_between(evidence: Evidence, new: MeasuredSide, stored: MeasuredSide | None) -> float:
-    """The standard deviation between runs of what has a limit: calibrated, of the stored runs, or an assumption."""
+    """Return the relative noise between runs of a metric with a limit: calibrated, of the stored runs, or assumed."""
     method = evidence.method
     if is_exact(evidence.unit, method.statistic, new.measures) or method.statistic in ("max", "min", "p100", "p0"):
         return 0.0
@@ -114,7 +116,7 @@ def _noise_between(evidence: Evidence, new: MeasuredSide, stored: MeasuredSide |
 
 
 def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:
-    """The confidence of a limit at this look; for the extreme of R ranks it is 1 - (1 - confidence)/R."""
+    """Return the confidence of a limit with this number of runs; for the extreme of R ranks 1 - (1 - confidence)/R."""
     ranks = max(len(members) for members in runs) if evidence.rank in PICKS_EXTREME else 1
     rate = (1 - evidence.rule.settings.confidence) / ranks
     counts = evidence.case.looks
@@ -124,9 +126,9 @@ def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:
 
 
 def _limit_at_worst(evidence: Evidence, asks: LimitClause) -> float | None:
-    """The value beyond a limit that must be excluded; None if the rule does not say any.
+    """Return the value beyond a limit that a pass must exclude; None if the rule has none.
 
-    A value on the good side comes from `defaults`, where it is a size of changes.
+    A value on the good side of the limit is the size of a change in `defaults`, and is not meant for this limit.
     """
     at_worst = evidence.rule.settings.at_worst
     value = None if at_worst is None else at_worst.beyond(asks)
@@ -134,7 +136,7 @@ def _limit_at_worst(evidence: Evidence, asks: LimitClause) -> float | None:
 
 
 def _rank_ratio(evidence: Evidence, asks: ChangeClause) -> RankQuestion:
-    """The ratio of two ranks of each run, as limits on it: `at most 1.1x the median rank`."""
+    """Return the question whether the ratio of two ranks keeps its limits: `at most 1.1x the median rank`."""
     key, method, settings = evidence.subject.key, evidence.method, evidence.rule.settings
     if any(len(members) < 2 for members in evidence.new):
         raise CannotJudge("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
@@ -165,7 +167,7 @@ def _rank_ratio(evidence: Evidence, asks: ChangeClause) -> RankQuestion:
 
 
 def _change(evidence: Evidence, asks: ChangeClause) -> ChangeQuestion:
-    """The question whether new runs are worse than stored ones. Raises CannotJudge if there are none to compare."""
+    """Return the question whether new runs are worse than stored ones. Raises CannotJudge without stored runs."""
     check_base(evidence, asks)
     check_run_count(evidence, len(evidence.base), asks.reference)
     new = evidence.measured(evidence.new, evidence.subject.new_views)
@@ -189,7 +191,7 @@ def _change(evidence: Evidence, asks: ChangeClause) -> ChangeQuestion:
 
 
 def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuestion:
-    """The question with what is known of a comparison with the baseline: pairs, the machine, allowances, the branch."""
+    """Return the question about a change since the baseline with its pairs, machine, allowances and later runs."""
     base, new, terms, pairing = question.base, question.new, question.terms, evidence.case.baseline.pairing
     ratios = None if pairing is None else tuple(paired_ratios(base, new, terms.statistic, pairing))
     doubts = [*question.doubts, *mean_doubts(base, new, terms)]
@@ -213,14 +215,14 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
 
 
 def _start(evidence: Evidence, *, hides: bool) -> tuple[Doubt, ...]:
-    """The doubts about the start of the new runs."""
+    """Return the doubts about the start of the new runs."""
     if evidence.case.baseline.pairing is not None and len(evidence.new) < FEWEST_PAIRS:
         return ()
     return tuple(start_doubts(evidence.new, evidence.subject.base, evidence.method, hides=hides))
 
 
 def _amounts(evidence: Evidence, new: MeasuredSide, base: MeasuredSide | None) -> tuple[Doubt, ...]:
-    """The doubts about what was measured."""
+    """Return the doubts whether the new runs measured as much as the base: ranks, steps, values."""
     has_members = any(member for members in evidence.subject.new for member in members)
     ranks = rank_doubts(evidence, new) if has_members else ()
     is_thinned = base is not None and _is_thinned(evidence, base)
@@ -228,10 +230,10 @@ def _amounts(evidence: Evidence, new: MeasuredSide, base: MeasuredSide | None) -
 
 
 def _stored(evidence: Evidence) -> MeasuredSide | None:
-    """The baseline's runs of the metric, measured as the new ones; None if there are none.
+    """Return the baseline's runs of the metric, measured as the new ones; None if there are none.
 
-    A limit has them, and a comparison with the anchor: an approved difference must not be doubted until the anchor is
-    reset.
+    The amounts of a limit, and of a comparison with the anchor, are doubted beside these runs, so that a difference
+    that was approved is not doubted until the anchor is reset.
     """
     subject = evidence.subject
     kept: list[tuple[Members, RunView]] = []
@@ -254,7 +256,7 @@ def _is_thinned(evidence: Evidence, base: MeasuredSide) -> bool:
 
 
 def _latest(evidence: Evidence, new: MeasuredSide) -> MeasuredSide:
-    """The latest runs of the history, new ones included: what is compared with the anchor."""
+    """Return the latest runs, stored and new, which are compared with the anchor."""
     subject = evidence.subject
     kept = [pair for pair in zip(subject.base, subject.base_views, strict=True) if pair[0]]
     stored = evidence.measured([members for members, _ in kept], [view for _, view in kept])
@@ -265,7 +267,7 @@ def _latest(evidence: Evidence, new: MeasuredSide) -> MeasuredSide:
 
 
 def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasure]) -> ChangeTerms:
-    """The terms of a change; `runs` are those of both sides."""
+    """Return the terms of a change, the options of its statistics; `runs` are those of both sides."""
     settings, statistic = evidence.rule.settings, evidence.method.statistic
     at_worst = settings.at_worst
     fits = at_worst is not None and at_worst.absolute is not None and at_worst.absolute.base == evidence.unit

@@ -10,22 +10,23 @@ from statistics import fmean
 from perfgate.core import Key, Run, Series
 from perfgate.core.details import Part
 
-#: How many kernels and operators are named.
+#: The most kernels and operators that are named.
 MOST_MOVERS = 20
+#: The metrics that are parts of a step, and those of single kernels and operators.
 _PART = re.compile(r"step\.(?!time$)[a-z_]+")
 _MOVER = re.compile(r"(kernel|op|collective|memcpy|api)\..*|.*\.(self_device_time|self_cpu_time)", re.DOTALL)
 
 
 def breakdown(base: Sequence[Run], new: Sequence[Run]) -> tuple[Part, ...]:
-    """The parts of a step on either side, largest first; empty for runs that are not traces."""
+    """Return the parts of a step on either side, largest first; empty for runs that are not traces."""
     parts = _parts(_PART, base, new)
     return tuple(sorted(parts, key=lambda part: (-max(part.base or 0.0, part.new or 0.0), part.metric)))
 
 
 def movers(base: Sequence[Run], new: Sequence[Run]) -> tuple[Part, ...]:
-    """The kernels and operators whose time for each step changed most; an absent one takes no time.
+    """Return the kernels and operators whose time per step changed most; an absent one takes no time.
 
-    Empty if the base has none at all.
+    Empty if the base has no kernels and operators at all.
     """
     parts = _parts(_MOVER, base, new)
     if all(part.base is None for part in parts):
@@ -41,7 +42,7 @@ def _parts(names: re.Pattern[str], base: Sequence[Run], new: Sequence[Run]) -> l
 
 
 def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, float]:
-    """The time for each step of the series with such a name: the mean over ranks, then over runs."""
+    """Return the time per step of each series with such a name: the mean over ranks, then over runs."""
     found: dict[Key, list[float]] = {}
     for run in runs:
         steps = _steps(run)
@@ -59,7 +60,7 @@ def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, fl
 
 
 def _steps(run: Run) -> dict[tuple[tuple[str, str], ...], int]:
-    """The number of steps of each rank, from its `step.time`; a rank without it counts as one step."""
+    """Return the number of steps of each rank that has a `step.time`."""
     times = [series for series in run.series if series.key.metric == "step.time"]
     return {series.key.member(): max(1, _count(series)) for series in times}
 
@@ -69,6 +70,7 @@ def _count(series: Series) -> int:
 
 
 def _total(series: Series) -> float | None:
+    """Return the sum of all values, scaled up if only some were stored; None if it is unknown."""
     if series.kind in ("samples", "value"):
         times = (series.thinned_from or len(series.values)) / max(1, len(series.values))
         return float(series.values.sum()) * times

@@ -33,7 +33,7 @@ class WarmUpCost(Struct, frozen=True):
 
 
 def warmup_cost(series: Series, method: measure.Method | None = None) -> WarmUpCost | None:
-    """The warm-up of a series as a rule finds it, by default the rule `auto`; None if it has no times or rates."""
+    """Return the warm-up of a series by a rule, by default `auto`; None if it has no times or rates."""
     better = measure.BETTER_BY_UNIT.get(series.unit)
     if series.kind != "samples" or series.unit == "B" or better is None:
         return None
@@ -44,7 +44,7 @@ def warmup_cost(series: Series, method: measure.Method | None = None) -> WarmUpC
 
 
 def warmup_series(metric: str, series: Iterable[Series]) -> Iterator[Series]:
-    """The warm-up of every series of times or rates as a metric: its steps, or its time in seconds."""
+    """Yield the warm-up of every series of times or rates as a metric: its steps, or its time in seconds."""
     for one in series:
         cost = warmup_cost(one)
         value = None if cost is None else cost.steps if metric == STEPS else cost.seconds
@@ -54,7 +54,8 @@ def warmup_series(metric: str, series: Iterable[Series]) -> Iterator[Series]:
 
 
 SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
-#: The units of products and ratios: rates times times, and anything by a time.
+#: The units of products, such as a rate times a time, and of ratios, such as bytes by a time, by the units of both
+#: sides.
 _PRODUCTS = {("1/s", "s"): "1", ("B/s", "s"): "B", ("FLOP/s", "s"): "FLOP", ("W", "s"): "J", ("1/J", "J"): "1"}
 _RATIOS = {
     ("1", "s"): "1/s",
@@ -152,6 +153,7 @@ class RunView:
         return self._derived[name]
 
     def _has_parts(self, name: str, known: dict[str, bool]) -> bool:
+        """Return whether the run has all parts of a derived metric; `known` keeps the answers."""
         if name not in known:
             parts = (selector.pattern for selector in selectors(self.metrics[name].expression))
             known[name] = all(
@@ -164,7 +166,7 @@ class RunView:
 
 
 def read_by(selector: Selector) -> tuple[Selector, ...]:
-    """The metrics that a selector of warm-up reads: those that its label `of` names, or all; none for any other."""
+    """Return the metrics that a selector of warm-up reads: those of its label `of`, or all; () for other selectors."""
     if not selector.pattern.startswith("warmup."):
         return ()
     named = tuple(Selector(test.pattern) for test in selector.labels if test.name == "of" and not test.negated)
@@ -172,7 +174,7 @@ def read_by(selector: Selector) -> tuple[Selector, ...]:
 
 
 def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]) -> set[str]:
-    """The metrics, or globs, that an expression reads, directly or through derived metrics."""
+    """Return the metrics, or globs, that an expression reads, directly or through derived metrics."""
     names: set[str] = set()
     waiting = [expression]
     while waiting:
@@ -186,14 +188,14 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 
 
 def _statistic_series(series: Series, statistic: str) -> Series:
-    """A statistic of a run as a single value; NaN if it does not exist: then no rule passes."""
+    """Return a statistic of a run as a series of one value; NaN if it does not exist: then no rule passes."""
     number = measure.number_of_run(series, statistic)
     unit = measure.statistic_unit(series, statistic)
     return Series(series.key, unit, "value", read_only(np.array([number])), joined=series.joined)
 
 
 def _means(found: SeriesByLabels) -> SeriesByLabels:
-    """The mean of each series of samples; a mean is also what a summary gives."""
+    """Return the series with the mean in place of samples, because a summary has nothing else to join with."""
     samples = {labels for labels, series in found.items() if series.kind == "samples"}
     return {labels: _statistic_series(one, "mean") if labels in samples else one for labels, one in found.items()}
 
@@ -203,7 +205,7 @@ def _constant(value: float) -> Series:
 
 
 def _arithmetic(expression: Arithmetic, left: SeriesByLabels, right: SeriesByLabels) -> SeriesByLabels:
-    """Two sides of an operator, joined by labels. Raises NotAvailable for a rank that only one side has."""
+    """Return two sides of an operator, joined by labels. Raises NotAvailable for a rank that only one side has."""
     if isinstance(expression.left, Number):
         left = dict.fromkeys(right, _constant(expression.left.value))
     if isinstance(expression.right, Number):
@@ -219,7 +221,8 @@ def _arithmetic(expression: Arithmetic, left: SeriesByLabels, right: SeriesByLab
 
 
 def _combine(operator: str, left: Series, right: Series) -> Series:
-    """Two series as one. Raises NotAvailable if the result has no known unit."""
+    """Return two series as one. Raises NotAvailable if the result has no known unit."""
+    # A factor or divisor in "1", a plain number, keeps the unit of the other side.
     a, b = left.unit, right.unit
     unit: str | None = None
     if operator in "+-":
@@ -240,9 +243,9 @@ def _combine(operator: str, left: Series, right: Series) -> Series:
 
 
 def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, float]:
-    """The values of two series side by side, by step if both have steps, else one to one; and the share of all steps.
+    """Return the values of two series side by side, by step if both have steps, else one to one.
 
-    The share of thinned series is unknown: 1.
+    With them come the steps, and the share of all steps that both have: 1 if it is unknown, as for thinned series.
     """
     a, b = (np.array([_mean(side)]) if side.kind in ("aggregate", "summary") else side.values for side in (left, right))
     if left.kind != "samples" or right.kind != "samples":  # a single number is combined with every value of the other
@@ -261,12 +264,12 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
 
 
 def _mean(series: Series) -> float:
-    """The number that represents an aggregate, or stored samples with only a summary."""
+    """Return the number that represents an aggregate, or stored samples with only a summary."""
     return measure.single_number(series, "mean" if series.summary is not None else measure.default_statistic(series))
 
 
 def _unique_steps(steps: Steps) -> Steps:
-    """Step numbers made unique: the i-th value of one step (gradient accumulation) joins the other's i-th."""
+    """Return unique step numbers: the i-th value of a step (gradient accumulation) joins the i-th of the other side."""
     order = np.argsort(steps, kind="stable")
     ordered = steps[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

@@ -37,11 +37,12 @@ from perfgate.stats.distributions import FloatArray, sample_quantile
 from perfgate.stats.statistics import warmup_for
 from perfgate.stats.steady import kept_for_drawing, stalls
 
-#: How many values of a run are drawn: of the rank that represents a new run, and of all others.
+#: The most values of a run that are drawn: for the rank that represents a new run, and for any other.
 POINTS = {"judged": 240, "other": 80}
 #: How many ranks of a new run are drawn beside the one that represents it.
 OTHER_RANKS = 7
-#: The most values of a report: about 16 bytes of JSON for a value with its step, 400 for a run without values.
+#: The most values of a report, and how many values a run without values counts as: a value with its step has about 16
+#: bytes of JSON, and a run 400.
 MOST_VALUES = 220_000
 _RUN_COSTS = 20
 #: Statistics that are not a position among the values, so that quantiles do not describe them.
@@ -49,7 +50,7 @@ _NO_PLACE = ("count", "total", "stddev", "cv")
 
 
 class _RunOfSubject(Struct, frozen=True):
-    """One run: the members of the subject, and whether it is history, base or new."""
+    """One run: its side, and the series of the judged metric by member (rank or device)."""
 
     name: str
     standing: Standing
@@ -57,7 +58,7 @@ class _RunOfSubject(Struct, frozen=True):
 
 
 def verdict_details(evidence: Evidence, verdict: Verdict, index: int) -> VerdictDetails | None:
-    """The runs behind the verdict with this index in its report; None if nothing can be measured."""
+    """Return the runs behind the verdict with this index in its report; None if nothing can be measured."""
     try:
         method, unit = evidence.method, evidence.series.unit
     except (CannotJudge, StopIteration):
@@ -70,7 +71,7 @@ def verdict_details(evidence: Evidence, verdict: Verdict, index: int) -> Verdict
 
 
 def _runs(evidence: Evidence) -> Iterator[_RunOfSubject]:
-    """Every run that has the subject: history, base and new."""
+    """Yield every run in which the judged metric may be: history, base and new."""
     runs, subject, asks = evidence.runs, evidence.subject, evidence.clause.asks
     reference = runs.anchor if isinstance(asks, ChangeClause) and asks.reference == "anchor" else runs.base
     compared = {view.run.name for view in reference}
@@ -82,7 +83,7 @@ def _runs(evidence: Evidence) -> Iterator[_RunOfSubject]:
 
 
 def _stored_members(view: RunView, evidence: Evidence) -> Members:
-    """The members of the subject in a stored run; empty if it has none, or another unit."""
+    """Return the series of the judged metric in a stored run, by member; empty if it has none, or another unit."""
     try:
         found = members_by_key(evidence.subject.key.metric, view, evidence.subject.expression)
     except NotAvailable:
@@ -96,7 +97,7 @@ def _only(members: Members, member: Member) -> Members:
 
 
 def _ranks(run: _RunOfSubject, evidence: Evidence, method: Method) -> Iterator[RunDetails]:
-    """The rank that represents a run; for a new run, other ranks, too."""
+    """Yield the rank that represents a run, and for a new run some other ranks."""
     try:
         chosen, series = choose(run.members, evidence.rank, method)
     except NotAvailable:
@@ -109,7 +110,7 @@ def _ranks(run: _RunOfSubject, evidence: Evidence, method: Method) -> Iterator[R
 
 
 def _spread(others: Members, method: Method) -> list[Member]:
-    """A few of many ranks: the slowest, the fastest, and some at equal distances between them."""
+    """Return a few of many ranks: the slowest, the fastest, and some at equal distances between them."""
     if not others:
         return []
     ordered = sorted(others, key=lambda member: (_value(others[member], method), member))
@@ -128,6 +129,7 @@ def _value(series: Series, method: Method) -> float:
 def _through(
     run: _RunOfSubject, member: Member, series: Series, method: Method, points: int, *, judged: bool
 ) -> RunDetails:
+    """Return one rank of a run: its statistic, and of samples at most about `points` values."""
     estimate = _value(series, method)
     seen = RunDetails(run.name, run.standing, judged, estimate if math.isfinite(estimate) else None, dict(member))
     return _with_values(seen, series, method, points) if series.kind == "samples" else seen
@@ -152,6 +154,7 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
 
 @np.errstate(all="ignore")
 def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> RunDetails:
+    """Return the details with the drawn values, their steps, and the warm-up and stalls among them."""
     if series.stalled is not None:
         series = replace(series, stalled=series.stalled & False)  # draw all values
     steady = method.steady(series)
@@ -174,7 +177,7 @@ def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> Run
 
 
 def _quantiles(values: FloatArray) -> list[float]:
-    """The values at QUANTILES."""
+    """Return the values at QUANTILES."""
     if is_large(values):
         return [float(value) for value in np.quantile(values, QUANTILES)]
     ordered = np.sort(values)
@@ -182,7 +185,7 @@ def _quantiles(values: FloatArray) -> list[float]:
 
 
 def _accepted(verdict: Verdict) -> tuple[float | None, float | None]:
-    """The lowest and the highest value that the rule accepts; None if there is no bound."""
+    """Return the lowest and the highest value that the rule accepts; None if there is no bound."""
     if verdict.bound is not None:
         return (None, verdict.bound) if verdict.comparator in ("under", "at most") else (verdict.bound, None)
     base = verdict.base.estimate if verdict.base else None
@@ -197,9 +200,9 @@ def _accepted(verdict: Verdict) -> tuple[float | None, float | None]:
 def within_budget(
     verdicts: Sequence[Verdict], found: Sequence[VerdictDetails], most: int = MOST_VALUES
 ) -> tuple[tuple[VerdictDetails, ...], int]:
-    """The details in at most `most` values, and the number of verdicts from which something was left out.
+    """Return the details in at most `most` values, and the number of verdicts from which something was left out.
 
-    The worst verdicts keep theirs. What does not fit loses its values first, then its runs.
+    The worst verdicts keep their details. A verdict that does not fit loses its values, and if need be its runs, too.
     """
     small: dict[int, VerdictDetails] = {}
     left_out = 0
@@ -226,7 +229,7 @@ _Values = Mapping[Labels, Sequence[float]]
 def sweep_curves(
     metrics: Collection[str], base: Sequence[Run], new: Sequence[Run], conditions: Collection[str] = CONDITIONS
 ) -> tuple[SweepCurve, ...]:
-    """The curves of these metrics along the condition that changes most in the new runs; none without a sweep.
+    """Return the curves of these metrics along the condition with most values in the new runs; () without a sweep.
 
     A value is the mean over runs and ranks.
     """
@@ -247,7 +250,7 @@ def sweep_curves(
 
 
 def _values(metric: str, runs: Sequence[Run]) -> tuple[str, _Values]:
-    """The unit and the values of a metric that are finite."""
+    """Return the unit of a metric and its finite values, by labels."""
     found: dict[Labels, list[float]] = {}
     unit = ""
     for series in (series for run in runs for series in run.series if series.key.metric == metric):
@@ -264,7 +267,7 @@ def _values(metric: str, runs: Sequence[Run]) -> tuple[str, _Values]:
 
 
 def _swept(values: _Values, conditions: Collection[str]) -> str | None:
-    """The condition with the most different numbers."""
+    """Return the condition with the most different numbers; None if each has fewer than FEWEST_LOADS."""
     loads: dict[str, set[float]] = {}
     for name, text in (pair for labels in values for pair in labels):
         if name in conditions and (load := load_size(text)) is not None:
@@ -274,7 +277,7 @@ def _swept(values: _Values, conditions: Collection[str]) -> str | None:
 
 
 def _curves(values: _Values, condition: str) -> dict[Labels, tuple[tuple[float, float], ...]]:
-    """The points of each curve, by the labels that do not change along it."""
+    """Return the points of each curve, by the labels that do not change along it."""
     found: dict[Labels, list[tuple[float, float]]] = {}
     for labels, numbers in values.items():
         load = load_size(dict(labels).get(condition, ""))

@@ -70,7 +70,7 @@ KnownOfSeries = TypeVar("KnownOfSeries", HostDifference, RememberedRuns)
 class CannotJudge(Exception):
     """A clause that cannot be judged: the message, the reason in one word, and the next step.
 
-    The reason decides the action of a step that is only a sentence.
+    If the next step is only a sentence, the reason decides its action.
     """
 
     def __init__(self, reason: str, message: str, next_step: NextStep | str, new: MeasuredSide | None = None) -> None:
@@ -81,7 +81,7 @@ class CannotJudge(Exception):
         self.new = new
 
     def as_answer(self, *, is_of_runs: bool = False) -> NotJudged:
-        """The error that the verdict shows; `is_of_runs` if a report can draw the runs."""
+        """Return the error that the verdict shows; `is_of_runs` is True if a report can draw the runs."""
         return NotJudged(
             outcome="error",
             reason=self.reason,
@@ -93,28 +93,28 @@ class CannotJudge(Exception):
 
 
 class Evidence(Struct, frozen=True, dict=True):
-    """One clause and one metric, with the rule, the case and the runs that they belong to."""
+    """One clause about one metric, with the rule, the case and the runs that they belong to; `of` makes it."""
 
     rule: Rule
     clause: Clause
     subject: Subject
     case: Case
     runs: JudgedRuns
-    #: The members (ranks, devices) of each run; with `on each rank`, `member` alone.
+    #: The series of each run by member (rank or device); with `on each rank`, only that of `member`.
     new: tuple[measure.Members, ...]
     base: tuple[measure.Members, ...]
     member: measure.Member = ()
 
     @classmethod
     def of(cls, rule: Rule, clause: Clause, subject: Subject, case: Case, runs: JudgedRuns) -> Evidence:
-        """The evidence about a metric, with the base runs that the clause refers to."""
+        """Return the evidence about a metric, with the base runs that the clause refers to."""
         asks = clause.asks
         reference = None if isinstance(asks, LimitClause) else asks.reference
         base = {"baseline": subject.base, "anchor": subject.anchor}.get(reference or "", ())
         return cls(rule, clause, subject, case, runs, subject.new, base)
 
     def each_rank(self) -> Iterator[Evidence]:
-        """The same evidence for each rank of either side, one after the other."""
+        """Yield the same evidence for each rank of either side, one after the other."""
         for member in sorted(self.subject.members((*self.new, *self.base))):
             new, base = (
                 tuple({member: run[member]} if member in run else {} for run in side) for side in (self.new, self.base)
@@ -127,10 +127,10 @@ class Evidence(Struct, frozen=True, dict=True):
         return self.rule.sentence.rank or "worst"
 
     def calibrated(self, pairing: str | None = None, *, is_believed: bool = False) -> CalibratedPrior | None:
-        """The known noise between single runs, or between pairs that were made in one way; None without any.
+        """Return the known noise between single runs, or between pairs that were made in one way; None if unknown.
 
-        A calibration comes before what a history shows, and that counts only if the runs do not contradict it, or if it
-        `is_believed`.
+        A calibration is preferred to the noise that a history shows. The latter counts only if the runs do not
+        contradict it, or with `is_believed`.
         """
         wanted = (self.subject.key, self.method.statistic, self.rank, pairing)
         priors = self.case.baseline.priors
@@ -144,12 +144,12 @@ class Evidence(Struct, frozen=True, dict=True):
         return None if runs_contradict(sides, (found.s0, found.d0)) else found
 
     def of_series(self, known: Iterable[KnownOfSeries]) -> KnownOfSeries | None:
-        """The one that is about the judged series, of things that the history knows about many; None without any."""
+        """Return the item that is about the judged series, of what the history knows about many; None without any."""
         wanted = (self.subject.key, self.method.statistic, self.rank)
         return next((one for one in known if (one.key, one.statistic, one.rank) == wanted), None)
 
     def prior(self, pairing: str | None = None) -> tuple[float, float]:
-        """The prior (s0, d0) of the noise between runs or pairs: calibrated, or the default of their kind."""
+        """Return the prior (s0, d0) of the noise between runs or pairs: calibrated, or the default of their kind."""
         known = self.calibrated(pairing)
         if known is None:
             return (DEFAULT.s0, DEFAULT.d0) if pairing is None else PRIORS[pairing]
@@ -205,7 +205,7 @@ class Evidence(Struct, frozen=True, dict=True):
         return "%" if symbol == "pp" or (symbol is None and is_share) else symbol
 
     def measured(self, runs: Sequence[measure.Members], views: Sequence[RunView] = ()) -> MeasuredSide:
-        """These runs, each represented by one rank; `views` are the same runs whole. Raises NotAvailable."""
+        """Return these runs, each measured on its chosen rank; `views` are the whole runs. Raises NotAvailable."""
         chosen = [measure.choose(members, self.rank, self.method) for members in runs]
         return MeasuredSide(
             views=tuple(views),
@@ -215,7 +215,7 @@ class Evidence(Struct, frozen=True, dict=True):
         )
 
     def shown_member(self, side: MeasuredSide) -> measure.Member:
-        """The rank that the verdict names: the one that represents the worst run."""
+        """Return the rank that the verdict names: the one that represents the worst run."""
         if not any(side.members):
             return ()
         sign = -1 if self.method.better == "higher" else 1
@@ -224,11 +224,11 @@ class Evidence(Struct, frozen=True, dict=True):
         return side.members[worst]
 
     def name(self, member: measure.Member, statistic: str | None = None) -> str:
-        """The name of the judged series: `forward p95 on rank 3`."""
+        """Return the name of the judged series: `forward p95 on rank 3`."""
         return series_name(self.subject.key.metric, self.subject.key.labels, statistic, member)
 
     def bad_values(self, reason: str, name: str, tolerance: float | None = None) -> CannotJudge:
-        """The error for values that cannot be judged."""
+        """Return the error for values that cannot be judged."""
         least = self.rule.settings.min_samples
         few = f"fewer than {least} values after warm-up" if least > 1 else "no value after warm-up"
         texts = {
@@ -249,7 +249,7 @@ class Evidence(Struct, frozen=True, dict=True):
 
 
 def direction(metric: str, unit: str, override: Better | None) -> Better | None:
-    """The better direction of a metric; None if neither the rule, the unit nor the name says it."""
+    """Return the better direction of a metric: of the rule, else of the name or the unit; None if it is unknown."""
     if override is not None:
         return override
     if unit == "1" and metric.endswith(_HIGHER_IS_BETTER):

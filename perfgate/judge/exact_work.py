@@ -25,9 +25,9 @@ from perfgate.rules.syntax.sentence import Clause, Selector, WorkClause, glob_ma
 from perfgate.stats.distributions import FloatArray
 from perfgate.words.steps import complete_base, make_baseline, sources_of
 
-#: What the host does, whether or not a device waits for it.
+#: The counts of what the host does, which a clause about the work of the device leaves out.
 _OF_HOST = ("work.ops", "work.launches")
-#: Counts with a label that are absent, not 0, where no step has one; and the count that shows that they would be seen.
+#: Counts that are absent, not 0, if no step has such a call. The counts beside them show that it would have been seen.
 _ABSENT_AT_ZERO = {
     "work.copies": ("work.kernels",),
     "work.copied_bytes": ("work.kernels",),
@@ -37,7 +37,7 @@ _ABSENT_AT_ZERO = {
 
 
 def work_evidence(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Evidence:
-    """The evidence of a clause about work: the whole runs of both sides, under one name."""
+    """Return the evidence of a clause about work: the whole runs of both sides, as one metric named `work`."""
     name = rule.sentence.subject_text.split()[-1]
     first = subjects[0]
     whole = Subject(Key(name), first.expression, (), new_views=first.new_views, base_views=runs.base)
@@ -45,7 +45,7 @@ def work_evidence(rule: Rule, clause: Clause, subjects: Sequence[Subject], case:
 
 
 def ask_work(evidence: Evidence, subjects: Sequence[Subject]) -> WorkQuestion:
-    """The question about all counts of a clause. Raises CannotJudge if one side was not counted."""
+    """Return the question about all counts of a clause. Raises CannotJudge if one side was not counted."""
     asks = evidence.clause.asks
     assert isinstance(asks, WorkClause)
     for view in evidence.subject.new_views:
@@ -77,7 +77,7 @@ def _counts(evidence: Evidence, subject: Subject) -> Iterator[WorkCount]:
 def _sides(
     subject: Subject, side: Iterable[Members], views: Sequence[RunView], member: Member
 ) -> tuple[FloatArray, ...]:
-    """The values per step of one rank in the runs of a side that have them."""
+    """Return the count in each step of one rank, for the runs of a side that have it or would have seen it."""
     found = []
     for members, view in zip(side, views, strict=True):
         series = members.get(member)
@@ -89,7 +89,7 @@ def _sides(
 
 
 def _values(series: Series) -> FloatArray | None:
-    """The count in each step; of a summary only if all steps have one value. None for -1 or half a call."""
+    """Return the count in each step, or the one count of all steps of a summary; None if it differs or is not whole."""
     if series.kind in ("samples", "value"):
         counts = np.asarray(series.values, dtype=np.float64)
         return counts if len(counts) and ((counts >= 0) & (counts == np.floor(counts))).all() else None
@@ -108,7 +108,7 @@ def _would_be_seen(metric: str, member: Member, view: RunView) -> bool:
 
 
 def _allowed(evidence: Evidence, metric: str) -> float:
-    """How much more of a count an allowance of the measured commit accepts, as a share."""
+    """Return how much more of a count an allowance of the measured commit accepts, as a share."""
     case = evidence.case
     found = [one for one in case.baseline.allowances if one.metric == "work" or glob_matches(one.metric, metric)]
     return max((one.up_to for one in found if case.today <= one.expires), default=0.0)
@@ -128,12 +128,12 @@ def _refuse_uncounted(evidence: Evidence) -> None:
 
 #: The counts that show whether a faster program does less, the one that follows the shapes best first.
 _WITNESSES = ("work.flops", "work.blocks", "work.kernels", "work.ops")
-#: A smaller share of the work is not worth a word.
+#: A decrease by a smaller share is not mentioned.
 _LESS = 0.01
 
 
 def less_work(evidence: Evidence) -> tuple[str, float] | None:
-    """Return the count of work that shrank, and by which share; None if none did, or both sides do not have one."""
+    """Return the first of `_WITNESSES` that both sides have, and the share by which it shrank; None if it did not."""
     for metric in _WITNESSES:
         base, new = (
             [float(np.mean(values)) for view in side for values in _witnessed(view, metric)]
@@ -162,7 +162,7 @@ def _is_kernel(node: CallNode) -> bool:
 
 #: What the autograd engine puts before the name of a function.
 _EVALUATES = "autograd::engine::evaluate_function: "
-#: The nodes that each count counts; others follow from kernels.
+#: A test for the nodes that are counted, by count; all other counts follow from the kernels.
 _COUNTED: Mapping[str, _IsCall] = {
     "work.syncs": lambda node: node.kind == "runtime" and SYNCS.fullmatch(node.name),
     "work.allocations": lambda node: node.kind == "runtime" and ALLOCATIONS.fullmatch(node.name),
@@ -194,6 +194,7 @@ def with_places(
 
 
 def _place(difference: WorkDifference, base: Sequence[CallTree], new: Sequence[CallTree]) -> WorkPlace | None:
+    """Return the part of the step, and in it the call, where a count grew most; None if it grew nowhere."""
     rank = difference.member.get("rank", "")
     sides = [[tree for tree in side if tree.rank in ("", rank) or not rank] for side in (base, new)]
     before, after = (_calls(difference, side) for side in sides)
@@ -214,6 +215,7 @@ def _part(path: _Path) -> str:
 
 
 def _largest(counts: Mapping[_Path, float], key: Callable[[_Path], str]) -> str:
+    """Return the key whose paths have the largest sum of counts."""
     sums: dict[str, float] = defaultdict(float)
     for path, count in counts.items():
         sums[key(path)] += count
@@ -233,6 +235,7 @@ def _calls(difference: WorkDifference, trees: Sequence[CallTree]) -> dict[_Path,
 
 
 def _path(tree: CallTree, index: int) -> _Path:
+    """Return the path of a node, found by going up from it to the step."""
     names, call, source = [], "", ""
     while index > 0:
         node = tree.nodes[index]

@@ -49,7 +49,7 @@ _INSIDE = {"step.kernel": "kernel.", "step.communication": "collective."}
 
 
 def explained_by(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> tuple[Share, ...]:
-    """The parts that explain a change for the worse, largest first, at most MOST_PARTS.
+    """Return the parts that explain a change for the worse, largest first, at most MOST_PARTS.
 
     Only parts whose own change is beyond noise at the rule's confidence are named. The parts of the largest part
     follow, if there is room.
@@ -70,7 +70,7 @@ def explained_by(evidence: Evidence, question: ChangeQuestion, result: ChangeRes
 
 
 def parts_not_stored(evidence: Evidence, question: ChangeQuestion) -> list[str]:
-    """The parts of a failed metric that the new runs have, if the baseline has none of them."""
+    """Return the parts of a failed metric that the new runs have, if the baseline has none of them."""
     if evidence.unit not in _ADDITIVE:
         return []
     stored, known = ({name for view in side.views for name in view.names} for side in (question.base, question.new))
@@ -79,7 +79,7 @@ def parts_not_stored(evidence: Evidence, question: ChangeQuestion) -> list[str]:
 
 
 class _Search(Struct, frozen=True):
-    """A failed change: the evidence, the difference to explain, and both sides."""
+    """The search for the parts of a failed change: the evidence, the difference `whole` to explain, and both sides."""
 
     evidence: Evidence
     whole: float
@@ -93,12 +93,12 @@ class _Search(Struct, frozen=True):
         return sorted(base & new)
 
     def shares(self, names: Iterable[str]) -> list[Share]:
-        """The parts with these names whose change is beyond noise, largest first."""
+        """Return the parts with these names whose change is beyond noise, largest first."""
         found = (self.share(name) for name in dict.fromkeys(names))
         return _largest([share for share in found if share])
 
     def share(self, name: str) -> Share | None:
-        """One part, measured like the metric; None if a run lacks it or it cannot be compared."""
+        """Return one part, measured like the metric; None if a run lacks it or it cannot be compared."""
         try:
             base, new = (list(self.measures(name, side)) for side in (self.base, self.new))
         except NotAvailable:
@@ -106,13 +106,13 @@ class _Search(Struct, frozen=True):
         return self.compared(name, {}, base, new, self.whole)
 
     def measures(self, name: str, side: MeasuredSide) -> Iterator[RunMeasure]:
-        """The part in each run of a side, per value of the metric. Raises NotAvailable."""
+        """Yield the part in each run of a side, per value of the metric. Raises NotAvailable."""
         for view, member, series in zip(side.views, side.members, side.series, strict=True):
             keyed = view.evaluate(Selector(name, quoted=True))
             yield self.measure(self.fitting(keyed, member), series)
 
     def fitting(self, keyed: Mapping[Member, Series], member: Member) -> Series:
-        """The series of a part on the rank that represents the run. Raises NotAvailable."""
+        """Return the series of a part on the rank that represents the run. Raises NotAvailable."""
         labels = self.evidence.subject.key.labels
         keys = [Key("", key) for key in keyed]
         found = {key.member(): keyed[key.labels] for key in keys if key.without_members().labels == labels}
@@ -125,7 +125,7 @@ class _Search(Struct, frozen=True):
         return found[member]
 
     def measure(self, part: Series, whole: Series) -> RunMeasure:
-        """A part in one run: its statistic if it has one value for each value of the metric, else its mean."""
+        """Return a part in one run: its statistic if it has one value for each value of the metric, else its mean."""
         if part.unit != whole.unit:
             raise NotAvailable("the part has another unit")
         method, times = self.evidence.method, _count(part) / _count(whole)
@@ -135,7 +135,7 @@ class _Search(Struct, frozen=True):
         return found if found.value is None else replace(found, value=found.value * times)
 
     def ranks(self) -> tuple[Share, ...]:
-        """The ranks that explain the change; empty if all ranks changed alike."""
+        """Return the ranks that explain the change; empty if all ranks changed alike."""
         runs = (*self.evidence.new, *self.evidence.base)
         members = sorted(set.intersection(*(set(run) for run in runs)))
         if len(members) < 2:
@@ -161,7 +161,7 @@ class _Search(Struct, frozen=True):
     def compared(
         self, name: str, member: Mapping[str, str], base: list[RunMeasure], new: list[RunMeasure], whole: float
     ) -> Share | None:
-        """The share of a part from its runs; None if its change is within noise or has no logarithm."""
+        """Return the share of a part from its runs; None if its change is within noise or has no logarithm."""
         if not whole or not all(map(has_logarithm, (*base, *new))):
             return None
         s0, d0 = self.evidence.prior()
@@ -177,19 +177,20 @@ class _Search(Struct, frozen=True):
 
 
 def _largest(shares: Sequence[Share]) -> list[Share]:
+    """Return the shares that are named, the largest first."""
     named = [share for share in shares if abs(share.share) >= _LEAST_SHARE]
     return sorted(named, key=lambda share: (-abs(share.share), share.metric))[:MOST_PARTS]
 
 
 def _count(series: Series) -> float:
-    """The number of values of a series; 1 if unknown."""
+    """Return the number of values of a series; 1 if unknown."""
     if series.kind == "samples":
         return series.thinned_from or len(series.values) or 1
     return series.aggregate.get("count") or 1.0
 
 
 def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], known: Sequence[str]) -> list[str]:
-    """The known metrics that are parts of a metric."""
+    """Return the names of the parts of a metric: the terms of a sum, or of the `known` metrics those inside of it."""
     if isinstance(expression, Selector) and expression.pattern in metrics:
         expression = metrics[expression.pattern].expression
     if not isinstance(expression, Selector):
@@ -209,7 +210,7 @@ def part_globs(name: str) -> set[str]:
 
 
 def _terms(expression: Expression) -> list[str]:
-    """The metrics of a plain sum, `forward + backward + step`; empty for any other expression."""
+    """Return the metrics of a plain sum, `forward + backward + step`; empty for any other expression."""
     terms: list[str] = []
     while isinstance(expression, Arithmetic) and expression.operator == "+" and isinstance(expression.right, Selector):
         terms.append(expression.right.pattern)

@@ -12,7 +12,7 @@ from perfgate.core.calculations import MIXED, Attribution, Changed, FactorEffect
 from perfgate.core.verdicts import verdict_ids
 from perfgate.stats.two_factors import LogEffect, TwoFactors, two_factors
 
-#: The rate of wrong intervals, for each effect and all looks together.
+#: The probability, for each effect, that one of the intervals after each repetition is wrong.
 ERROR_RATE = 0.01
 #: An effect counts if it is clear, and at least this share of the tolerance.
 _LEAST_SHARE = 0.5
@@ -21,8 +21,9 @@ _LEAST_SHARE = 0.5
 def with_attributions(report: Report, mixed: Mapping[Mixed, Report], most: int) -> Report:
     """Return the report with the effects of code and environment beside each comparison with the base.
 
-    `report`: the judged pairs of old and new. `mixed`: the judged pairs of the same bases with `new-code` and
-    `new-environment`; one that does not run is missing. `most`: the planned number of repetitions.
+    `report`: the judged pairs of old and new. `mixed`: the judged pairs of the same bases with `new-code` (in the old
+    environment) and with `new-environment` (with the old code); one of them may be missing. `most`: the planned number
+    of repetitions.
     """
     known = {cell: dict(zip(verdict_ids(one.verdicts), one.verdicts, strict=True)) for cell, one in mixed.items()}
     found = []
@@ -51,6 +52,8 @@ def attribution(verdict: Verdict, values: Mapping[str, Sequence[float | None]], 
     tolerance = math.log1p(verdict.tolerance)
     code, environment, interaction = effects.code, effects.environment, effects.interaction
     large = [one for one in (code, environment) if _is_large(one, tolerance)]
+    # The last arguments: repetitions, confidence, whether each effect is large or excluded, and the missing
+    # combination.
     return Attribution(
         _word(effects, large, verdict),
         _relative(code),
@@ -68,6 +71,7 @@ def _is_large(effect: LogEffect, tolerance: float) -> bool:
 
 
 def _word(effects: TwoFactors, large: Sequence[LogEffect], verdict: Verdict) -> Changed:
+    """Return which factors have a large effect; `unclear` if none has, although the metric is worse."""
     if large:
         return "both" if len(large) == 2 else "code" if effects.code in large else "environment"
     return "unclear" if verdict.outcome == "fail" or verdict.suspect else "neither"

@@ -24,7 +24,7 @@ from perfgate.rules.syntax.sentence import KeptLimit, LabelTest, LargestLoad, Se
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 SeriesByLabels: TypeAlias = dict[Labels, Series]
-#: The statistics of a series: the load that it is the answer for, and the largest load that was measured.
+#: The names of two numbers in the aggregate of an answer: its load, and the largest load that was measured.
 LOAD, MEASURED = "load", "measured"
 
 
@@ -37,9 +37,9 @@ class Load(Struct, frozen=True):
 
 
 def largest_load(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabels]) -> SeriesByLabels:
-    """Return the number of one run, by the labels that do not change along the sweep.
+    """Return the answer of one run: the largest load, or a metric at that load, by the labels that do not change.
 
-    Each series is a single value; its aggregate has the statistics LOAD and MEASURED.
+    Each series is a single value; its aggregate has LOAD and MEASURED.
 
     Parameters:
         series_of: returns the series of a selector by their labels.
@@ -75,6 +75,7 @@ def _kept(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabel
 def _limit(
     kept: KeptLimit, series_of: Callable[[Selector], SeriesByLabels], tests: Iterable[LabelTest]
 ) -> dict[Labels, bool]:
+    """Return for each load, by its labels, whether it keeps one limit on every rank."""
     found: dict[Labels, bool] = {}
     for labels, series in series_of(kept.of).items():
         if all(test.accepts(series.key) for test in tests):
@@ -88,7 +89,7 @@ def _limit(
 
 
 def _swept(expression: LargestLoad, loads: Collection[Labels]) -> str:
-    """The one condition that is a number and changes along the sweep. Raises NotAvailable for several."""
+    """Return the condition that is a number and changes along the sweep, or "". Raises NotAvailable for several."""
     values: dict[str, set[str]] = {}
     for labels in loads:
         for name, value in labels:
@@ -102,7 +103,7 @@ def _swept(expression: LargestLoad, loads: Collection[Labels]) -> str:
 
 
 def _sweeps(condition: str, kept: dict[Labels, bool]) -> dict[Labels, list[Load]]:
-    """The loads of each sweep, by the labels that do not change along it. Raises NotAvailable without any."""
+    """Return the loads of each sweep, by the labels that do not change along it. Raises NotAvailable without any."""
     found: dict[Labels, list[Load]] = {}
     for labels, is_kept in kept.items():
         size = load_size(dict(labels).get(condition, "")) if condition else 1.0
@@ -115,7 +116,7 @@ def _sweeps(condition: str, kept: dict[Labels, bool]) -> dict[Labels, list[Load]
 
 
 def _metric(of: Selector, series_of: Callable[[Selector], SeriesByLabels], best: Load | None, rest: Labels) -> Series:
-    """The value of a metric at a load; 0 without one."""
+    """Return the value of a metric at the best load, as a series; 0 if no load keeps the limits."""
     own = {_without(labels, MEMBER_LABELS): series for labels, series in series_of(of).items()}
     if not own:
         raise NotAvailable(f"no load has {of.pattern}")

@@ -22,8 +22,8 @@ from perfgate.stats.steady import kept_for_drawing
 FloatArray = npt.NDArray[np.float64]
 #: The most points of a channel, and the most runs of a side: the newest.
 MOST_POINTS, MOST_RUNS = 300, 3
-#: Clocks and power that differ by this share have moved, temperatures that differ by these degrees, and lost time that
-#: differs by this share of the time.
+#: The difference from which a channel has moved: a share of clocks and power, degrees of temperature, and for lost time
+#: (such as throttling) a share of the time.
 _THRESHOLDS, _LOST = {"clock.sm": 0.01, "power": 0.05, "machine.gpu.temperature": 3.0}, 0.01
 #: A clock has moved within a run if the middle 90 % of its values span this share.
 _WITHIN = 0.03
@@ -31,11 +31,11 @@ _WITHIN = 0.03
 _BURST = 0.1
 #: No sensor gives a larger number, and sums of larger ones could overflow.
 _MOST = 1e30
-#: These are shown with a GPU that lost clock, because they tell why.
+#: These are shown if the clock of a GPU moved or was throttled, because they tell why.
 _EXPLAIN = ("power", "machine.gpu.temperature")
 _CLOCKS = ("clock.sm",)
 _LOSSES = ("machine.gpu.throttled.", "machine.cpu.steal", "machine.pressure.", "machine.cgroup.throttled")
-#: The order on a page.
+#: The order on a page, by the beginnings of names.
 _ORDER = (*_CLOCKS, *_EXPLAIN, *_LOSSES)
 
 
@@ -73,10 +73,12 @@ def machine_channels(base: Sequence[Run], new: Sequence[Run], lost_time: float =
 
 
 def _place(metric: str) -> tuple[int, str]:
+    """Return the sort key of a metric on the page."""
     return next(i for i, name in enumerate(_ORDER) if metric.startswith(name)), metric
 
 
 def _candidates(base: Sequence[Run], new: Sequence[Run]) -> Iterator[_Candidate]:
+    """Yield each channel of each device that may be drawn, in the newest runs of both sides."""
     found: dict[object, list[tuple[Run, Standing, Series]]] = {}
     sides: tuple[tuple[Standing, Sequence[Run]], ...] = (("base", base), ("new", new))
     for standing, runs in sides:
@@ -89,7 +91,7 @@ def _candidates(base: Sequence[Run], new: Sequence[Run]) -> Iterator[_Candidate]
 
 
 def _moved(one: _Candidate) -> float:
-    """Return how far the two sides differ, or a channel in one run: relative, in degrees, or as a share of the time."""
+    """Return how far a channel moved, between the sides or in a run: relative, in degrees, or a share of the time."""
     means = [fmean(side) for side in (one.means("base"), one.means("new")) if side]
     apart = max(means) - min(means) if len(means) == 2 else 0.0
     if one.metric == "machine.gpu.temperature":
@@ -113,6 +115,7 @@ def _channel(one: _Candidate, devices: int) -> MachineChannel:
 
 
 def _trace(run: Run, standing: Standing, series: Series, most: int) -> MachineTrace:
+    """Return one run of a channel in at most `most` points; if its steps are known, only the points among them."""
     mean = float(f"{_mean(series):.5g}")
     if series.steps is None or not len(series.values):  # a baseline keeps the mean of what no rule names
         return MachineTrace(run.name, standing, mean, (), ())

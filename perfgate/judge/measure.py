@@ -42,7 +42,7 @@ class OnlySummary(NotAvailable):
 
 
 def single_number(series: Series, statistic: str) -> float:
-    """The one number of an aggregate or a single value for a statistic. Raises NotAvailable."""
+    """Return the one number of an aggregate or a single value for a statistic. Raises NotAvailable."""
     if series.kind == "value":
         if statistic in ("mean", "median", "min", "max", "total"):
             return float(series.values[0])
@@ -72,9 +72,9 @@ def _only_summary(series: Series, summary: Summary, lacks: str) -> OnlySummary:
 
 
 def number_of_run(series: Series, statistic: str) -> float:
-    """A statistic of a whole run as a plain number, for arithmetic; NaN if it does not exist.
+    """Return a statistic of a whole run as a plain number, for arithmetic; NaN if it does not exist.
 
-    Raises NotAvailable if the run has no value beyond a percentile, which would then equal the largest value.
+    Raises NotAvailable if the run has too few values to have one beyond a percentile: it would be the largest value.
     """
     found = Method(statistic).measure(series)
     asked = parse_statistic(statistic)
@@ -86,7 +86,7 @@ def number_of_run(series: Series, statistic: str) -> float:
 
 
 def default_statistic(series: Series) -> str:
-    """The statistic of a sentence without one: the median of samples, the mean of aggregates if they have it."""
+    """Return the statistic of a rule that names none: the median of samples, of aggregates the mean if they have it."""
     if series.kind in ("samples", "summary"):
         return "median"
     if series.kind == "value" or "mean" in series.aggregate or {"total", "count"} <= set(series.aggregate):
@@ -95,7 +95,7 @@ def default_statistic(series: Series) -> str:
 
 
 def statistic_unit(series: Series, statistic: str) -> str:
-    """The base unit of a statistic; counts and coefficients of variation have none."""
+    """Return the base unit of a statistic; for counts and coefficients of variation it is `1`."""
     return "1" if statistic in ("count", "cv") else series.unit
 
 
@@ -105,7 +105,7 @@ def has_unit_of(series: Series, statistic: str) -> bool:
 
 
 def pooled(parts: list[Series]) -> Series:
-    """The series of several ranks as one, for `across ranks`. Raises NotAvailable if they cannot be pooled."""
+    """Return the series of several ranks as one, for `across ranks`. Raises NotAvailable if that is not possible."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -137,7 +137,7 @@ PICKS_EXTREME = ("worst", "slowest", "fastest")
 
 
 class MeasureCache(Struct, frozen=True):
-    """Every series is measured once, however many rules need it."""
+    """The results for each series, by its id and the settings, so that many rules measure it once."""
 
     #: The series is kept with its result, so that its id stays unique.
     steady: dict[tuple[int, WarmUpRule, Better, bool], tuple[Series, SteadyRun]] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class Method(Struct, frozen=True):
     cache: MeasureCache = field(default_factory=MeasureCache)
 
     def steady(self, series: Series) -> SteadyRun:
-        """The series without its warm-up; the one number of an aggregate. Raises NotAvailable."""
+        """Return the series without its warm-up; the one number of an aggregate. Raises NotAvailable."""
         if series.summary is not None:
             raise _only_summary(series, series.summary, "no samples, which this needs")
         if series.kind != "samples":
@@ -170,7 +170,7 @@ class Method(Struct, frozen=True):
         return self.cache.steady[key][1]
 
     def measure(self, series: Series) -> RunMeasure:
-        """The series as one number with its error within the run. Raises NotAvailable."""
+        """Return the series as one number with its error within the run. Raises NotAvailable."""
         if series.summary is not None:
             return self._kept(series, series.summary)
         key = (id(series), self.statistic, self.warmup, self.better)
@@ -187,7 +187,7 @@ class Method(Struct, frozen=True):
         return found
 
     def _kept(self, series: Series, summary: Summary) -> RunMeasure:
-        """The statistic as it was measured before the samples were dropped. Raises OnlySummary."""
+        """Return the statistic as it was measured before only the summary was stored. Raises OnlySummary."""
         row = self._row(series, summary)
         if len(row) == 1:
             raise _only_summary(series, summary, f"no noise of its {self.statistic}, because other ranks represent it")
@@ -196,6 +196,7 @@ class Method(Struct, frozen=True):
         return RunMeasure(value, summary.n - dropped, n_effective, variance, dropped, settled)
 
     def _row(self, series: Series, summary: Summary) -> Sequence[float | None]:
+        """Return the row of the statistic in a summary. Raises OnlySummary if it was measured by other settings."""
         if self.warmup != summary.warmup:
             raise _only_summary(series, summary, f"warm-up {summary.warmup}, and the rule has {self.warmup}")
         name = _ALIASES.get(self.statistic, self.statistic)
@@ -208,7 +209,7 @@ class Method(Struct, frozen=True):
         return summary.rows[summary.names.index(name)]
 
     def value(self, series: Series) -> float:
-        """The statistic of one rank; NaN if it does not exist. Raises NotAvailable."""
+        """Return the statistic of one rank; NaN if it does not exist. Raises NotAvailable."""
         if series.summary is not None:
             kept = self._row(series, series.summary)[0]
             return math.nan if kept is None else kept
@@ -217,7 +218,7 @@ class Method(Struct, frozen=True):
 
 
 def choose(members: Members, choice: RankChoice, method: Method) -> tuple[Member, Series]:
-    """The rank that represents a run, and its series; `across` pools all ranks. Raises NotAvailable.
+    """Return the rank that represents a run, and its series; `across` pools all ranks. Raises NotAvailable.
 
     `worst` is the slowest for times and the lowest for rates. A rank whose statistic is NaN is always the worst. The
     median of an even number of ranks is the lower middle one.
@@ -243,7 +244,7 @@ def by_slowness(values: Mapping[Member, float], better: Better) -> list[Member]:
 
 
 def outlined(value: float) -> float:
-    """Return a value as it is kept of ranks that represent no run: seven digits, or a whole number."""
+    """Return a value as it is stored for ranks that do not represent their run: seven digits, or a whole number."""
     return value if value.is_integer() else float(f"{value:.7g}")
 
 

@@ -51,7 +51,7 @@ def pair_ratios(
     new_values: Sequence[RunValues],
     statistic: str,
 ) -> list[RunMeasure]:
-    """New / base of each pair; the median of the steps' ratios if `base_values` are given, taken by turns."""
+    """Return new / base of each pair; with `base_values`, whose steps took turns, the median of the steps' ratios."""
     ratios = [ratio_of(b, n) for b, n in zip(base, new, strict=True)]
     if statistic in ("median", "p50") and base_values:
         for i, sides in enumerate(zip(base_values, new_values, strict=True)):
@@ -62,14 +62,14 @@ def pair_ratios(
 
 
 def paired_ratios(base: MeasuredSide, new: MeasuredSide, statistic: str, pairing: str) -> list[RunMeasure]:
-    """New / base of each pair of two measured sides."""
+    """Return new / base of each pair of two measured sides."""
     base_values, new_values = ([series.values for series in side.series] for side in (base, new))
     by_turns = pairing != "whole-runs"
     return pair_ratios(base.measures, new.measures, base_values if by_turns else (), new_values, statistic)
 
 
 def number_of(source: str) -> str:
-    """The number of the pair, from the name that `split_pairs` gave one of its sides."""
+    """Return the number of the pair, from the name that `split_pairs` gave one of its sides."""
     return source.rpartition(", pair ")[2].partition(",")[0]
 
 
@@ -79,7 +79,7 @@ def is_paired(run: Run) -> bool:
 
 
 def split_pairs(runs: Iterable[Run]) -> Pairs | None:
-    """The sides of all pairs in these runs, in order; None if there are none.
+    """Return the sides of all pairs in these runs, in order; None if there are none.
 
     Other series of a paired run belong to the new side. A pair with a single side is a problem.
     """
@@ -96,7 +96,7 @@ def split_pairs(runs: Iterable[Run]) -> Pairs | None:
 
 
 def order_bias(base: Sequence[Series], new: Sequence[Series], firsts: Sequence[bool]) -> float | None:
-    """The relative cost of going second in these pairs (.002 is .2 %); None if it is unknown.
+    """Return the relative cost of going second in these pairs (.002 is .2 %); None if it is unknown.
 
     `firsts` says for each pair whether base went first in its even steps. Only samples count.
     """
@@ -112,6 +112,7 @@ def base_goes_first(pair: str) -> bool:
 
 
 def _effect(base: Series, new: Series, base_first: bool) -> float | None:
+    """Return the logarithm of the cost of going second in one pair; None if it is unknown."""
     n = min(len(base.values), len(new.values))
     if base.kind != "samples" or new.kind != "samples" or n < 8:
         return None
@@ -125,7 +126,7 @@ def _effect(base: Series, new: Series, base_first: bool) -> float | None:
 
 
 def _marks(key: Key) -> tuple[str, str, str] | None:
-    """(side, pair, pairing) of a paired series; None for any other, even with a label `side` of its own."""
+    """Return (side, pair, pairing) of a paired series; None for any other, even with a label `side` of its own."""
     side, pair, pairing = (key.label(name) for name in LABELS)
     if side not in ("base", "new") or pair is None or pairing not in PRIORS:
         return None
@@ -133,7 +134,7 @@ def _marks(key: Key) -> tuple[str, str, str] | None:
 
 
 def _sides(run: Run) -> Iterator[tuple[str, Run, Run, str]]:
-    """Each pair of a run: its number, its two sides as runs, and its pairing."""
+    """Yield each pair of a run: its number, its two sides as runs, and its pairing."""
     held: dict[tuple[str, str], dict[str, list[Series]]] = {}
     rest = []
     for series in run.series:

@@ -121,7 +121,7 @@ def judge_change(
 def _with_doubts(
     question: ChangeQuestion, method: Method, pairing: Pairing | None, *, calibrated: bool
 ) -> ChangeQuestion:
-    """The question with the ratios of pairs, and with the doubts that plain numbers show."""
+    """Return the question with the ratios of pairs, and with the doubts that plain numbers show."""
     base, new, terms = question.base, question.new, question.terms
     ratios = None if pairing is None else tuple(paired_ratios(base, new, terms.statistic, pairing))
     is_told = ratios is None or len(ratios) >= FEWEST_PAIRS
@@ -202,7 +202,7 @@ def judge_limit(
 
 
 def _measured(runs: Sequence[RunValues], method: Method) -> MeasuredSide:
-    """The runs of one side, measured as those of a rule are."""
+    """Return the runs of one side, measured as those of a rule are."""
     unit = "1/s" if method.better == "higher" else "s"  # only times and rates have a warm-up that can grow
     series = tuple(_series(run, unit) for run in runs)
     views = tuple(RunView(Run("", "", (one,)), {}) for one in series)

@@ -88,7 +88,7 @@ def refuse_unread(view: RunView, *, is_alone: bool) -> None:
 
 
 def _check_rank_lengths(evidence: Evidence) -> None:
-    """A rank that ended early must not hide behind the rank that represents its run."""
+    """Refuse a rank that ended early, which the rank that represents its run would hide. Raises CannotJudge."""
     for view, members in zip(evidence.subject.new_views, evidence.subject.new, strict=True):
         lengths = {member: len(series.values) for member, series in members.items() if series.kind == "samples"}
         usual = median(lengths.values()) if lengths else 0
@@ -102,7 +102,7 @@ def _check_rank_lengths(evidence: Evidence) -> None:
 
 
 def refuse_partial(evidence: Evidence) -> None:
-    """Refuse a run that lacks ranks, and a NaN in a rank that does not represent its run."""
+    """Refuse a run that lacks ranks, and a value that is not finite on any rank. Raises CannotJudge."""
     if not all(evidence.new):
         message = f"a run does not have {evidence.subject.key} on every rank"
         raise CannotJudge("rank-gone", message, "find out why")
@@ -178,7 +178,7 @@ def _is_call(metric: str, view: RunView) -> bool:
 
 
 def _unlike(evidence: Evidence, other: Key, what: str, places: tuple[str, str], step: str) -> CannotJudge:
-    """The error for a metric that others have under other conditions only; `places` name both sides."""
+    """Return the error for a metric that a side has only under other conditions; `places` name both sides."""
     key, names = evidence.subject.key, evidence.runs.conditions
     differences = condition_differences(key, other, names).items()
     texts = [f"{name} is {own} {places[0]} and {its} in {places[1]}" for name, (own, its) in differences]
@@ -187,7 +187,7 @@ def _unlike(evidence: Evidence, other: Key, what: str, places: tuple[str, str], 
 
 
 def unlike_run(evidence: Evidence, view: RunView) -> CannotJudge | None:
-    """The error for a new run that has the metric under other conditions only; None if it lacks it altogether."""
+    """Return the error for a new run that has the metric only under other conditions; None if it lacks the metric."""
     subject, names = evidence.subject, evidence.runs.conditions
     found = members_by_key(subject.key.metric, view, subject.expression)
     other = nearest_conditions(subject.key, found, names)
@@ -199,7 +199,7 @@ def unlike_run(evidence: Evidence, view: RunView) -> CannotJudge | None:
 
 
 def refuse_short_sweep(evidence: Evidence, new: MeasuredSide, wanted: float) -> None:
-    """Raise CannotJudge if a new run has less than what is wanted only because its sweep ends there."""
+    """Raise CannotJudge if a new run may have less than the `wanted` value only because its sweep ends there."""
     for view, series in zip(new.views, new.series, strict=True):
         load, value = series.aggregate[LOAD], float(series.values[0])
         if load == series.aggregate[MEASURED] and value < wanted:
@@ -227,7 +227,7 @@ def refuse_impossible(evidence: Evidence) -> None:
 
 
 def _negative(series: Series) -> tuple[float | None, str]:
-    """A number of the series that cannot be negative and is, with its unit; None without any."""
+    """Return a number of the series that is negative but cannot be, and its unit; None if there is none."""
     count = series.aggregate.get("count", 0.0)
     if count < 0:
         return count, "1"

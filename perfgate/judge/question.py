@@ -22,7 +22,10 @@ from perfgate.stats.steady import SteadyRun
 
 
 class MeasuredSide(Struct, frozen=True):
-    """The runs of one side, each represented by the rank that the rule chooses, and measured by its statistic."""
+    """The runs of one side, each represented by the rank that the rule chooses, and measured by its statistic.
+
+    Each field has one item for each run: the whole run, the rank (member), its series, and the statistic of that.
+    """
 
     views: tuple[RunView, ...]
     members: tuple[Member, ...]
@@ -31,10 +34,11 @@ class MeasuredSide(Struct, frozen=True):
 
 
 class MachineDifference(Struct, frozen=True):
-    """A difference of the machine between the sides: the factors that make their runs alike, and what it is.
+    """A difference of the machine between the sides, such as another clock, with factors that make the runs alike.
 
-    `base` and `new` are one factor for each run. `doubts` are noted; those that `may_decide` decide if the runs give
-    another answer with the factors. `cycles` or `same-host` names the change with the factors; None is not shown.
+    `base` and `new` have one factor for the value of each run. `doubts` are noted; those with `decides` decide if the
+    multiplied values give another answer. Reports show the change of the multiplied values as `shown_as`, or not at
+    all.
     """
 
     base: tuple[float, ...]
@@ -46,8 +50,8 @@ class MachineDifference(Struct, frozen=True):
 class Exceptions(Struct, frozen=True):
     """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine.
 
-    `on_open` replaces an open answer of the numbers without a suspicion: `warn` passes it. By default, too few values
-    beyond a percentile stay open. What breaks the promise of a green answer never passes.
+    An open answer is undecided without a suspicion. `on_open` says what it becomes; `warn`, a pass, is the default
+    unless too few values are beyond a percentile. An answer that breaks the promise of a pass never becomes one.
     """
 
     on_open: Literal["warn", "fail", "error"] | None = None
@@ -126,12 +130,12 @@ class WorkQuestion(Struct, frozen=True):
     allowances: Mapping[str, float] = field(default_factory=dict)
 
     def allowed(self, metric: str) -> float:
-        """How much more of a count is allowed, as a share."""
+        """Return how much more of a count is allowed, as a share."""
         return self.allowances.get(metric, 0.0)
 
     @staticmethod
     def order(metric: str) -> int:
-        """The place of a count among those that differ: what waits or allocates says more than what follows from it."""
+        """Return the sort key of a count in reports: waits and allocations come before the counts that follow."""
         return COUNTS.index(metric) if metric in COUNTS else len(COUNTS)
 
 

@@ -1,4 +1,4 @@
-"""A whole report: its exit code and outcome, its means, and the facts of the environment that differ.
+"""A whole report: its exit code and outcome, its geometric means, and the facts of the environment that differ.
 
 Only `with_outcome` gives a report its outcome and its exit code. `check`, `compare`, `report`, `run` and the comparison
 of two rule sources all call it.
@@ -36,7 +36,7 @@ _WORST_FIRST = (4, 2, 1, 3, 0)
 
 
 def verdict_exit_code(outcome: Outcome, reason: str, severity: Severity, quarantine: Quarantine | None = None) -> int:
-    """The exit code that one verdict alone would give."""
+    """Return the exit code that one verdict alone would give."""
     if quarantine is not None and not quarantine.ended and outcome in QUARANTINED:
         return 0
     if outcome == "error":
@@ -47,17 +47,17 @@ def verdict_exit_code(outcome: Outcome, reason: str, severity: Severity, quarant
 
 
 def stored_exit_code(verdict: Verdict) -> int:
-    """The exit code that a verdict from a stored report should have, whatever the file states."""
+    """Return the exit code that a verdict from a stored report should have, whatever the file states."""
     return verdict_exit_code(verdict.outcome, verdict.reason, verdict.severity, verdict.quarantine)
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
-    """The exit code of several; the order is 4, 2, 1, 3, 0."""
+    """Return the exit code of several; the order is 4, 2, 1, 3, 0."""
     return min(codes, key=_WORST_FIRST.index, default=0)
 
 
 def with_outcome(report: Report, at_least: int = 0) -> Report:
-    """The report with the outcome and the exit code that its verdicts and problems give.
+    """Return the report with the outcome and the exit code that its verdicts and problems give.
 
     Every error-level problem is exit code 3. So is a report without a judged verdict: all were skipped by `when`,
     `--only` or `expect_fail`. `at_least` is an exit code that is known already.
@@ -80,12 +80,12 @@ def with_outcome(report: Report, at_least: int = 0) -> Report:
 
 
 def with_problems(report: Report, problems: Sequence[Problem]) -> Report:
-    """The report with further problems; its exit code can only get worse."""
+    """Return the report with further problems; its exit code can only get worse."""
     return with_outcome(replace(report, problems=(*report.problems, *problems)), at_least=report.exit_code)
 
 
 def geometric_means(verdicts: Sequence[Verdict]) -> tuple[MeanChange, ...]:
-    """The geometric mean of new/base for each unit with at least two verdicts, sorted by unit.
+    """Return the geometric mean of new/base for each unit with at least two verdicts, sorted by unit.
 
     Unlike other means it does not depend on which side is the base (Fleming and Wallace, "How not to lie with
     statistics", 1986). Metrics of one unit have the same better direction; rates and times do not.
@@ -106,8 +106,8 @@ _READINGS, _LEAST_SHARE = ("gpu_temperature_c", "sm_clock_mhz", "memory_clock_mh
 def fact_changes(case: Case) -> tuple[FactChange, ...]:
     """Return the facts that a new run has and no base run has, sorted by name. A fact that a side lacks is left out.
 
-    Facts of `--env` and of the machine of the command belong to the new runs, and to both sides of pairs. Verdicts
-    have a note about throttling, so it is left out.
+    Facts of `--env` and of the machine of the command belong to the new runs, and to both sides of pairs. Throttling is
+    left out, because verdicts have a note about it.
     """
     is_paired = case.baseline.pairing is not None
     given = {name: fact for name, fact in case.facts.items() if name not in case.claimed and not is_paired}
@@ -130,6 +130,7 @@ def _values(environments: Iterable[Mapping[str, Fact]]) -> dict[str, dict[str, F
 
 
 def _alike(name: str, one: Fact, other: Fact) -> bool:
+    """Return whether two values of a fact count as equal."""
     if name not in _READINGS:
         return same_fact(one, other)
     if isinstance(one, str) or isinstance(other, str):  # of several GPUs

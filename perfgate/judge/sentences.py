@@ -1,4 +1,4 @@
-"""The sentences of one verdict: which of `perfgate.words` apply to an answer."""
+"""The sentences of one verdict, which are chosen from `perfgate.words` for an answer."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from perfgate.words import change, notes
 
 
 def is_explained(found: Result) -> bool:
-    """Return whether the parts of a change are shown: a failure, or a suspicion of what one run shows."""
+    """Return whether the parts of a change are shown: if it failed, by the numbers or in the end, or is suspect."""
     return found.of_numbers.outcome == "fail" or found.outcome == "fail" or found.suspect
 
 
 def with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[str, NextStep, list[str]]:
-    """The message, the next step and the notes of a verdict with its doubts: the one that decides comes first."""
+    """Return the message, the next step and the notes of a verdict with its doubts; the deciding doubt comes first."""
     first = next((one for one in found.doubts if one.decides and one.reason == found.reason), None)
     texts = {one: notes.doubt_sentence(one, evidence.unit, evidence.shown_unit) for one in found.doubts}
     added = [*verdict.notes, *(text for one, text in texts.items() if one is not first)]
@@ -43,7 +43,7 @@ def with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[st
 
 
 def change_message(evidence: Evidence, question: ChangeQuestion, result: ChangeResult, asks: ChangeClause) -> str:
-    """The sentence about a change; an allowance or earlier runs that decide come first."""
+    """Return the sentence about a change; an allowance or earlier runs that decide come first."""
     tolerance = question.terms.tolerance
     if result.allowance is not None and result.allowance_effect == "eased":
         tolerance = max(tolerance or 0.0, result.allowance.up_to)
@@ -62,7 +62,7 @@ def change_message(evidence: Evidence, question: ChangeQuestion, result: ChangeR
 
 
 def change_notes(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> list[str]:
-    """The notes below a change."""
+    """Return the notes below a change."""
     added = [notes.IMPROVED] if result.improved else []
     if result.improved and (found := less_work(evidence)) is not None:
         added.append(notes.less_work(result.estimate or 0.0, *found))
@@ -81,7 +81,7 @@ def change_notes(evidence: Evidence, question: ChangeQuestion, result: ChangeRes
 
 
 def _of_runs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> Iterator[str]:
-    """Yield notes on what the runs do not show."""
+    """Yield notes on the limits of stored runs: missing parts, few runs, long warm-up, unknown noise or direction."""
     if is_explained(result) and (parts := parts_not_stored(evidence, question)):
         yield notes.unstored_parts(parts)
     if result.base_runs == 1:

@@ -46,7 +46,7 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
 
 
 def _histogram(x: FloatArray, p99: float, bins: int = 16) -> tuple[int, ...]:
-    """Counts in equal bins up to p99; the last bin has everything beyond, so one stall does not flatten the rest."""
+    """Return counts in equal bins up to p99; the last has all values beyond, so one stall does not flatten the rest."""
     low = float(np.min(x))
     bins_per_unit = np.divide(bins, p99 - low)
     if len(x) < 2 or not p99 > low or not 0 < bins_per_unit < np.inf:  # or the bins are too narrow or wide for floats

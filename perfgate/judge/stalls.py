@@ -1,6 +1,7 @@
-"""Traces as the judge sees them: nothing is warm-up, and the values of stalled steps are marked.
+"""Traces as the judge sees them: no step is warm-up, and the values of stalled steps are marked.
 
-A profiler's schedule skips the warm-up of the program. `stats.stalled_steps` finds the stalls.
+The schedule of a profiler already skips the warm-up of the program. A stalled step took several times as long as usual
+without more work; `stats.stalled_steps` finds these steps.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from perfgate.stats.distributions import BoolArray
 from perfgate.stats.stalled_steps import StepsOfRun, stalled_steps
 
 _TIME = "step.time"
-#: What the host calls in each step. A stalled step has no more calls than the others.
+#: The counts of the host's calls in each step. A stalled step does not have more calls than other steps.
 _CALLS = ("work.ops", "work.launches", "work.graph_launches")
-#: The metrics that show which steps stalled: code that leaves metrics out keeps these.
+#: The metrics that show which steps stalled: code that leaves out metrics has to keep them.
 STALL_METRICS = (_TIME, *_CALLS)
 
 
 def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], Baseline]:
-    """Return traces of both sides with their stalled values marked, unless a stored run has only a summary of them."""
+    """Return the new runs and the baseline with stalled values marked in traces; none if a run does not show its steps.
+
+    A metric gets no marks if a stored run has only a summary of it.
+    """
     sides = (baseline.runs, new, baseline.anchor)
     stored = (series for side in (sides[0], sides[2]) for run in side for series in run.series)
     condensed = {series.key.without_members() for series in stored if series.kind == "summary"}
@@ -38,7 +42,7 @@ def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], 
 
 
 def _steps(run: Run) -> StepsOfRun:
-    """The steps of a trace: each lasts as long as on its slowest rank. None without their calls."""
+    """Return the steps of a trace, each as long as on its slowest rank; no steps if their calls are unknown."""
     samples = [series for series in run.series if series.kind == "samples"]
     times = [series.values for series in samples if series.key.metric == _TIME]
     calls = [series.values for series in samples if series.key.metric in _CALLS]
@@ -48,6 +52,7 @@ def _steps(run: Run) -> StepsOfRun:
 
 
 def _marked(run: Run, steps: StepsOfRun, stalled: BoolArray, condensed: Collection[Key]) -> Run:
+    """Return a trace with marks on the wall times of its stalled steps. Marks without any True mean: no warm-up."""
     is_alike = bool((steps.calls == steps.calls[:, :1]).all())  # then each step makes every call equally often
 
     def of(series: Series) -> Series:

@@ -1,4 +1,4 @@
-"""The metrics that a rule names, rank by rank, in the new runs and in the baseline."""
+"""The metrics that a rule names (its subjects), rank by rank, in the new runs and in the baseline."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JudgedRuns(Struct, frozen=True):
     anchor: tuple[RunView, ...]
     metrics: Mapping[str, DerivedMetric]
     cache: MeasureCache = field(default_factory=MeasureCache)
-    #: The metrics of any new run, sorted, and those of the new runs or the baseline.
+    #: The metrics of any new run, and those of any new run or run of the baseline; both sorted.
     names: Sequence[str] = ()
     all_names: Sequence[str] = ()
     #: The values that reading left out, by metric.
@@ -63,7 +63,7 @@ class JudgedRuns(Struct, frozen=True):
         metrics: Mapping[str, DerivedMetric],
         conditions: Collection[str] = (),
     ) -> JudgedRuns:
-        """The runs with the derived metrics and the further conditions of a ruleset."""
+        """Return the runs with the derived metrics and the further conditions of a ruleset."""
         if any("torch-trace" in run.format for run in (*new, *baseline.runs)):
             new, baseline = with_stalls(new, baseline)
         views = {id(run): RunView(run, metrics) for run in (*new, *baseline.runs, *baseline.anchor)}
@@ -98,7 +98,7 @@ class JudgedRuns(Struct, frozen=True):
         return self._by_means[id(view)]
 
     def why_absent(self, metric: str) -> tuple[str, str] | None:
-        """Return why no run has a metric, and what to do; None if the reason is unknown. hfu is computed from mfu."""
+        """Return why no run has a metric, and what to do; None if unknown. The reason for `hfu` is that for `mfu`."""
         if metric.startswith("work.") and not any(name.startswith("work.") for name in self.names):
             formats = sorted({view.run.format for view in self.new})
             step = next((_COUNTABLE[one] for one in formats if one in _COUNTABLE), _RECORD)
@@ -113,11 +113,11 @@ class JudgedRuns(Struct, frozen=True):
         return message, "fix that first" if not step or step.startswith("left out") else step
 
     def keys(self, metric: str) -> list[Key]:
-        """The name and labels of every series of a metric in the new runs."""
+        """Return the name and labels of every series of a metric in the new runs."""
         return [key for view in self.new for key in view.select(Selector(metric, quoted=True))]
 
     def nearest(self, name: str) -> list[str]:
-        """The metrics of the new runs whose names are most similar to an absent one."""
+        """Return the metrics of the new runs whose names are most similar to an absent one."""
         if name not in self._near:
             if len(self._near) == _MOST_HINTS:  # each search compares every name
                 return []
@@ -144,20 +144,21 @@ class Subject(Struct, frozen=True):
     trouble: str | None = None
     #: The files with the samples that it needs, if the stored run has only a summary.
     lacking: tuple[str, ...] | None = None
+    #: The metrics, or globs, that the expression reads.
     components: frozenset[str] = field(default_factory=frozenset)
-    #: If the baseline has the metric under other conditions only: the most similar of them.
+    #: If the baseline has the metric only under other conditions: its key with the most similar ones.
     stored_as: Key | None = None
 
     def all_series(self) -> list[Series]:
-        """The series of the subject on all sides."""
+        """Return the series of the subject on all sides."""
         return [series for side in (self.new, self.base, self.anchor) for run in side for series in run.values()]
 
     def members(self, side: Iterable[Members]) -> set[Member]:
-        """The ranks (and devices) of a side."""
+        """Return the ranks (and devices) of a side."""
         return {member for run in side for member in run}
 
     def concerned_by(self, left_out: Mapping[str, Sequence[Problem]]) -> list[Problem]:
-        """The problems that concern the subject or one of its components."""
+        """Return the problems that concern the subject or one of its components."""
         own = set(self.key.labels)
         return [
             problem
@@ -168,7 +169,7 @@ class Subject(Struct, frozen=True):
 
 
 def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
-    """The metrics that a sentence names, in the new runs or the baseline, sorted by name and labels.
+    """Return the metrics that a sentence names, in the new runs or the baseline, sorted by name and labels.
 
     A metric that only the baseline has is included: it has disappeared.
     """
@@ -176,7 +177,7 @@ def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
     if (subject, text) not in runs.subjects:
         named: list[tuple[str, Expression]] = [(name_of(subject, text), subject)]
         if isinstance(subject, Selector) and subject.is_glob:
-            # Other globs, such as `*`, are about what was measured.
+            # Globs such as `*` do not mean the warm-up metrics, which are derived from every run.
             derived = WARMUP_METRICS if subject.pattern.startswith("warmup.") else ()
             names = [name for name in (*runs.all_names, *derived) if subject.matches_metric(name)]
             named = [(name, Selector(name, quoted=True, labels=subject.labels)) for name in names]
@@ -185,7 +186,7 @@ def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
 
 
 def _subjects_of(name: str, expression: Expression, runs: JudgedRuns) -> list[Subject]:
-    """The subjects of one expression: one for each set of labels. Without its components, one that says why."""
+    """Return a subject for each set of labels of an expression; one with the reason if it cannot be computed."""
     components = frozenset(component_names(expression, runs.metrics))
     by_means = any(view.has_summary(components) for view in (*runs.base, *runs.anchor))
     try:
@@ -227,9 +228,9 @@ _Side: TypeAlias = list[tuple[Mapping[Key, Members], RunView]]
 
 
 def _side(key: Key, side: _Side, conditions: Collection[str] = ()) -> list[tuple[Members, RunView]]:
-    """The ranks of a metric in each run of a side.
+    """Return the ranks of a metric in each run of a side.
 
-    A partial run is judged only in the metrics that it has, and a stored run only under the conditions that it has.
+    Runs are left out that do not have the metric because they are stored partially, or have it under other conditions.
     """
     found = [
         (members.get(key, _NOBODY), view)
@@ -245,7 +246,7 @@ def _is_elsewhere(key: Key, members: Iterable[Key], view: RunView, conditions: C
 
 
 def name_of(expression: Expression, text: str = "") -> str:
-    """The metric name that a verdict shows: the name, or the text of an expression."""
+    """Return the metric name that a verdict shows: the name, or the text of an expression."""
     return expression.pattern if isinstance(expression, Selector) else text
 
 
@@ -255,7 +256,7 @@ def is_named(expression: Expression, text: str, key: Key) -> bool:
 
 
 def members_by_key(name: str, view: RunView, expression: Expression) -> Mapping[Key, Members]:
-    """The series of an expression in one run, by labels and then by rank and device. Raises NotAvailable."""
+    """Return the series of an expression in one run, by labels and then by rank and device. Raises NotAvailable."""
     if isinstance(expression, Selector) and expression.quoted and not view.may_hold(expression.pattern):
         return {}
     groups: dict[Key, dict[Member, Series]] = {}

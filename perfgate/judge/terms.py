@@ -83,10 +83,10 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
 class ChangeTerms(Struct, frozen=True, kw_only=True):
     """The options of `judge_change`, by the same names; raises ValueError for a bad one.
 
-    `prior` is (s0, d0), known noise or a guess as `noise_known` says; `wander` is the standard deviation of the level
-    of each side beside known noise. `looks` are the numbers of new runs at which the data are judged; more runs than
-    the last one are a further look. Without looks there is one comparison, and no promise: a comparison with the
-    anchor, which cannot be measured again.
+    `prior` is the noise (s0, d0); `noise_known` is False if it is a guess. `wander` is the standard deviation of the
+    level of each side, in addition to known noise. `looks` are the numbers of new runs at which the data are judged;
+    more runs than the last one are a further look. None is a comparison with the anchor, which cannot be measured
+    again: there is one look, and a pass does not promise to exclude `at_worst`.
     """
 
     statistic: str = "median"
@@ -128,7 +128,7 @@ class ChangeTerms(Struct, frozen=True, kw_only=True):
 
     @property
     def noise(self) -> tuple[float, float]:
-        """The prior (s0, d0) of values that differ."""
+        """The prior (s0, d0) of the noise; exact quantities have little noise once they differ."""
         return (EXACT_S0 if self.exact else self.prior[0]), self.prior[1]
 
     @property
@@ -139,15 +139,15 @@ class ChangeTerms(Struct, frozen=True, kw_only=True):
         return "up" if self.better == "lower" else "down"
 
     def applied_tolerance(self, base_value: float) -> float:
-        """The relative tolerance; an absolute one widens it, because both must be exceeded."""
+        """Return the relative tolerance; an absolute one may widen it, because a failure exceeds both."""
         return _relative(self.tolerance, self.tolerance_absolute, base_value)
 
     def tolerated(self, base_value: float) -> Margin:
-        """The margin of the tolerance."""
+        """Return the margin of the tolerance."""
         return Margin.of_ratio(self.applied_tolerance(base_value), self.worse)
 
     def doubted(self, base_value: float) -> Margin:
-        """The margin of what a green answer excludes, `at_worst`: at least the tolerance, a fall less than 100 %."""
+        """Return the margin of `at_worst`, which green excludes: at least the tolerance, for a fall less than 100 %."""
         tolerance = self.applied_tolerance(base_value)
         found = max(_relative(*self.widened, base_value), tolerance)
         fits = self.worse == "up" or found < 1

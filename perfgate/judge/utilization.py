@@ -35,10 +35,11 @@ _GIVE_PEAK = "write the dense FLOP/s of one GPU in `model` of the rule file, as 
 
 
 class _Part(Struct, frozen=True):
-    """A metric from which mfu follows: `of` computes it from values in base units."""
+    """A metric from which mfu follows: `of` computes mfu from its values in base units."""
 
     metric: str
     of: Callable[[Values], Values]
+    #: False if the values are FLOP/s that the tool computed, so that perfgate needs no parameters of the model.
     has_model: bool = True
 
 
@@ -58,6 +59,7 @@ def with_utilization(runs: Sequence[Run], model: TrainedModel, facts: Mapping[st
 
 
 def _of_run(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> Run:
+    """Return a run with `mfu` and `hfu`, or without them and with the problem."""
     try:
         part, counted = _part(run, model, facts), _counted(run, model, facts)
     except _CannotCompute as error:
@@ -182,7 +184,7 @@ def _counted(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> list[S
 
 
 def _without(run: Run, why: str, model: TrainedModel) -> Run:
-    """Return a run without mfu and with the reason: a printed mfu is not what the rule file asks to compute."""
+    """Return a run with the reason and without mfu, also a printed one: the rule file asks to compute it."""
     problem = Problem("error", why, model.at, Key(MFU))
     return replace(
         run,

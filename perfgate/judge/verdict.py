@@ -31,7 +31,7 @@ from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure
 from perfgate.words import change, notes, steps, work
 
-#: Values that the statistics cannot judge, although the runs have them.
+#: The reasons of errors if the statistics cannot judge the values of the runs.
 BAD_VALUES = ("too-few-samples", "not-a-number", "not-positive", "tolerance-too-small", "no-new-run", "no-baseline")
 #: The most counts of work in one verdict; a program has some thirty.
 _MOST_DIFFERENCES = 100
@@ -40,7 +40,7 @@ _MOST_DIFFERENCES = 100
 def verdict_of(
     evidence: Evidence, question: Question, found: Result, left_out: Sequence[str] = (), worst: float = 0.0
 ) -> Verdict:
-    """The verdict of an answer.
+    """Return the verdict of an answer.
 
     `left_out`: the metrics of a glob whose unit does not fit the quantity. `worst`: the largest worsening of the metric
     in all verdicts, which an allowance has to allow.
@@ -71,7 +71,7 @@ def verdict_of(
 
 
 def worsening(found: Result) -> float:
-    """The largest worsening that the interval of a change includes; 0 for other answers."""
+    """Return the largest worsening that the interval of a change includes; 0 for other answers."""
     if not isinstance(found, ChangeResult):
         return 0.0
     end = found.low if (found.estimate or 0.0) < 0 else found.high
@@ -79,7 +79,7 @@ def worsening(found: Result) -> float:
 
 
 def _numbers(evidence: Evidence, question: Question, found: Result) -> Verdict:
-    """The verdict with the numbers of its answer and the sentence about them."""
+    """Return the verdict with the numbers of its answer and the sentence about them."""
     if isinstance(found, NotJudged):
         return _not_judged(evidence, found)
     if isinstance(found, WorkResult):
@@ -131,6 +131,7 @@ def _verdict(
 
 
 def _not_judged(evidence: Evidence, found: NotJudged) -> Verdict:
+    """Return the verdict of an error or a skip, with the numbers of the new runs if they were measured."""
     verdict, new = _verdict(evidence, found, found.message, found.next_step), found.new
     if new is None:
         return verdict
@@ -147,6 +148,7 @@ def _not_judged(evidence: Evidence, found: NotJudged) -> Verdict:
 
 
 def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> Verdict:
+    """Return the verdict on a limit; for a percentile also with the share of values beyond the bound."""
     asks = evidence.clause.text
     terms, member = question.terms, evidence.shown_member(question.new)
     allowed = needed = None
@@ -187,7 +189,7 @@ def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> 
 
 
 def _rank_ratio(evidence: Evidence, question: RankQuestion, result: LimitResult) -> Verdict:
-    """The verdict on a ratio of ranks, which reads as a change from the reference rank to the judged one."""
+    """Return the verdict on a ratio of ranks, which reads as a change from the reference rank to the judged one."""
     terms = question.terms[0]
     member, statistic = evidence.shown_member(question.new), evidence.method.statistic
     asks = evidence.clause.text
@@ -218,6 +220,7 @@ def _rank_ratio(evidence: Evidence, question: RankQuestion, result: LimitResult)
 
 
 def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> Verdict:
+    """Return the verdict on a change from base to new runs, or within pairs."""
     asks = evidence.clause.asks
     assert isinstance(asks, ChangeClause)
     terms, base, new, member = question.terms, question.base, question.new, evidence.shown_member(question.new)
@@ -226,7 +229,7 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
     else:
         next_step = change.change_next_step(result, evidence.case.accept, question.reference)
     added = change_notes(evidence, question, result)
-    # Exact values have no noise, and a note tells that of pairs.
+    # Exact values have no noise, and pairs have a note about theirs.
     has_noise = question.ratios is None and result.of_numbers.reason not in ("exact", "equal")
     known = evidence.calibrated() if has_noise else None
     allowance = result.allowance if result.allowance_effect == "eased" else None
@@ -259,7 +262,7 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
 
 
 def _work(evidence: Evidence, found: WorkResult) -> Verdict:
-    """The verdict on exact work, with the places of what grew."""
+    """Return the verdict on exact work, with the places of the counts that grew."""
     if found.grown:
         sides = ([view.run for view in side] for side in (evidence.subject.base_views, evidence.subject.new_views))
         found = replace(found, grown=with_places(found.grown, *sides))
@@ -273,14 +276,14 @@ def _work(evidence: Evidence, found: WorkResult) -> Verdict:
 
 
 def _estimate(value: float | None, runs: Sequence[RunMeasure]) -> Estimate:
-    """One side; a run that is a single number has no values to count."""
+    """Return the estimate of one side without bounds; a run that is a single number has no values to count."""
     effective = [run.n_effective for run in runs if run.n_effective is not None]
     n = sum(run.n for run in runs) if effective else None
     return Estimate(value, None, None, n, sum(effective) if len(effective) == len(runs) else None, len(runs))
 
 
 def _run_estimates(side: Literal["base", "new"], measured: MeasuredSide) -> tuple[RunEstimate, ...]:
-    """Each run of a side by itself, as reports list them."""
+    """Return each run of a side by itself, as reports list them."""
     return tuple(
         RunEstimate(side, view.run.name, run.value, run.n, run.dropped, run.settled)
         for view, run in zip(measured.views, measured.measures, strict=True)

@@ -73,7 +73,7 @@ class _Answer(Struct, frozen=True):
 
 
 def judge(case: Case, runs: JudgedRuns | None = None) -> tuple[Verdict, ...]:
-    """The verdicts of every rule of a case, in the order of the rule files.
+    """Return the verdicts of every rule of a case, in the order of the rule files.
 
     `runs` are the runs of the case if they were prepared already.
     """
@@ -83,7 +83,7 @@ def judge(case: Case, runs: JudgedRuns | None = None) -> tuple[Verdict, ...]:
 def judge_with_details(
     case: Case, runs: JudgedRuns | None = None
 ) -> tuple[tuple[Verdict, ...], tuple[VerdictDetails, ...]]:
-    """The verdicts, and the runs behind each verdict that a report can draw."""
+    """Return the verdicts, and the runs behind each verdict that a report can draw."""
     answers = list(_answers(case, runs))
     verdicts = tuple(_worded(answers))
     pairs = enumerate(zip(answers, verdicts, strict=True))
@@ -92,7 +92,7 @@ def judge_with_details(
 
 
 def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
-    """The verdicts. One allowance covers a metric, so each verdict proposes one for its largest worsening."""
+    """Yield the verdicts. One allowance covers a metric, so each verdict proposes one for its largest worsening."""
     worst: dict[str, float] = {}
     for one in answers:
         if one.found.outcome == "fail":
@@ -104,7 +104,7 @@ def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
 
 
 def _answers(case: Case, runs: JudgedRuns | None) -> Iterator[_Answer]:
-    """Every answer up to the limit on verdicts; one error replaces the rest, so that the check cannot pass."""
+    """Yield every answer up to the limit on verdicts; one error replaces the rest, so that the check cannot pass."""
     runs = runs or JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     count = 0
     for rule in case.ruleset.rules:
@@ -119,7 +119,7 @@ def _answers(case: Case, runs: JudgedRuns | None) -> Iterator[_Answer]:
 
 
 def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Answer]:
-    """The answers to one rule: none if `--only` leaves it out, at least one otherwise."""
+    """Yield the answers to one rule: none if `--only` leaves it out, at least one otherwise."""
     subjects = find_subjects(rule.sentence, runs)
     name = name_of(rule.sentence.subject, rule.sentence.subject_text)
     if case.only and not any(glob_matches(glob, text) for glob in case.only for text in (rule.name, name)):
@@ -135,7 +135,7 @@ def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Answer]:
 
 
 def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Iterator[_Answer]:
-    """The answers to one clause: gather the evidence of each metric, ask, and decide."""
+    """Yield the answers to one clause: gather the evidence of each metric, ask, and decide."""
     if isinstance(clause.asks, WorkClause):
         yield _of_work(rule, clause, subjects, case, runs)
         return
@@ -149,7 +149,7 @@ def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case,
 
 
 def _of_work(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> _Answer:
-    """The answer to a clause about exact work: one for all counts."""
+    """Return the answer to a clause about exact work: one for all counts."""
     evidence = work_evidence(rule, clause, subjects, case, runs)
     question: Question
     try:
@@ -160,7 +160,7 @@ def _of_work(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case
 
 
 def _asked(evidence: Evidence) -> Iterator[tuple[Evidence, Question]]:
-    """The question about one metric; with `on each rank`, one for each rank."""
+    """Yield the question about one metric with its evidence; with `on each rank`, one for each rank."""
     try:
         check_presence(evidence)
     except CannotJudge as error:
@@ -185,14 +185,14 @@ def _asked(evidence: Evidence) -> Iterator[tuple[Evidence, Question]]:
 
 
 def _accepted(evidence: Evidence, found: NotJudged) -> NotJudged:
-    """An absent metric or baseline is skipped if `on_missing` or `--missing-baseline` accepts it."""
+    """Return the answer, skipped if `on_missing` accepts the absent metric, or `--missing-baseline` the absent base."""
     policies = {"metric-absent": evidence.rule.settings.on_missing, "no-baseline": evidence.case.missing_baseline}
     policy = policies.get(found.reason, "error")
     return found if policy == "error" else replace(found, outcome="skipped", accepted_missing=policy)
 
 
 def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, answer: NotJudged) -> _Answer:
-    """The answer to a whole rule without a judged metric."""
+    """Return the answer to a whole rule without a judged metric."""
     sentence = rule.sentence
     subject = Subject(Key(name_of(sentence.subject, sentence.subject_text)), sentence.subject, ())
     evidence = Evidence.of(rule, rule.clauses[0], subject, case, runs)
@@ -228,13 +228,13 @@ def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
 
 
 def _claimed_by(fact: str, case: Case) -> str:
-    """Return which files claim a fact that nothing else states, in words; else nothing."""
+    """Return in words which files claim a fact that nothing else states; empty for other facts."""
     files = [run.source for run in case.new if fact in run.environment] if fact in case.claimed else []
     return f", claimed only by {listed(files)}" if files else ""
 
 
 def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
-    """The error of a rule that matches nothing in any run."""
+    """Return the error of a rule that matches nothing in any run."""
     if not runs.names:
         problems = [problem for run in case.new for problem in run.problems if problem.severity == "error"]
         why = f": {problems[0].at}: {problems[0].message}" if problems else ""
@@ -264,7 +264,7 @@ def _nearest(name: str, runs: JudgedRuns) -> str:
 
 
 def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
-    """Return the first metric that no run has, of those that a derived one needs; None if `name` is not derived."""
+    """Return the first metric that a derived one needs and that no run has; None if `name` is not derived."""
     found, metrics = None, case.ruleset.metrics
     while name in metrics:
         parts = (selector.pattern for selector in selectors(metrics[name].expression))
@@ -274,7 +274,7 @@ def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
 
 
 def _fitting(rule: Rule, clause: Clause, subjects: Sequence[Subject]) -> tuple[Sequence[Subject], list[str]]:
-    """The metrics of a glob whose unit fits the clause's quantity, and the names of the others."""
+    """Return the metrics of a glob whose unit fits the clause's quantity (all if none fits), and the others' names."""
     sentence = rule.sentence
     wanted = clause.quantity
     if wanted is None:

@@ -1,8 +1,9 @@
 """The bounds of green and red answers at one look, from the runs of both sides or from pairs.
 
-If the noise between runs was not calibrated, each answer assumes what is worse for it: green never takes the noise to
-be much smaller than `at_worst` suggests, red never to be much smaller than the tolerance. Each has a second, sharp
-bound that nearly believes the runs alone, for a share of the error rate: quiet machines decide early by it.
+Green excludes a change of `at_worst`; red proves a change beyond the tolerance. A look is one of the planned numbers of
+runs at which growing data are judged. If the noise between runs was not calibrated, both assume much noise, as a prior:
+green noise in proportion to `at_worst`, red in proportion to the tolerance. Each has a second, sharp bound that uses
+almost only the noise of the runs, for a share of the error rate: quiet machines decide early by it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from perfgate.stats.statistics import RunMeasure
 class _Design(Struct, frozen=True):
     """The noise that green assumes, and how early the looks spend the error rates: total * time^power.
 
-    `green_prior` is a share of `at_worst`, and the number of runs that it counts as. Chosen by simulation; the results
-    are on docs/detection.md.
+    `green_prior` is a share of `at_worst`, and the number of runs that it counts as. `green_spending` and
+    `sharp_spending` are the powers. All were chosen by simulation; the results are on docs/detection.md.
     """
 
     green_prior: tuple[float, float]
@@ -40,24 +41,24 @@ class _Design(Struct, frozen=True):
 OF_RUNS = _Design((0.31, 2.5), 0.5, 2.0)
 #: Pairs have no base runs that show the noise, and up to ten looks, of which the first three should decide clear cases.
 _OF_PAIRS = _Design((0.5, 1.5), 0.2, 0.5)
-#: Red with its prior is spent late.
+#: The power with which red, with its prior, spends its error rate: late.
 _RED_SPENDING = 4.0
-#: The noise that red assumes: the tolerance, counted as half a run.
+#: The noise that red assumes, as a share of the tolerance, and the number of runs that it counts as.
 RED_PRIOR = (1.0, 0.5)
 #: The error rate of red is this many times 1 - confidence, divided by the degrees of freedom, and at most this share.
 _RED_RATE, _MOST_RED = 1.25, 0.4
-#: Of the error rate of green, the share of its bound without any prior.
+#: The share of green's error rate for its sharp bound, which has no prior.
 _SHARP_GREEN = 0.05
-#: Of 1 - confidence, the share of the sharp bound of red. It assumes a share of the tolerance as noise, counted as half
-#: a run, and needs two degrees of freedom of the runs' own.
+#: The share of 1 - confidence for the sharp bound of red; its prior, like RED_PRIOR; and the degrees of freedom that
+#: the runs themselves need to have.
 SHARP_RED, SHARP_PRIOR, _SHARP_FREEDOM = 0.4, (0.15, 0.5), 2
 #: One new run of unknown noise is red only beyond this change, and with this share of the rate of the sharp bound. No
 #: machine that was quiet in three base runs is so much slower in the next by chance.
 _GROSS, _GROSS_SHARE = 0.5, 0.1
-#: A fall is at most 100 %: what corresponds to half as much again in the other direction.
+#: The same for a fall, which is at most 100 %: 1 - 1 / 1.5.
 _LARGEST_FALL = 1 / 3
-#: Red never takes the noise between runs to be much smaller than this many standard errors within a run, counted as so
-#: many runs. On an H100, runs differed by two to four of them, whatever limited the step.
+#: Red also assumes noise between runs of this many standard errors within a run, and this is the number of runs that it
+#: counts as. On an H100, runs differed by two to four standard errors, whatever limited the step.
 _WITHIN_PRIOR = (2.5, 2.0)
 #: Base runs further from their median than this many robust standard deviations are clipped. Normal noise of a few
 #: runs often reaches 3, and clipping it there makes the noise look smaller than it is.
@@ -82,7 +83,7 @@ class ComparedRuns(Struct, frozen=True, dict=True):
         return self.freedom_of(len(self.new))
 
     def freedom_of(self, new_runs: int) -> int:
-        """The degrees of freedom with this number of new runs, or of pairs."""
+        """Return the degrees of freedom with this number of new runs, or of pairs."""
         return new_runs - 1 if self.ratios is not None else len(self.base) + new_runs - 2
 
     def may_fail(self, new_runs: int) -> bool:
@@ -108,7 +109,7 @@ class ComparedRuns(Struct, frozen=True, dict=True):
 
 
 class Reach(Struct, frozen=True):
-    """A one-sided bound of a change: its error rate, and its distance from the estimate, in logarithms."""
+    """A one-sided bound of a change: its error rate, and its distance from the estimate, in natural logarithms."""
 
     change: LogChange
     error_rate: float
@@ -116,7 +117,7 @@ class Reach(Struct, frozen=True):
 
     @classmethod
     def of(cls, change: LogChange, error_rate: float) -> Reach:
-        """The bound of the t test: t(1 - error rate, degrees of freedom) standard errors."""
+        """Return the bound of the t test: t(1 - error rate, degrees of freedom) standard errors."""
         quantile = t_quantile(change.degrees_of_freedom or 1.0, 1 - error_rate)
         return cls(change, error_rate, quantile * change.standard_error)
 
@@ -124,10 +125,11 @@ class Reach(Struct, frozen=True):
 class Bounds(Struct, frozen=True):
     """The bounds of one look.
 
-    `change` has the noise that green assumes, and `red` that of red. `interval` is half of the shown interval, from the
-    runs alone. `no_change` is the bound with which red excludes "no change", once it does. `sharp` is the bound of red
-    that nearly believes the runs; None if they are too few. It proves changes beyond the tolerance, or from one run
-    only `gross` ones. `noise_known`: the prior is not a guess.
+    `change` is the change with the noise that green assumes. `green` is the bound with which green excludes `at_worst`,
+    `interval` that of the shown interval, and `red` that beyond the tolerance, with the noise that red assumes.
+    `no_change` is the p-value at which red excludes "no change", and `excludes_no_change` is True if it does so.
+    `sharp` is the sharp bound of red; None if the runs are too few. It proves changes beyond the tolerance, but from
+    one new run only those beyond `gross`. `noise_known` is True if the prior is not a guess.
     """
 
     change: LogChange
@@ -148,14 +150,14 @@ class Bounds(Struct, frozen=True):
         return Margin.of_ratio(size, tolerated.worse)
 
     def is_sharp(self, tolerated: Margin) -> bool:
-        """Return whether the runs alone, nearly, exclude all that is tolerated."""
+        """Return whether the sharp bound of red proves a failure."""
         if self.sharp is None:
             return False
         d, reach = self.sharp.change.log_change, self.sharp.distance
         return self.sharp_edge(tolerated).compare(d - reach, d + reach) == "fail"
 
     def not_excluded(self, doubted: Margin) -> tuple[float, float]:
-        """The changes, in logarithms, that green does not exclude.
+        """Return the smallest and the largest change, in logarithms, that green does not exclude.
 
         A lucky estimate must not make an answer green: if an estimate of no change would not be green, this one is not.
         A gain beyond the noise is enough by itself.
@@ -169,23 +171,23 @@ class Bounds(Struct, frozen=True):
 
 
 class _Look(Struct, frozen=True):
-    """One of several looks at growing data; `information` is that of all looks, `number` counts from 0."""
+    """One of several looks at growing data: `information` is 1 / variance at each look, `number` counts from 0."""
 
     information: tuple[float, ...]
     number: int
 
     @classmethod
     def of(cls, runs: ComparedRuns, counts: tuple[int, ...]) -> _Look:
-        """The look at these runs; `counts` are the numbers of new runs at all looks."""
+        """Return the look at these runs; `counts` are the numbers of new runs at all looks."""
         per_run = 0.0 if runs.ratios is not None else 1 / len(runs.base)
         return cls(tuple(1 / (per_run + 1 / count) for count in counts), counts.index(len(runs.new)))
 
     def level(self, total: float, power: float) -> float:
-        """The error rate of this look, of `total` over all looks."""
+        """Return the error rate of this look, of `total` over all looks."""
         return nominal_levels(self.information, total, power, self.number + 1)[-1]
 
     def reach(self, change: LogChange, total: float, power: float) -> Reach:
-        """The one-sided bound of a change at this look."""
+        """Return the one-sided bound of a change at this look."""
         return Reach.of(change, self.level(total, power))
 
 
@@ -218,7 +220,7 @@ def _of_known_noise(
 def _of_unknown_noise(
     runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeTerms, design: _Design, rate: float
 ) -> Bounds:
-    """Return the bounds without a known prior; a look that can decide nothing spends nothing."""
+    """Return the bounds without a known prior. A look that cannot decide anything spends none of the error rate."""
     tolerated, doubted = margins
     counts = _plan(terms.looks or (), len(runs.new))
     if runs.freedom:
@@ -228,11 +230,12 @@ def _of_unknown_noise(
     green = interval = look.reach(change, (1 - _SHARP_GREEN) * rate, early)
     if runs.freedom > (runs.ratios is not None):
         plain = runs.change((0.0, 0.0), _CLIPPED_AT)
-        # If base runs agree by luck, the noise within the new runs is left, whose many values do not show the rest.
+        # If base runs agree by luck, only the noise within the new runs is left. Its many degrees of freedom do not
+        # count.
         plain = replace(plain, degrees_of_freedom=runs.freedom)
         if plain.standard_error > 0:  # equal values do not show that there is no noise
             green = min(green, look.reach(plain, _SHARP_GREEN * rate, early), key=_DISTANCE)
-            # It never reaches beyond what green excludes.
+            # The shown interval never reaches beyond the changes that green does not exclude.
             interval = min(green, look.reach(plain, rate, early), key=_DISTANCE)
     alarm = _cautious(runs, prior_of(RED_PRIOR, tolerated))
     level = _level_of_no_change(look, rate, runs.freedom_of(counts[-1]))
@@ -248,7 +251,7 @@ def _of_unknown_noise(
 
 
 def _cautious(runs: ComparedRuns, prior: tuple[float, float]) -> LogChange:
-    """Return the change with the prior, or with that of the noise within a run if it is the wider one."""
+    """Return the change with the prior, or with the prior from the noise within a run if that gives a wider bound."""
     found = runs.change(prior, _CLIPPED_AT)
     if not runs.within:
         return found

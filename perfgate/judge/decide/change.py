@@ -7,7 +7,8 @@ Three questions have three error rates, shared by all looks of a plan (see `perf
 * Red: is "no change" excluded, and is the change beyond the tolerance? The better the noise is known, the rarer a
   false alarm is.
 
-`bounds` computes the bounds; here they become an answer. A comparison with the anchor has one look and no promise.
+`bounds` computes the bounds; here they become an answer. A comparison with the anchor (the first stored runs) has one
+look, and does not promise to exclude `at_worst`. A suspicion is an open answer that is probably a failure.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 
 #: A change beyond the tolerance is suspect if its p-value against no change is smaller than this.
 SUSPICIOUS = 0.05
-#: The independent values that a percentile needs beyond it.
+#: The fewest independent values beyond a percentile with which it is compared.
 FEWEST_IN_TAIL = 2
 #: Order and memory layout left a bias of up to .6 % in pairs of unchanged code, so a smaller tolerance is refused.
 LEAST_TOLERANCE_OF_PAIRS = 0.01
-#: The looks of a plan with pooled runs.
+#: The runs, and so the looks, of a plan with pooled runs.
 POOLED_RUNS = 10
-#: The branch of the baseline is only mentioned with at least this many runs of it.
+#: A change of the baseline's branch is mentioned only with at least this many runs of it.
 _FEWEST_TOLD = 3
 
 
 def weigh(question: ChangeQuestion) -> ChangeResult:
-    """The answer of the runs, an allowance or the pooled runs, with all doubts about it; no doubt decides yet."""
+    """Return the answer of the runs, an allowance or the pooled runs, with all doubts; no doubt changes it yet."""
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
         # Several new runs may be beyond the anchor although the latest five are not yet.
@@ -66,7 +67,7 @@ def judge_runs(
     terms: ChangeTerms,
     ratios: Sequence[RunMeasure] | None = None,
 ) -> ChangeResult:
-    """The answer of measured runs alone; `ratios` are new / base of each pair if they were made in pairs."""
+    """Return the answer of measured runs alone; `ratios` are new / base of each pair if they were made in pairs."""
     moved = moved_from_zero(base, new, terms, in_pairs=ratios is not None)
     if moved is not None:
         return as_differences(judge_runs(*moved), base, new, terms)
@@ -80,7 +81,7 @@ def judge_runs(
 
 
 def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> ChangeResult:
-    """The answer from the bounds."""
+    """Return the answer from the bounds, with its numbers."""
     (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
     found = _outcome(runs, bounds, margins, terms)
     # A failure shows the bound that proved it, if that is narrower.
@@ -115,7 +116,7 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
 
 
 def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> ChangeResult:
-    """The outcome and its reason, without the numbers."""
+    """Return the outcome and its reason, without the numbers."""
     (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
     promises = terms.looks is not None
     found = ChangeResult(
@@ -154,9 +155,9 @@ def has_thin_tail(runs: Sequence[RunMeasure], terms: ChangeTerms) -> bool:
 
 
 def _is_alarm(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms) -> bool:
-    """Return whether no change is excluded, and the change is clearly beyond the tolerance.
+    """Return whether "no change" is excluded, and the change is clearly beyond the tolerance.
 
-    At the last look of a plan, an estimate beyond `at_worst` is clear enough. The sharp bound needs nothing else.
+    At the last look of a plan, an estimate beyond `at_worst` is clear enough. The sharp bound is enough by itself.
     """
     (tolerated, doubted), d = margins, bounds.change.log_change
     if bounds.is_sharp(tolerated):
@@ -167,7 +168,7 @@ def _is_alarm(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin]
 
 
 def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
-    """Yield the doubts about the start of the runs; none if the answer is red or suspect anyway."""
+    """Yield the doubts about the start of the runs; none if the answer is red or suspect without them."""
     if judged.outcome == "fail" or judged.suspect:
         return
     margin = Margin.of_ratio(judged.tolerance or 0.0, question.terms.worse)
@@ -216,12 +217,13 @@ def _doubts_of_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterat
 
 
 def _scaled(side: MeasuredSide, factors: Sequence[float]) -> list[RunMeasure]:
+    """Return the measured runs with each value times its factor."""
     pairs = zip(side.measures, factors, strict=True)
     return [run if run.value is None else replace(run, value=run.value * factor) for run, factor in pairs]
 
 
 def _is_another_answer(judged: ChangeResult, alike: ChangeResult, terms: ChangeTerms) -> bool:
-    """Return whether equal machines explain a failure or a suspicion, or show what another machine hides."""
+    """Return whether `alike`, the answer for equal machines, explains a failure or suspicion, or shows a hidden one."""
     d, other = judged.log_change or 0.0, alike.log_change or 0.0
     worse = {"up": other - d, "down": d - other, "either": abs(other) - abs(d)}[terms.worse]
     if (worse < 0) != (judged.outcome == "fail" or judged.suspect):  # it explains the other outcome
@@ -234,7 +236,7 @@ def _is_another_answer(judged: ChangeResult, alike: ChangeResult, terms: ChangeT
 
 
 def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult, ChangeTerms]:
-    """The answer and the terms under an allowance, which replaces the tolerance if it is larger and that helps."""
+    """Return the answer and the terms, under an allowance if its larger tolerance gives another answer."""
     allowance = question.allowance
     if allowance is None or (judged.outcome == "pass" and not any(doubt.decides for doubt in judged.doubts)):
         return judged, question.terms
@@ -248,12 +250,12 @@ def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult
 
 
 def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) -> ChangeResult:
-    """The answer with the remembered runs of the branch of the baseline.
+    """Return the answer with the remembered runs of the branch of the baseline.
 
-    After a merge, a doubt about the branch itself is judged again, together with its remembered runs. They are the runs
-    since the baseline, or since the last change point. Each block of ten runs is one plan of ten looks, which share the
-    error rate of one plan: many merges raise few false alarms (`benchmarks/detection/pooling.py`). Pooled runs can
-    confirm a doubt, and never dispel it: most are of older commits, which say nothing about what this merge added.
+    If the judged commit is on that branch, an undecided answer is judged again, together with the remembered runs:
+    those since the baseline, or since the last change point. Each block of ten runs is one plan of ten looks, which
+    share the error rate of one plan, so many merges raise few false alarms (`benchmarks/detection/pooling.py`). Pooled
+    runs can only make the answer red: most are of older commits, which say nothing about the change of this merge.
 
     On another branch they only inform: a change that the branch of the baseline has is not from the judged commit.
     """

@@ -36,6 +36,7 @@ def of_change(
     def comparison(asks: Asks, bound: Reach, margin: Margin | None, *, red: bool) -> Comparison:
         edge = 0.0 if margin is None else margin.up if is_up else margin.down
         change = bound.change
+        # Red compares the end of the interval that is nearer to no change with the edge, and green the farther end.
         reach = bound.distance if red != is_up else -bound.distance
         end = change.log_change + reach
         if asks == "excluded" and not (end < 0 if is_up else end > 0):  # a lucky estimate excludes no more than none

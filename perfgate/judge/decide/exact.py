@@ -1,9 +1,9 @@
 """Decide about exact work: the counts of every step, compared as they are.
 
 Equal counts need no statistics, so one run decides, red and green. Steps that are not alike (gradient accumulation, an
-evaluation in every fourth step) are compared as a multiset if both sides recorded as many steps, else step by step,
-from the place in the pattern that fits best. Counts that differ between base runs are samples: the judge of changes
-compares their means.
+evaluation in every fourth step) are compared in sorted order if both sides recorded the same number of steps. Otherwise
+they are compared step by step, from the place in their repeating pattern that fits best. Counts that differ between
+base runs are samples: their means are compared, as a change with noise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Relation: TypeAlias = Literal["same", "more", "less", "varied"]
 
 
 def judge_work(question: WorkQuestion) -> WorkResult:
-    """The answer about all counts: which grew, which shrank, and which vary without a pattern."""
+    """Return the answer about all counts: which grew, which shrank, and which vary without a pattern."""
     found = [(count, compared(count.base, count.new)) for count in question.counts]
     more = [_difference(count) for count, relation in found if relation == "more"]
     varied = [(count, _judged_by_mean(count)) for count, relation in found if relation == "varied"]
@@ -61,13 +61,14 @@ def judge_work(question: WorkQuestion) -> WorkResult:
 def compared(base: Sequence[FloatArray], new: Sequence[FloatArray]) -> Relation:
     """Return how the steps of new runs differ from those of base runs, at least one on each side.
 
-    Each array is (steps,), with one step or more. `varied` if the runs of one side do not agree.
+    Each array is (steps,), with one step or more. The answer is `varied` if the runs of one side do not agree.
     """
     relations = {_relation(base, one) for one in new}
     return relations.pop() if len(relations) == 1 else "varied"
 
 
 def _relation(base: Sequence[FloatArray], new: FloatArray) -> Relation:
+    """Return how the steps of one new run differ from the longest base run; `varied` if other base runs differ, too."""
     reference = max(base, key=len)
     if any(_change(reference, one).any() for one in base if one is not reference):
         return "varied"
@@ -78,13 +79,13 @@ def _relation(base: Sequence[FloatArray], new: FloatArray) -> Relation:
 
 
 def _change(reference: FloatArray, run: FloatArray) -> FloatArray:
-    """Return by how much each step of a run differs from the reference, steps in the order that fits best."""
+    """Return the difference of each step of a run from the reference, in the order of steps that fits best."""
     if (reference == reference[0]).all():
         return np.asarray(run - reference[0])
     if len(reference) == len(run):
         return np.asarray(np.sort(run) - np.sort(reference))
     found = list(_alignments(reference, run))
-    # The last step lacks what follows the others before the next one.
+    # The last step of a recording may lack the calls between steps.
     last = min(run[-1] - reference[-1], run[-1] - reference[-2], key=abs)
     found += [np.append(change, last) for change in _alignments(reference[:-1], run[:-1])]
     return min(found, key=lambda change: (int(np.count_nonzero(change)), float(np.abs(change).sum())))
@@ -98,7 +99,7 @@ def _alignments(reference: FloatArray, run: FloatArray) -> Iterator[FloatArray]:
 
 
 def _period(values: FloatArray) -> int:
-    """Return after how many steps the values repeat, twice at least; their number if they do not."""
+    """Return the number of steps after which the values repeat, at least once; if they do not, the number of values."""
     for period in range(1, len(values) // 2 + 1):
         if np.array_equal(values[period:], values[:-period]):
             return period
@@ -106,12 +107,11 @@ def _period(values: FloatArray) -> int:
 
 
 def _judged_by_mean(count: WorkCount) -> ChangeResult:
-    """The answer about the means of counts that vary; an error if a mean is 0, which has no ratio."""
+    """Return the answer about the means of counts that vary. A mean of 0 has no ratio: then any call is more work."""
     base, new = ([measure_run(one, "mean", warmup=0) for one in side] for side in (count.base, count.new))
     found = judge_runs(base, new, ChangeTerms(statistic="mean", tolerance=_TOLERANCE))
     if found.outcome != "error":
         return found
-    # Calls that no step of the base makes: any that a new step makes are more.
     grew = not any(one.any() for one in count.base) and any(one.any() for one in count.new)
     return replace(found, outcome="fail" if grew else "undecided", suspect=False)
 

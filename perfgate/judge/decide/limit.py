@@ -20,9 +20,9 @@ from perfgate.stats.steady import SteadyRun
 
 
 def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
-    """The answer to a limit of runs without their warm-up.
+    """Return the answer to a limit of runs without their warm-up.
 
-    One run that breaks it by less than the noise between runs may be unlucky: that is suspect, as a change is.
+    A single run that breaks the limit by less than the noise between runs may be unlucky: it is suspect, not failed.
     """
     found = _judged(runs, terms)
     if found.outcome != "fail" or found.suspect or len(runs) > 1 or terms.strict or found.estimate is None:
@@ -34,8 +34,8 @@ def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitRes
 
 @np.errstate(all="ignore")
 def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
-    """The answer of these runs alone."""
-    # The count of a run is known without its values, and is all that is needed here.
+    """Return the answer of these runs alone."""
+    # To find missing data, counts are enough; they need no other statistic.
     missing = missing_data([describe(run, Count()) for run in runs], terms.min_samples) if runs else "no-new-run"
     if missing is not None:
         return LimitResult(outcome="error", reason=missing, runs=len(runs))
@@ -65,7 +65,7 @@ def _judged(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
 
 
 def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: LimitTerms) -> LimitResult:
-    """The decision about a percentile of samples, by the share of values beyond the bound."""
+    """Return the answer about a percentile of samples, by the share of values beyond the bound."""
     limit = quantile_limit(
         [run.values for run in runs],
         statistic.q,
@@ -91,7 +91,7 @@ def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: Limit
 
 
 def _settled(result: LimitResult, runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
-    """The result of an interval that includes the bound, by where the values and the estimate are."""
+    """Return the result with `excluded`; if its interval includes the bound, all values or the estimate may decide."""
     excluded = None if terms.at_worst is None else not terms.may_reach(result.high if terms.upper else result.low)
     result = replace(result, excluded=excluded)
     if result.outcome != "undecided" or result.estimate is None:
@@ -104,13 +104,13 @@ def _settled(result: LimitResult, runs: Sequence[SteadyRun], terms: LimitTerms) 
 
 
 def _breaks_throughout(run: SteadyRun, terms: LimitTerms) -> bool:
-    """Return whether all values of a run are on the bad side, so that the statistic is there whatever its noise."""
+    """Return whether all values of a run are on the bad side, so that a statistic between them is there, too."""
     is_place = run.single or terms.statistic in ("mean", "trimmed_mean") or terms.has_share
     return is_place and terms.is_bad(float(run.values.min() if terms.upper else run.values.max()))
 
 
 def _value_limit(runs: Sequence[SteadyRun], statistic: Statistic, terms: LimitTerms) -> ValueLimit:
-    """The statistic over all runs, with its interval if it has one."""
+    """Return the statistic over all runs, with its interval if it has one."""
     if isinstance(statistic, Extreme | Count):
         values = [_value(run, statistic) for run in runs]
         # A fact about several runs: the largest maximum, the smallest minimum, the count nearest to failing.

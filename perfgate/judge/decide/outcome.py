@@ -1,4 +1,4 @@
-"""Decide: what the runs show, then what outranks it, in one table."""
+"""Decide: the answer of the runs, then the doubts that outrank it (the table `_RANKS`), then the rule's settings."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ from perfgate.stats.margin import Margin
 
 #: With this many new runs a suspicion about one of many metrics is a failure.
 RUNS_TO_CONFIRM = 3
-#: A glob is corrected for multiple comparisons if it has more metrics than this, or a narrower tolerance.
+#: The metrics of a glob are corrected for multiple comparisons if they are more than this, or the tolerance is narrower
+#: than NARROW.
 MOST_UNCORRECTED = 10
 NARROW = 0.03
 
 
-#: An outcome, with an open answer apart from a suspicion.
+#: An outcome; `undecided` is divided into `suspect` (probably worse) and `open`.
 _Answer: TypeAlias = Outcome | Literal["open", "suspect"]
 
 
 class _Rank(Struct, frozen=True):
-    """A reason that outranks the statistics: the answers that it changes, and the outcome that it gives."""
+    """A reason of doubts that outranks the statistics: the answers that it changes, and the outcome that it gives."""
 
     reason: str
     changes: tuple[_Answer, ...]
@@ -60,7 +61,7 @@ _RANKS = (
 
 
 def decide(questions: Sequence[Question]) -> list[Result]:
-    """The answers to the questions of one clause, in order: one for each metric or rank.
+    """Return the answers to the questions of one clause, in order: one for each metric or rank.
 
     An outcome of `error` means that the values cannot be judged.
     """
@@ -69,7 +70,7 @@ def decide(questions: Sequence[Question]) -> list[Result]:
 
 
 def _decided(question: Question, found: Result) -> Result:
-    """The answer, once what outranks the statistics has its say."""
+    """Return the answer after the doubts and the settings of the rule that outrank the statistics."""
     if isinstance(question, NotJudged):
         return found
     decided = _excepted(_settled(_ranked(question, _named(found)), question.exceptions), question.exceptions)
@@ -79,7 +80,7 @@ def _decided(question: Question, found: Result) -> Result:
 
 
 def _named(found: Result) -> Result:
-    """The answer, with pooled runs or an allowance for a reason if they gave it."""
+    """Return the answer, with the reason `pooled` or `allowed` if pooled runs or an allowance gave it."""
     if isinstance(found, ChangeResult) and found.pooled is not None and found.pooled.decides:
         return replace(found, reason="pooled")
     if isinstance(found, ChangeResult) and found.allowance_effect == "eased" and found.outcome == "pass":
@@ -88,7 +89,7 @@ def _named(found: Result) -> Result:
 
 
 def _weighed(question: Question) -> Result:
-    """The answer of the statistics, with the doubts about it."""
+    """Return the answer of the statistics, with the doubts about it."""
     if isinstance(question, ChangeQuestion):
         return weigh(question)
     if isinstance(question, LimitQuestion):
@@ -103,7 +104,7 @@ def _weighed(question: Question) -> Result:
 
 
 def _with_doubts(found: LimitResult, doubts: Sequence[Doubt]) -> LimitResult:
-    """The answer to a limit; a slow start does not make a broken limit doubtful."""
+    """Return the answer to a limit with its doubts; a slow start does not make a broken limit doubtful."""
     if found.outcome == "error":
         return found
     is_green = _answer(found) in _GREEN
@@ -111,7 +112,7 @@ def _with_doubts(found: LimitResult, doubts: Sequence[Doubt]) -> LimitResult:
 
 
 def _by_chance(questions: Sequence[Question], weighed: Sequence[Result]) -> list[Result]:
-    """The answers, corrected for multiple comparisons (Benjamini and Hochberg 1995) if they are of many metrics.
+    """Return the answers, corrected for multiple comparisons (Benjamini and Hochberg 1995) if they are of many metrics.
 
     A failure that chance may explain among many metrics is suspect, unless three new runs or `--strict` confirm it.
     """
@@ -136,7 +137,7 @@ def _by_chance(questions: Sequence[Question], weighed: Sequence[Result]) -> list
 
 
 def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:
-    """The p-value of a change this bad if the true change equals the tolerance; None without an interval.
+    """Return the p-value of a change this bad if the true change equals the tolerance; None without an interval.
 
     It is at most 1 - confidence exactly if the interval is beyond the tolerance.
     """
@@ -153,7 +154,7 @@ def _decides(reason: str, found: Result) -> bool:
 
 
 def _ranked(question: Question, found: Result) -> Result:
-    """The answer, or that of the strongest doubt that changes it. A broken limit stays broken."""
+    """Return the answer, or that of the strongest doubt that changes it. A broken limit stays broken."""
     if found.outcome == "fail" and not isinstance(question, ChangeQuestion):
         return found
     strict = isinstance(question, LimitQuestion | ChangeQuestion) and question.terms.strict
@@ -172,7 +173,7 @@ def _answer(found: Result) -> _Answer:
 
 
 def _settled(found: Result, exceptions: Exceptions) -> Result:
-    """The answer; an open one becomes what the rule's author wants, a pass by default."""
+    """Return the answer; an open one becomes a pass, or the outcome that the rule's author wants for it."""
     if _answer(found) != "open":
         return found
     policy = exceptions.on_open or ("error" if found.reason == "thin-tail" else "warn")
@@ -183,7 +184,7 @@ def _settled(found: Result, exceptions: Exceptions) -> Result:
 
 
 def _excepted(found: Result, exceptions: Exceptions) -> Result:
-    """The answer with what the rule's author said beforehand. An error stays an error."""
+    """Return the answer under the settings about improvements, expected failures and quarantine; errors stay errors."""
     if found.outcome == "error":
         return found
     if exceptions.improvement_fails and isinstance(found, ChangeResult) and found.improved:

@@ -20,7 +20,7 @@ _TOLERANCES, _LARGEST = 20.0, 10.0
 
 
 def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
-    """The reason why these runs cannot be judged, or None: an empty run, NaN, or too few samples after warm-up."""
+    """Return the reason why these runs cannot be judged, or None: an empty run, NaN, or too few samples."""
     if any(run.n + run.dropped == 0 for run in runs):
         return "too-few-samples"
     if any(run.value is None and run.n > 0 for run in runs):
@@ -34,7 +34,7 @@ def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
 def decided_without_noise(
     base: Sequence[RunMeasure], new: Sequence[RunMeasure], ratios: Sequence[RunMeasure], terms: ChangeTerms
 ) -> ChangeResult | None:
-    """The answer where noise plays no part; None for a t test. `ratios` are those of pairs."""
+    """Return the answer if the noise does not matter; None if a t test has to decide. `ratios` are those of pairs."""
     missing = "no-baseline" if not base else "no-new-run" if not new else missing_data([*base, *new], terms.min_samples)
     if missing is not None:
         return _error(missing, len(base), len(new), terms)
@@ -52,8 +52,9 @@ def moved_from_zero(
 ) -> tuple[list[RunMeasure], list[RunMeasure], ChangeTerms, list[RunMeasure] | None] | None:
     """Return both sides moved away from zero, their terms, and the ratios of pairs, as `judge_runs` takes them.
 
-    A value of zero or less has no logarithm. None if each value has one, the tolerance is relative, no value differs,
-    or the values have no noise.
+    A value of zero or less has no logarithm, but an absolute tolerance can judge it after the same amount was added to
+    all values. None if that is not needed (each value has a logarithm, or no noise), or not possible (the tolerance is
+    relative, all values are equal, or data are missing).
     """
     runs, absolute = (*base, *new), terms.tolerance_absolute
     if absolute is None or terms.exact or all(map(has_logarithm, runs)):
@@ -85,7 +86,7 @@ def moved_from_zero(
 def as_differences(
     found: ChangeResult, base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
 ) -> ChangeResult:
-    """The answer about moved values, without the numbers that are relative to a moved value."""
+    """Return the answer about moved values, without the numbers that are relative to a moved value."""
     values = (finite(math.fsum(run.value or 0.0 for run in side) / len(side)) for side in (base, new))
     plain = replace(found, estimate=None, low=None, high=None, log_change=None, standard_error=None)
     plain = replace(plain, degrees_of_freedom=None, minimum_detectable_change=None, at_worst=None, not_excluded=None)
@@ -100,7 +101,7 @@ def _error(reason: str, base_runs: int, new_runs: int, terms: ChangeTerms) -> Ch
 
 
 def _exact(base_values: list[float], new_values: list[float], terms: ChangeTerms) -> ChangeResult:
-    """The answer if all runs of each side have one positive value, of a quantity without noise."""
+    """Return the answer if all runs of each side have one positive value, of a quantity without noise."""
     change = exact_change(base_values[0], new_values[0], len(base_values), terms.prior)
     tolerated, d = terms.tolerated(change.base_value), change.log_change
     outcome = tolerated.compare(d, d)
@@ -125,7 +126,7 @@ def _exact(base_values: list[float], new_values: list[float], terms: ChangeTerms
 
 
 def _without_ratio(base_values: list[float], new_values: list[float], terms: ChangeTerms) -> ChangeResult:
-    """The answer if a statistic is 0 or negative, so that a ratio does not exist."""
+    """Return the answer if a statistic is 0 or negative, so that a ratio does not exist."""
     base_value, new_value = (finite(sum(values) / len(values)) for values in (base_values, new_values))
     unknown = replace(
         _error("not-positive", len(base_values), len(new_values), terms), base_value=base_value, new_value=new_value
@@ -152,7 +153,7 @@ def _without_ratio(base_values: list[float], new_values: list[float], terms: Cha
 
 
 def _promised(found: ChangeResult, base_value: float | None, terms: ChangeTerms) -> ChangeResult:
-    """The answer with its promise, if it makes one."""
+    """Return the answer with `at_worst` and whether it is excluded; unchanged for a comparison without that promise."""
     if terms.looks is None:
         return found
     at_worst = None if base_value is None else finite(terms.doubted(abs(base_value) or 1.0).size)

@@ -1,8 +1,8 @@
-"""Doubts about what was measured: less than in the base, gains that are not plausible, runs that disagree.
+"""Doubts about the amount of the measurements: less than in the base, gains that are not plausible, runs that disagree.
 
 A statistic says little if the new runs measured less than the base: half of the steps, one rank of many, one printed
-mean instead of samples. So what was measured is compared, too. A difference of 10 % is noted, and from half on nothing
-is decided. A base that was stored with fewer details than the new runs have gives no doubt.
+mean instead of samples. So the amounts are compared, too. A loss of 10 % is noted, and a loss of half makes the answer
+an error. A base that was stored with less detail than the new runs have gives no doubt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from perfgate.rules.syntax.sentence import selectors
 from perfgate.stats.moderated import has_logarithm, runs_disagree
 from perfgate.stats.statistics import RunMeasure
 
-#: A share of the base's amount: at most NOTED of it is noted, at most LESS of it decides.
+#: A new amount of at most NOTED of the base's amount is noted; one of at most LESS of it decides.
 NOTED, LESS = 0.9, 0.5
 #: A metric that is this many times better was more likely not measured: few optimisations gain so much at once.
 IMPLAUSIBLE = 10.0
@@ -38,7 +38,7 @@ _NOT_A_LOSS = (
     *("pytest-benchmark", "google-benchmark", "hyperfine", "nvbench", "torch-benchmark", "tritonbench", "torchbench"),
     *("benchmark-action", "asv", "pyperf", "torch-trace"),
 )
-#: A series with fewer steps has too few gaps to tell a lost line from a rare one.
+#: A series with fewer steps has too few gaps between steps to distinguish a lost line from a rare one.
 _FEWEST_STEPS = 8
 #: The amount of detail of each kind of series.
 _DETAIL = {"value": 0, "aggregate": 1, "samples": 2, "summary": 2}
@@ -50,7 +50,7 @@ def amount_doubts(
     """Yield the doubts about amounts and gains: the new runs measured less than the base, or far better.
 
     `base`: None if there are no stored runs to compare with. `is_thinned`: the base has fewer values only because its
-    parts were stored thinned.
+    parts were stored thinned, with a selection of their values.
     """
     yield from _unlike(base, new, method, is_thinned=is_thinned)
     yield from gains(base, new, method.better)
@@ -61,7 +61,7 @@ def disagreement(
 ) -> Iterator[Doubt]:
     """Yield runs of one side that differ by more than the tolerance, and by more than noise explains.
 
-    Their middle may be within the tolerance, but says nothing of what the program does. Base runs are only noted: they
+    Their middle may be within the tolerance, but says nothing about the program. Base runs are only noted, because they
     were approved. Of pairs the ratios have to agree, because pairs remove the noise that both sides share.
     """
     own, others = (ratios, ()) if ratios else (new.measures, base.measures)
@@ -99,7 +99,7 @@ def _unlike(base: MeasuredSide | None, new: MeasuredSide, method: Method, *, is_
 
 
 def _amounts(base: MeasuredSide, new: MeasuredSide, *, is_thinned: bool) -> Iterator[Doubt]:
-    """The kind of the series, and how many values, or calls of an aggregate, each run has."""
+    """Yield the doubt that new series have less detail, or another number of values (of an aggregate: calls)."""
     usual_kind = sorted(base.series, key=lambda series: _DETAIL[series.kind])[len(base.series) // 2]
     stored = [size for series in base.series if (size := values_of(series)) is not None]
     usual = median(stored) if stored else None
@@ -123,7 +123,7 @@ def _amounts(base: MeasuredSide, new: MeasuredSide, *, is_thinned: bool) -> Iter
 
 
 def values_of(series: Series) -> int | None:
-    """The number of values, or of calls; None for a single number, and for an aggregate without a count."""
+    """Return the number of values, or of calls; None for a single number, and for an aggregate without a count."""
     if series.kind == "samples":
         return series.thinned_from or len(series.values)
     count = series.aggregate.get("count")
@@ -131,7 +131,7 @@ def values_of(series: Series) -> int | None:
 
 
 def _distinct_steps(series: Series) -> Steps | None:
-    """Return the steps that have a value, ascending; None if they tell nothing of lost lines."""
+    """Return the steps that have a value, ascending; None if they cannot show lost lines."""
     if series.steps is None or len(series.steps) < _FEWEST_STEPS or series.thinned_from is not None:
         return None
     found = np.unique(series.steps)
@@ -139,16 +139,16 @@ def _distinct_steps(series: Series) -> Steps | None:
 
 
 def _stride(several: Iterable[Series]) -> int:
-    """Return the most common distance between two steps of the first series that has some; the smallest of several."""
+    """Return the most common distance between two steps of the first series that has steps; of equals the smallest."""
     steps = next(found for series in several if (found := _distinct_steps(series)) is not None)
     gaps, counts = np.unique(np.diff(steps), return_counts=True)
     return int(gaps[counts.argmax()])
 
 
 def _steps_share(series: Series, usual: Sequence[Series]) -> float:
-    """Return the share of the steps from the first to the last that have a value; 1 if it is unknown.
+    """Return the share of the expected steps, from the first to the last, that have a value; 1 if it is unknown.
 
-    `usual` are the series whose distance between steps is the expected one; without steps there, its own is.
+    The expected distance between steps is that of the `usual` series, or if they have no steps, of the series itself.
     """
     steps = series.steps
     if steps is None or not len(steps) or series.joined < 1:
@@ -183,7 +183,7 @@ def gains(base: MeasuredSide | None, new: MeasuredSide, direction: Better) -> It
 
 
 def rank_doubts(evidence: Evidence, new: MeasuredSide) -> Iterator[Doubt]:
-    """The measured ranks of all ranks of the job, unless the rule names its ranks.
+    """Yield the doubt that too few ranks of the job were measured, or more than before; none if a rule names ranks.
 
     Without stored runs every rank of the job is expected.
     """
@@ -206,10 +206,10 @@ def rank_doubts(evidence: Evidence, new: MeasuredSide) -> Iterator[Doubt]:
 
 
 def _rank_shares(evidence: Evidence, runs: Sequence[Members], views: Sequence[RunView]) -> list[float]:
-    """The share of the job's ranks that have the metric, for each run that shows it.
+    """Return the share of the job's ranks that have the metric, for each run in which it is known.
 
-    A run does not show it if its series have no rank, if the size of the job is unknown, or if its tool prints on one
-    rank for all of them and the rule does not ask about ranks.
+    It is unknown if the series have no rank, if the size of the job is unknown, or if the tool prints on one rank for
+    all ranks and the rule does not ask about ranks.
     """
     found = []
     for members, view in zip(runs, views, strict=False):

@@ -21,21 +21,21 @@ from perfgate.stats.distributions import BoolArray, FloatArray
 WITHOUT_NOISE = ("1", "count", "B", "FLOP")
 #: Two runs agree in this many bits by chance with a probability of 1e-12.
 _ENOUGH_BITS = 40
-#: Runs are copies if more than this share of their values is equal, to six digits.
+#: Runs are copies if more than this share of their values is equal, up to this relative error: six digits.
 _COPIED, _DIGITS = 0.5, 1e-6
-#: Values times a factor in this range are a copy; one that is worse by more does not pass anyway.
+#: Values times a factor in this range are a copy. A copy that is worse by more does not pass anyway.
 _FACTORS = 0.8, 1.05
-#: Of very many values, this many are enough to compare.
+#: The rarity of very many values is that of this many of them.
 _TELLING = 1 << 16
 
 
 def same_measurements(run: Run, other: Run) -> bool:
     """Return whether two runs have the same values, so that they are one measurement under two names.
 
-    More than half of the values are enough: a copy with other last digits, in another order, or times a factor is a
-    copy. Only quantities with noise are compared: bytes, operations and counts are often equal. Equal values count by
-    how unlikely they are: n samples count n times the entropy (of order 2) of their own distribution, and a single
-    number its decimal digits beyond the first two.
+    More than half of the values are enough, also with other last digits, in another order, or times a factor. Only
+    quantities with noise are compared: bytes, operations and counts are often equal. Equal values have to be unlikely,
+    too, which is counted in bits: n samples have n times the entropy (of order 2) of their own distribution, and a
+    single number has its decimal digits beyond the first two.
     """
     others, twins = {series.key: series for series in other.series}, list[tuple[Series, Series, int]]()
     for series in run.series:
@@ -64,9 +64,9 @@ def same_measurements(run: Run, other: Run) -> bool:
 
 
 def _equal_share(one: Series, other: Series) -> tuple[float, bool]:
-    """Return the share of the values of a series that are those of another one, up to a factor and last digits.
+    """Return the share of the values of a series that another series has, too, up to a factor and last digits.
 
-    True: only all of them together, in another order, show it.
+    The second result is True if the values are equal only after sorting: then (1.0, True).
     """
     whole, part = (one, other) if other.thinned_from else (other, one)  # a stored run may have fewer values
     if values_of(one) != values_of(other) or one.kind != other.kind or one.aggregate != other.aggregate:
@@ -87,14 +87,14 @@ def _equal_share(one: Series, other: Series) -> tuple[float, bool]:
 
 
 def _bits_of_counts(values: FloatArray) -> float:
-    """Return how unlikely another run has each value equally often: of a Poisson count, 1 in sqrt(4 pi mean)."""
+    """Return the bits of another run having each value as often: two Poisson counts agree in 1 of sqrt(4 pi mean)."""
     counts = np.unique(values, return_counts=True)[1]
     return float(np.log2(4 * np.pi * counts).sum() - np.log2(4 * np.pi * len(values))) / 2
 
 
 @np.errstate(all="ignore")
 def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> BoolArray:
-    """Return which values are those of the other side times one factor, to six digits; same length."""
+    """Return which values are those of the other side times one factor, to six digits; both have one length."""
     ratios = one / other
     factor = float(np.median(ratios))
     found: BoolArray = np.abs(ratios - factor) <= _DIGITS * abs(factor)
@@ -102,9 +102,9 @@ def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> BoolArray:
 
 
 def _bits_of_outlines(run: Run, other: Run) -> float | None:
-    """Return the bits in which outlined metrics of two runs agree; None if the runs differ there.
+    """Return the bits in which outlined metrics (kept without their values) of two runs agree; None if they differ.
 
-    An outline is never equal to a stored summary, and nothing is known of one that the other run has with its values.
+    If only one run has outlines, they differ from a stored summary in the other run, and add 0 bits otherwise.
     """
     one, two = run.outlines, other.outlines
     if one is None or two is None:
@@ -153,7 +153,7 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
 
 
 def rarity(series: Series) -> float:
-    """Return the least number of bits that the values of a series need."""
+    """Return how unlikely it is that another series has the same values, in bits."""
     if series.kind == "samples":
         if is_large(series.values):
             return rarity(replace(series, values=np.asarray(series.values[:_TELLING])))

@@ -1,10 +1,10 @@
-"""Differences of the machine between the two sides, with the factors that make their runs alike.
+"""Differences of the machine between the two sides, with factors that make their runs alike.
 
-Three kinds of evidence, two of them from `perfgate.machine`:
+There are three kinds, the first two from the recordings of `perfgate.machine`:
 
 * The clock. Times are judged again in cycles: the time of each run times its clock. If the slower clock could explain a
-  failure or hide a regression, and the cycles give another outcome, the verdict is suspect. Both must agree, because
-  work that waits for memory does not follow the clock.
+  failure or hide a regression, and the cycles give another outcome, the verdict is suspect. Times and cycles must
+  agree, because work that waits for memory does not follow the clock.
 * Lost time: the share of the run in which the GPU was throttled, the hypervisor ran others, or the control group had
   used up its CPU time. If one side has more of it than `lost_time` allows, the change is judged again as if both sides
   had lost as much. A share p of lost time makes a program at most 1 / (1 - p) times slower, so it explains no more.
@@ -28,24 +28,25 @@ from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import Case, Evidence
 from perfgate.judge.question import MachineDifference, MeasuredSide
 
-#: Clocks that differ by less are equal.
+#: Clocks that differ by a smaller share are equal.
 LEAST_CLOCK = 0.01
 #: Pressure is noted from this difference on; it does not decide, because waiting tasks need not be those of the run.
 NOTED_PRESSURE = 0.1
 #: The clock of the GPU. The clock of the CPU is not used: idle processors lower it.
 _CLOCK = "clock.sm"
+#: The metrics of lost time, or how their names begin, with their words.
 _LOST = {
     "machine.gpu.throttled.": "throttling of the GPU ({})",
     "machine.cpu.steal": "steal: the hypervisor ran other machines",
     "machine.cgroup.throttled": "the CPU limit of the control group",
 }
-#: More lost time than this explains any change: a program that never ran took no time.
+#: Lost time counts as at most this share: a larger share would explain any change.
 _MOST_LOST = 0.99
 _PRESSURE = {f"machine.pressure.{kind}": f"pressure on {kind}" for kind in ("cpu", "memory", "io")}
 #: The names of these metrics, or how they begin.
 MACHINE_DOUBTS = (_CLOCK, *_LOST, *_PRESSURE)
-#: The values that are possible, by unit: clocks in Hz, and shares of the time, which rounding may make more than 1.
-#: Others are no measurement, and are left out.
+#: The possible values, by unit: clocks in Hz, and shares of the time, which rounding may make more than 1. Metrics with
+#: another mean are left out.
 _POSSIBLE = {"1/s": (1e6, 1e11), "1": (0.0, 1.1)}
 #: The units whose values follow the speed of the machine, and whether a faster machine makes them larger.
 _FOLLOWS = {"s": False, "1/s": True, "B/s": True, "FLOP/s": True}
@@ -54,7 +55,7 @@ _FOLLOWS = {"s": False, "1/s": True, "B/s": True, "FLOP/s": True}
 def machine_differences(
     evidence: Evidence, base: MeasuredSide, new: MeasuredSide
 ) -> tuple[tuple[MachineDifference, ...], tuple[Doubt, ...]]:
-    """Return the differences of the machine between the sides, and what is only noted about it."""
+    """Return the differences of the machine between the sides, and the doubts about it that are only noted."""
     is_unknown = not evidence.runs.has_machine and "host" not in evidence.case.facts
     if is_unknown or evidence.unit not in _FOLLOWS or evidence.case.baseline.pairing is not None:
         return (), ()  # pairs share the machine
@@ -68,7 +69,7 @@ def machine_differences(
 
 
 def _clock(base: MeasuredSide, new: MeasuredSide, *, grows: bool) -> MachineDifference | None:
-    """The clocks if they differ, with the factors that count each run in cycles of the base's mean clock."""
+    """Return the difference of the clocks, with the factors that count each run in cycles of the base's mean clock."""
     clocks = _of_both(_CLOCK, base, new)
     if clocks is None:
         return None
@@ -86,11 +87,12 @@ _LostTime: TypeAlias = tuple[str, float, float]
 def _lost(
     evidence: Evidence, kinds: Mapping[str, Sequence[_LostTime]], base: MeasuredSide, new: MeasuredSide, *, grows: bool
 ) -> MachineDifference | None:
-    """The lost time if it differs, with the factors of runs that lost nothing. Reasons of one kind overlap."""
+    """Return the difference of lost time, with factors as if both sides had lost as much; None if it is small."""
     most = evidence.rule.settings.lost_time
     differing = [one for kind in kinds.values() for one in kind if abs(one[2] - one[1]) > most]
     if not differing:
         return None
+    # Reasons of one kind, such as throttling, overlap in time: only the largest of them counts.
     before = min(sum(max(share for _, share, _ in kind) for kind in kinds.values()), _MOST_LOST)
     now = min(sum(max(share for _, _, share in kind) for kind in kinds.values()), _MOST_LOST)
     # The base stays as it was measured, and the new runs are as if they had lost as much.
@@ -100,7 +102,7 @@ def _lost(
 
 
 def _lost_time(base: MeasuredSide, new: MeasuredSide) -> dict[str, list[_LostTime]]:
-    """The lost time of both sides by kind; kinds that one side did not record are left out."""
+    """Return the lost time of both sides by kind; kinds that one side did not record are left out."""
     found: dict[str, list[_LostTime]] = {}
     for name in _names(base, new):
         prefix = next((known for known in _LOST if name.startswith(known)), None)
@@ -112,6 +114,7 @@ def _lost_time(base: MeasuredSide, new: MeasuredSide) -> dict[str, list[_LostTim
 
 
 def _pressure(base: MeasuredSide, new: MeasuredSide) -> Iterator[Doubt]:
+    """Yield a note for each pressure (the share of the time in which tasks waited) that differs."""
     for name in _names(base, new):
         sides = _of_both(name, base, new) if name in _PRESSURE else None
         if sides is not None and abs(fmean(sides[1]) - fmean(sides[0])) >= NOTED_PRESSURE:
@@ -123,7 +126,7 @@ def _names(base: MeasuredSide, new: MeasuredSide) -> list[str]:
 
 
 def _of_both(name: str, base: MeasuredSide, new: MeasuredSide) -> tuple[list[float], list[float]] | None:
-    """The possible mean of a metric of the machine in each run, over its devices; None if a run lacks it."""
+    """Return the mean of a metric of the machine in each run, over devices; None if a run has no possible value."""
     found = [[_mean_of(name, view) for view in side.views] for side in (base, new)]
     if not all(found) or any(value is None for side in found for value in side):
         return None

@@ -1,7 +1,8 @@
-"""Doubts about the start of runs: much more warm-up than in any base run, or a dropped quarter that hides something.
+"""Doubts about the start of runs: much more warm-up than in any base run, or a dropped slow quarter.
 
-Measured on unchanged runs (twelve sources of noise; 20, 100 and 400 steps; 1, 3 and 5 base runs): at most 0.5 % are
-suspect. A first quarter at twice the time is found in nearly all runs whose own stalls are shorter than that.
+A run whose warm-up does not end loses its first quarter, which may hide a change of the program. Measured on unchanged
+runs (twelve sources of noise; 20, 100 and 400 steps; 1, 3 and 5 base runs): at most 0.5 % are suspect. A first quarter
+at twice the time is found in nearly all runs whose own stalls are shorter than that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from perfgate.stats.steady import SteadyRun, WarmUpRule, median, slow_start, ste
 
 #: A warm-up of fewer values has not grown: the first steps compile and fill caches, and how long varies.
 FEWEST_STEPS = 5
-#: A burst at the start of one side makes up to 12 % of unchanged pairs suspect if there are one or two.
+#: With fewer pairs the start is not doubted: a burst at the start of one side would make up to 12 % of unchanged pairs
+#: suspect.
 FEWEST_PAIRS = 3
 #: A warm-up has grown if it is this many times slower than any stretch of the same length, on both sides ...
 TIMES_MORE = 3.0
@@ -33,9 +35,10 @@ _BLIND = ("median", "p50")
 
 
 class _Start(Struct, frozen=True):
-    """The start of a run: its time of each step over that of a steady step, and how slow the warm-up is.
+    """The start of a run: `relative` is the time of each step over that of a steady step, `dropped` the warm-up steps.
 
-    `slowdown` is that of three quarters of the warm-up steps, so that a few stalls are not a slow start.
+    Three quarters of the warm-up steps are slower than a steady step by the share `slowdown` or more, so that a few
+    stalls are not a slow start.
     """
 
     series: Series
@@ -45,14 +48,14 @@ class _Start(Struct, frozen=True):
 
     @property
     def cost(self) -> float:
-        """The steady steps that could have been made in the additional time of the warm-up."""
+        """The number of steady steps that would fit into the additional time of the warm-up."""
         return self.slowdown * self.dropped
 
 
 def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method, *, hides: bool) -> Iterator[Doubt]:
-    """Yield what the start of the new runs hides; `max`, `total` and `count` see the whole run, so they hide nothing.
+    """Yield the doubts about the start of the new runs; none for `max`, `total` and `count`, which drop no values.
 
-    `hides`: a slow quarter hides something, if it does not start so in the base runs, too.
+    `hides`: a dropped slow quarter may change the answer. It decides only if the base runs do not start so, too.
     """
     found = [[(series, method.steady(series)) for series in run.values() if len(series.values)] for run in new]
     starts = [one for run in found for one in run]
@@ -68,9 +71,10 @@ def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method
 
 
 def mean_doubts(base: MeasuredSide, new: MeasuredSide, terms: ChangeTerms) -> Iterator[Doubt]:
-    """Yield a mean of all values that is outside of those of the base runs; what a rule names as warm-up is left out.
+    """Yield the doubt that the mean of all values is outside of the means of the base runs.
 
-    It counts if it is beyond the tolerance although the median is not.
+    Values that a rule names as warm-up are left out. The doubt counts if the mean is beyond the tolerance although the
+    median is not.
     """
     sides = [
         [_after_named(one.settled, terms.warmup) for one in side.series if one.kind == "samples"]
@@ -98,16 +102,17 @@ def breaks_with_start(new: MeasuredSide, terms: LimitTerms) -> bool:
 
 
 def _after_named(values: FloatArray, warmup: WarmUpRule) -> FloatArray:
-    """The values without those that a rule names as warm-up."""
+    """Return the values without those that a rule names as warm-up."""
     return values if warmup == "auto" else values[warmup:]
 
 
 def _whose(warmup: WarmUpRule) -> str:
+    """Return `rule` if the rule names the warm-up, as the field `of` of a doubt has it."""
     return "" if warmup == "auto" else "rule"
 
 
 def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:
-    """Return whether a start is slow at a first look, without the base runs."""
+    """Return whether a start may be slow, by a quick test without the base runs."""
     long = [(one.values[: run.dropped], run.values) for one, run in starts if run.dropped >= FEWEST_STEPS]
     medians = ((len(head), median(head), len(rest), median(rest)) for head, rest in long)
     return any(
@@ -116,7 +121,10 @@ def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:
 
 
 def _slow_quarter(series: Series, run: SteadyRun, method: Method) -> int:
-    """The length of a start whose slow quarter is dropped, or is not seen by a median after a named warm-up; else 0."""
+    """Return the length of a start with a slow quarter; 0 if there is none.
+
+    That quarter was dropped by the rule `auto`, or follows a warm-up that the rule names, where a median ignores it.
+    """
     if method.warmup == "auto":
         return run.dropped if 1 < run.dropped == len(series.values) // 4 else 0
     if method.statistic not in _BLIND or series.stalled is not None:
@@ -144,7 +152,7 @@ def _grown_warmup(new: Sequence[Members], base: Sequence[Members], method: Metho
 
 
 def _grown(new: Sequence[Members], base: Sequence[Members], method: Method) -> tuple[WarmUpCost, WarmUpCost] | None:
-    """The warm-up of the new runs, and the largest one of the base runs; None if it did not grow.
+    """Return the warm-up of the new runs, and the largest one of the base runs; None if it did not grow.
 
     Of several new runs the middle one decides (of two the worse), so that one disturbed start of three does not count.
     """
@@ -161,6 +169,7 @@ def _grown(new: Sequence[Members], base: Sequence[Members], method: Method) -> t
 
 
 def _has_grown(new: _Start, base: Sequence[_Start]) -> bool:
+    """Return whether a warm-up is long, costs much, and is much slower than any stretch of steps on both sides."""
     if new.dropped < FEWEST_STEPS or not new.cost > LEAST_SHARE * (len(new.relative) - new.dropped):
         return False
     stretches = (new.relative[new.dropped :], *(start.relative for start in base))
@@ -169,7 +178,7 @@ def _has_grown(new: _Start, base: Sequence[_Start]) -> bool:
 
 
 def _slowest_stretch(relative: FloatArray, length: int) -> float:
-    """The largest median of the stretches of this length; 1 if the run is shorter."""
+    """Return the largest median of the stretches of this length; 1 if the run is shorter."""
     count = len(relative) // length
     if not count:
         return 1.0
@@ -177,13 +186,14 @@ def _slowest_stretch(relative: FloatArray, length: int) -> float:
 
 
 def _worst(members: Members, method: Method) -> _Start | None:
-    """The rank with the largest warm-up of a run."""
+    """Return the start of the rank with the most costly warm-up of a run."""
     found = [start for series in members.values() if (start := _start(series, method)) is not None]
     return max(found, key=lambda start: start.cost, default=None)
 
 
 @np.errstate(all="ignore")
 def _start(series: Series, method: Method) -> _Start | None:
+    """Return the start of a series of times or rates; None for other series, and without a steady step."""
     if warmup_cost(series, method) is None:
         return None
     steady = method.steady(series)
