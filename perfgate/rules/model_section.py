@@ -114,8 +114,8 @@ def in_words(model: TrainedModel, names: Collection[str]) -> list[str]:
     if model.flop_per_token is None:
         return [f"mfu = throughput_per_gpu / {peak}"] if MFU in names else []
     flop = f"{format_value(model.flop_per_token, 'FLOP')} of each token"
-    part = f"{model.tokens_per_step:,.0f} tokens per step / the time of a step"
-    rate = "tokens per second" if model.tokens_per_step is None else part
+    tokens = model.tokens_per_step
+    rate = "tokens per second" if tokens is None else f"{tokens:,.0f} tokens per step / the time of a step"
     found = [f"mfu = {flop} × {rate} / ({peak} × the GPUs)"] if MFU in names else []
     times = "4/3 × mfu, because all activations are recomputed" if model.recomputes else "mfu, as nothing is recomputed"
     return [*found, *([f"hfu = {times}"] if HFU in names else [])]

@@ -255,6 +255,9 @@ def test_rules_over_mfu_are_judged_as_any_others(perfgate: Any, folder: Path) ->
     assert perfgate("check", run("given.json", 10.0, gpu="X"), "--env", f"gpu={H100['gpu']}").code == 0
     explained = perfgate("rules", "explain").out
     assert "mfu = 42 GFLOP of each token × 1,000,000 tokens per step / the time of a step" in explained
+    write_rules(folder, "mfu at least 38%", head="model: {dtype: bf16, parameters: 7000000000}\n")
+    explained = perfgate("rules", "explain").out
+    assert "mfu = 42 GFLOP of each token × tokens per second / (the bf16 peak of the GPU × the GPUs)" in explained
 
 
 def test_another_model_is_a_change_of_the_rules_and_its_place_is_none() -> None:
