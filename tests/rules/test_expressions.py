@@ -173,6 +173,8 @@ UNITS = [
     ("FLOP", "/", "s", "FLOP/s"),
     ("1", "/", "s", "1/s"),
     ("1", "/", "1/s", "s"),
+    ("J", "/", "s", "W"),
+    ("1", "/", "J", "1/J"),
     ("s", "/", "1", "s"),
     ("1", "/", "1", "1"),
     ("s", "*", "1", "s"),
@@ -180,6 +182,8 @@ UNITS = [
     ("1/s", "*", "s", "1"),
     ("s", "*", "B/s", "B"),
     ("s", "*", "FLOP/s", "FLOP"),
+    ("W", "*", "s", "J"),
+    ("J", "*", "1/J", "1"),
     ("s", "+", "s", "s"),
     ("B", "-", "B", "B"),
     ("s", "*", "s", None),
@@ -215,6 +219,13 @@ AGGREGATES = [({"mean": 2.0, "total": 99.0, "count": 3}, 2.0), ({"total": 6.0, "
 def test_aggregates_are_used_through_their_means(printed, value):
     found = only("a / b", aggregate("a", **printed), aggregate("b", mean=2.0))
     assert (numbers(found), found.kind, found.unit) == ([value / 2], "value", "1")
+
+
+def test_samples_are_joined_by_their_means_if_the_other_side_has_nothing_else():
+    run = Run("run", "test", (samples("a", [2, 4, 4, 6]), samples("b", [1, 3]), aggregate("c", total=6.0, count=3)))
+    by_means = RunView(run, {}, by_means=True)
+    assert [numbers(one) for one in by_means.evaluate(parse_expression("a / b")).values()] == [[2]]
+    assert [numbers(one) for one in by_means.evaluate(parse_expression("a + c")).values()] == [[6]]
 
 
 def test_samples_over_an_aggregate():
@@ -327,6 +338,18 @@ def test_derived_values_are_read_only():
 def test_the_parts_of_an_expression_through_derived_metrics():
     metrics = view(x="a / y", y="b + c").metrics
     assert component_names(parse_expression("x * d"), metrics) == {"x", "d", "a", "y", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("warmup.steps{of=forward}", {"warmup.steps", "forward"}),
+        ("warmup.time", {"warmup.time", "*"}),
+        ("a + warmup.time{of=forward}", {"a", "warmup.time", "forward"}),
+    ],
+)
+def test_the_warm_up_of_a_metric_is_read_from_its_values(text, names):
+    assert component_names(parse_expression(text), {}) == names
 
 
 def test_a_tree_of_definitions_takes_little_time():
