@@ -54,9 +54,9 @@ class Decimals(Struct, frozen=True):
 
     #: (words,) The place of each word in the line. A long number has two words, its last digits first.
     places: Sequence[int]
-    #: (words,) Masks of the digits behind the point, and of those before it, which move one byte on: onto the point.
-    _behind: Words
-    _before: Words
+    #: (words,) Masks of the digits behind the point, and of those before it, which move one byte on and close the gap.
+    _fraction_mask: Words
+    _whole_mask: Words
     #: (words,) The power of ten that multiplies the digits of the word.
     _factors: Words
     #: (numbers,) The first word of each number, and the power of ten that divides it.
@@ -70,19 +70,19 @@ class Decimals(Struct, frozen=True):
         firsts = []
         for end, whole, fraction in numbers:
             firsts.append(len(words))
-            before = min(whole, _WITH_POINT - fraction)  # digits before the point, in the word with the point
-            words.append((end - WORD_BYTES, _last_bytes(fraction), _last_bytes(fraction + before, fraction), 1))
-            if whole > before:
-                words.append((end - 2 * WORD_BYTES, _last_bytes(whole - before), 0, 10**_WITH_POINT))
+            near = min(whole, _WITH_POINT - fraction)  # digits before the point, in the word with the point
+            words.append((end - WORD_BYTES, _last_bytes(fraction), _last_bytes(fraction + near, fraction), 1))
+            if whole > near:
+                words.append((end - 2 * WORD_BYTES, _last_bytes(whole - near), 0, 10**_WITH_POINT))
         places, *masks_and_factors = zip(*words, strict=True)
-        behind, in_front, factors = (np.array(part, np.uint64) for part in masks_and_factors)
+        fraction_mask, whole_mask, factors = (np.array(part, np.uint64) for part in masks_and_factors)
         divisors = np.array([10.0**fraction for _, _, fraction in numbers])
-        return cls(places, behind, in_front, factors, firsts, divisors)
+        return cls(places, fraction_mask, whole_mask, factors, firsts, divisors)
 
     def read(self, words: Words) -> npt.NDArray[np.float64]:
         """Return the numbers of lines, (lines, numbers), from their words, (lines, words or more)."""
         words = words[:, : len(self.places)]
-        digits = eight_digits((words & self._behind) | (words << np.uint64(8) & self._before))
+        digits = eight_digits((words & self._fraction_mask) | (words << np.uint64(8) & self._whole_mask))
         if len(self.places) > len(self._firsts):
             digits = np.add.reduceat(digits * self._factors, self._firsts, axis=1)
         return digits / self._divisors

@@ -137,10 +137,7 @@ def iterations(line: str) -> Iterator[tuple[re.Match[str], int, int]]:
 def add_iteration(
     run: RunBuilder, text: str, span: tuple[int, int], step: int, line: int, *, leave: tuple[str, ...] = ()
 ) -> None:
-    """Add the fields of one iteration, which are in this span of a text; of two fields of one metric, only the first.
-
-    Metrics in `leave` are left out.
-    """
+    """Add the fields of one iteration, in a span of a text: the first of each metric, without metrics in `leave`."""
     seen = {*leave}
     next_begin = span[0]
     for part in text[slice(*span)].split("|"):

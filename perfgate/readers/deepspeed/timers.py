@@ -95,10 +95,7 @@ class Rank(Struct):
         return self.step
 
     def count_many(self, ends: Ints) -> Ints:
-        """Count the next records of the rank; return their steps. `ends` has 1 for each record that ends its step.
-
-        Only after a record has ended a step, because names are not looked at.
-        """
+        """Count the next records, with 1 for one that ends its step; return their steps. `names` must be None."""
         steps = np.cumsum(ends) - ends + (self.step + self.ended)
         self.step, self.ended = int(steps[-1]), bool(ends[-1])
         return steps
@@ -139,10 +136,7 @@ class Timers:
         return 0 if ranks[0].names is not None else ranks[0].step + ranks[0].ended
 
     def hand_over(self, other: Timers, first: int) -> None:
-        """Move the steps from `first` on to the timers of a run that begins there and has read nothing yet.
-
-        Exactly one rank must have printed records.
-        """
+        """Move the steps of the only rank from `first` on to a run that begins there and has read nothing yet."""
         (rank,) = (rank for rank in self._ranks.values() if rank.tables)
         heir = other._ranks.setdefault(rank.label, Rank(rank.label))
         heir.step, heir.ended, heir.names = rank.step - first, rank.ended, None

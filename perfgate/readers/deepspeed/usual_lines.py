@@ -27,10 +27,7 @@ _MANY_LINES = 50
 
 
 class UsualBlock(Struct):
-    """A block of a log, whose usual lines wait until `read_until` counts them.
-
-    `rest` and `numbers` are the text and the numbers of the other lines, `end` is the number of the line after it.
-    """
+    """A block of a log: text and numbers of its lines that are not usual, and the number of the line after it."""
 
     rest: bytes
     numbers: Sequence[int]

@@ -151,10 +151,7 @@ class _Block(Struct):
         return not any(map(fault_of, self.texts))
 
     def match(self, value: float) -> float:
-        """Return the number that is equal in all blocks of one size, if the next value of this block is `value`.
-
-        Of a throughput, that is the bits that were moved, of a busbw its ratio to the throughput.
-        """
+        """Return what is equal in all blocks of a size: the bits that a throughput moved, or busbw by throughput."""
         before = float(self.texts[-1])
         return value * before if len(self.texts) == 1 else value / before if before else 0.0
 

@@ -146,6 +146,7 @@ class _Reports:
             self._reports.add(report)
             self._begun = True
         run = self.runs.run
+        # each call of an operator of PyTorch has a row, and they have one name
         name = nsys_tables.name_of_calls(metric) if table.kind == "range" else metric
         key = run.unique(Key(metric), number) if name == metric else Key(name)
         aggregate: dict[str, float] = {}

@@ -152,7 +152,7 @@ class CallNodes(Struct):
     first_time: Int64 = field(default_factory=lambda: np.full(MOST_NODES, _NEVER))
     first_offset: Int64 = field(default_factory=lambda: np.zeros(MOST_NODES, np.int64))
     first_thread: Int64 = field(default_factory=lambda: np.full(MOST_NODES, -1))
-    #: Sums by node and group of steps: `counts` of calls, `busy` ns of calls, `wall` ns of the steps that they get.
+    #: Sums by node and group of steps: `counts` of calls, `busy` ns of calls, `wall` ns (each moment for one node).
     _sums: dict[str, Int64] = field(default_factory=dict)
     _numbers: dict[Name, int] = field(default_factory=dict)
     #: The nodes by caller and name: keys in ascending order, and their nodes.
@@ -256,7 +256,7 @@ class CallNodes(Struct):
         table = self._sums.get(which)
         if table is None or len(table) < len(self.nodes):
             table = self._sums[which] = self._sums_of(which, min(2 * len(self.nodes), MOST_NODES))
-        width = table.shape[1]
+        width = table.shape[1]  # step s of n is in group s * width // n
         np.add.at(table.reshape(-1), nodes * width + step * width // len(self.steps), values)
 
     def table(self, which: str) -> Float64:

@@ -30,8 +30,9 @@ _SECOND = 1e9
 #: The most slices of time, and about how many calls a slice has.
 _SLICES = 16
 _SLICE_CALLS = 75_000
+#: Of two calls with the same times, that of the earlier kind is outside.
 _OUTSIDE_FIRST: tuple[NodeKind, ...] = ("range", "loader", "collective", "operator", "runtime")
-#: The beginning of the names of what the thread of the backward pass runs, for the thread that called backward.
+#: The beginning of names on the thread of the backward pass, which works for the thread that called backward.
 _AUTOGRAD = "autograd::engine::"
 
 
@@ -78,19 +79,19 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")
     texts = [stable_name(text) for text in device.names.texts]
     width = max(len(texts), 1)
-    pairs, inverse = np.unique(kind * width + device.name, return_inverse=True)
+    pairs, inverse = np.unique(kind * width + device.name, return_inverse=True)  # of a kind and a name
     numbers = [nodes.name(texts[pair % width], names[pair // width]) for pair in pairs.tolist()]
     if not numbers:
         return None
     found = nodes.children(parents, np.array(numbers, np.int64)[inverse])
     nodes.add_calls(found, step, device.start, device.end - device.start, -1)
-    covered = NOTHING  # a moment counts for the first of these kinds, and in it for the event that began first
+    covered = NOTHING  # a moment counts for the first of the kinds below, and in it for the event that began first
     for chosen in (kind == 0, (kind == 2) & (device.kind == MEMCPY), (kind == 2) & (device.kind != MEMCPY), kind == 1):
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(device.start[rows], kind="stable")]
         start, end = device.start[rows], device.end[rows]
         before = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]))
-        low = np.maximum(start, before)
+        low = np.maximum(start, before)  # an event counts from the end of all earlier ones of its kind
         own = low < end
         free = complement(covered, *steps.window)
         nodes.add_wall(found[rows[own]], np.full(own.sum(), -1), low[own], end[own], free)
@@ -107,7 +108,8 @@ def _live_at_peak(made: Allocations) -> Int64:
     on_host = np.array([text == "cpu" for text in made.devices.texts], bool)[made.device]
     rows = np.flatnonzero(~on_host if not on_host.all() else on_host)
     rows = rows[np.argsort(made.time[rows], kind="stable")]
-    rows = rows[: int(np.argmax(np.cumsum(made.size[rows]))) + 1]
+    rows = rows[: int(np.argmax(np.cumsum(made.size[rows]))) + 1]  # up to the peak
+    # in use is an address whose last change up to the peak is an allocation
     by_address = rows[np.lexsort((np.arange(len(rows)), made.address[rows], made.device[rows]))]
     address, device = made.address[by_address], made.device[by_address]
     is_last = np.append((address[1:] != address[:-1]) | (device[1:] != device[:-1]), True)

@@ -54,7 +54,7 @@ class Found(Struct):
     repaired: int = 0
 
     def keep(self, element: object, line: int, repairs: str | None) -> None:
-        """Add an element as an event, without fields of an unknown type, or report that it is unreadable."""
+        """Add an element as an event, without fields of an unknown type, or report it; `repairs` is the detail."""
         if not isinstance(element, dict):
             self.unreadable += 1
             self.faults.append(("error", "unreadable event, left out", line, f": {repairs}" if repairs else ""))

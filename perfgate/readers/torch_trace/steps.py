@@ -52,10 +52,7 @@ def index_at(times: Int64, starts: Int64, ends: Int64) -> Int64:
 
 
 def step_of(times: Int64, steps: Steps) -> Int64:
-    """Return the index of the step in which the host did something at each time, (n,); -1 before and after all.
-
-    A time between two steps belongs to the step before it.
-    """
+    """Return the index of the step of each time, (n,): between two steps, the one before; -1 before and after all."""
     starts, ends = (steps.starts, steps.ends) if steps.host is None else steps.host
     index = np.searchsorted(starts, times, side="right") - 1
     return np.where((index < len(starts) - 1) | (times < ends[-1]), index, -1)
@@ -75,7 +72,7 @@ def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
     issued = np.full(len(calls), ABSENT)
     issued[calls >= 0] = runtime.start[calls[calls >= 0]]
     spans = replace(spans, calls=calls, issued=issued)
-    if not known.all():
+    if not known.all():  # only calls that the mode knows extend a step
         groups = _Launches(runtime, tables.device, known)
     inside = [groups.within(start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
     if not any(len(found) for found in inside):
@@ -155,15 +152,12 @@ def _extended(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
     return replace(spans, starts=np.array(starts, np.int64), ends=np.array(ends, np.int64), host=host)
 
 
-def _complete(steps: Steps, counts: list[int]) -> Steps:
-    """Leave out the last steps that launched nothing, and then one that was cut off when the profiler stopped.
-
-    `counts` are the device events that each step launched.
-    """
+def _complete(steps: Steps, launched: list[int]) -> Steps:
+    """Leave out the last steps that launched nothing, and then one that was cut off when the profiler stopped."""
     kept = len(steps)
-    while kept > 1 and counts[kept - 1] == 0:
+    while kept > 1 and launched[kept - 1] == 0:
         kept -= 1
-    if kept > 1 and counts[kept - 1] < _COMPLETE * counts[kept - 2]:
+    if kept > 1 and launched[kept - 1] < _COMPLETE * launched[kept - 2]:
         kept -= 1
     if kept == len(steps):
         return steps
