@@ -1,9 +1,9 @@
-"""Choose the commits to measure, so that a change of a metric has one commit: `perfgate history backfill`.
+"""Choose the commits to measure, to find the commit of a change: `perfgate history backfill`.
 
-The change lies between two measured runs; each commit between them is as likely as another. The likelihood of each
-pair of runs is that of a step there: normal noise around the levels before and after. A measurement of a commit shows
-whether the change came later. So a commit shows most if the change is as likely up to it as after it, and the commits
-are ordered by the entropy that each adds to those before it.
+The change is between two measured runs. At first all commits between them are equally likely. Then each run near them
+counts: it has normal noise around the level before the change, or around the level after it. A measurement of a commit
+shows whether the change is in a later commit. So it shows most if the change is as likely to be in a later commit as
+not. The commits are ordered by the information (in bits, the entropy) that each one adds.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import BackfillCommit, BackfillPlan, HistoryChange, HistorySeries
 from perfgate.stats.distributions import FloatArray
 
-#: A run further from both levels than this many standard deviations counts as one at this distance.
+#: A run that is further from both levels than this many standard deviations counts as if it had this distance.
 _CLIP = 3.0
-#: Runs within this distance of the range show where in it the change is.
+#: This many runs before and after the range are used to find the change in it.
 _NEAR = 20
 #: The most commits that are proposed, and the least bits that a proposed one adds.
 MOST_COMMITS = 32
@@ -27,7 +27,7 @@ _LEAST_BITS = 0.01
 
 
 def backfill_plan(series: HistorySeries, change: HistoryChange, line: CommitLine) -> BackfillPlan | None:
-    """Return what to measure for a change; None if git does not know its range, or if it has no commits."""
+    """Return the commits to measure for a change; None if git does not know its range, or if this has no commits."""
     commits = line.between(change.last_good.commit, change.first_bad.commit)
     if not commits:
         return None
@@ -37,8 +37,8 @@ def backfill_plan(series: HistorySeries, change: HistoryChange, line: CommitLine
     here = _posterior(series, change, places, start, len(commits))
     before = np.cumsum(here)
     runs = Counter(place for place in places if place is not None)
-    # A measurement cuts the part that the change is in; a part of probability p that is cut in two adds p times the
-    # entropy of the cut. The most informative commits come first, without those that add few bits.
+    # A measurement cuts a part of the range in two. If the change is in this part with probability p, the measurement
+    # adds p times the entropy of the cut. The most informative commits come first, without those that add few bits.
     parts, bits = [_cut(before, 0, len(before) - 1)], dict[int, float]()
     while len(bits) < MOST_COMMITS:
         added, at, first, last = parts.pop(parts.index(max(parts)))
@@ -56,7 +56,10 @@ def backfill_plan(series: HistorySeries, change: HistoryChange, line: CommitLine
 def _posterior(
     series: HistorySeries, change: HistoryChange, places: Sequence[int | None], start: int, count: int
 ) -> FloatArray:
-    """Return the probability of each commit after `start`, (count,): that the new level begins with it."""
+    """Return the probability that the new level begins with a commit, for the `count` commits after place `start`.
+
+    `places`: the place of the commit of each run of the series, or None.
+    """
     point = change.point
     first, last = max(point.first - _NEAR, 0), min(point.last + _NEAR, len(series.runs) - 1)
     spread = max(series.noise, 1e-9) * abs(point.before) or 1e-300
@@ -71,9 +74,12 @@ def _posterior(
 
 
 def _cut(before: FloatArray, first: int, last: int) -> tuple[float, int, int, int]:
-    """Return the bits of the best cut of the commits `first` to `last`, the commit before it, `first` and `last`."""
+    """Return the best cut of the commits `first` to `last`: its bits, the commit before it, `first` and `last`.
+
+    `before`: the probability that the change is in a commit or an older one, for each commit.
+    """
     start = float(before[first - 1]) if first else 0.0
-    mass = float(before[last]) - start
+    mass = float(before[last]) - start  # the probability that the change is in this part
     if last <= first or mass <= 0:
         return 0.0, first, first, last
     share = np.clip((before[first:last] - start) / mass, 1e-12, 1 - 1e-12)

@@ -1,6 +1,8 @@
-"""The runs of one environment as a panel, and the events that steps of several panels in the same commits are.
+"""The runs of one environment as a panel, and the joining of panels' steps in the same commits to events.
 
-A panel has its steps, its change points, and the runs in which several of them began.
+A panel is a table: a row for each run, a column for each series. A step is a place where many series of a panel move
+at once, a change point a lasting change of one series. Events are made from steps (`grouped`); then each change point
+goes to the nearest event (`assign`).
 """
 
 from __future__ import annotations
@@ -22,17 +24,18 @@ from perfgate.stats.panel_steps import PanelStep, panel_steps
 
 #: A run came late if this many runs of newer commits were measured before it.
 _LATE = 5
-#: The scale of a series is that of its first runs, and its smallest logarithm is this share of it.
+#: The scale of a series is that of this many first runs; in logarithms, a smaller share of it counts as this share.
 _FIRST, _SMALLEST = 10, 1e-6
-#: A fact that changes more often than usual in the runs before a step explains nothing.
+#: In this many runs before a step, it is counted how often each fact changes: a fact that often does explains nothing.
 _FACTS = 200
-#: Change points began in one of the runs where the log-likelihood of all is at most this much lower.
+#: Change points may have begun together in each run whose log-likelihood is at most this much below the largest.
 _DROP = 2.0
+#: Deviations count up to this many standard deviations; and the least relative noise of a series.
 _CLIP, _LEAST_NOISE = 3.0, 5e-4
 
 
 class MovedSeries(Struct, frozen=True):
-    """A change point of a series: its place among the runs of the environment, and where it may be, too."""
+    """A change point of a series: its column and row in the panel, and the first and the last row that are possible."""
 
     series: HistorySeries
     change: HistoryChange
@@ -43,7 +46,7 @@ class MovedSeries(Struct, frozen=True):
 
 
 class EventPanel(Struct, frozen=True, dict=True):
-    """The runs of an environment in order, and the series that can be better or worse, without those of the machine."""
+    """The runs of an environment in order, and its series that can be better or worse, without metrics of machines."""
 
     place: EnvironmentHistory
 
@@ -65,7 +68,7 @@ class EventPanel(Struct, frozen=True, dict=True):
 
     @cached_property
     def values(self) -> FloatArray:
-        """The numbers (n, m), as logarithms where all of the first ones are positive; NaN is missing."""
+        """The numbers of m series in n runs, (n, m), see `_scaled`; NaN is missing."""
         found = np.full((len(self.place.runs), len(self.series)), np.nan)
         for column, (rows, one) in enumerate(zip(self._rows, self.series, strict=True)):
             found[rows, column] = _scaled(one.values, one.values)
@@ -73,7 +76,7 @@ class EventPanel(Struct, frozen=True, dict=True):
 
     @cached_property
     def steps(self) -> tuple[PanelStep, ...]:
-        """The steps, with rows of `place.runs`. Runs that came late for an older commit do not count."""
+        """The steps, by rows of `place.runs`; runs that came late do not count, see `in_time`."""
         rows = in_time(self.place.runs)
         found = panel_steps(self.values[rows]) if len(rows) else ()
         at = rows.tolist()
@@ -91,25 +94,26 @@ class EventPanel(Struct, frozen=True, dict=True):
         return tuple(found)
 
     def facts_before(self, step: PanelStep) -> bool:
-        """Return whether facts of the machine changed near a step, by the runs that were known when it was found."""
+        """Return whether facts of the machine changed near a step, by the runs until the step became clear."""
         runs = self.place.runs[max(0, step.seen - _FACTS) : step.seen + 1]
         return bool(self.facts(step.first, step.last, {name for name, _ in changed_facts(runs).often}))
 
     def facts(self, first: int, last: int, often: set[str] | None = None) -> tuple[tuple[str, str, str], ...]:
-        """Return the facts that differ between the run before `first` and run `last`."""
+        """Return the facts that differ between the run before `first` and run `last`, without those that often do."""
         runs = self.place.runs
         return tuple(differences(runs[max(first - 1, 0)], runs[last], self._often if often is None else often))
 
     @cached_property
     def _often(self) -> set[str]:
+        """The facts that change often in all runs."""
         return {name for name, _ in changed_facts(self.place.runs).often}
 
     @np.errstate(all="ignore")
     def began(self, moved: Sequence[MovedSeries]) -> tuple[int, int, int]:
         """Return the first, the likeliest and the last row in which change points of an event may have begun together.
 
-        The log-likelihoods of their steps add up, divided by the design effect of the noise that they share (Kish
-        1965), which is 1 if they share none.
+        The log-likelihoods of their steps are added, and divided by the design effect (Kish 1965) of the noise that
+        the series share: 1 if they share none, and their number if they share all of it.
         """
         columns = [one.column for one in moved]
         low, high = min(one.first for one in moved), max(one.last for one in moved)
@@ -119,10 +123,12 @@ class EventPanel(Struct, frozen=True, dict=True):
         before, after = np.array(levels).T
         noise = np.array([max(np.nan_to_num(one.series.noise), _LEAST_NOISE) for one in moved])
         old, new = (np.square(np.clip((y - level) / noise, -_CLIP, _CLIP)) / 2 for level in (before, after))
+        # the design effect: (sum of z)^2 / count is chi-squared (1 degree, median 0.455) if the z are independent
         z = np.clip(np.diff(self.values[:, columns], axis=0) / (noise * np.sqrt(2)), -_CLIP, _CLIP)
         of_row = np.isfinite(z).sum(axis=1)
         effect = np.square(np.nansum(z, axis=1)[of_row > 0]) / of_row[of_row > 0]
         shared = max(1.0, float(np.median(effect)) / 0.455) if len(effect) else 1.0
+        # each row that is counted to the old level, because the new one begins later, adds its gain
         gain = np.nan_to_num(new - old).sum(axis=1) / shared
         fit = np.concatenate(([0.0], np.cumsum(gain)[:-1]))
         likely = np.flatnonzero(fit >= fit.max() - _DROP)
@@ -130,8 +136,8 @@ class EventPanel(Struct, frozen=True, dict=True):
 
 
 def in_time(runs: Sequence[HistoryRun]) -> IntArray:
-    """Return the positions of the runs that did not come late: five runs of newer commits were measured before it."""
-    earliest: list[str] = []
+    """Return the positions of the runs before which fewer than `_LATE` runs of newer commits were measured."""
+    earliest: list[str] = []  # the times of the first measurements among the runs of newer commits
     found = []
     for at in range(len(runs) - 1, -1, -1):
         if len(earliest) < _LATE or runs[at].time <= earliest[-1]:
@@ -142,7 +148,10 @@ def in_time(runs: Sequence[HistoryRun]) -> IntArray:
 
 
 def _scaled(values: FloatArray, like: FloatArray) -> FloatArray:
-    """Return values on a scale where changes add up. The first values of `like` choose it: later ones must not."""
+    """Return values on a scale where relative changes add up: logarithms if the first values of `like` are positive.
+
+    Only the first values choose the scale, so that later runs do not change it.
+    """
     known = like[np.isfinite(like)][:_FIRST]
     usual = (float(np.median(np.abs(known))) if len(known) else 0.0) or 1.0
     if len(known) and known.min() > 0:
@@ -151,30 +160,34 @@ def _scaled(values: FloatArray, like: FloatArray) -> FloatArray:
 
 
 class FoundStep(Struct, frozen=True):
-    """A step of one environment as it was found: the commits where it may be, after `low` up to `high`."""
+    """A step of one environment: its commit is after the place `low` (see `coordinates`), up to `high`."""
 
     panel: int
     step: PanelStep
+    #: The run that made the step clear.
     seen: HistoryRun
+    #: The place of the most likely commit.
     at: float
     low: float
     high: float
-    #: Whether it is for the worse (1) or the better (-1), and whether facts of the machine changed.
+    #: 1 for the worse, -1 for the better.
     sign: int
+    #: True if facts of the machine changed with it.
     machine: bool
 
 
 class EventGroup(Struct):
-    """The steps of an event, at most one of each environment, and its change points by environment."""
+    """The steps of an event, at most one of each environment, and its change points."""
 
     steps: list[FoundStep]
+    #: The places of commits where all steps can be: after `low`, up to `high`.
     low: float
     high: float
-    #: By environment and series, with the distance to the step.
+    #: The change points by panel and column, each with its distance to the step.
     moved: dict[int, dict[int, tuple[float, MovedSeries]]] = field(default_factory=dict)
 
     def distance(self, clear: FoundStep) -> float | None:
-        """Return the distance of a step of another environment; None if it is not of this event."""
+        """Return the distance of a step of another environment; None if it cannot belong to this event."""
         if max(self.low, clear.low) >= min(self.high, clear.high) or clear.panel in {one.panel for one in self.steps}:
             return None
         if any(one.sign != clear.sign and one.machine != clear.machine for one in self.steps):
@@ -182,12 +195,15 @@ class EventGroup(Struct):
         return abs(self.low + self.high - clear.low - clear.high)
 
     def away(self, panel: int, moved: MovedSeries, at: float, low: float, high: float) -> float:
-        """Return the distance of a change point in commits; -1 if it is not of this event."""
+        """Return the distance of a change point in commits; -1 if it cannot belong to this event.
+
+        `at`, `low`, `high`: the places of commits of the change point, as in `FoundStep`.
+        """
         own = next((one for one in self.steps if one.panel == panel), None)
         if own is not None:
             first, last = own.step.first - SAME_POINT, own.step.last + SAME_POINT
             return abs(at - own.at) if moved.first <= last and moved.last >= first else -1
-        # Of two events in the same commits, it belongs to that with a step of its own environment.
+        # half a commit more: of two events in the same commits, that with a step of this environment is nearer
         return abs(at - self.steps[0].at) + 0.5 if max(self.low, low) < min(self.high, high) else -1
 
     def of(self, panel: int) -> list[MovedSeries]:
@@ -200,9 +216,12 @@ class EventGroup(Struct):
 
 
 def coordinates(found: LoadedHistory) -> dict[str, float]:
-    """Return the place of the commit of each run, by the id of the run, in one order for all environments."""
+    """Return the place of the commit of each run, by the id of the run: a number in one order for all environments.
+
+    The order is that of git; without a repository, that of the first measurement of each commit.
+    """
     runs = [run for place in found.environments for run in place.runs]
-    first: dict[str, str] = {}
+    first: dict[str, str] = {}  # by commit: the time of its first measurement
     for run in runs:
         name = run.commit or run.id
         first[name] = min(first.get(name, run.time), run.time)
@@ -218,13 +237,17 @@ def coordinates(found: LoadedHistory) -> dict[str, float]:
 
 
 def grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list[EventGroup]:
-    """Return the steps of all environments as events, in the order in which they became clear."""
+    """Return the steps of all environments as events, in the order in which they became clear.
+
+    `commits`: see `coordinates`.
+    """
     clear: list[FoundStep] = []
     for number, panel in enumerate(panels):
         runs = panel.place.runs
         worse = np.array([1.0 if one.better == "lower" else -1.0 for one in panel.series])
         for step in panel.steps:
             at, low, high = (commits[runs[row].id] for row in (step.index, max(step.first - 1, 0), step.last))
+            # for the worse if the series that got worse have more weight, the squares of their z
             sign = 1 if float((worse * step.z * np.abs(step.z)).sum()) > 0 else -1
             clear.append(FoundStep(number, step, runs[step.seen], at, low, high, sign, panel.facts_before(step)))
     groups: list[EventGroup] = []
@@ -240,7 +263,7 @@ def grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list[
 
 
 def assign(panels: Sequence[EventPanel], groups: Sequence[EventGroup], commits: Mapping[str, float]) -> None:
-    """Give each change point to the nearest event; of two points of a series, the nearer one belongs to it."""
+    """Give each change point to the nearest event. An event takes one point of each series, the nearest."""
     for number, panel in enumerate(panels):
         runs = panel.place.runs
         for moved in panel.moved:

@@ -1,10 +1,10 @@
 """The changes of main as people handle them: change points of all metrics that began together are one event.
 
-Which events there are, and their ids, is settled by the first runs that show them: `panel_steps` finds each step of an
-environment from the runs that were there by then, and steps of several environments in the same commits are one event.
-Its id is a hash of the run that made the first step clear. So more runs change no id, split no event and join none.
-They change the rest, which comes from the change points of all runs: sizes, commits, facts, and whether it is over. A
-step without a change point is reported if its level was short and the old one returned.
+An event must stay the same event when more runs follow. So `panel_steps` finds each step of an environment only from
+the runs until then, and steps of several environments in the same commits are one event. Its id is a hash of the run
+that made its first step clear. More runs change only the rest, which comes from the change points of all runs: sizes,
+commits, facts, and whether the event is over. A step without a change point is reported if its level was short, and the
+old one returned.
 """
 
 from __future__ import annotations
@@ -31,36 +31,40 @@ _MACHINE_SHARE = 0.75
 _BACK = 0.75
 #: Facts of the machine that changed: name, before, after.
 Facts: TypeAlias = tuple[tuple[str, str, str], ...]
-#: A metric may have a short level beside a step that changed it by this many standard errors, among the newest runs.
-#: The same number of runs before them shows the level before.
+#: Short levels are looked for in metrics that a step changed by this many standard errors, if the step is in this many
+#: newest runs. As many runs before these are used, too, for the level before.
 _MOVED, _NEWEST = 2.0, 200
 
 
 class EventRange(Struct, frozen=True):
-    """Where an event began, the facts that changed there, whether the machine explains it, and what hides it."""
+    """The runs between which an event began, and its relation to the machine."""
 
+    #: The last run before it, the most likely first run, and the first run that is clearly after it.
     good: HistoryRun
     likely: HistoryRun
     bad: HistoryRun
+    #: The facts that changed there.
     facts: Facts
+    #: True if a change of the machine explains it.
     is_machine: bool
+    #: The facts of the machine that later brought the old levels back, although the code still has the change.
     hidden: Facts = ()
 
 
 def events_of(found: LoadedHistory) -> list[HistoryEvent]:
     """Return the events of a whole history, the newest first, without causes and owners.
 
-    An event that only brings old levels back is not listed: it is the end of the event before. Ids are only the same
-    from day to day if the history has all its metrics and environments.
+    An event that only brings old levels back is not listed: it is the end of the event before. Ids stay the same from
+    day to day only if `found` has all metrics and environments.
     """
     panels = [EventPanel(place) for place in found.environments]
     commits = coordinates(found)
     groups = grouped(panels, commits)
     assign(panels, groups, commits)
-    told = [group for group in _with_short_levels(found, panels, groups, commits) if group.moved]
-    moved = list(map(EventGroup.all, told))
-    ranges = _with_hidden(moved, [_range(group, panels, commits) for group in told])
-    rows = zip(told, ranges, _ends(moved, ranges), strict=True)
+    groups = [group for group in _with_short_levels(found, panels, groups, commits) if group.moved]
+    moved = list(map(EventGroup.all, groups))
+    ranges = _with_hidden(moved, [_range(group, panels, commits) for group in groups])
+    rows = zip(groups, ranges, _ends(moved, ranges), strict=True)
     events = [_event(group, own, panels, found.line, commits) for group, own, is_end in rows if not is_end]
     return sorted(events, key=lambda event: (event.likely.time, event.id), reverse=True)
 
@@ -68,8 +72,8 @@ def events_of(found: LoadedHistory) -> list[HistoryEvent]:
 def _with_short_levels(
     found: LoadedHistory, panels: Sequence[EventPanel], groups: list[EventGroup], commits: Mapping[str, float]
 ) -> list[EventGroup]:
-    """Return the events, those without a change point with the changes of short levels in the metrics that moved."""
-    z: dict[int, list[FloatArray]] = {}
+    """Return the events; those without a change point get change points to short levels, if there are any."""
+    z: dict[int, list[FloatArray]] = {}  # by panel: the size of each such step in each series, in standard errors
     for step in (step for group in groups if not group.moved for step in group.steps):
         if step.step.first >= len(panels[step.panel].place.runs) - _NEWEST:
             z.setdefault(step.panel, []).append(np.abs(step.step.z))
@@ -91,6 +95,7 @@ def _with_short_levels(
 def _event(
     group: EventGroup, own: EventRange, panels: list[EventPanel], line: CommitLine | None, commits: Mapping[str, float]
 ) -> HistoryEvent:
+    """Return an event as it is reported."""
     first = group.steps[0]
     place = panels[first.panel].place
     name = f"{place.suite}\n{place.environment}\n{first.seen.id}"
@@ -115,15 +120,16 @@ def _event(
 
 
 def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str, float]) -> EventRange:
-    """Return where an event began, and the machine's share of it.
+    """Return the range of an event: that of the environment with the most evidence.
 
-    It is that of the environment with the most evidence, cut by the others where they overlap.
+    The ranges of other environments make it shorter if they overlap with it.
     """
-    facts: dict[tuple[str, str, str], None] = {}
+    facts: dict[tuple[str, str, str], None] = {}  # a set that keeps its order
     with_facts = 0
     found: tuple[HistoryRun, HistoryRun, HistoryRun] | None = None
 
     def evidence(panel: int) -> float:
+        """Return the sum of the sizes of the changes, each divided by the width of its interval."""
         points = [one.change.point for one in group.of(panel)]
         return sum(abs(point.change) / max(point.high - point.low, 1e-9) for point in points)
 
@@ -150,12 +156,13 @@ def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str
 
 
 # --- how an event ends ----------------------------------------------------------------------------------------------
-# Its old levels come back, by a revert or by themselves, or somebody approves the new ones. If they came back because
-# the machine changed, the event of the code goes on: the machine hides it.
+# Its old levels come back, by a revert or by themselves, or somebody approves the new ones. If the old levels of an
+# event of the code came back because the machine changed, it is not over: the machine hides it.
 
 
 def _with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[EventRange]:
-    """Return each event, those of the code with the facts of the machine that brought their old levels back."""
+    """Return the ranges with `hidden`. `moved` are the change points of each event."""
+    # by series and first run of a change: the facts of the event of the machine that it belongs to
     known = {
         (id(one.series), one.change.likely.id): own.facts if own.is_machine else ()
         for changes, own in zip(moved, ranges, strict=True)
@@ -176,7 +183,8 @@ def _with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventR
 
 
 def _ends(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[bool]:
-    """Return for each event whether it only brings old levels back. Hiding an event does not end it."""
+    """Return for each event whether it only brings back old levels of an event, which is not hidden."""
+    # the changes, by series and first run, that bring an old level back
     back = {
         (id(one.series), one.change.went_away.id)
         for changes, own in zip(moved, ranges, strict=True)
@@ -196,7 +204,8 @@ def _state_of(
 ) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:  # fmt: skip
     """Return the state of an event, the run in which its old levels came back, and its approval.
 
-    `commits` are the places of the runs. If the machine hides the event, only a revert or an approval ends it.
+    `runs`: those of the environment. `commits`: see `coordinates`. If the machine hides the event, only a revert or an
+    approval ends it.
     """
     changes = [one.change for one in _worse(moved)]
     left = [change for change in changes if change.went_away is None]
@@ -204,7 +213,7 @@ def _state_of(
     if not left and back is not None:
         bad = line.place(own.bad.commit) if line else None
         if line is not None and bad is not None:
-            # A revert of a commit of the range, as git and GitHub name it.
+            # the subjects that git and GitHub give to reverts of the commits of the range
             reverts = tuple(f'Revert "{one.subject}"' for one in line.between(own.good.commit, own.bad.commit))
             later = line.between(own.bad.commit, (runs[-1] if own.hidden else back).commit)
             for at, commit in enumerate(later, bad + 1):

@@ -1,7 +1,4 @@
-"""Histories for other tools: a row in `FILES` for each format, and in `SERVICES` for each service.
-
-A service needs its package.
-"""
+"""Histories for other tools: a row in `FILES` for each format, and in `SERVICES` for each service and its package."""
 
 from __future__ import annotations
 
@@ -21,8 +18,9 @@ from perfgate.core.remembered_runs import CommitLine, HistoryRun
 from perfgate.core.run_history import COLUMNS, EnvironmentHistory, HistorySeries, LoadedHistory
 from perfgate.core.units import display_unit, format_value
 
+#: A text that a spreadsheet takes for a formula, or one that a former export has kept from being one.
 _FORMULA = re.compile(r"'*[=+\-@]")
-#: The name of github-action-benchmark for a better direction, and the end of the suite's name.
+#: For each better direction: the name of github-action-benchmark, and the end of the suite's name.
 _DIRECTIONS = (
     ("lower", "customSmallerIsBetter", ""),
     ("higher", "customBiggerIsBetter", " (higher is better)"),
@@ -45,8 +43,9 @@ _FAMILIES = {
     "count": ("perfgate_count", ""),
     "1": ("perfgate_value", ""),
 }
+#: The tag of a run in MLflow with the id of the remembered run.
 _TAG = "perfgate.run"
-#: MLflow takes a name for a path, and refuses all metrics of a run if one has `..`, or `/` at an end or twice.
+#: MLflow uses a name as a path, and refuses all metrics of a run if one has `..`, or `/` at an end or twice.
 _NOT_ALLOWED = re.compile(r"[^\w\-. :/]|(?<![^/])\.{1,2}(?![^/])|^\.\.|^/|/(?=/)|/$")
 #: The longest name in MLflow, and the most metrics at once.
 _LONGEST, _BATCH = 250, 1000
@@ -104,6 +103,7 @@ def render_benchmark_data(found: LoadedHistory) -> bytes:
 def _entries(
     series: list[HistorySeries], runs: tuple[HistoryRun, ...], tool: str, line: CommitLine | None
 ) -> list[dict[str, object]]:
+    """Return the entries of a suite in `data.js`: one for each run that has numbers."""
     benches: dict[str, list[dict[str, str | float]]] = {run.id: [] for run in runs}
     for one in series:
         unit = display_unit(float(one.values[0]), one.unit) if one.runs else None
@@ -137,10 +137,10 @@ def render_openmetrics(
 
         perfgate_seconds{suite="gpt",environment="h200",metric="forward",statistic="median",rank="worst"} 0.1 1767225600
 
-    Every number has the time of its run, so the text is for `promtool tsdb create-blocks-from openmetrics`. With
-    `newest_alone`, for the textfile collector or a push gateway, it has the newest number of each series, timeless.
-    The newest lasting change of each series is `perfgate_change_ratio`, with the time when it began. An event is
-    `perfgate_event_seconds`, the time when it began, with its id, kind, state and number of metrics.
+    Every number has the time of its run, for `promtool tsdb create-blocks-from openmetrics`. With `newest_alone`, for
+    the textfile collector or a push gateway, there is only the newest number of each series, without a time. The newest
+    lasting change of each series is `perfgate_change_ratio`, and `perfgate_change_seconds` is the time when it began.
+    `perfgate_event_seconds` is the time when an event began, with its id, kind, state and number of metrics.
     """
     lines: list[str] = []
     by_family: dict[tuple[str, str], list[HistorySeries]] = {}
@@ -170,7 +170,7 @@ def _head(family: str, what: str, unit: str) -> Sequence[str]:
 
 
 def _samples(family: str, one: HistorySeries, newest_alone: bool) -> list[str]:
-    """Return the numbers of a series. Their times must rise, so the last of two in one second counts."""
+    """Return the lines of a series. Times must rise, so of two numbers in one second only the last one is written."""
     if newest_alone:
         return [_sample(family, one, float(one.values[-1]))] if one.runs else []
     by_time = {run.time: float(value) for run, value in zip(one.runs, one.values, strict=True)}
@@ -178,10 +178,10 @@ def _samples(family: str, one: HistorySeries, newest_alone: bool) -> list[str]:
 
 
 def _sample(family: str, one: HistorySeries, value: float) -> str:
-    key, statistic, rank = one.name.key, one.name.statistic, one.name.rank
+    """Return the line of a number, without its time."""
+    key = one.name.key
     about = {"suite": one.suite, "environment": one.environment, "metric": key.metric}
-    about |= {"statistic": statistic, "rank": rank}
-    # OpenMetrics allows these letters in the name of a label.
+    about |= {"statistic": one.name.statistic, "rank": one.name.rank}
     about |= {f"label_{re.sub('[^A-Za-z0-9_]', '_', name)}": text for name, text in key.labels}
     return f"{family}{{{_labelled(about)}}} {value!r}"
 
@@ -247,7 +247,7 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
 
 
 def _numbers(place: EnvironmentHistory) -> dict[str, dict[str, float]]:
-    """Return the numbers of each run by its id and their names."""
+    """Return the numbers of each run: by id of the run, then by name of the series."""
     found: dict[str, dict[str, float]] = {}
     for one in place.series:
         for run, value in zip(one.runs, one.values.tolist(), strict=True):
@@ -256,7 +256,7 @@ def _numbers(place: EnvironmentHistory) -> dict[str, dict[str, float]]:
 
 
 def names_for_mlflow(names: Iterable[str]) -> dict[str, str]:
-    """Return each name with `_` for what MLflow does not allow; one that is too long or not unique ends with a hash."""
+    """Return for each name one that MLflow allows: `_` for other letters; a hash if it is too long or not unique."""
     found = {name: _NOT_ALLOWED.sub("_", name) for name in names}
     count = Counter(found.values())
     for name, new in found.items():

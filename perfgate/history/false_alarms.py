@@ -1,8 +1,8 @@
-"""Replay rules over remembered runs, and count their false alarms. A quarantine is proposed from them.
+"""Judge remembered runs by a rule, and count its false alarms; from these, a quarantine of the rule is proposed.
 
-Within a level of a metric nothing changed, so a red verdict there is a false alarm. Each run of a level is judged alone
-against the runs before it, at most ten and at least five, as `check` judges one new run. Red runs in a row count as one
-alarm: they may be a real change that was taken back before it made a level.
+Within a level of a metric nothing changed, so a red verdict there is a false alarm. From the sixth run of a level on,
+each run is judged alone against the runs before it, at most ten, as `check` judges one new run. Red runs in a row count
+as one alarm: they may be a real change that was taken back before it made a level.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from perfgate.stats.change_points import find_change_points
 from perfgate.stats.distributions import normal_quantile
 from perfgate.stats.statistics import RunMeasure
 
-#: A quarantine is proposed if the rate of false alarms is above this share at 95 % confidence. Exit 1 promises less.
+#: A quarantine is proposed if the rate of false alarms is above this share at 95 % confidence; rules promise less.
 MOST_FALSE = 0.02
-#: The runs that one is compared with.
+#: A run is compared with at most this many runs before it.
 _BASE_RUNS = 10
 
 
 def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tuple[int, int]:
     """Return the number of false alarms of a rule about a series, and the number of runs that were judged.
 
-    `rows` are the runs that count, oldest first.
+    `rows`: the positions in the column of the runs that count, oldest first.
     """
     values, errors = column.values[rows], column.errors[rows]
     if len(values) <= RUNS_THAT_SHOW_NOISE or not np.isfinite(values).all() or values.min() <= 0:
@@ -49,10 +49,10 @@ def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tupl
         level = measures[start:end]
         asked = [clause.asks for clause in rule.clauses if not isinstance(clause.asks, WorkClause)]
         clauses = (_red(rule, asks, column, level, prior) for asks in asked)
-        red = [any(found) for found in zip(*clauses, strict=True)]
+        red = [any(of_run) for of_run in zip(*clauses, strict=True)]  # for each judged run: is any clause red?
         if 2 * sum(red) > len(red):  # a limit that most runs of a level break is not a false alarm
             continue
-        alarms += sum(now and not before for before, now in pairwise([False, *red]))
+        alarms += sum(now and not before for before, now in pairwise([False, *red]))  # each row of red runs once
         runs += len(red)
     return alarms, runs
 
@@ -78,6 +78,7 @@ def _red(
 
 
 def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[float, float] | None) -> ChangeTerms:
+    """Return the terms by which the judge decides a clause about a change; `prior` is the noise between runs."""
     sides: dict[str, Better] = {"upper": "lower", "lower": "higher"}
     return ChangeTerms(
         statistic=column.name.statistic,

@@ -1,7 +1,6 @@
 """The files of a history: the runs of a month as one file, and how files of runs and months are read.
 
-A reader decodes only the metrics that it is asked for. The file has each run whole, so the files of single runs are
-not needed.
+The file of a month has everything that the files of its single runs have. `decode` reads only the wanted metrics.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MONTH_SCHEMA = "perfgate.history-month/1"
 
 
 class MonthRun(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One run of a month; `context` is a position in the contexts of the file."""
+    """One run of a month; `context` is the position of its facts in `contexts` of the file."""
 
     id: str
     time: str
@@ -37,7 +36,7 @@ class MonthRun(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class MonthColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A series of a month: `at` are positions in the runs of the file; None means all of them."""
+    """A series of a month. `at`: the positions of its runs in the file, or None for all; an empty list is None, too."""
 
     labels: dict[str, str]
     statistic: str
@@ -61,7 +60,7 @@ class MonthColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class MonthFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of the file of a month; `metrics` has a list of `MonthColumn` for each name, still as JSON."""
+    """The content of the file of a month. `metrics` has the JSON of a list of `MonthColumn` for each metric."""
 
     schema: str
     tool: str
@@ -78,7 +77,7 @@ _COLUMNS = msgspec.json.Decoder(list[MonthColumn])
 
 def month_file(records: Sequence[HistoryRecord], tool: str) -> bytes:
     """Return the file of runs of one suite and environment, in this order."""
-    contexts: dict[str, tuple[int, Mapping[str, Fact]]] = {}
+    contexts: dict[str, tuple[int, Mapping[str, Fact]]] = {}  # by their JSON: the position of some facts, and these
     runs = []
     columns: dict[tuple[SeriesName, str, Better, Kind], list[tuple[int, HistoryValue]]] = {}
     for at, record in enumerate(records):
@@ -122,12 +121,12 @@ def _lines(value: object) -> bytes:
 
 
 def _known(numbers: list[T | None]) -> list[T | None] | None:
-    """Return the numbers, or None if there is none."""
+    """Return the numbers; None if all are unknown."""
     return None if all(one is None for one in numbers) else numbers
 
 
 def runs_of(file: MonthFile) -> tuple[HistoryRun, ...]:
-    """Return the runs of a month; raises ValueError for content that contradicts itself."""
+    """Return the runs of a month. Raises ValueError for an impossible time or position."""
     if file.schema != MONTH_SCHEMA or not all(TIME.fullmatch(run.time) for run in file.runs):
         raise ValueError("an impossible time")
     if not all(0 <= run.context < len(file.contexts) for run in file.runs):
@@ -141,7 +140,7 @@ def runs_of(file: MonthFile) -> tuple[HistoryRun, ...]:
 
 
 def columns_of(file: MonthFile, wanted: MetricFilter | None) -> tuple[tuple[str, MonthColumn], ...]:
-    """Return the columns of the wanted metrics; raises ValueError for columns that contradict each other."""
+    """Return the columns of the wanted metrics, with their names. Raises ValueError for impossible columns."""
     columns = []
     for metric, raw in file.metrics.items():
         if wanted is None or wanted(metric):
@@ -170,6 +169,7 @@ def values_of(metric: str, column: MonthColumn) -> Iterable[HistoryValue]:
         yield HistoryValue(name, column.unit, column.better, column.kind, value, error, n, n_effective)
 
 
+#: The last field of a file.
 _HASH = re.compile(rb'"content_sha256": ?"([0-9a-f]{64})"\n?\}\n?\Z')
 REMEDY = "restore it from git, or remove it: its runs are then forgotten"
 
@@ -180,18 +180,18 @@ class HistoryFile(Struct, frozen=True):
     suite: str
     identity: Mapping[str, Fact | None]
     runs: tuple[HistoryRun, ...]
-    #: Each number, with the position of its run in `runs`.
+    #: The numbers of a file of one run, each with the position of its run in `runs`, 0.
     values: tuple[tuple[int, HistoryValue], ...] = ()
-    #: The same as columns, of a month.
+    #: The numbers of a file of a month: metrics and columns.
     columns: tuple[tuple[str, MonthColumn], ...] = ()
-    #: The names of all metrics.
+    #: The names of all metrics, also of those that were not asked for.
     metrics: tuple[str, ...] = ()
     #: The hash of its content.
     sha256: str = ""
 
 
 def decode(name: str, data: bytes, wanted: MetricFilter | None = None) -> tuple[HistoryFile | None, list[Problem]]:
-    """Read a file of a run or of a month; a damaged, altered or newer one gives a problem that names it, and None.
+    """Read a file of a run or of a month; returns None and a problem if it is damaged, altered, or of a newer version.
 
     `name`: the file as messages name it. `wanted`: True for the metrics to read; None for all of them.
     """
@@ -210,12 +210,12 @@ def decode(name: str, data: bytes, wanted: MetricFilter | None = None) -> tuple[
                 return _of_run(content, wanted), []
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
         return _damaged(name, f"does not have the form of a history: {error}")
-    slow, problems = RUN_FILE.decode(name, data)
-    return (None if slow is None else _of_run(slow, wanted)), problems
+    file, problems = RUN_FILE.decode(name, data)  # slower, but it says what is wrong and where
+    return (None if file is None else _of_run(file, wanted)), problems
 
 
 def _is_as_written(data: bytes) -> bool:
-    """Return whether the bytes are those that were written: their hash without the last field is in that field."""
+    """Return whether the last field of a file has the right hash: that of the file with this field empty."""
     start = max(data.rfind(b'"content_sha256"'), 0)
     found = _HASH.search(data, start)
     if found is None:
@@ -230,6 +230,7 @@ def _damaged(name: str, why: str) -> tuple[None, list[Problem]]:
 
 
 def _of_run(file: RunFile, wanted: MetricFilter | None) -> HistoryFile:
+    """Return the content of a file of one run."""
     rows = (row for row in file.values if wanted is None or wanted(row.metric))
     values = tuple((0, value_of(row)) for row in rows)
     metrics = tuple({row.metric for row in file.values})

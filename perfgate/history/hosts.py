@@ -1,9 +1,9 @@
 """The differences between the hosts of an environment, in one series or in all its remembered runs.
 
-Only neighbouring runs of the hosts are compared. The runs are cut into short blocks with both hosts in each, and every
-block has a level of its own, so a change of the code lies within one block at most: it makes the interval wider, and
-invents no difference. This is the design of randomized blocks (Fisher 1935): log value = block + host + noise, by least
-squares, with the interval of Student's t.
+Only neighbouring runs of two hosts are compared. The runs are cut into short blocks with both hosts in each, and every
+block has a level of its own. So a change of the code is in one block at most: it makes the interval wider, but does not
+look like a difference of the hosts. This is the design of randomized blocks (Fisher 1935): log value = block + host +
+noise, by least squares, with the interval of Student's t.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.store import HistoryColumn, StoredHistory, branch_of, is_exact, usable_runs
 from perfgate.stats.distributions import FloatArray, t_quantile
 
-#: Each host needs this many runs, and both together this many blocks. One block cannot show whether the host
-#: or the code changed.
+#: Each host needs this many runs, and both together this many blocks: one block alone cannot show whether the host or
+#: the code changed.
 FEWEST_RUNS, FEWEST_BLOCKS = 3, 2
-#: The most runs of a block before the run of the other host: earlier ones are left out, because they may be older code.
+#: A block has at most this many runs before the change of hosts; earlier ones may be of older code.
 _BEFORE = 2
 #: The confidence of the interval.
 _CONFIDENCE = 0.95
 
 
 class HostContrast(Struct, frozen=True):
-    """The ratio of one group of runs to another, as a logarithm with its interval."""
+    """The logarithm of the ratio of one group of runs to another, with its 95 % interval."""
 
     estimate: float
     low: float
@@ -38,15 +38,16 @@ class HostContrast(Struct, frozen=True):
 
 
 def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
-    """Return the difference of two hosts from neighbouring runs, or None for too few runs or blocks.
+    """Return ln(new / other) of two hosts from neighbouring runs; None for too few runs or blocks.
 
-    `logs`: (n,) the logarithm of a metric in each run of either host, oldest first. `is_new`: (n,) True for a run of
-    the host whose excess is wanted.
+    `logs`: (n,) the logarithm of a metric in each run of both hosts, oldest first. `is_new`: (n,) True for a run of the
+    new host.
     """
     blocks = _blocks(is_new)
     if min(sum(is_new), len(is_new) - sum(is_new)) < FEWEST_RUNS or len(blocks) < FEWEST_BLOCKS:
         return None
     marks = np.array(is_new, dtype=np.float64)
+    # the level of each block is taken out of both; then the slope of y by x is the difference of the hosts
     x = np.concatenate([marks[block] - marks[block].mean() for block in blocks])
     y = np.concatenate([logs[block] - logs[block].mean() for block in blocks])
     freedom = len(y) - len(blocks) - 1
@@ -60,9 +61,9 @@ def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
 
 
 def _blocks(is_new: Sequence[bool]) -> list[slice]:
-    """Return disjoint blocks of neighbouring runs: some of one host and the next run of the other.
+    """Return disjoint blocks of neighbouring runs: at most two runs of one host, and the next run of the other.
 
-    The last block has one more run, if the history goes on after it.
+    The last block has one run more if there are later runs.
     """
     found, start = list[slice](), 0
     for at in range(1, len(is_new)):
@@ -75,14 +76,14 @@ def _blocks(is_new: Sequence[bool]) -> list[slice]:
 
 
 def without_hosts(logs: FloatArray, hosts: Sequence[str], judged: Collection[str]) -> tuple[FloatArray, int]:
-    """Return the logarithms (n,) as if the usual host had measured all of them, and the number of hosts taken out.
+    """Return the logarithms (n,) as if the usual host had measured all, and the number of hosts that were corrected.
 
     `logs`, `hosts`: (n,) the logarithm of a metric in each run, oldest first, and its host; `""` is unknown. `judged`:
-    the hosts of the runs that are compared now. Nothing is taken out unless the level of each is known: the difference
-    to a host that the history does not know is part of the doubt.
+    the hosts of the runs that are compared now. If the history does not know one of these, nothing is corrected: then
+    the differences between hosts are a part of the noise.
     """
     counts = Counter(host for host in hosts if host)
-    usual = min(counts, key=lambda host: (-counts[host], host), default="")
+    usual = min(counts, key=lambda host: (-counts[host], host), default="")  # the host of most runs
     seen = {}
     for host in counts.keys() - {usual}:
         pair = [i for i, one in enumerate(hosts) if one in (usual, host)]
@@ -107,10 +108,10 @@ def host_differences(
     new: Collection[str],
     is_judged: Callable[[HistoryRun], bool] = lambda run: False,
 ) -> tuple[HostDifference, ...]:
-    """Return the differences of the new hosts from those of the base, in each wanted series that clearly has one.
+    """Return the differences of the new hosts from those of the base, one for each wanted series with a clear one.
 
     `ref`: the branch, see `branch_of`; only its runs count. `base`, `new`: the hosts of both sides, which have none in
-    common. `is_judged`: True for a remembered run that is judged now, on either side.
+    common. `is_judged`: True for a remembered run that is judged now, on either side; it does not count.
     """
     branch = branch_of(history.runs, ref)
     if branch is None:
@@ -132,7 +133,7 @@ def host_differences(
 def _difference(
     column: HistoryColumn, values: FloatArray, hosts: Sequence[str], new: Collection[str], branch: str
 ) -> HostDifference | None:
-    """Return the difference of the hosts in one series, or None unless it is beyond their noise."""
+    """Return the difference of the hosts in one series; None if noise explains it."""
     if not len(values) or not (np.isfinite(values).all() and values.min() > 0):
         return None
     logs, is_new = np.log(values), [host in new for host in hosts]
@@ -147,7 +148,7 @@ def _difference(
 
 
 def _level(logs: FloatArray, is_new: Sequence[bool], hosts: Sequence[str], side: bool) -> HostLevel:
-    """Return the level and the noise of the runs of one side."""
+    """Return the level and the noise of the runs of one side; `side` is True for the new one."""
     own = logs[np.array(is_new) == side]
     names = tuple(sorted({host for host, other in zip(hosts, is_new, strict=True) if other == side}))
     squares = np.square(np.diff(own)) / _OF_DIFFERENCE

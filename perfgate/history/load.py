@@ -71,21 +71,21 @@ def load(
 ) -> LoadedHistory:
     """Return the history of an open store; see `load_history`."""
     found, problems = places(store, suite)
-    moved = renames or {}
-    names = () if metric is None else (metric, *synonyms(metric), current_name(metric, moved))
+    renamed = renames or {}
+    names = () if metric is None else (metric, *synonyms(metric), current_name(metric, renamed))
 
     @cache
     def wanted(name: str) -> bool:
-        known = (name, current_name(name, moved))
-        return metric is None or any(has == one or glob_matches(one, has) for one in names for has in known)
+        own = (name, current_name(name, renamed))
+        return metric is None or any(has == one or glob_matches(one, has) for one in names for has in own)
 
-    stored = [joined(read(store, one, place, wanted), moved) for one, place in found if environment in (None, place)]
+    stored = [joined(read(store, one, place, wanted), renamed) for one, place in found if environment in (None, place)]
     problems += [problem for history in stored for problem in history.problems]
     if ref is not None:
         refs = [ref, f"refs/remotes/origin/{ref}"]
-    else:  # that of most runs
-        known = Counter(run.ref for history in stored for run in history.runs if run.ref).most_common(1)
-        refs = [*(name for branch, _ in known for name in (f"refs/remotes/origin/{branch}", branch)), "HEAD"]
+    else:  # the branch of most runs
+        most = Counter(run.ref for history in stored for run in history.runs if run.ref).most_common(1)
+        refs = [*(name for branch, _ in most for name in (f"refs/remotes/origin/{branch}", branch)), "HEAD"]
     line = commit_line(refs)
     histories = []
     for one in stored:
@@ -98,7 +98,7 @@ def load(
     return LoadedHistory(tuple(histories), tuple(dict.fromkeys(problems)), line)
 
 
-#: More commits than this are not looked at.
+#: The most commits of a branch that are read.
 _MOST_COMMITS = 100_000
 
 
@@ -122,7 +122,7 @@ def commit_line(refs: Iterable[str]) -> CommitLine | None:
 
 
 def _utc(time: str) -> str:
-    """Return a time of git as runs have it: UTC, in whole seconds. A time that no calendar has stays as it is."""
+    """Return a time of git as runs have it: UTC, in whole seconds. An impossible time stays as it is."""
     try:
         return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     except (ValueError, OverflowError):
@@ -130,7 +130,7 @@ def _utc(time: str) -> str:
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """The fields of a stored run about its level."""
+    """The fields of a stored run that `approvals` needs."""
 
     time: str
     commit: str | None
@@ -162,14 +162,15 @@ def approvals(store: Store, suite: str, environment: str) -> tuple[ApprovedLevel
     return tuple(sorted(found, key=lambda one: (one.time, one.name)))
 
 
-#: A new metric may be an old one if it begins within this many runs after it, at this ratio of values or less.
+#: A new metric may be an old one with another name if it begins at most this many runs after the end of the old one,
+#: and their values differ by at most this factor.
 _SOON, _RATIO = 3, 1.25
-#: As many runs of each are compared.
+#: The medians of this many runs of each are compared.
 _COMPARED = 5
 
 
 def current_name(metric: str, renames: Mapping[str, str]) -> str:
-    """Return the newest name of a metric, after any number of renames; a circle ends where it began."""
+    """Return the newest name of a metric, after any number of renames; in a circle of renames, each is used once."""
     seen = {metric}
     while (newer := renames.get(metric)) is not None and newer not in seen:
         metric = newer
@@ -178,22 +179,23 @@ def current_name(metric: str, renames: Mapping[str, str]) -> str:
 
 
 def joined(history: StoredHistory, renames: Mapping[str, str]) -> StoredHistory:
-    """Return a history in which renamed metrics have one series. A run that has both names keeps the newer one."""
+    """Return a history in which renamed metrics have one series. If a run has both names, the newer one counts."""
     if not renames:
         return history
     columns: dict[tuple[SeriesName, str], HistoryColumn] = {}
-    # Series with a newer name come first, so that their numbers count.
+    # series with a newer name come first, so that their numbers count
     for column in sorted(history.series, key=lambda one: one.name.key.metric in renames):
         key = replace(column.name.key, metric=current_name(column.name.key.metric, renames))
-        moved = replace(column, name=replace(column.name, key=key))
-        known = columns.get((moved.name, moved.unit))
-        columns[moved.name, moved.unit] = moved if known is None else _joined(known, moved)
+        renamed = replace(column, name=replace(column.name, key=key))
+        newer = columns.get((renamed.name, renamed.unit))
+        columns[renamed.name, renamed.unit] = renamed if newer is None else _joined(newer, renamed)
     ordered = [columns[name] for name in sorted(columns)]
     metrics = sorted({current_name(name, renames) for name in history.metrics})
     return replace(history, series=tuple(ordered), metrics=tuple(metrics))
 
 
 def _joined(newer: HistoryColumn, older: HistoryColumn) -> HistoryColumn:
+    """Return the numbers of both columns in order; for a run that both have, the newer one's."""
     at, rows = np.unique(np.concatenate((newer.at, older.at)), return_index=True)
     values, errors, n_effective, n = (
         np.concatenate(pair)[rows]
@@ -203,7 +205,7 @@ def _joined(newer: HistoryColumn, older: HistoryColumn) -> HistoryColumn:
 
 
 def proposals(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> Iterator[str]:
-    """Yield a note for each metric that ended where a similar one began."""
+    """Yield a note for each metric that ended where a similar one began, to propose a rename."""
     place = {run.id: i for i, run in enumerate(runs)}
     began = [one for one in series if one.runs and place[one.runs[0].id] > 0]
     for ended in (one for one in series if one.runs and one.missing_since):
@@ -211,9 +213,9 @@ def proposals(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> It
         for new in began:
             if not 0 < place[new.runs[0].id] - last <= _SOON:
                 continue
-            form, own = ((one.unit, one.name.statistic, one.name.rank) for one in (ended, new))
+            old_form, new_form = ((one.unit, one.name.statistic, one.name.rank) for one in (ended, new))
             before, after = median(ended.values[-_COMPARED:].tolist()), median(new.values[:_COMPARED].tolist())
-            if form == own and before > 0 and 1 / _RATIO <= after / before <= _RATIO:
+            if old_form == new_form and before > 0 and 1 / _RATIO <= after / before <= _RATIO:
                 old, now = ended.name.key.metric, new.name.key.metric
                 yield (
                     f"{old} ended where {now} began, with a similar value: if it was renamed, "

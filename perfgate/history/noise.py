@@ -2,17 +2,17 @@
 
 Remembered runs differ by changes of the code, by slow creep, by single stalls, and by noise. Only the noise is wanted:
 
-1. `find_change_points` finds the levels. A level of fewer than five runs is left out.
-2. Each level is cut into blocks of some 20 runs, and the line of Theil (1950) and Sen (1968) is taken out of each
+1. If the history knows the hosts of the runs that are compared, the differences between hosts are taken out.
+2. `find_change_points` finds the levels. A level of fewer than five runs is left out.
+3. Each level is cut into blocks of about 20 runs, and the line of Theil (1950) and Sen (1968) is taken out of each
    block, so that creep is not noise. A line costs two degrees of freedom.
-3. The residuals are clipped at three robust standard deviations (winsorized variance, Tukey 1962), so that a stall
-   counts little, and two modes count in full.
-4. The level of each host is taken out first, if the runs that are compared are of hosts that the history knows.
+4. The residuals are clipped at three robust standard deviations (winsorized variance, Tukey 1962). So a stall counts
+   little, but a metric with two modes has all of its noise.
 5. The usual variance within a run is subtracted, as `perfgate rules --calibrate` does.
-6. The blocks may differ by more than this noise: the level wanders. That counts if the base is older than a block.
-   Single changes and creep are not part of it, because a gate has to see them.
+6. If the means of blocks differ by more than this noise, the level wanders. This counts if the base is older than a
+   block. Single changes and creep are not part of it, because a gate has to see them.
 
-The judge believes the result only as long as the runs that it compares do not contradict it (`Evidence.calibrated`).
+The judge uses the result only as long as the runs that it compares do not contradict it (`Evidence.calibrated`).
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ from perfgate.stats.change_points import find_change_points
 from perfgate.stats.distributions import FloatArray
 from perfgate.stats.history import DEFAULT, Prior, learned_prior
 
-#: Nobody promised that these runs are of the same code, so a change among them has to be visible: a change point needs
-#: five runs on both sides. `perfgate rules --calibrate` needs only five, because its user promised it.
+#: The code of these runs may have changed, and a change point needs five runs on both sides. `perfgate rules
+#: --calibrate` needs only five runs, because its user promises that they have the same code.
 FEWEST_RUNS = 10
 #: The shortest level that is used, and the usual length of a block.
 _SHORTEST, _BLOCK = 5, 20
+#: Residuals are clipped at this many robust standard deviations.
 _CLIPPED_AT = 3.0
 #: The fewest half blocks that show how much a level wanders.
 _FEWEST_HALVES = 8
-#: A line costs two degrees of freedom.
+#: The degrees of freedom that a line costs.
 _OF_LINE = 2
 #: The noise of a history has at most these degrees of freedom. A calibration has fewer, because nothing tests it later.
 _MOST_FREEDOM = 16.0
 
 
 class LearnedNoise(Struct, frozen=True):
-    """The noise between runs as a prior of the judge, the number of runs that it is from, and how the level wanders.
+    """The noise between runs as a prior of the judge, and the number of runs that it was learned from.
 
-    `wander` is the relative standard deviation of the level at a distance of 20 runs.
+    `wander` is the relative standard deviation by which the level moves in 20 runs.
     """
 
     prior: Prior
@@ -66,8 +67,9 @@ def noise_between_runs(
     Parameters:
         values: (n,) one statistic per run, oldest first, in any unit. NaN is a missing run.
         errors: (n,) the standard error of each value within its run, in the same unit; NaN is unknown.
-        better: "lower", "higher" or "neither". None, too, if a value is not positive (a relative noise does not exist),
-            and if all values are equal.
+        better: "lower", "higher" or "neither".
+
+    Also None if a value is not positive, because noise is relative, and if all values are equal.
     """
     known = np.isfinite(values)
     values = values[known]
@@ -91,7 +93,7 @@ def noise_between_runs(
 
 
 def _blocks(level: tuple[int, int], length: int = _BLOCK) -> Iterator[tuple[int, int]]:
-    """Yield the first run of each block of a level, and the run after its last. They differ by at most one run."""
+    """Yield the first run of each block of a level, and the run after its last; their lengths differ by at most one."""
     start, end = level
     if end - start >= _SHORTEST:
         count = max(round((end - start) / length), 1)
@@ -99,10 +101,10 @@ def _blocks(level: tuple[int, int], length: int = _BLOCK) -> Iterator[tuple[int,
 
 
 def _wander(logs: FloatArray, variance: float) -> float:
-    """Return the standard deviation of the level at a distance of one block, without what independent runs explain.
+    """Return the standard deviation by which the level moves in one block, without the noise of the runs, `variance`.
 
-    It is that of the differences between half blocks. A single change of the code moves few of these, which their MAD
-    leaves out; creep moves all of them alike.
+    It is measured by the differences between means of half blocks, at a distance of one block. Their MAD (median
+    absolute deviation) leaves out single changes of the code, which move few of them, and creep, which moves all alike.
     """
     half = _BLOCK // 2
     blocks = list(_blocks((0, len(logs)), half))
@@ -117,7 +119,7 @@ def _wander(logs: FloatArray, variance: float) -> float:
 
 
 def without_line(y: FloatArray) -> FloatArray:
-    """Return a block (n,) without its line: the median slope of all pairs, and the median."""
+    """Return a block (n,) without its line, whose slope is the median slope of all pairs of runs."""
     i, j = np.triu_indices(len(y), 1)
     slope = np.median((y[j] - y[i]) / (j - i))
     left = y - slope * np.arange(len(y))
@@ -125,9 +127,10 @@ def without_line(y: FloatArray) -> FloatArray:
 
 
 def robust_variance(residuals: FloatArray, freedom: int) -> float:
-    """Return the variance of residuals (n,) around 0 with these degrees of freedom, without the weight of stalls.
+    """Return the variance of residuals (n,) around 0 with these degrees of freedom; stalls are clipped.
 
-    The scale that they are clipped at is the larger of the MAD and the 10-90 % range: with two modes the MAD can be 0.
+    The standard deviation for clipping is the larger one of two, from the MAD and from the 10-90 % range: with two
+    modes the MAD can be 0. For normal values, 1.4826 MAD and range / 2.563 are the standard deviation.
     """
     low, high = np.quantile(residuals, (0.1, 0.9))
     scale = max(1.4826 * float(np.median(np.abs(residuals))), float(high - low) / 2.563)
@@ -147,11 +150,11 @@ def learned_priors(
 
     Parameters:
         ref: the branch, as git knows it; None for the branch of most runs.
-        is_judged: True for a remembered run that is judged now, on either side: it must not say how noisy it is.
+        is_judged: True for a remembered run that is judged now, on either side; it is left out.
         hosts: the hosts of the runs that are compared; empty if a side does not name its own. If the history knows the
             level of each, the differences between hosts are not noise.
-        stored: when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`; None if that is unknown. If the
-            branch has a block of newer runs, a level that wanders has moved on.
+        stored: when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`; None if that is unknown. The
+            wander of the level counts only if the branch has a block of newer runs.
     """
     branch = branch_of(history.runs, ref)
     if branch is None:
@@ -193,7 +196,7 @@ def runs_since(
         ref: the branch of the baseline, see `branch_of`.
         time: when the newest run of the baseline was stored, `YYYY-MM-DDTHH:MM:SSZ`.
         is_judged: True for a remembered run that is judged now, on either side.
-        is_measured: returns whether the measured commit is one of a branch; asked at most once.
+        is_measured: True for a branch that has the measured commit; called at most once, because git answers it.
     """
     branch = branch_of(history.runs, ref)
     if not branch:
@@ -203,7 +206,7 @@ def runs_since(
     if not (usable & since).any():
         return ()
     measured = is_measured(branch)
-    is_cut = len(history.runs) >= NEWEST_RUNS and bool(since.all())
+    is_cut = len(history.runs) >= NEWEST_RUNS and bool(since.all())  # the oldest runs since then were not read
     found = []
     for column in history.series:
         rows = np.flatnonzero(usable[column.at])
@@ -211,7 +214,7 @@ def runs_since(
         if column.name not in wanted or is_exact(column) or not len(rows) or values.min() <= 0:
             continue
         points = find_change_points(values, errors=errors, better=column.better)
-        if measured and is_cut and not points:  # a block of runs begins at a fixed run, and that one was not read
+        if measured and is_cut and not points:  # the runs to judge begin with the first since then, which was not read
             continue
         first = points[-1].index if points else 0
         kept = [i for i in range(first, len(rows)) if since[column.at[rows[i]]]]

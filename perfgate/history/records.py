@@ -1,6 +1,6 @@
 """One remembered run: a number with its error for each of its metrics, and its file.
 
-A metric is measured as the judge measures it. Each metric has its usual statistic on its worst rank, and each statistic
+Numbers are measured by the judge's own code: for each metric its usual statistic on its worst rank, and each statistic
 and rank that a rule asks for.
 """
 
@@ -50,7 +50,7 @@ def _hash(content: list[object]) -> str:
 
 
 def refuse_line_breaks(record: HistoryRecord, name: str) -> None:
-    """Raise Refused (3) for a run with a line break in a name or a fact: an export would write its rest as a line."""
+    """Raise Refused (3) for a run with a line break in a name or a fact: an export would write two lines."""
     texts = [*(str(one.name.key) for one in record.values), *map(str, record.run.context.values())]
     for text in texts:
         if "\n" in text or "\r" in text:
@@ -63,13 +63,13 @@ def values_of(
     metrics: Mapping[str, DerivedMetric] | None = None,
     better: Mapping[str, Better] = MappingProxyType({}),
 ) -> tuple[tuple[HistoryValue, ...], int]:
-    """Return the numbers of a run, sorted by name, and how many did not fit.
+    """Return the numbers of a run, sorted by name, and the number of those that did not fit.
 
     Parameters:
         run: the run, with samples or with summaries.
         rules: their statistics, ranks, warm-up and directions are used for the metrics that they name.
         metrics: the derived metrics of the rules.
-        better: the direction of metrics, for those that no rule names.
+        better: the direction of metrics that no rule names.
     """
     wanted: dict[SeriesName, _Wanted] = {}
     judged = JudgedRuns.of((run,), Baseline(), metrics or {})
@@ -90,7 +90,7 @@ def values_of(
             for one in members
         )
 
-    for key, members in sorted(groups.items(), key=lambda row: (-seconds(row[1].values()), row[0])):
+    for key, members in sorted(groups.items(), key=lambda row: (-seconds(row[1].values()), row[0])):  # longest first
         own = next((known.rule for known in wanted.values() if known.name.key == key), None)
         one = _Wanted.of(key, members, own, better)
         usual = replace(one, name=SeriesName(key, default_statistic(next(iter(members.values())))))
@@ -110,7 +110,7 @@ class _Wanted(Struct, frozen=True):
 
     @classmethod
     def of(cls, key: Key, members: Mapping[Member, Series], rule: Rule | None, better: Mapping[str, Better]) -> _Wanted:
-        """Return what a rule asks of a metric. `on each rank` is remembered as the worst one."""
+        """Return the number that a rule asks for, or the usual one of a metric. `on each rank` becomes `worst`."""
         default = default_statistic(next(iter(members.values())))
         statistic, rank = (rule.sentence.statistic or default, rule.sentence.rank) if rule else (default, None)
         name = SeriesName(key, statistic, "worst" if rank in (None, "each") else str(rank))
@@ -140,7 +140,7 @@ class _Wanted(Struct, frozen=True):
 RUN_SCHEMA = "perfgate.history/1"
 #: The digits of a value, of its error, and of its effective sample size.
 DIGITS = (12, 3, 4)
-#: True for a metric that is asked for.
+#: Returns True for a metric that is wanted.
 MetricFilter: TypeAlias = Callable[[str], bool]
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
@@ -185,11 +185,11 @@ class RunFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     content_sha256: str
 
     def fault(self, wanted: MetricFilter | None = None) -> str | None:
-        """Return what is wrong with the content, or None; of the numbers, those of the wanted metrics are checked."""
+        """Return what is wrong with the content, or None. Only the numbers of wanted metrics are checked."""
         rows = [row for row in self.values if wanted is None or wanted(row.metric)]
-        sound = TIME.fullmatch(self.time) and all(row.is_sound() for row in rows)
-        is_twice = len({_name_of(row) for row in rows}) < len(rows)
-        return None if sound and not is_twice else "has a metric twice, or an impossible number or time"
+        is_sound = TIME.fullmatch(self.time) and all(row.is_sound() for row in rows)
+        has_twins = len({_name_of(row) for row in rows}) < len(rows)
+        return None if is_sound and not has_twins else "has a metric twice, or an impossible number or time"
 
 
 RUN_FILE = SignedFile(RUN_SCHEMA, RunFile, RunFile.fault, "remove it: its run is then forgotten", rows=("values",))

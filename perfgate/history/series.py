@@ -1,4 +1,4 @@
-"""One metric of the history in order: its levels, where they changed, who approved that, and whether it went away.
+"""One metric of the history in order: its levels, their changes, and the approvals and reversals of these.
 
 Commits are ordered by git, as the first parents of the branch, because clocks jump and commits are measured late. Runs
 without a commit, and histories without a repository, are ordered by time.
@@ -25,14 +25,14 @@ from perfgate.history.store import HistoryColumn, StoredHistory
 from perfgate.stats.change_points import find_change_points
 from perfgate.stats.distributions import IntArray
 
-#: A change went away if a later level keeps at most this share of it.
+#: A change went away if a later level has at most this share of it left.
 _GONE = 0.5
-#: An approval this many runs after a change is about it.
+#: An approval up to this many runs after a change is about it.
 _LATE = 10
 
 
 class RunOrder(Struct, frozen=True):
-    """The order of the runs of a history: positions in its runs. `notes` describe anything unusual about it."""
+    """The positions of the runs of a history in order, and notes about anything unusual in this order."""
 
     places: tuple[int, ...]
     notes: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class RunOrder(Struct, frozen=True):
 def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
     """Return the order of runs: by commit, then by time. Runs of commits that are not on the line are left out.
 
-    By time alone if there is no repository, or if it has fewer than half of the commits (a shallow clone).
+    The order is by time alone without a repository, or if this has fewer than half of the commits (a shallow clone).
     """
     by_time = sorted(range(len(runs)), key=lambda i: (runs[i].time, runs[i].id))
     with_commit = [i for i in by_time if runs[i].commit]
@@ -59,10 +59,11 @@ def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
         names = listed(list(dict.fromkeys(runs[i].label for i in others)))
         what = f"{plural(len(others), 'run')} of commits that are not on {line.ref}"
         notes.append(f"left out: {what} (rewritten, or of another branch): {names}")
-    latest = list(accumulate((runs[i].time for i in known), max))
+    latest = list(accumulate((runs[i].time for i in known), max))  # the latest time up to each run
     late = sum(runs[i].time < most for i, most in zip(known[1:], latest, strict=False))
     if late:
         notes.append(f"{plural(late, 'run')} have an earlier time than a run of an older commit: the commits decide")
+    # runs without a commit; the last first, because an insertion moves only the places after it
     for i in reversed([i for i in by_time if not runs[i].commit]):
         known.insert(bisect_right(latest, runs[i].time), i)
     return RunOrder(tuple(known), tuple(notes))
@@ -73,7 +74,7 @@ def series_of(
 ) -> tuple[list[HistorySeries], list[str]]:
     """Return the series of a history, sorted by name, and notes about their order."""
     order = order_of(history.runs, line)
-    rank = np.full(len(history.runs), -1, dtype=np.int64)
+    rank = np.full(len(history.runs), -1, dtype=np.int64)  # for each run, its number in the order
     rank[list(order.places)] = np.arange(len(order.places))
     known: dict[bytes, tuple[HistoryRun, ...]] = {}  # most series have the same runs
     often = {name for name, _ in changed_facts([history.runs[place] for place in order.places]).often}
@@ -88,7 +89,10 @@ def _ordered(
     changes: Callable[[Sequence[ChangePoint], Sequence[HistoryRun], str], Iterator[HistoryChange]],
     known: dict[bytes, tuple[HistoryRun, ...]],
 ) -> HistorySeries:
-    """Return a series in the order of `rank`; -1 is a run that is left out."""
+    """Return a series in the order of `rank`, in which -1 is a run that is left out.
+
+    `changes`: makes changes from change points. `known`: the runs of a series by their positions, to share them.
+    """
     own = rank[column.at]
     rows = np.argsort(own, kind="stable")[int((own < 0).sum()) :]
     places = column.at[rows]
@@ -107,19 +111,19 @@ def _ordered(
         int((rank >= 0).sum()) - 1 - newest,
         math.nan,
     )
-    steps = np.empty(len(values))
+    level_of_run = np.empty(len(values))
     for start, end, level in found.levels():
-        steps[start:end] = level
-    is_known = steps != 0
-    # The relative standard deviation of a run around its level.
-    noise = 1.4826 * np.median(np.abs(values[is_known] / steps[is_known] - 1)) if is_known.any() else math.nan
+        level_of_run[start:end] = level
+    rows = np.flatnonzero(level_of_run)
+    # the relative standard deviation of a run around its level, by the median deviation
+    noise = 1.4826 * np.median(np.abs(values[rows] / level_of_run[rows] - 1)) if len(rows) else math.nan
     return replace(found, noise=float(noise))
 
 
 def with_short_levels(
     series: HistorySeries, line: CommitLine | None, levels: Sequence[ApprovedLevel], newest: int
 ) -> HistorySeries:
-    """Return a series with the changes of its newest runs, also to levels after which the old one soon returned."""
+    """Return a series with only the changes of its newest runs, but also those whose old level soon returned."""
     start = max(len(series.values) - newest, 0)
     values, errors = series.values[start:], series.errors[start:]
     points = [
@@ -140,6 +144,7 @@ def _changes(
     levels: Sequence[ApprovedLevel],
     often: Collection[str],
 ) -> Iterator[HistoryChange]:
+    """Yield the changes of a metric. `often`: the facts that change often, which explain nothing."""
     decided = [level for level in levels if level.covers(metric)]
     for number, point in enumerate(points):
         earlier, later = points[:number], points[number + 1 :]
@@ -157,7 +162,10 @@ def _changes(
 
 
 def _is_back(point: ChangePoint, later: ChangePoint, earlier: Sequence[ChangePoint]) -> bool:
-    """Return whether a later level is the one before a point, or beyond it, as a level before an earlier point was."""
+    """Return whether the level after `later` is the level before `point` again, or an even older one beyond that.
+
+    `earlier`: the points before `point`.
+    """
     if abs(later.after - point.before) <= _GONE * abs(point.after - point.before):
         return True
     is_beyond = (later.after - point.before) * (point.after - point.before) < 0
@@ -167,7 +175,7 @@ def _is_back(point: ChangePoint, later: ChangePoint, earlier: Sequence[ChangePoi
 def _approval(
     decided: Sequence[ApprovedLevel], runs: Sequence[HistoryRun], start: int, end: int
 ) -> ApprovedLevel | None:
-    """Return the newest decision about runs `start` to before `end`, by its commit, or else by its time."""
+    """Return the newest approval of runs from `start` to before `end`, by its commit, or by its time if it has none."""
     near = runs[start:end]
     commits = {run.commit for run in near if run.commit}
     first, last = runs[start - 1].time, near[-1].time if near else ""

@@ -1,11 +1,11 @@
-"""The store of the history: files in the folder or bucket of the baselines, which nothing ever rewrites.
+"""The store of the history: files in the folder or bucket of the baselines, which are never rewritten.
 
     _history/SUITE/ENVIRONMENT/2026-11/20261122T141500Z-COMMIT-ID.json    one run
     _history/SUITE/ENVIRONMENT/2026-11-HASH.json                         the runs of a month, or a part of them
 
-A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `writing` makes the
-files of a month as one and then removes them. A file is removed only after all of its runs were read in another one, so
-a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read once,
+A run is added as a new file, so two writers never write the same one, and no lock is needed. A compaction (`writing`)
+writes the runs of a month as one file, and removes a file only after all of its runs were read in another one. So a
+crash, or two compactions at once, leave some runs in two files and lose none. A run that is there twice is read once,
 because its id is a hash of what was measured.
 """
 
@@ -35,7 +35,7 @@ _TRIES = 5
 
 
 class HistoryColumn(Struct, frozen=True):
-    """One series of a stored history: a number for each run that has the metric, by time."""
+    """One series of a stored history: a number for each run that has the metric, in the order of time."""
 
     name: SeriesName
     unit: str
@@ -52,7 +52,7 @@ class HistoryColumn(Struct, frozen=True):
 
 
 class StoredHistory(Struct, frozen=True):
-    """The runs of one suite and environment, each once, by time; and the series that were asked for, by name."""
+    """The runs of one suite and environment, in the order of time, and the series that were asked for, by name."""
 
     suite: str
     environment: str
@@ -68,7 +68,7 @@ class StoredHistory(Struct, frozen=True):
 
 
 def usable_runs(runs: Sequence[HistoryRun], branch: str, is_judged: Callable[[HistoryRun], bool]) -> BoolArray:
-    """Return for each run whether it is of the branch (`""`: of none) and not judged now."""
+    """Return a mask: True for each run that is of the branch (`""`: of no branch) and not judged now."""
     return np.array([run.ref == (branch or None) and not is_judged(run) for run in runs], dtype=np.bool_)
 
 
@@ -112,7 +112,7 @@ def add(store: WritableStore, record: HistoryRecord, left_out: int = 0) -> str |
 
 
 def commit_of_same_files(store: Store, record: HistoryRecord) -> str | None:
-    """Return the commit of a remembered run of the same files, 12 digits, if it is another one than the record's."""
+    """Return the commit (12 digits) of a remembered run of the same files if it is not that of the record; or None."""
     own = (record.run.commit or "none")[:12]
     folder = f"{HISTORY}/{record.suite}/{environment_name(record.identity)}"
     names = (path.removesuffix(".json").split("-") for path in store.paths(folder)[0])
@@ -137,10 +137,10 @@ def read(
     """Read the history of an environment; a file that cannot be used is a problem, and its runs are left out.
 
     `wanted`: True for the metrics to read; None for all of them. `newest`: read at least this many of the newest runs,
-    if there are as many in three months; None for all runs.
+    if the newest three months have as many; None for all runs.
     """
     files, problems = _files(store, suite, environment, wanted, newest)
-    position: dict[str, int] = {}
+    position: dict[str, int] = {}  # by id of a run: its position in `runs`
     runs: list[HistoryRun] = []
     columns: dict[tuple[SeriesName, str], _Gathered] = {}
     metrics: set[str] = set()
@@ -148,7 +148,7 @@ def read(
     for file in files:
         identity = identity or dict(file.identity)
         metrics.update(file.metrics)
-        here = []
+        here = []  # the positions of the runs of this file
         for run in file.runs:
             at = position.setdefault(run.id, len(runs))
             if at == len(runs):
@@ -214,7 +214,7 @@ def known_ids(store: Store, suite: str, environment: str) -> set[str]:
 
 
 def verify(store: Store) -> tuple[int, list[Problem]]:
-    """Read everything; returns the number of runs, and everything that is wrong."""
+    """Read all histories and ledgers; returns the number of runs, and all problems."""
     found, problems = places(store)
     count = 0
     for suite, environment in found:
@@ -227,7 +227,7 @@ def verify(store: Store) -> tuple[int, list[Problem]]:
 def _files(
     store: Store, suite: str, environment: str, wanted: MetricFilter | None, newest: int | None = None
 ) -> tuple[list[HistoryFile], list[Problem]]:
-    """Read the files of an environment, sorted by path, each that can be used."""
+    """Return the content of the files of an environment, sorted by path, and the problems of files."""
     seen: dict[str, tuple[HistoryFile | None, list[Problem]]] = {}
     paths: list[str] = []
     problems: list[Problem] = []
@@ -252,7 +252,7 @@ def _files(
 
 
 def listed(store: Store, folder: str) -> tuple[list[str], list[Problem]]:
-    """Return the files of a folder; a name that cannot be a folder has none."""
+    """Return the files of a folder, and problems; nothing for a name that no folder can have."""
     try:
         paths, problems = store.paths(folder)
     except UnsafeName:

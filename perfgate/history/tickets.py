@@ -1,7 +1,8 @@
 """The steps for the tickets of a history: one issue for each event that made something worse.
 
-The first line of a ticket, which nobody sees, keeps what it says about its event. So perfgate knows what it did itself:
-a ticket whose line says `open` and that is closed was closed by a person. It is left alone.
+The first line of a ticket is a hidden comment, the marker. It has the state of the event as perfgate wrote it last. So
+perfgate knows what a person did: if the marker says `open` but the ticket is closed, a person closed it. Then perfgate
+does not change it any more.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ TicketAction: TypeAlias = Literal["open", "update", "close", "reopen"]
 
 
 class Told(Struct, frozen=True):
-    """The state of a ticket about an event: `size` is its worst change, and `rest` a hash of everything but numbers."""
+    """What a ticket says about its event, as its marker stores it."""
 
     event: str
     state: str
+    #: The worst change, and a hash of everything but numbers.
     size: float
     rest: str
-    #: A hash of each suite of the event.
+    #: A hash of each suite of the event, joined by commas.
     suites: str
 
     @classmethod
@@ -45,7 +47,7 @@ class Told(Struct, frozen=True):
 
     @property
     def marker(self) -> str:
-        """The first line of the ticket."""
+        """The marker, the first line of the ticket."""
         return f"<!-- perfgate event: {self.event} {self.state} {self.size:.6g} {self.rest} {self.suites} -->\n"
 
 
@@ -62,7 +64,7 @@ class Ticket(Struct, frozen=True):
 
 
 class TicketStep(Struct, frozen=True):
-    """One thing to do. `event` is None if the history does not have it any more, and if the ticket is a duplicate."""
+    """One thing to do. `event` is None if the ticket is a duplicate, or if the history no longer has the event."""
 
     action: TicketAction
     event: HistoryEvent | None
@@ -79,7 +81,7 @@ class SearchAnswer(Struct, frozen=True):
 
 
 def answer_of(data: bytes) -> SearchAnswer | None:
-    """Return the answer in a file; None if it is not an answer."""
+    """Return the answer of `bisect --json` in a file; None if the file is something else."""
     try:
         return msgspec.json.decode(data, type=SearchAnswer)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -87,11 +89,11 @@ def answer_of(data: bytes) -> SearchAnswer | None:
 
 
 def ticket_of(number: int, is_open: bool, url: str, body: str, reason: str | None = None) -> Ticket | None:
-    """Return the ticket that an issue is; None if perfgate did not write its body. `reason` is why it is closed."""
+    """Return an issue as a ticket; None if perfgate did not write its body. `reason`: why it was closed."""
     found = _MARKER.match(body)
     try:
         told = msgspec.convert(found and found.groupdict(), Told, strict=False)
-    except msgspec.ValidationError:  # also if somebody changed the line
+    except msgspec.ValidationError:  # no marker, or somebody changed it
         return None
     is_false = not is_open and told.state == "open" and reason == "not_planned"
     return Ticket(number, is_open, url, told, body[found.end() if found else 0 :], is_false)
@@ -102,10 +104,10 @@ def steps(
 ) -> Iterator[TicketStep]:
     """Yield the steps, the duplicates first.
 
-    `recent`: the ids of the newest runs. An event that began earlier gets no new ticket. `suites`: the suites that
-    `events` has wholly. A ticket of these alone is closed if its event is not found any more.
+    `recent`: the ids of the newest runs; an event that began earlier gets no new ticket. `suites`: the suites whose
+    events are all in `events`; if the event of a ticket about these suites is no longer there, the ticket is closed.
     """
-    first: dict[str, Ticket] = {}
+    first: dict[str, Ticket] = {}  # by event: its oldest ticket
     for ticket in sorted(tickets, key=lambda one: one.number):
         known = first.setdefault(ticket.told.event, ticket)
         if known is not ticket and ticket.is_open:
@@ -121,11 +123,12 @@ def steps(
 
 
 def _action(event: HistoryEvent, ticket: Ticket | None, recent: Collection[str]) -> TicketAction | None:
+    """Return what to do with the ticket of an event, or to open one; None to do nothing."""
     is_open, worst = event.state == "open", _worst(event)
     if ticket is None:
         return "open" if is_open and worst.worse and event.likely.id in recent else None
     if ticket.told.state == "gone" and not is_open and not ticket.is_open:
-        return "close"  # closed before it was clear how the event ended
+        return "close"  # write the end of the event: the ticket was closed when its event was not found
     if ticket.told.state != "open":  # perfgate closed it; if it is open, a person opened it again
         return None if not is_open else "update" if ticket.is_open else "reopen"
     if not ticket.is_open:
@@ -135,6 +138,7 @@ def _action(event: HistoryEvent, ticket: Ticket | None, recent: Collection[str])
 
 
 def _worst(event: HistoryEvent) -> EventChange:
+    """Return the largest change for the worse, or the largest one."""
     return next((one for one in event.changes if one.worse), event.changes[0])
 
 

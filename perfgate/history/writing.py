@@ -1,6 +1,6 @@
-"""Write to a history: add measured or imported runs, and make one file of the runs of a month.
+"""Write to a history: add measured or imported runs, and compact the files of each month into one.
 
-A file is removed only after its runs were read again, in a file of the month as the store then lists it.
+A file is removed only after its runs were read in the new file of the month, as the store lists it then.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_ruleset
 from perfgate.workspace.surroundings import git
 
-#: A file of a month has at most this many numbers, some ten megabytes.
+#: A file of a month has at most this many numbers, about ten megabytes; a month may have several files.
 MOST_NUMBERS = 250_000
-#: Imported runs with this many numbers are written together, with the rest of their month.
+#: Imported runs are written at the end of a month if they have more numbers than this.
 _NUMBERS_OF_PART = 20_000
 #: A suite, an environment, and a month as `YYYY-MM`.
 Month: TypeAlias = tuple[str, str, str]
@@ -56,12 +56,12 @@ def write_months(store: WritableStore, records: Iterable[HistoryRecord]) -> list
 
 
 def add_imported(store: WritableStore, records: Iterable[HistoryRecord]) -> list[str]:
-    """Add runs, in the order of time, that a store does not have; returns the lines to print. Raises Refused.
+    """Add the runs that a store does not have; returns the lines to print. Raises Refused.
 
-    They are written in parts of whole months, so that not all of them are in memory.
+    `records` are in the order of time. They are written in parts of whole months, so that few are in memory at once.
     """
-    known: dict[str, set[str]] = {}
-    added: dict[str, tuple[list[str], set[str]]] = {}  # the times and the metrics of the new runs of each place
+    known: dict[str, set[str]] = {}  # by place, a suite and environment: the ids of the runs that the store has
+    added: dict[str, tuple[list[str], set[str]]] = {}  # by place: the times and the metrics of the new runs
     part: list[HistoryRecord] = []
     already, numbers, month = 0, 0, ""
     for record in records:
@@ -93,16 +93,16 @@ def add_imported(store: WritableStore, records: Iterable[HistoryRecord]) -> list
 
 
 def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file and remove theirs; returns a line a month, and what is wrong.
+    """Write the runs of each month as one file, and remove their files; returns a line for each month, and problems.
 
-    `before`: the first month that is left alone, `YYYY-MM`; None for all months.
+    `before`: the first month that is not compacted, `YYYY-MM`; None to compact all months.
     """
     lines: list[str] = []
     paths, problems = listed(store, HISTORY)
     months: dict[Month, list[str]] = {}
     for path in paths:
         _, suite, environment, name, *_ = (*path.split("/"), "", "")
-        if name and not suite.startswith("_"):
+        if name and not suite.startswith("_"):  # not the ledger
             months.setdefault((suite, environment, name[:7]), []).append(path)
     for month, own in sorted(months.items()):
         if before is None or month[2] < before:
@@ -114,12 +114,12 @@ def compact(store: WritableStore, before: str | None = None) -> tuple[list[str],
 
 
 def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """Compact one month of one environment. Raises Refused if it cannot be written."""
+    """Compact one month of one environment; returns a line if a file was replaced, and problems. Raises Refused."""
     if len(paths) == 1 and MONTH_FILE.search(paths[0]):
         return [], []
-    records: dict[str, HistoryRecord] = {}
+    records: dict[str, HistoryRecord] = {}  # by id of the run
     problems: list[Problem] = []
-    runs: dict[str, list[HistoryRecord]] = {}
+    runs: dict[str, list[HistoryRecord]] = {}  # by path of the file
     for path in paths:
         try:
             file, wrong = read_file(store, path, None)
@@ -148,7 +148,7 @@ def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[
 
 
 def _numbers_of(store: Store, month: Month, without: Collection[str] = ()) -> dict[str, set[SeriesName]]:
-    """Return the numbers in the files of a month, listed and read now: for each id of a run, their names."""
+    """Return the numbers in the files of a month, which are listed and read now: by id of the run, their names."""
     suite, environment, name = month
     found: dict[str, set[SeriesName]] = {}
     for path in listed(store, f"{HISTORY}/{suite}/{environment}")[0]:
@@ -162,14 +162,14 @@ def _numbers_of(store: Store, month: Month, without: Collection[str] = ()) -> di
 
 
 def _are_in(records: Iterable[HistoryRecord], kept: Mapping[str, set[SeriesName]]) -> bool:
-    """Return whether each run is among the kept ones with all its numbers."""
+    """Return whether `kept` has all numbers of each run; see `_numbers_of`."""
     return all(
         one.run.id in kept and kept[one.run.id].issuperset(value.name for value in one.values) for one in records
     )
 
 
 def _joined(one: HistoryRecord, other: HistoryRecord) -> HistoryRecord:
-    """Return one run with the numbers of both records of it."""
+    """Return one record with the numbers of two records of one run; if both have a number, the earlier one counts."""
     first, second = sorted((one, other), key=lambda record: record.run.time)
     values = {value.name: value for value in (*second.values, *first.values)}
     return replace(first, values=tuple(values.values()))
@@ -233,7 +233,7 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
 
 
 def _kept_by_another_tool(paths: Sequence[str]) -> Refused | None:
-    """Return the advice for files that are histories; None if no file is one, or none can be read."""
+    """Return the advice to import files that are histories of other tools; None if no readable file is one."""
     from perfgate.history.imports import HEAD, importer_of
 
     lines = []

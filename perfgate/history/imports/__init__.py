@@ -1,8 +1,9 @@
 """Histories of other tools: a row in IMPORTERS for each format.
 
-A format that a reader of perfgate reads needs no more: the reader says when and where a run was measured
-(`core.TimeAndPlace`). Any other has a module here, which says whether it claims a file with this name and these first
-characters, and which returns the runs of a file, and what is wrong with it; nothing is raised for bad data.
+If a reader of perfgate reads the format, the row is enough: the reader gives the time and place of a run
+(`core.TimeAndPlace`). Any other format has a module here with two functions. `claims` returns True for a file of the
+format, by its name and its first characters. `read` returns the runs of a file, and its problems; it does not raise for
+bad data.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class Importer(Struct, frozen=True):
     read: Callable[[ImportFile], Imported]
     #: True if each version of a file in git is a run.
     of_versions: bool = False
-    #: True if no reader of perfgate reads it, because a file has the runs of many commits.
+    #: True if a file has the runs of many commits, so that no reader of perfgate reads it.
     is_history: bool = False
-    #: The names of files that belong to the tool and have no results.
+    #: The names of files of the tool that have no results.
     others: tuple[str, ...] = ()
 
 
@@ -41,7 +42,7 @@ def _of_reader(
     return Importer(name, title, claims, lambda file: of_results(file, name), of_versions, others=others)
 
 
-#: Every format; the first that claims a file reads it.
+#: All formats; the first one that claims a file reads it.
 IMPORTERS = (
     Importer(
         "github-action-benchmark",
@@ -50,21 +51,21 @@ IMPORTERS = (
         read_data_js,
         is_history=True,
     ),
-    # The results folder of asv: `RESULTS/MACHINE/COMMIT-ENVIRONMENT.json`, one file a run.
+    # The results folder of asv: `RESULTS/MACHINE/COMMIT-ENVIRONMENT.json`, one file for each run.
     _of_reader(
         "asv",
         "the results folder of asv, or files of it",
         lambda name, head: '"commit_hash"' in head and '"params"' in head,
         others=("benchmarks.json", "machine.json"),
     ),
-    # The storage of pytest-benchmark: `.benchmarks/MACHINE/0001_COMMIT_DATE.json`, one file a run.
+    # The storage of pytest-benchmark: `.benchmarks/MACHINE/0001_COMMIT_DATE.json`, one file for each run.
     _of_reader(
         "pytest-benchmark",
         "the storage of pytest-benchmark (.benchmarks), or files of it",
         lambda name, head: '"machine_info"' in head,
     ),
-    # Golden values have no time and no commit, so those of the commit that wrote the version are used. Outside of git,
-    # or for one version alone, they are given with `--time` and `--head`.
+    # Golden values have no time and no commit: those of the commit that wrote a version of the file are used. Outside
+    # of git, or for one version alone, the user gives them with `--time` and `--head`.
     _of_reader(
         "megatron",
         "golden values of Megatron-LM, every version in git",

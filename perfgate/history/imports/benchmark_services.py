@@ -33,7 +33,7 @@ _UNITS = {"latency": "ns", "throughput": "/s", "file-size": "B", "build-time": "
 
 
 def claims_bencher(name: str, head: str) -> bool:
-    """Return whether a file is of Bencher."""
+    """Return whether a file is JSON of Bencher."""
     is_perf = '"results"' in head and '"testbed"' in head and '"benchmark"' in head
     return is_perf or (head.lstrip().startswith("{") and '"value"' in head and '"latency"' in head)
 
@@ -55,6 +55,7 @@ def read_bencher(file: imported_runs.ImportFile) -> imported_runs.Imported:
 def _of_perf(
     document: JsonDocument, data: Mapping[str, Any], faults: imported_runs.Faults
 ) -> Iterator[imported_runs.ImportedRun]:
+    """Yield the runs of the answer of `bencher perf`; each testbed is an environment of its own."""
     by_testbed: dict[str, list[tuple[imported_runs.AboutRun, HistoryValue]]] = {}
     for path, line in imported_runs.objects(document, data.get("results"), ("results",), faults):
         names = {part: _field(line.get(part), "name") for part in ("branch", "testbed", "benchmark")}
@@ -81,6 +82,7 @@ def _of_perf(
 
 
 def _field(value: object, name: str) -> str | None:
+    """Return a text of an object; None if it has none, or an empty one."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, str) and found else None
 
@@ -106,7 +108,7 @@ def claims_data_js(name: str, head: str) -> bool:
 def read_data_js(file: imported_runs.ImportFile) -> imported_runs.Imported:
     """Return the runs of a file."""
     start = file.text.find(_PREFIX)
-    # Blanks, so that lines and columns stay.
+    # blanks instead of the prefix, so that the columns in messages are those of the file
     text = file.text if start < 0 else " " * (start + len(_PREFIX)) + file.text[start + len(_PREFIX) :]
     text = text.rstrip().removesuffix(";")
     document = load_json(text, file.name, file.limits, finite=False)
@@ -132,6 +134,7 @@ def read_data_js(file: imported_runs.ImportFile) -> imported_runs.Imported:
 def _values(
     document: JsonDocument, path: Path, row: Mapping[str, Any], labels: dict[str, str], faults: imported_runs.Faults
 ) -> Iterator[HistoryValue]:
+    """Yield the numbers of one entry of `data.js`, which is one run."""
     better = _BETTER.get(str(row.get("tool")))
     seen: set[str] = set()
     for place, bench in imported_runs.objects(document, row.get("benches"), (*path, "benches"), faults):

@@ -2,7 +2,7 @@
 
 `time` is ISO 8601, or seconds or milliseconds since 1970. The columns that `perfgate history export --format csv`
 writes are read, too: `error`, `n`, `n_effective`, `better`, `statistic`, `rank`, `labels`, `ref`, `host` and `run`.
-Of a long file, most rows wait in a temporary file, so that memory holds one month.
+Most rows of a long file are kept in a temporary file, so that memory has only the rows of one month.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ _KNOWN = (
     *(*_NEEDED, "commit", "unit", "error", "n", "n_effective", "better", "statistic", "rank", "labels", "ref", "host"),
     "run",
 )
-#: Written by an export, and decided by the options of an import.
+#: Columns of an export that are ignored: the options of an import decide them.
 _IGNORED = ("suite", "environment", "tags", "level")
-#: A text that an export has kept from being a formula.
+#: A text to which an export added an apostrophe, so that a spreadsheet does not take it for a formula.
 _QUOTED = re.compile(r"'+[=+\-@]")
 #: The run of a number, the number, and the id of the run, which is empty if perfgate did not export it.
 Row: TypeAlias = tuple[AboutRun, HistoryValue, str]
-#: The rows that may be in memory while a file is read.
+#: The number of rows that may be in memory while a file is read.
 _MOST_ROWS = 1 << 14
+#: A label and its value, as in rules: `rank="0"`.
 _LABEL = re.compile(r'([^=,{}"]+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -107,6 +108,7 @@ def read(file: ImportFile) -> Imported:
 
 
 def _header(cells: list[str], at: Location, faults: Faults) -> list[str] | None:
+    """Return the names of the columns; None, and a fault, if they cannot be used."""
     names = [cell.strip() for cell in cells]
     absent = [name for name in _NEEDED if name not in names]
     unknown = [name for name in names if name not in _KNOWN and name not in _IGNORED]
@@ -122,7 +124,7 @@ def _header(cells: list[str], at: Location, faults: Faults) -> list[str] | None:
 
 
 def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> tuple[AboutRun, HistoryValue, str]:
-    """Return one number with its run. Raises ValueError with the reason."""
+    """Return the number of a line with its run and the id of the run. Raises ValueError with the reason."""
     metric = cells["metric"].strip()
     if not metric:
         raise ValueError("the metric is empty")
@@ -133,10 +135,7 @@ def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> 
     if better is not None and better not in get_args(Better):
         raise ValueError(f"better is {better!r}: write lower, higher or neither")
     unit = cells.get("unit", "").strip()
-    known = in_base_unit(number, unit)
-    if known is None:
-        faults.unknown_unit(unit, at)
-    value, base = known or (number, "1")
+    value, base = faults.in_base_unit(number, unit, lambda: at)
     one = numbered(metric, value, base, better)  # type: ignore[arg-type]
     error, n = _number(cells, "error"), _number(cells, "n")
     labels = cells.get("labels", "").strip()
@@ -169,8 +168,8 @@ def _number(cells: Mapping[str, str], column: str) -> float | None:
 
 @lru_cache(maxsize=4096)
 def _name(metric: str, labels: str, statistic: str, rank: str) -> SeriesName:
-    """Return the name of a series, one for all its rows. Raises ValueError."""
-    found = _LABEL.findall(labels)  # as in rules: {rank="0"}
+    """Return the name of a series; the cache makes it one object for all its rows. Raises ValueError."""
+    found = _LABEL.findall(labels)
     if labels and not found:
         raise ValueError(f'labels are {labels!r}: write {{name="value"}}')
     key = Key(metric, tuple(sorted((name.strip(), value) for name, value in found)))
@@ -178,23 +177,25 @@ def _name(metric: str, labels: str, statistic: str, rank: str) -> SeriesName:
 
 
 class WaitingRows:
-    """Rows in any order; iteration gives their runs in the order of time, as often as wanted."""
+    """Takes rows in any order; iteration yields their runs in the order of time, and can be repeated."""
 
     def __init__(self) -> None:
         #: The number of runs of each branch; rows of one time, commit, branch and host count as one run.
         self.refs: Counter[str | None] = Counter()
+        #: The hashes of these runs.
         self._known: set[int] = set()
+        #: The rows in memory by month, and their number.
         self._rows: dict[str, list[Row]] = {}
         self._count = 0
-        #: The rows that wait, and where those of a month are.
+        #: The rows in a temporary file, and the places of those of a month: from byte, to byte.
         self._waiting: Spool | None = None
         self._places: dict[str, list[tuple[int, int]]] = {}
-        #: The month of each id; ids that several months have are not used.
+        #: The month of each id of a run; ids that several months have are not used.
         self._months: dict[str, str] = {}
         self._unclear: set[str] = set()
 
     def add(self, about: AboutRun, value: HistoryValue, run: str) -> None:
-        """Add a row."""
+        """Add a row; if many are in memory, move all of them to the temporary file."""
         month, mark = about.time[:7], hash(about)
         if mark not in self._known:
             self._known.add(mark)
@@ -213,18 +214,19 @@ class WaitingRows:
 
     def __iter__(self) -> Iterator[ImportedRun]:
         for month in sorted({*self._rows, *self._places}):
-            own: dict[str, list[tuple[AboutRun, HistoryValue]]] = {"": []}
-            abouts: dict[AboutRun, AboutRun] = {}
+            own: dict[str, list[tuple[AboutRun, HistoryValue]]] = {"": []}  # by id of the run
+            abouts: dict[AboutRun, AboutRun] = {}  # equal ones become one object, which saves memory
             for about, value, run in self._rows_of(month):
                 own.setdefault(run, []).append((abouts.setdefault(about, about), value))
             found = [*values_by_run(own.pop(""))]
             for run, values in own.items():
-                several = values_by_run(values)
-                is_id = len(several) == 1 and run not in self._unclear
-                found += [replace(one, id=run) if is_id else one for one in several]
+                runs = values_by_run(values)
+                is_id = len(runs) == 1 and run not in self._unclear
+                found += [replace(one, id=run) if is_id else one for one in runs]
             yield from sorted(found, key=lambda one: one.time)
 
     def _rows_of(self, month: str) -> Iterator[Row]:
+        """Yield the rows of a month in the order in which they were added."""
         for start, stop in self._places.get(month, ()):
             assert self._waiting is not None
             yield from pickle.loads(self._waiting.read(start, stop).data)  # this process wrote them

@@ -22,7 +22,7 @@ from perfgate.readers import Source, read
 from perfgate.readers.values import unit_of_text
 from perfgate.rules.ruleset import Ruleset
 
-#: A file with more mistakes than this is of another kind.
+#: A file with more mistakes is probably of another format, so no more than these are shown.
 MOST_FAULTS = 20
 
 
@@ -43,14 +43,14 @@ class ImportedRun(Struct, frozen=True):
     values: tuple[HistoryValue, ...]
     ref: str | None = None
     facts: Mapping[str, Fact] = field(default_factory=dict)
-    #: Identifies its machine among those of the same tool; part of the environment's identity.
+    #: The facts that identify its machine in the files of the tool; they are part of the environment's identity.
     place: Mapping[str, Fact] = field(default_factory=dict)
     #: The id of a run that perfgate exported.
     id: str | None = None
 
 
 class Imported(Struct, frozen=True):
-    """The runs of a file, and what is wrong with it. An error means that some runs or numbers are missing."""
+    """The runs of a file, and its problems. An error means that some runs or numbers are missing."""
 
     runs: Iterable[ImportedRun]
     problems: tuple[Problem, ...] = ()
@@ -59,7 +59,7 @@ class Imported(Struct, frozen=True):
 
 
 class ImportFile(Struct, frozen=True):
-    """A file to import: its name, as the user gave it, its lines, and the rules that say what is measured."""
+    """A file to import: its name, as the user gave it, its lines, and the rules of the suite that it is for."""
 
     name: str
     #: Yields the lines. Raises OSError and UnicodeDecodeError.
@@ -93,14 +93,14 @@ class Faults:
             self._more += 1
 
     def unknown_unit(self, unit: str, at: Location) -> None:
-        """Record a unit that is not known, once: its numbers are kept as they are."""
+        """Record a unit that is not known, the first time that it occurs; its numbers stay as they are."""
         if unit not in self._units and len(self._units) < MOST_FAULTS:
             self._units.add(unit)
             message = f"{unit!r} is not a unit that perfgate knows: its numbers are kept without a unit"
             self._problems.append(Problem("warning", message, at))
 
     def in_base_unit(self, number: float, unit: str, at: Callable[[], Location]) -> tuple[float, str]:
-        """Return a number in its base unit, and that unit; one with an unknown unit does not change, and is noted."""
+        """Return a number in its base unit, and that unit. A number with an unknown unit stays, with a warning."""
         known = in_base_unit(number, unit)
         if known is None:
             self.unknown_unit(unit, at())
@@ -127,14 +127,13 @@ def in_base_unit(number: float, unit: str) -> tuple[float, str] | None:
 def numbered(
     metric: str, number: float, unit: str, better: Better | None, labels: Mapping[str, str] | None = None
 ) -> HistoryValue:
-    """Return one number of a run that has a base unit; its direction is that of the tool, or follows from the unit."""
+    """Return one number of a run, in its base unit. `better`: its direction; None to derive it from name and unit."""
     key = Key(metric, tuple(sorted((labels or {}).items())))
-    towards = direction(metric, unit, better) or "neither"
-    return HistoryValue(SeriesName(key, "mean"), unit, towards, "value", number)
+    return HistoryValue(SeriesName(key, "mean"), unit, direction(metric, unit, better) or "neither", "value", number)
 
 
 def finite(value: object) -> float | None:
-    """Return a number; None for anything else, and for NaN and infinity."""
+    """Return a finite number as a float; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
@@ -148,7 +147,7 @@ def utc_of(value: object) -> str:
 
 
 def time_at(document: JsonDocument, path: Path, value: object, faults: Faults) -> str | None:
-    """Return a time of a JSON document; None, and a mistake, if it is not a time."""
+    """Return a time of a JSON document; None, and a recorded mistake, if it is not a time."""
     try:
         return utc_of(value)
     except ValueError as error:
@@ -193,7 +192,7 @@ def of_results(file: ImportFile, format: str) -> Imported:
 
 
 def of_runs(file: ImportFile, runs: Sequence[Run], problems: Sequence[Problem], time: str | None = None) -> Imported:
-    """Return runs that were read of a file, with what is wrong with it, as runs of this time."""
+    """Return runs that were read from a file, and its problems, as runs of this time."""
     when = file.time or time
     if when is None:
         why = "has no time of its own: give it with --time"
@@ -210,7 +209,7 @@ def of_runs(file: ImportFile, runs: Sequence[Run], problems: Sequence[Problem], 
 
 
 def values_by_run(rows: Sequence[tuple[AboutRun, HistoryValue]]) -> tuple[ImportedRun, ...]:
-    """Return runs from numbers, in the order of their times. A series that a run has twice is of two runs."""
+    """Return the runs that these numbers are of, in the order of time. A second number of a series is another run."""
     runs: dict[tuple[AboutRun, int], dict[SeriesName, HistoryValue]] = {}
     for about, value in rows:
         number = 0
@@ -227,7 +226,7 @@ def values_by_run(rows: Sequence[tuple[AboutRun, HistoryValue]]) -> tuple[Import
 
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-#: Larger numbers are milliseconds: as seconds they would be after the year 5000.
+#: A larger number is a time in milliseconds: as seconds it would be after the year 5000.
 _MOST_SECONDS = 1e11
 
 
