@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import os
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 import click
 
 from perfgate.cli.shared import baselines_option
 from perfgate.commands.rules import stored_metrics
+from perfgate.core.resource_limits import DEFAULT
 from perfgate.editor.rule_text import StoredMetrics
 from perfgate.workspace.options import Refused
+
+#: The longest line of a header, in bytes.
+_LONGEST_LINE = 4096
+
+
+class _BoundedInput(BufferedReader):
+    """What a client writes. pygls itself would take a line, or reserve memory for a message, of any length."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Return the next line of a header. Raises Refused if it is too long."""
+        line = super().readline(_LONGEST_LINE)
+        if len(line) == _LONGEST_LINE:
+            raise Refused(f"a line of a header has more than {_LONGEST_LINE} bytes")
+        return line
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next message. Raises Refused if its length is above the limit of a document."""
+        if size is None or not 0 <= size <= DEFAULT.document_bytes:
+            raise Refused(f"a message is larger than {DEFAULT.document_bytes >> 20} MiB")
+        return super().read(size)
 
 
 @click.command("lsp")
@@ -26,12 +47,12 @@ def command(baselines: str) -> int:
     Example: perfgate lsp --help
     """
     try:
-        from perfgate.editor.server import BoundedInput, make_server
+        from perfgate.editor.server import make_server
     except ImportError as error:
         raise Refused(f"perfgate lsp needs pygls ({error.name} is missing): pip install 'perfgate[lsp]'") from None
     server = make_server(lambda path: _stored(path, baselines))
     # pygls closes the streams that it gets, and this process still needs its own: so it gets copies.
-    with BoundedInput(FileIO(os.dup(0))) as stdin, os.fdopen(os.dup(1), "wb") as stdout:
+    with _BoundedInput(FileIO(os.dup(0))) as stdin, os.fdopen(os.dup(1), "wb") as stdout:
         server.start_io(stdin, stdout)
     return 0
 

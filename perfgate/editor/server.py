@@ -7,9 +7,12 @@ document publishes its marks again; opening and saving one reads the stored base
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import default_converter
 from pygls.workspace import TextDocument
 
 from perfgate.editor.rule_text import OfferKind, StoredMetrics, hint, is_mapping_file, is_rule_file, marks, offers
@@ -31,19 +34,28 @@ class RuleServer(LanguageServer):
     """The server. `stored` has, for the URI of each open document, the stored metrics that its rules can use."""
 
     def __init__(self, read_stored: Callable[[str], StoredMetrics]) -> None:
-        super().__init__("perfgate", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
+        kind = types.TextDocumentSyncKind.Incremental
+        super().__init__("perfgate", __version__, text_document_sync_kind=kind, converter_factory=_converter)
         self.read_stored = read_stored
         self.stored: dict[str, StoredMetrics] = {}
 
+    def open_document(self, uri: str) -> TextDocument | None:
+        """Return an open document. Its path is not opened, because it may be a pipe or a link.
+
+        pygls names it by the URI without percent encoding: a folder with a space has one with it.
+        """
+        document: TextDocument | None = self.workspace.text_documents.get(unquote(uri))
+        return document
+
     def rules(self, uri: str) -> TextDocument | None:
-        """Return an open document if it is a rule file. Its path is not opened, because it may be a pipe or a link."""
-        document = self.workspace.text_documents.get(uri)
+        """Return an open document if it is a rule file."""
+        document = self.open_document(uri)
         return document if document is not None and is_rule_file(document.path, document.source) else None
 
     def publish(self, uri: str, *, again: bool) -> None:
         """Publish the marks of a document; with `again`, read the stored baselines first."""
         found: list[types.Diagnostic] = []
-        document = self.workspace.text_documents.get(uri)
+        document = self.open_document(uri)
         if document is None:
             return
         if is_mapping_file(document.path, document.source) or self.rules(uri) is not None:
@@ -53,6 +65,13 @@ class RuleServer(LanguageServer):
                 here, severity = _range(document, mark.line, mark.start, mark.end), _SEVERITIES[mark.severity]
                 found.append(types.Diagnostic(here, mark.message, severity=severity, source="perfgate"))
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))
+
+
+def _converter() -> Any:
+    """Return the converter of pygls, made to stop at the first wrong value: to list 100,000 of them takes a minute."""
+    converter = default_converter()  # type: ignore[no-untyped-call]
+    converter.detailed_validation = False
+    return converter
 
 
 def make_server(read_stored: Callable[[str], StoredMetrics]) -> RuleServer:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,40 @@ def test_messages_of_another_form_do_not_end_the_server(editor: Editor) -> None:
             change = {"range": {"start": place, "end": place}, "text": "x"}
             editor.notify("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
     assert "passes if" in editor.at("hover", 2, 6)["contents"]["value"]
+
+
+@pytest.mark.editor
+def test_a_message_of_very_many_errors_does_not_hang_the_server(editor: Editor) -> None:
+    editor.notify("workspace/didChangeWatchedFiles", {"changes": "a" * 100_000})
+    begun = time.monotonic()
+    assert "passes if" in editor.at("hover", 2, 6)["contents"]["value"]
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.editor
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"Content-Length: %d\r\n\r\n" % 10**12, "a message is larger than 64 MiB"),
+        (b"Content-Length: %d\r\n\r\n" % 2**64, "a message is larger than 64 MiB"),
+        (b"X: " + b"x" * 100_000, "a line of a header has more than 4096 bytes"),
+    ],
+)
+def test_a_length_that_cannot_be_ends_the_server(folder: Path, data: bytes, said: str) -> None:
+    pytest.importorskip("pygls")
+    words = [sys.executable, "-m", "perfgate", "lsp"]
+    done = subprocess.run(words, cwd=folder, input=data, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr.decode()
+
+
+@pytest.mark.editor
+def test_a_path_with_a_space_has_marks(editor: Editor) -> None:
+    editor.uri = editor.uri.replace("rules.yaml", "my%20rules.yaml")
+    document = {"uri": editor.uri, "languageId": "yaml", "version": 1, "text": RULES.replace("under", "undr")}
+    editor.notify("textDocument/didOpen", {"textDocument": document})
+    [mark] = editor.marks()
+    assert "unexpected 'undr'" in mark["message"]
 
 
 def test_without_pygls_the_command_says_how_to_install_it(
