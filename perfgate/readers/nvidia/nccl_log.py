@@ -27,6 +27,7 @@ _FAILED = re.compile(r"# Out of bounds values\s*: (\d+) FAILED|Test (?:NCCL|CUDA
 _ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 #: Lines that only these programs print, before a table.
 _BEGINNING = re.compile(r"#\s*(?:Collective test starting: |nThread +\d|Using devices|nccl-tests version )")
+#: The settings that a program prints; if they differ in a log, they are labels.
 _SETTINGS = {
     "threads": re.compile(r"\bnThread +(\d+)"),
     "gpus": re.compile(r"\bnGpus +(\d+)"),
@@ -135,6 +136,7 @@ class NcclLog:
         return (*runs.finish(), *((self.other.run(),) if self.other.has_measured else ()))
 
     def _report_others(self, run: RunBuilder, tables: Sequence[_Section]) -> None:
+        """Report the errors of all sections that are not among these."""
         for section in self.sections:
             if section not in tables:
                 section.report(run)
