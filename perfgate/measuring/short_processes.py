@@ -44,7 +44,7 @@ class Split(Struct, frozen=True):
 
     @property
     def turns(self) -> int:
-        """The steps that a process takes by turns, after its first one, which is free."""
+        """The number of steps that a process takes by turns, after its first step, which needs no turn."""
         return self.warmup + self.steps
 
 
@@ -115,7 +115,7 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
         if len(counted) < split.steps:
             raise RunFailed(f"a short process took {len(known)} steps instead of {1 + split.turns}")
         is_moved = base_first != base_goes_first(str(number))  # then its even steps get odd numbers
-        free += (free - first - is_moved) % 2
+        free += (free - first - is_moved) % 2  # leaves a number out where the order changes
         places = {step: free + at for at, step in enumerate(counted)}
         free += split.steps
         for series in run.series:

@@ -46,6 +46,7 @@ Watcher = Callable[[str, int, int], None]
 Shorten = Callable[[tuple[Run, ...]], tuple[Run, ...]]
 #: The first bytes of an unknown output, whose numbers are counted.
 _EXAMINED = 1 << 18
+#: The watcher of `watched_by`.
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
@@ -148,7 +149,7 @@ def _as_command(path: str, run: Run, machine: Run) -> Run:
         return run
     with open(path, "rb") as file:
         coverage = coverage_of_unknown(run.source, file.read(_EXAMINED))
-    # Without `files`: several runs may have the same output, and would be refused as copies.
+    # Without `files`: several runs may have the same output, and would look like copies of one run.
     return replace(run, format="command", problems=(), files=(), coverage=(coverage,))
 
 
