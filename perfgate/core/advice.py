@@ -139,11 +139,11 @@ class FirstGate(Struct, frozen=True):
     is_paired: bool = False
     #: The command that makes the pairs, if the user gave it.
     command: str | None = None
-    #: How many runs are missing until a check of one run can be green.
+    #: The number of stored runs that are missing until a check of one run can be green.
     missing_runs: int = 0
     #: Warnings.
     noticed: tuple[str, ...] = ()
-    #: What was measured, if `init` ran a command.
+    #: The measured command, if `init` ran one.
     measured: MeasuredCommand | None = None
     #: What the user has to do so that the CI system finds `workflow`; empty if nothing.
     found_by: str = ""

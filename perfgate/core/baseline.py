@@ -16,7 +16,7 @@ class Allowance(Struct, frozen=True):
 
     #: A metric's name, or a glob.
     metric: str
-    #: The tolerance that replaces that of the rule, as a share: 0.22 is 22 %.
+    #: The tolerance in place of the rule's own, as a share: 0.22 is 22 %.
     up_to: float
     by: str
     reason: str

@@ -30,7 +30,7 @@ class Attribution(Struct, frozen=True):
     #: How much more the code changes the metric in the new environment than in the old one, if that is clear and large.
     interaction: FactorEffect | None
     repetitions: int
-    #: The confidence of each interval; it holds although the effects are looked at after each repetition.
+    #: The confidence of each interval, valid although the effects are looked at after each repetition.
     confidence: float
     #: True if each effect is clear, or smaller than the tolerance of the rule.
     settled: bool

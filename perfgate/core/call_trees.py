@@ -1,4 +1,4 @@
-"""The call tree of a rank or a job: what was called, from where, how often, and how the time of steps was spent."""
+"""The call tree of a rank or a job: the calls, their callers and numbers, and the parts of the time of steps."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Cause(Struct, frozen=True):
     source: str = ""
     #: The verdicts that it explains, by their names; see `verdict_ids`.
     verdicts: tuple[str, ...] = ()
-    #: How many times as many thread blocks (`larger`, `smaller`), or as much own time (`host`), the new side has.
+    #: The ratio new/base of the number of thread blocks (`larger`, `smaller`), or of the host's own time (`host`).
     factor: float | None = None
     #: The type of matrix products before and now, if it is wider: `bf16`, `tf32`.
     types: tuple[str, str] | None = None

@@ -1,4 +1,4 @@
-"""The conditions of a measurement: what the load was. Only measurements under equal conditions are compared.
+"""The conditions of a measurement, such as its load. Only measurements under equal conditions are compared.
 
 A reader puts the conditions of a record on its series, as labels. So a load sweep gives a series for each load, and a
 baseline of another model or load is detected. `TABLE` has every field of a result file that is a condition; a rule

@@ -74,7 +74,7 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
         following = attempts[index + 1] if index + 1 < len(attempts) else None
         if one.training is None or (following is not None and following.done is None):
             return None
-        end = one.last if following is None else following.first - following.before
+        end = one.last if following is None else following.first - following.before  # up to the next start
         kept = one.spent if following is None else _kept(one, following.done or 0)
         whole += end - one.first + one.before
         parts[START] += one.training - one.first + one.before

@@ -48,7 +48,7 @@ class HistoryEvent(Struct, frozen=True):
     state: EventState
     last_good: HistoryRun
     first_bad: HistoryRun
-    #: The first run of the new level as far as the numbers tell.
+    #: The most likely first run of the new level.
     likely: HistoryRun
     #: The number of commits in the range; None without a repository.
     commits: int | None

@@ -1,4 +1,4 @@
-"""The answers of the judge as frozen values without words: one type for limits, one for changes."""
+"""The answers of the judge as frozen values without words: one type each for limits, changes and exact work."""
 
 from __future__ import annotations
 
@@ -168,5 +168,5 @@ class ChangeResult(Result, frozen=True, kw_only=True):
     #: A recorded allowance that applies to this commit, and its effect.
     allowance: Allowance | None = None
     allowance_effect: Literal["none", "expired", "not-enough", "eased"] = "none"
-    #: The remembered runs that were pooled with the new ones, or that say what the branch of the baseline did.
+    #: The remembered runs that were judged with the new ones, or that show a change of the baseline's branch.
     pooled: PooledRuns | None = None

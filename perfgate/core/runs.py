@@ -36,7 +36,7 @@ TENANTS = "gpu_programs"
 _UNHEALTHY = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake", "sw_thermal_slowdown")
 _HARMLESS = ("", "none", "gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
-#: The prefix of the facts of the base side of a pair, in one document with those of its new side.
+#: The prefix of the facts of the base side of a pair, in a document with both sides.
 OF_BASE = "base."
 #: The fact of a pair that names the format in which its sides were written.
 WRITTEN_AS = "written_as"

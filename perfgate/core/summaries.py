@@ -113,7 +113,7 @@ class LevelSummary(Struct, frozen=True):
     adopts: tuple[str, ...] = ()
     #: True if new runs are compared with it.
     current: bool = False
-    #: How its metrics differ from the level that it replaced and from the anchor, as shares (0.04 is +4 %).
+    #: The changes of its metrics since the level that it replaced, and since the anchor, as shares (0.04 is +4 %).
     since_parent: Mapping[Key, float] = field(default_factory=dict)
     since_anchor: Mapping[Key, float] = field(default_factory=dict)
 
@@ -161,7 +161,7 @@ class Plan(Struct, frozen=True):
     noise_within: float | None = None
     calibrated: bool = False
     detectable: float | None = None
-    #: The smallest change that fails (exit 1) in 8 of 10 cases, in at most as many looks as a gate makes.
+    #: The smallest change that fails (exit 1) in 8 of 10 cases, with the most runs that a gate makes.
     fails_from: float | None = None
     #: The change that exit code 0 excludes; `runs_needed` new runs exclude it for an unchanged program.
     at_worst: float | None = None

@@ -139,7 +139,7 @@ class Verdict(Struct, frozen=True):
     improved: bool = False
     #: True if the notes say why the measurements may be doubted; reports show them for a pass, too.
     doubtful: bool = False
-    #: Who allowed the change in advance, if it is beyond the tolerance of the rule.
+    #: The person who allowed the change in advance, if it is beyond the tolerance of the rule.
     allowed_by: str | None = None
     #: The counts of work that differ; those that grew come first.
     work: tuple[WorkDifference, ...] = ()

@@ -22,7 +22,7 @@ from typing import TypeAlias
 Labels: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 #: The name of the file with mappings, beside the rules.
 MAPPING_FILE = "perfgate.yaml"
-#: The end of the name of the file with what the machine did, beside the results: `results.json.machine`.
+#: The end of the name of the file with the metrics of the machine, beside the results: `results.json.machine`.
 MACHINE_FILE = ".machine"
 #: ASCII for the signs that perfgate itself writes.
 _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
@@ -212,7 +212,7 @@ def synonyms(name: str) -> tuple[str, ...]:
 ENERGY_OF_STEP, ENERGY = "energy.step", "machine.energy"
 #: The time in s from the first reading of the machine to the beginning of a step, for some of the steps.
 ELAPSED = "machine.elapsed"
-#: The beginnings of the names of metrics that say what the machine did, and not what the program did.
+#: The beginnings of the names of metrics of the machine, not of the program.
 MACHINE_STATE = ("machine.", "clock.")
 #: The metrics of a whole command begin with this: its time, CPU time, instructions and cycles.
 COMMAND = "command."

@@ -232,8 +232,8 @@ def _amounts(evidence: Evidence, new: MeasuredSide, base: MeasuredSide | None) -
 def _stored(evidence: Evidence) -> MeasuredSide | None:
     """Return the baseline's runs of the metric, measured as the new ones; None if there are none.
 
-    The amounts of a limit, and of a comparison with the anchor, are doubted beside these runs, so that a difference
-    that was approved is not doubted until the anchor is reset.
+    For a limit, and for a comparison with the anchor, the amounts of the new runs are compared with these runs: so an
+    approved difference is not doubted until the anchor is reset.
     """
     subject = evidence.subject
     kept: list[tuple[Members, RunView]] = []

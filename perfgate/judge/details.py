@@ -39,7 +39,7 @@ from perfgate.stats.steady import kept_for_drawing, stalls
 
 #: The most values of a run that are drawn: for the rank that represents a new run, and for any other.
 POINTS = {"judged": 240, "other": 80}
-#: How many ranks of a new run are drawn beside the one that represents it.
+#: The most other ranks of a new run that are drawn beside the rank that represents it.
 OTHER_RANKS = 7
 #: The most values of a report, and how many values a run without values counts as: a value with its step has about 16
 #: bytes of JSON, and a run 400.
@@ -161,6 +161,7 @@ def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> Run
     kept = kept_for_drawing(series.values, points)
     stalled = stalls(steady.values if series.unit in SPEEDS else steady.values[:0], method.better)
     warmup = int(np.searchsorted(kept, steady.dropped))
+    # The stalls among the drawn values after warm-up; `stalled` has a mark for each value after warm-up.
     drawn = np.flatnonzero(stalled[kept[warmup:] - steady.dropped]) if len(stalled) else ()
     steps = kept if series.steps is None else series.steps[kept]
     described = steady.finite and len(steady.values)

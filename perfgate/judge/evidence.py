@@ -42,7 +42,7 @@ from perfgate.words.steps import error_step
 
 
 class Case(Struct, frozen=True):
-    """The rules, the runs of both sides, and what the command line says about them."""
+    """The rules, the runs of both sides, and the settings of the command line about them."""
 
     ruleset: Ruleset
     new: tuple[Run, ...]
@@ -62,7 +62,7 @@ class Case(Struct, frozen=True):
     looks: tuple[int, ...] | None = None
 
 
-#: Shares of what the hardware could do: higher is better, though their unit does not say so.
+#: The ends of the names of metrics that are shares of the hardware's possible speed: higher is better.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")
 KnownOfSeries = TypeVar("KnownOfSeries", HostDifference, RememberedRuns)
 
@@ -144,7 +144,7 @@ class Evidence(Struct, frozen=True, dict=True):
         return None if runs_contradict(sides, (found.s0, found.d0)) else found
 
     def of_series(self, known: Iterable[KnownOfSeries]) -> KnownOfSeries | None:
-        """Return the item that is about the judged series, of what the history knows about many; None without any."""
+        """Return the item about the judged series from facts of the history about many series; None without one."""
         wanted = (self.subject.key, self.method.statistic, self.rank)
         return next((one for one in known if (one.key, one.statistic, one.rank) == wanted), None)
 

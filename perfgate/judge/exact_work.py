@@ -25,9 +25,9 @@ from perfgate.rules.syntax.sentence import Clause, Selector, WorkClause, glob_ma
 from perfgate.stats.distributions import FloatArray
 from perfgate.words.steps import complete_base, make_baseline, sources_of
 
-#: The counts of what the host does, which a clause about the work of the device leaves out.
+#: The counts of the host's own calls, which a clause about the work of the device leaves out.
 _OF_HOST = ("work.ops", "work.launches")
-#: Counts that are absent, not 0, if no step has such a call. The counts beside them show that it would have been seen.
+#: Counts that are absent, not 0, if no step has such a call; each with counts that prove that calls were recorded.
 _ABSENT_AT_ZERO = {
     "work.copies": ("work.kernels",),
     "work.copied_bytes": ("work.kernels",),
@@ -160,7 +160,7 @@ def _is_kernel(node: CallNode) -> bool:
     return node.kind == "kernel"
 
 
-#: What the autograd engine puts before the name of a function.
+#: The words that the autograd engine puts before the name of a function.
 _EVALUATES = "autograd::engine::evaluate_function: "
 #: A test for the nodes that are counted, by count; all other counts follow from the kernels.
 _COUNTED: Mapping[str, _IsCall] = {
@@ -210,7 +210,7 @@ def _place(difference: WorkDifference, base: Sequence[CallTree], new: Sequence[C
 
 
 def _part(path: _Path) -> str:
-    """Return the part of the step; empty for a call that the step makes itself."""
+    """Return the part of the step that contains a call; empty for a call that the step makes itself."""
     return path.names[0] if len(path.names) > 1 and path.names[0] != path.call else ""
 
 

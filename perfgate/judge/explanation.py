@@ -31,7 +31,7 @@ MOST_PARTS = 5
 _LEAST_SHARE = 0.01
 #: Units whose quantities add up.
 _ADDITIVE = ("s", "B", "FLOP")
-#: Statistics of all values, so that those of the parts nearly add up to that of the whole.
+#: Statistics of all values: the statistics of the parts nearly add up to the statistic of the whole.
 _OF_ALL_VALUES = ("median", "mean", "trimmed_mean", "total")
 #: The inner timers of a timer, by their printed names.
 _FAMILIES = {
@@ -190,7 +190,7 @@ def _count(series: Series) -> float:
 
 
 def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], known: Sequence[str]) -> list[str]:
-    """Return the names of the parts of a metric: the terms of a sum, or of the `known` metrics those inside of it."""
+    """Return the names of the parts of a metric: the terms of a sum, or the `known` metrics inside of the metric."""
     if isinstance(expression, Selector) and expression.pattern in metrics:
         expression = metrics[expression.pattern].expression
     if not isinstance(expression, Selector):

@@ -52,8 +52,7 @@ def attribution(verdict: Verdict, values: Mapping[str, Sequence[float | None]], 
     tolerance = math.log1p(verdict.tolerance)
     code, environment, interaction = effects.code, effects.environment, effects.interaction
     large = [one for one in (code, environment) if _is_large(one, tolerance)]
-    # The last arguments: repetitions, confidence, whether each effect is large or excluded, and the missing
-    # combination.
+    # The last arguments: repetitions, confidence, whether both effects are large or excluded, the missing combination.
     return Attribution(
         _word(effects, large, verdict),
         _relative(code),

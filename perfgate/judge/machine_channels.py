@@ -31,7 +31,7 @@ _WITHIN = 0.03
 _BURST = 0.1
 #: No sensor gives a larger number, and sums of larger ones could overflow.
 _MOST = 1e30
-#: These are shown if the clock of a GPU moved or was throttled, because they tell why.
+#: These are shown if the clock of a GPU moved or was throttled, because they show why.
 _EXPLAIN = ("power", "machine.gpu.temperature")
 _CLOCKS = ("clock.sm",)
 _LOSSES = ("machine.gpu.throttled.", "machine.cpu.steal", "machine.pressure.", "machine.cgroup.throttled")
@@ -96,7 +96,7 @@ def _moved(one: _Candidate) -> float:
     apart = max(means) - min(means) if len(means) == 2 else 0.0
     if one.metric == "machine.gpu.temperature":
         return apart
-    if one.metric not in (*_CLOCKS, "power"):
+    if one.metric not in (*_CLOCKS, "power"):  # lost time: without a base run, all of it has moved
         peaks = [max(side) for side in (one.peaks("base"), one.peaks("new")) if side]
         is_burst = max(peaks) >= _BURST and (len(peaks) == 1 or min(peaks) < _BURST)
         return max(apart, means[0] if len(means) == 1 else 0.0, _LOST if is_burst else 0.0)

@@ -37,8 +37,7 @@ class MachineDifference(Struct, frozen=True):
     """A difference of the machine between the sides, such as another clock, with factors that make the runs alike.
 
     `base` and `new` have one factor for the value of each run. `doubts` are noted; those with `decides` decide if the
-    multiplied values give another answer. Reports show the change of the multiplied values as `shown_as`, or not at
-    all.
+    multiplied values give another answer. Reports show the change of these values as `shown_as`; None is not shown.
     """
 
     base: tuple[float, ...]
@@ -50,8 +49,8 @@ class MachineDifference(Struct, frozen=True):
 class Exceptions(Struct, frozen=True):
     """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine.
 
-    An open answer is undecided without a suspicion. `on_open` says what it becomes; `warn`, a pass, is the default
-    unless too few values are beyond a percentile. An answer that breaks the promise of a pass never becomes one.
+    An open answer is undecided without a suspicion. `on_open` replaces it: `warn` by a pass, which is the default
+    unless too few values are beyond a percentile. An answer that breaks the promise of a pass never becomes a pass.
     """
 
     on_open: Literal["warn", "fail", "error"] | None = None
@@ -91,7 +90,7 @@ class ChangeQuestion(Struct, frozen=True):
     base: MeasuredSide
     new: MeasuredSide
     reference: Literal["baseline", "anchor"] = "baseline"
-    #: The judged runs alone, where `new` are the latest runs of the history, which are compared with the anchor.
+    #: For a comparison with the anchor, whose `new` are the latest runs, stored and new: the new runs alone.
     alone: tuple[RunMeasure, ...] = ()
     #: New / base of each pair if the runs were made in pairs.
     ratios: tuple[RunMeasure, ...] | None = None
@@ -140,7 +139,7 @@ class WorkQuestion(Struct, frozen=True):
 
 
 class NotJudged(Result, frozen=True, kw_only=True):
-    """A clause that could not be asked: the reason in words, and the next step."""
+    """A clause that could not become a question: the reason in words, and the next step."""
 
     message: str
     next_step: NextStep

@@ -17,7 +17,7 @@ _PIECE = 1 << 18
 
 @np.errstate(all="ignore")
 def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
-    """Return the statistics of a series; those of an aggregate are what its file printed."""
+    """Return the statistics of a series; an aggregate has the statistics that its file printed."""
     if series.kind in ("aggregate", "summary"):
         count = series.aggregate.get("count")
         n = None if count is None else int(count)

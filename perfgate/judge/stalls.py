@@ -33,6 +33,7 @@ def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], 
     steps = [[_steps(run) for run in side] for side in sides]
     if not all(len(run.times) for run in (*steps[0], *steps[1])):
         steps = [[StepsOfRun() for _ in side] for side in sides]
+    # Base and new stalls are found together, and the stalls of the anchor alone.
     marks = (*stalled_steps(steps[0], steps[1]), stalled_steps(steps[2], ())[0])
     runs, judged, anchor = (
         tuple(_marked(run, own, stalled, condensed) for run, own, stalled in zip(*side, strict=True))

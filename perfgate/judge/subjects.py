@@ -23,7 +23,7 @@ from perfgate.rules.syntax.sentence import Expression, Selector, Sentence, selec
 _NOBODY: Members = MappingProxyType({})
 #: The most absent metrics for which the nearest names are searched, and the most names that are compared.
 _MOST_HINTS, _MOST_COMPARED = 50, 5_000
-#: What to do if no step was counted, by the format of a file that may have steps, and in general.
+#: The advice if no step was counted: by the format of a file that may have steps, and for other formats.
 _COUNTABLE = {
     "nsys": "mark each step with an NVTX range such as `step 12`, and give the SQLite export",
     "xplane": "annotate the steps with jax.profiler.StepTraceAnnotation; only the work of GPUs is counted",
@@ -39,7 +39,7 @@ class JudgedRuns(Struct, frozen=True):
     anchor: tuple[RunView, ...]
     metrics: Mapping[str, DerivedMetric]
     cache: MeasureCache = field(default_factory=MeasureCache)
-    #: The metrics of any new run, and those of any new run or run of the baseline; both sorted.
+    #: The metrics of any new run, and the metrics of any run of either side; both sorted.
     names: Sequence[str] = ()
     all_names: Sequence[str] = ()
     #: The values that reading left out, by metric.
@@ -48,7 +48,7 @@ class JudgedRuns(Struct, frozen=True):
     past: tuple[RunView, ...] = ()
     #: The labels that are conditions.
     conditions: Collection[str] = CONDITIONS
-    #: True if the new runs tell what the machine did.
+    #: True if the new runs have metrics of the machine.
     has_machine: bool = False
     _near: dict[str, list[str]] = field(default_factory=dict)
     _by_means: dict[int, RunView] = field(default_factory=dict)

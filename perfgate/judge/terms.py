@@ -30,7 +30,7 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
     min_samples: int = 1
     strict: bool = False
     at_worst: float | None = None
-    #: The standard deviation of the logarithm between runs, as far as it is known; 0 for what has no noise.
+    #: The standard deviation of the logarithm between runs, as far as it is known; 0 for a statistic without noise.
     noise: float = 0.0
     #: True for counts and sizes, which have no noise if all values of a run are equal.
     exact: bool = False
@@ -53,7 +53,7 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
 
     @property
     def better(self) -> Better:
-        """The good side of the bound; warm-up is searched on the other side."""
+        """The direction of the good side of the bound; warm-up values are on the bad side."""
         return "lower" if self.upper else "higher"
 
     def is_bad(self, value: float) -> bool:
@@ -173,7 +173,7 @@ def _check_evidence_options(confidence: float, prior: tuple[float, float], min_s
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence is between .5 and 1, not {confidence!r}")
     s0, d0 = prior
-    if not (1e-100 < s0 < 1e100 and 1e-100 < d0 < 1e100):  # whose squares are numbers, too
+    if not (1e-100 < s0 < 1e100 and 1e-100 < d0 < 1e100):  # the squares of these fit into a float
         raise ValueError(f"prior is a positive standard deviation and positive degrees of freedom, not {prior!r}")
     if min_samples < 1:
         raise ValueError(f"min_samples is at least 1, not {min_samples!r}")

@@ -154,7 +154,7 @@ def _count(fact: Fact | None) -> int | None:
 
 
 def _series(source: Series, part: _Part) -> Series | None:
-    """Return mfu for each value of a series; for an aggregate that of its mean; None without either."""
+    """Return mfu for each value of a series, or for the mean of an aggregate; None without either."""
     values = source.values
     if source.kind not in ("samples", "value"):
         if "mean" not in source.aggregate:

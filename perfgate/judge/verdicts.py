@@ -36,7 +36,7 @@ _GIVE_TIMES = (
     "give a log of torchtitan or of Megatron-LM with dates, or measure with `perfgate.Recorder(goodput=True)` or a "
     "callback: the page `efficiency` of the documentation lists what tells it"
 )
-#: The next step for metrics that perfgate computes, if no run has what they need.
+#: The next step for metrics that perfgate computes, if no run has the numbers that they are computed from.
 COMPUTED = {
     "mfu": _GIVE_MODEL,
     "hfu": _GIVE_MODEL,

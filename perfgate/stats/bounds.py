@@ -72,7 +72,7 @@ def quantile_limit(
     """Compare the quantile `q` of m >= 1 runs, in order of time, with a bound from above (`upper`) or from below.
 
     With `inclusive`, a value on the bound is bad. A quantile is below a bound if the share of values above it is small
-    enough, so the interval is that of a share: Clopper and Pearson, "The use of confidence or fiducial limits" (1934),
+    enough, so the interval is one of a share: Clopper and Pearson, "The use of confidence or fiducial limits" (1934),
     with the effective sample size. `low` and `high` are the bounds at which the outcome would change, so outcome and
     interval always agree.
     """
@@ -163,7 +163,7 @@ def _effective_size(runs: Sequence[distributions.FloatArray], bad: Sequence[dist
         else:
             _, position, count = np.unique(x, return_inverse=True, return_counts=True)
             ranks = (np.cumsum(count) - (count - 1) / 2)[position]  # equal values have the mean of their ranks
-        # If few values are bad, their autocorrelation is uncertain: that of the ranks counts, too.
+        # If few values are bad, their autocorrelation is uncertain: the larger one of theirs and of the ranks counts.
         taus.append(max(distributions.time_constant(b.astype(np.float64)), distributions.time_constant(ranks)))
     sizes = np.array([len(x) / tau for x, tau in zip(runs, taus, strict=True)])
     counts = np.array([b.sum() / tau for b, tau in zip(bad, taus, strict=True)])

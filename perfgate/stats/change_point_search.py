@@ -211,6 +211,7 @@ def place(history: HistoryValues, points: list[int]) -> list[int]:
     for point, start, end, before, after in zip(points, bounds, bounds[2:], means, means[1:], strict=False):
         lowest, highest = max(int(start) + 1, point - 3), min(int(end) - 1, point + 3)
         near = slice(lowest, highest)
+        # The change of the sum of deviations for each run that goes from the level after to the level before.
         gain = np.cumsum((np.abs(history.x[near] - before) - np.abs(history.x[near] - after)) * history.weights[near])
         best = int(np.argmin(np.concatenate(([0.0], gain))))
         placed.append(max(lowest + best, placed[-1] + 1 if placed else 1))

@@ -4,8 +4,8 @@ A panel is a table with a row for each run, oldest first, and a column for each 
 which it becomes clear, from this row and those before it. So it stays as it was found when more runs come. The places
 and sizes of `change_points` are found from all runs, and move.
 
-1. For the last 5, 7, 10, 14 and 20 rows, z of a series is their mean less that of up to 30 rows before them, in
-   standard errors. The noise is that of differences between neighbours (von Neumann 1941) up to this row.
+1. For the last 5, 7, 10, 14 and 20 rows, z of a series is their mean less the mean of up to 30 rows before them, in
+   standard errors. The noise comes from the differences between neighbours (von Neumann 1941) up to this row.
 2. The evidence of the panel is the sum of log(1 - p + p exp(z^2 / 2)): a share p of the series changes, one or all (Xie
    and Siegmund 2013). It is divided by the design effect of the noise that the series of a run share (Kish 1965).
 3. The first row with enough evidence finds a step, if there is enough without outliers, too. The rows that are compared
@@ -165,7 +165,7 @@ def _z(
 
 
 def _pooled(z: FloatArray, shared: FloatArray | float) -> FloatArray:
-    """Return the evidence of a panel, less the evidence that is enough: of its clearest series alone, or of all."""
+    """Return the evidence of all series, or of the clearest one if that is larger, less the amount that is enough."""
     own = np.logaddexp(np.log(1 - _SHARE), np.log(_SHARE) + z * z / 2)
     m = (z != 0).sum(axis=-1)
     evidence = np.maximum(own.max(axis=-1), (own.sum(axis=-1) - _USUAL * m) / shared)

@@ -44,7 +44,7 @@ def nominal_levels(
     count = min(max(_FEWEST_NODES, round(16 / math.sqrt(closest))), _MOST_NODES)
     bound = -math.sqrt(times[0]) * normal_quantile(max(float(spent[0]), _LEAST_SHARE))  # 1 - share would lose it
     bounds = [bound]
-    # The estimates are a random walk in `times`. `density` is that of a walk below all its bounds, at the look before.
+    # The estimates are a random walk in `times`. `density`: of a walk below all its bounds, at the look before.
     nodes, weights, density = np.zeros(0), np.zeros(0), np.zeros(0)
     for look, time in enumerate(times[1:looks], 1):
         before = times[look - 1]

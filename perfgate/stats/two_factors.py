@@ -27,7 +27,7 @@ _CODE: Mapping[str, tuple[float, ...]] = {
     "new-code": (0, 0, -1, 1),
 }
 _TOTAL, _INTERACTION = (-1, 0, 0, 1), (1, -1, -1, 1)
-#: How late the looks spend their error rate, and the first repetition at which the effects are looked at.
+#: The power with which the looks spend their error rate, and the first repetition at which the effects are looked at.
 _POWER, _FIRST_LOOK = 1.0, 2
 
 
@@ -71,6 +71,7 @@ def two_factors(logs: Mapping[str, Sequence[float]], most: int, error_rate: floa
     looks = tuple(float(number) for number in range(_FIRST_LOOK, most + 1))
     level = nominal_levels(looks, error_rate / 2, _POWER, count - _FIRST_LOOK + 1)[-1]
     y = np.array([logs[cell] for cell in CELLS if cell in logs])
+    # The values without the means of their repetition (axis 0) and of their cell (axis 1).
     residuals = y - y.mean(axis=0) - y.mean(axis=1, keepdims=True) + y.mean()
     freedom = (len(y) - 1) * (count - 1)
     deviation = math.sqrt(float((residuals**2).sum()) / freedom)

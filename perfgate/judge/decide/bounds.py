@@ -37,9 +37,9 @@ class _Design(Struct, frozen=True):
     sharp_spending: float
 
 
-#: Runs: most unchanged programs need one, so green is spent early and red late.
+#: Single runs: most unchanged programs need one run, so green spends its error rate early, and red late.
 OF_RUNS = _Design((0.31, 2.5), 0.5, 2.0)
-#: Pairs have no base runs that show the noise, and up to ten looks, of which the first three should decide clear cases.
+#: Pairs have no base runs that show the noise, and up to ten looks; the first three looks should decide clear cases.
 _OF_PAIRS = _Design((0.5, 1.5), 0.2, 0.5)
 #: The power with which red, with its prior, spends its error rate: late.
 _RED_SPENDING = 4.0
@@ -125,11 +125,11 @@ class Reach(Struct, frozen=True):
 class Bounds(Struct, frozen=True):
     """The bounds of one look.
 
-    `change` is the change with the noise that green assumes. `green` is the bound with which green excludes `at_worst`,
-    `interval` that of the shown interval, and `red` that beyond the tolerance, with the noise that red assumes.
-    `no_change` is the p-value at which red excludes "no change", and `excludes_no_change` is True if it does so.
-    `sharp` is the sharp bound of red; None if the runs are too few. It proves changes beyond the tolerance, but from
-    one new run only those beyond `gross`. `noise_known` is True if the prior is not a guess.
+    `change` is the change with the noise that green assumes. The bound `green` excludes `at_worst`, `interval` is
+    shown, and `red` proves a change beyond the tolerance, with the noise that red assumes. `no_change` is the p-value
+    at which red excludes "no change", and `excludes_no_change` is True if it does so. `sharp` is the sharp bound of
+    red; None if the runs are too few. It proves a change beyond the tolerance, or if `gross` is set, only one beyond
+    `gross`. `noise_known` is True if the prior is not a guess.
     """
 
     change: LogChange
@@ -192,7 +192,7 @@ class _Look(Struct, frozen=True):
 
 
 def bounds_of(runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeTerms) -> Bounds:
-    """Return the bounds at this look; `margins` are those of the tolerance and of `at_worst`."""
+    """Return the bounds at this look; `margins` are the margin of the tolerance and the margin of `at_worst`."""
     rate = 1 - terms.confidence
     if terms.looks is None:
         change = change_of_sides(*runs.sides, terms.noise)
@@ -230,8 +230,7 @@ def _of_unknown_noise(
     green = interval = look.reach(change, (1 - _SHARP_GREEN) * rate, early)
     if runs.freedom > (runs.ratios is not None):
         plain = runs.change((0.0, 0.0), _CLIPPED_AT)
-        # If base runs agree by luck, only the noise within the new runs is left. Its many degrees of freedom do not
-        # count.
+        # If base runs agree by luck, only the noise within the new runs is left, whose many values do not count.
         plain = replace(plain, degrees_of_freedom=runs.freedom)
         if plain.standard_error > 0:  # equal values do not show that there is no noise
             green = min(green, look.reach(plain, _SHARP_GREEN * rate, early), key=_DISTANCE)

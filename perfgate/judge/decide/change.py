@@ -184,7 +184,7 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
 
 
 def _doubts_of_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
-    """Yield the doubts about what was measured; runs disagree if they differ by more than the tolerance."""
+    """Yield the doubts about amounts, gains and runs that disagree: they must differ by more than the tolerance."""
     for doubt in question.doubts:
         if doubt.reason in ("measured-less", "implausible") or (
             doubt.reason == "runs-disagree" and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
@@ -225,6 +225,7 @@ def _scaled(side: MeasuredSide, factors: Sequence[float]) -> list[RunMeasure]:
 def _is_another_answer(judged: ChangeResult, alike: ChangeResult, terms: ChangeTerms) -> bool:
     """Return whether `alike`, the answer for equal machines, explains a failure or suspicion, or shows a hidden one."""
     d, other = judged.log_change or 0.0, alike.log_change or 0.0
+    # How much worse the change is on equal machines: less to explain a failure, more to show a hidden one.
     worse = {"up": other - d, "down": d - other, "either": abs(other) - abs(d)}[terms.worse]
     if (worse < 0) != (judged.outcome == "fail" or judged.suspect):  # it explains the other outcome
         return False

@@ -28,7 +28,7 @@ def of_limit(limit: ValueLimit, terms: LimitTerms, *, is_broken: bool) -> tuple[
 def of_change(
     found: ChangeResult, bounds: Bounds, margins: tuple[Margin, Margin], *, promises: bool
 ) -> Iterator[Comparison]:
-    """Yield the comparisons that decided: those of red for a failure or a suspicion, else those of green."""
+    """Yield the comparisons that decided: of red for a failure or a suspicion, otherwise of green and of a pass."""
     tolerated, doubted = margins
     d = bounds.change.log_change
     is_up = tolerated.worse == "up" or (tolerated.worse == "either" and d >= 0)
@@ -39,7 +39,8 @@ def of_change(
         # Red compares the end of the interval that is nearer to no change with the edge, and green the farther end.
         reach = bound.distance if red != is_up else -bound.distance
         end = change.log_change + reach
-        if asks == "excluded" and not (end < 0 if is_up else end > 0):  # a lucky estimate excludes no more than none
+        # A lucky estimate must not exclude more than an estimate of no change would.
+        if asks == "excluded" and not (end < 0 if is_up else end > 0):
             end = max(end, reach) if is_up else min(end, reach)
         is_above = red == is_up
         holds = end > edge if is_above else end < edge

@@ -154,7 +154,7 @@ def _decides(reason: str, found: Result) -> bool:
 
 
 def _ranked(question: Question, found: Result) -> Result:
-    """Return the answer, or that of the strongest doubt that changes it. A broken limit stays broken."""
+    """Return the answer, or the one of the strongest doubt that changes it. A broken limit stays broken."""
     if found.outcome == "fail" and not isinstance(question, ChangeQuestion):
         return found
     strict = isinstance(question, LimitQuestion | ChangeQuestion) and question.terms.strict
@@ -173,7 +173,7 @@ def _answer(found: Result) -> _Answer:
 
 
 def _settled(found: Result, exceptions: Exceptions) -> Result:
-    """Return the answer; an open one becomes a pass, or the outcome that the rule's author wants for it."""
+    """Return the answer; an open one becomes a pass, or the outcome that the rule's author wants instead."""
     if _answer(found) != "open":
         return found
     policy = exceptions.on_open or ("error" if found.reason == "thin-tail" else "warn")

@@ -34,7 +34,7 @@ def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> str | None:
 def decided_without_noise(
     base: Sequence[RunMeasure], new: Sequence[RunMeasure], ratios: Sequence[RunMeasure], terms: ChangeTerms
 ) -> ChangeResult | None:
-    """Return the answer if the noise does not matter; None if a t test has to decide. `ratios` are those of pairs."""
+    """Return the answer if the noise does not matter; None if a t test has to decide. `ratios`: new / base of pairs."""
     missing = "no-baseline" if not base else "no-new-run" if not new else missing_data([*base, *new], terms.min_samples)
     if missing is not None:
         return _error(missing, len(base), len(new), terms)
@@ -62,6 +62,7 @@ def moved_from_zero(
     values = [run.value for run in runs if run.value is not None]
     if not base or not new or missing_data(runs, terms.min_samples) or len(set(values)) == 1:
         return None
+    # The tolerance and `at_worst` in the unit of the values: of each the relative or the absolute one, the larger.
     level = abs(math.fsum(values[: len(base)]) / len(base))
     room, doubted = (
         max((relative or 0.0) * level, size or 0.0) for relative, size in ((terms.tolerance, absolute), terms.widened)

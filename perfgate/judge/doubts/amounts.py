@@ -87,7 +87,7 @@ def _unlike(base: MeasuredSide | None, new: MeasuredSide, method: Method, *, is_
         elif min(steps) <= NOTED and not _has_schedule(new.series[steps.index(min(steps))]):
             yield Doubt("measured-less", "steps", 1.0, min(steps), decides=False)
         return
-    if method.statistic != "count":  # there the number is what is judged
+    if method.statistic != "count":  # a rule about the count judges the amount itself
         yield from _amounts(base, new, is_thinned=is_thinned)
     usual = median(series.joined for series in base.series)
     if joined / usual <= NOTED:

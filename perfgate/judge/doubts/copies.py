@@ -25,7 +25,7 @@ _ENOUGH_BITS = 40
 _COPIED, _DIGITS = 0.5, 1e-6
 #: Values times a factor in this range are a copy. A copy that is worse by more does not pass anyway.
 _FACTORS = 0.8, 1.05
-#: The rarity of very many values is that of this many of them.
+#: The rarity of very many values is computed from the first of them, this many.
 _TELLING = 1 << 16
 
 
@@ -94,7 +94,7 @@ def _bits_of_counts(values: FloatArray) -> float:
 
 @np.errstate(all="ignore")
 def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> BoolArray:
-    """Return which values are those of the other side times one factor, to six digits; both have one length."""
+    """Return which values equal those of the other side times one factor, to six digits; both have one length."""
     ratios = one / other
     factor = float(np.median(ratios))
     found: BoolArray = np.abs(ratios - factor) <= _DIGITS * abs(factor)

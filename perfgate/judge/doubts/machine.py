@@ -30,7 +30,7 @@ from perfgate.judge.question import MachineDifference, MeasuredSide
 
 #: Clocks that differ by a smaller share are equal.
 LEAST_CLOCK = 0.01
-#: Pressure is noted from this difference on; it does not decide, because waiting tasks need not be those of the run.
+#: Pressure is noted from this difference on. It does not decide, because the waiting tasks may not be of the run.
 NOTED_PRESSURE = 0.1
 #: The clock of the GPU. The clock of the CPU is not used: idle processors lower it.
 _CLOCK = "clock.sm"

@@ -21,7 +21,7 @@ from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.stats.distributions import FloatArray
 from perfgate.stats.steady import SteadyRun, WarmUpRule, median, slow_start, steady_run
 
-#: A warm-up of fewer values has not grown: the first steps compile and fill caches, and how long varies.
+#: A shorter warm-up is not doubted: the first steps compile and fill caches, for a time that varies.
 FEWEST_STEPS = 5
 #: With fewer pairs the start is not doubted: a burst at the start of one side would make up to 12 % of unchanged pairs
 #: suspect.
@@ -197,7 +197,7 @@ def _start(series: Series, method: Method) -> _Start | None:
     if warmup_cost(series, method) is None:
         return None
     steady = method.steady(series)
-    # Of a run that did not settle in its first quarter, the start is longer than what was dropped.
+    # If a run did not settle in its first quarter, its start is longer than the dropped quarter.
     dropped = steady.dropped if steady.settled else slow_start(series.values, method.better)
     times = series.values if series.unit == "s" else 1 / series.values
     usual = float(np.median(times[dropped:])) if len(times) > dropped else 0.0
