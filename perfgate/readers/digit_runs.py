@@ -59,7 +59,8 @@ class PrintedNumber(Struct, frozen=True):
             return None  # it begins or ends inside of a run
         has_fraction = len(found[3] or b"") > 1
         runs = whole + has_fraction
-        sign = 0 if found[5] is None else -1 if found[4] == b"-" else 1
+        has_exponent, is_small = found[5] is not None, found[4] == b"-"
+        sign = (-1 if is_small else 1) if has_exponent else 0
         number = cls(first, runs, has_fraction, found[1] == b"-", first + runs if sign else 0, sign)
         return number, found[0].replace(b",", b"").decode()
 
@@ -108,7 +109,8 @@ class DigitRuns:
         if runs not in self._digits:
             places = [np.minimum(self.firsts + run, len(self.begins) - 1) for run in runs]
             spans = [zip(self.begins[at].tolist(), self.ends[at].tolist(), strict=True) for at in places]
-            self._digits[runs] = [*zip(*([self.text[slice(*one)] for one in span] for span in spans), strict=True)]
+            columns = [[self.text[begin:end] for begin, end in span] for span in spans]
+            self._digits[runs] = [*zip(*columns, strict=True)]
         return self._digits[runs]
 
     def whole(self, runs: Ints) -> tuple[Ints, Ints]:

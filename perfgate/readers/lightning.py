@@ -230,6 +230,7 @@ class _FunctionStats(Struct):
     _rows: int = 0
 
     def line(self, number: int, line: str, ended: bool) -> None:
+        """Read the next line: the time of the action, the header of the functions, or a function."""
         if self._in_rows:
             self._function(number, line.strip(), ended)
         elif _FUNCTIONS in line:
@@ -246,6 +247,7 @@ class _FunctionStats(Struct):
         """End the section; it does not show whether rows are missing at its end."""
 
     def _function(self, number: int, text: str, ended: bool) -> None:
+        """Read the row of a function, or pass over what another program printed."""
         if not text:  # a blank line ends the rows, unless it is before the first
             self._in_rows = not self._rows
         elif not ended:
@@ -253,7 +255,7 @@ class _FunctionStats(Struct):
         else:
             cells = text.lstrip("> ").split(None, _FUNCTION_CELLS - 1)
             if not _CALLS.fullmatch(cells[0] if cells else ""):
-                return  # what another writer printed in between
+                return
             if len(cells) < _FUNCTION_CELLS:
                 self._run.say("error", "a row of functions cannot be read", number)
                 return

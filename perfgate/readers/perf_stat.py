@@ -189,8 +189,10 @@ def _json(run: _StatRun, text: str, at: int) -> None:
     except (ValueError, RecursionError):
         row = {}
     event, count = row.get("event"), row.get("counter-value")
-    places = {key: str(row[key]) for key in ("cpu", "socket", "die", "core", "node") if key in row}
-    labels = {name: one for key, text in places.items() for name, one in (_labels(text) or {key: text}).items()}
+    labels: dict[str, str] = {}
+    for name in ("cpu", "socket", "die", "core", "node"):
+        if name in row:
+            labels |= _labels(str(row[name])) or {name: str(row[name])}
     run.is_interval = run.is_interval or "interval" in row
     if isinstance(event, str) and isinstance(count, str):
         run.count(labels, event, count, str(row.get("unit", "")), at)

@@ -200,6 +200,7 @@ class _Marshal:
 
 
 def _binary(file: InputFile) -> Run:
+    """Return the run of a file of cProfile."""
     run = RunBuilder(file, NAME)
     profile = _Profile(run)
     if (data := file.whole_bytes()) is None:
@@ -213,10 +214,9 @@ def _binary(file: InputFile) -> Run:
     except _DamagedError as damage:
         run.say("error", f"the profile is damaged: {damage}; {len(profile.functions)} functions were read")
     profile.finish()
-    own, calls = (sum(getattr(one, name) for one in profile.functions.values()) for name in ("own", "calls"))
-    if profile.functions:
-        run.one_value(Key("profile.time"), "s", own)
-        run.one_value(Key("profile.calls"), "1", calls)
+    if functions := profile.functions.values():
+        run.one_value(Key("profile.time"), "s", sum(one.own for one in functions))
+        run.one_value(Key("profile.calls"), "1", sum(one.calls for one in functions))
     return run.run()
 
 

@@ -47,7 +47,7 @@ _ALWAYS = (
 def _outline(outline: JsonOutline) -> str | None:
     """Results of `vllm bench`, one or a list of them, or records of one metric each for PyTorch's dashboard."""
     for names in _ALWAYS:
-        if any(all(outline.has(*top, name) for name in names) for top in ((), ("*",))):
+        if any(all(outline.has(*top, name) for name in names) for top in ((), ("*",))):  # one result, or a list
             return f"a JSON document with {names[-1]!r}"
     if outline.has("*", "metric", "benchmark_values") and outline.has("*", "benchmark"):
         return "a JSON document with 'benchmark_values'"

@@ -28,6 +28,7 @@ _ROUNDING = 1e-6
 
 def add_run_times(run: RunBuilder) -> None:
     """Add the parts and the goodput of every rank that recorded its whole time and the times of its steps."""
+    # A list, because series are added.
     for key, whole in [(key, series.values) for key, series in run.finished.items() if key.metric == WHOLE_TIME]:
         found = {part: _sum(run, Key(metric, key.labels)) for part, metric in _SAMPLES.items()}
         parts = {part: seconds for part, seconds in found.items() if seconds is not None}

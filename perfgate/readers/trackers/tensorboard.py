@@ -78,10 +78,12 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _event(scalars: Scalars, event: bytes, number: int) -> None:
     """Add the values of the event in record `number`, at its step."""
-    step = dict(fields(event)).get(2, 0)
-    for summary in (message_of(value) for field, value in fields(event) if field == 5):
-        for value in (value for field, value in fields(summary) if field == 1):
-            _value(scalars, dict(fields(message_of(value))), signed(step) if isinstance(step, int) else 0, number)
+    printed = dict(fields(event)).get(2, 0)
+    step = signed(printed) if isinstance(printed, int) else 0
+    for field, summary in fields(event):
+        for part, value in fields(message_of(summary)) if field == 5 else ():
+            if part == 1:
+                _value(scalars, dict(fields(message_of(value))), step, number)
 
 
 def _value(scalars: Scalars, value: Mapping[int, int | bytes], step: int, number: int) -> None:
