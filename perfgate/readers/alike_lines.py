@@ -41,7 +41,7 @@ Follow = Callable[..., "Callable[[], None] | None"]
 
 
 class _Plan(Struct, eq=False):
-    """What is done with the lines of one kind."""
+    """How the lines of one kind are read: as a reader read the first of them."""
 
     #: The series, and the places of their numbers.
     adds: list[tuple[Column, PrintedNumber]]
@@ -63,7 +63,7 @@ class _Kind(Struct, eq=False):
 
 
 class _Noted(Struct):
-    """What a reader said about one line; a number is its text and where that begins."""
+    """The notes of a reader about one line; a number is given by its text and the place where the text begins."""
 
     is_plain: bool = False
     adds: list[tuple[Column, str, int]] = field(default_factory=list)
@@ -103,7 +103,7 @@ class AlikeLines:
     def __init__(self, file: LogFile) -> None:
         self._file = file
         file.alike = self
-        #: What the meaning of the next line depends on, besides the line.
+        #: A value on which the meaning of the next line depends, besides the line itself.
         self.context: Hashable = None
         #: The step of the next lines without a step; None if series have no steps.
         self.current: int | None = None

@@ -246,7 +246,7 @@ _FAILED = re.compile(
 _ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}(\d{1,18}) \|")
 #: Other programs print such a line, too, but not at the end of an epoch: only that of open_clip has the time of data.
 _EPOCH = re.compile(r"Train Epoch: (\d{1,9}) \[.{0,60}?\((\d{1,3})%\)\].{0,400}?Data \(t\): ")
-#: What Megatron-LM prints if it stops before the last iteration on purpose.
+#: Words that Megatron-LM prints if it stops before the last iteration on purpose.
 _STOPPED = ("exiting program", "after training is done")
 #: The characters of the last line that the warning quotes.
 _LONGEST = 160

@@ -208,7 +208,7 @@ class Format(Struct, frozen=True, repr_omit_defaults=True):
 
     @property
     def title(self) -> str:
-        """What the format is: how the docstring of its module begins."""
+        """A short description of the format: how the docstring of its module begins."""
         return " ".join((import_module(self.module).__doc__ or "").partition("\n\n")[0].split()).rstrip(".")
 
     @property

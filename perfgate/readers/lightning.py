@@ -155,7 +155,7 @@ class _SimpleTable:
         self._opened = before.count("|") > 1
         #: The statistic of each column behind the action; None for one that is not read.
         self._statistics = [_STATISTICS.get(bar.strip()) for bar in bars if bar]
-        #: What a logger prints before the table, up to the first action.
+        #: The text of a logger before the table, up to the first action.
         self._lead = before[: max(before.rfind("Action"), 0)]
         self._last_row: int | None = None
         self._ended = False

@@ -166,7 +166,7 @@ def _refusal(opcode: int, at: int) -> str:
 
 
 _STOP = ord(".")
-#: What each opcode does.
+#: The function of each opcode.
 _STEPS: dict[int, Callable[[PlainPickle], object]] = {
     0x80: lambda machine: machine.take(1),  # PROTO
     0x95: lambda machine: machine.take(8),  # FRAME

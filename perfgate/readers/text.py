@@ -79,7 +79,7 @@ class InputFile:
         self.source = source
         self.name = source.name
         self.limits = source.limits
-        #: What is wrong with the bytes and lines so far; complete after the file has been walked.
+        #: The faults of the bytes and lines so far; complete after the file has been walked.
         self.problems: list[Problem] = []
         self.coverage = FileCoverage()
         self._stream = self._text_blocks()

@@ -41,7 +41,7 @@ _NAMES = (
 #: The conditions of every tool are not measured either.
 _OTHER = {name.rpartition(".")[2] for fields in TABLE.values() for one in fields for name in one.names}
 _NOT_MEASURED = re.compile(rf"{_SETTINGS}|{_NAMES}|{'|'.join(sorted(map(re.escape, _OTHER)))}", re.IGNORECASE)
-#: What is between two words of a name.
+#: Separates the words of a name.
 _WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 
 

@@ -123,7 +123,7 @@ def items(value: object) -> list[Any]:
 
 #: A base unit, and how many of the printed units are one base unit.
 Known = tuple[str, float]
-#: What follows a unit without changing it: `ms/iter`.
+#: Ends of units that do not change them: `ms/iter`.
 _PER_PIECE = re.compile(r"/(?:iter|iteration|op|call|step|run|round|loop)s?$")
 #: Words for units, and their symbols.
 _WORDS = {

@@ -34,7 +34,7 @@ METRICS = (
     " labelled with the conditions: `model`, `request_rate`, `concurrency`, ..."
 )
 CHECKED = "vLLM's sources of 2024 to 2026; generated files"
-#: What each benchmark of vLLM always writes.
+#: Fields that each benchmark of vLLM always writes.
 _ALWAYS = (
     ("completed", "duration", "request_throughput"),
     ("completed", "duration", "median_ttft_ms"),

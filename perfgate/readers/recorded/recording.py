@@ -47,7 +47,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 class _Recording(RecordedRun):
     """The run of a recording while its lines are read."""
 
-    #: Whether the first line was read, and whether the last one says that the recording was closed.
+    #: True after the first line, and after the line that says that the recording was closed.
     begun = False
     closed = False
 
