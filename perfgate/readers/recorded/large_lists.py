@@ -154,12 +154,13 @@ class LargeLists:
         self._has_ended = not blocks
         return bool(blocks)
 
-    def _keep(self, end: int, cost: int = 0) -> None:
+    def _keep(self, end: int) -> None:
         """Leave the data up to `end` in the document."""
-        self._put(self._data[self._at : end], cost)
+        self._put(self._data[self._at : end])
         self._at = end
 
     def _put(self, text: bytes, cost: int = 0) -> None:
+        """Add text to the rest; it counts as at least `cost` bytes of memory. Raises RestTooLarge."""
         self._rest.append(text)
         self._size += len(text)
         self._cost += max(len(text), cost)
