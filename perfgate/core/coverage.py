@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-#: Numbers that were not read are an error of the report, a warning, or not mentioned.
+#: Numbers that were not read are an error of a report, a warning, or not mentioned.
 UnreadPolicy = Literal["error", "warn", "ignore"]
 
 

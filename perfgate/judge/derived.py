@@ -83,12 +83,12 @@ class RunView:
         self._derived: dict[str, SeriesByLabels] = {}
         has_parts: dict[str, bool] = {}
         derived = (name for name in metrics if name not in self._by_metric and self._has_parts(name, has_parts))
-        #: Every metric that the run has or that can be derived from it.
         outlined = () if run.outlines is None else run.outlines.metrics
+        #: Every metric that the run has or that can be derived from it.
         self.names = frozenset((*self._by_metric, *derived, *outlined))
 
     def select(self, selector: Selector) -> dict[Key, Series]:
-        """The series that a selector names; empty if there is none. Raises NotAvailable."""
+        """Return the series that a selector names; empty if there is none. Raises NotAvailable."""
         names = [selector.pattern]
         if selector.is_glob:
             names = sorted(name for name in self.names if selector.matches_metric(name))
@@ -96,7 +96,7 @@ class RunView:
         return {key: series for key, series in found if selector.accepts_labels(key)}
 
     def keys(self, metric: str) -> list[Key]:
-        """The name and labels of every printed series of a metric."""
+        """Return the name and labels of every printed series of a metric."""
         return [Key(metric, labels) for labels in self._by_metric.get(metric, ())]
 
     def has_summary(self, names: Iterable[str]) -> bool:
@@ -109,7 +109,7 @@ class RunView:
         return name in WARMUP_METRICS or not self.names.isdisjoint((name, *synonyms(name)))
 
     def evaluate(self, expression: Expression) -> SeriesByLabels:
-        """The series of an expression by their labels: one for each rank, device, configuration, ...
+        """Return the series of an expression by their labels: one for each rank, device, configuration, ...
 
         Empty if a part is absent. Raises NotAvailable if parts cannot be joined.
         """
@@ -135,7 +135,7 @@ class RunView:
         return left
 
     def _of(self, name: str) -> SeriesByLabels:
-        """The series of one metric by labels, printed or derived."""
+        """Return the series of one metric by labels, printed or derived."""
         if name in self._by_metric:
             return self._by_metric[name]
         if name in WARMUP_METRICS and name not in self.metrics:

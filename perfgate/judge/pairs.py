@@ -23,8 +23,8 @@ from perfgate.stats.steady import RunValues
 
 Pairing: TypeAlias = Literal["one-process", "in-turn", "whole-runs"]
 #: The priors (s0, d0) of a pair's log ratio beyond the noise inside its runs, with two prior degrees of freedom. One
-#: process: 12 pairs of one training loop showed no more noise. Two processes: 2.2 and 2.5 % on two shared machines.
-#: Whole runs: assumed to be the same.
+#: process: the noise in 12 pairs of one training loop was at most this. Two processes: 2.2 and 2.5 % on two shared
+#: machines. Whole runs: assumed to be the same.
 PRIORS: dict[str, tuple[float, float]] = {
     "one-process": (0.003, 2.0),
     "in-turn": (0.02, 2.0),
@@ -147,7 +147,7 @@ def _sides(run: Run) -> Iterator[tuple[str, Run, Run, str]]:
             plain = replace(series, key=Key(series.key.metric, labels))
             held.setdefault((pair, pairing), {"base": [], "new": []})[side].append(plain)
     facts, own = dict(run.environment), [name for name in run.environment if name.startswith(OF_BASE)]
-    run = replace(run, format=str(facts.pop(WRITTEN_AS, run.format)))  # it says how the tool chose what to measure
+    run = replace(run, format=str(facts.pop(WRITTEN_AS, run.format)))  # doubts depend on the tool that measured
     of_base = {name.removeprefix(OF_BASE): facts.pop(name) for name in own}
     for (pair, pairing), sides in held.items():
         base, new = (

@@ -138,6 +138,7 @@ def _describe(history: HistoryValues, points: list[int], better: Better) -> list
 
 
 def _relative(history: HistoryValues, before: float, shift: float) -> float:
+    """Return a shift of the level, on the scale of the search, as after / before - 1."""
     if history.logs:
         return math.expm1(min(shift, 700.0))
     return shift * history.unit / abs(before) if before else math.copysign(math.inf, shift)

@@ -30,10 +30,10 @@ from perfgate.stats.statistics import RunMeasure
 NOTED, LESS = 0.9, 0.5
 #: A metric that is this many times better was more likely not measured: few optimisations gain so much at once.
 IMPLAUSIBLE = 10.0
-#: The formats of tools that print on rank 0 alone by default, with its number.
+#: The formats of tools whose rank 0 prints for all ranks by default, with its own number.
 _ONE_RANK_PRINTS = ("deepspeed",)
-#: The formats of tools that measure for a time, so that a slower program has fewer values, and of traces, whose steps
-#: the user's schedule counts and whose calls the program makes: `work.*` says exactly which.
+#: The formats in which fewer values are not a loss: of tools that measure for a fixed time, so that a slower program
+#: has fewer values, and of traces, whose steps the user chooses and whose calls `work.*` counts.
 _NOT_A_LOSS = (
     *("pytest-benchmark", "google-benchmark", "hyperfine", "nvbench", "torch-benchmark", "tritonbench", "torchbench"),
     *("benchmark-action", "asv", "pyperf", "torch-trace"),

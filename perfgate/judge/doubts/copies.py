@@ -87,7 +87,10 @@ def _equal_share(one: Series, other: Series) -> tuple[float, bool]:
 
 
 def _bits_of_counts(values: FloatArray) -> float:
-    """Return the bits of another run having each value as often: two Poisson counts agree in 1 of sqrt(4 pi mean)."""
+    """Return how unlikely it is, in bits, that another run has each value equally often.
+
+    Two Poisson counts with the mean m are equal with the probability 1 / sqrt(4 pi m).
+    """
     counts = np.unique(values, return_counts=True)[1]
     return float(np.log2(4 * np.pi * counts).sum() - np.log2(4 * np.pi * len(values))) / 2
 
