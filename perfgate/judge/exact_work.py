@@ -1,4 +1,4 @@
-"""Exact work: the question about the counts of each step, by rank and device, and the places where they grew."""
+"""Exact work, the counts of calls that unchanged code repeats in each step: the question, and the places of changes."""
 
 from __future__ import annotations
 

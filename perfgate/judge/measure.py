@@ -132,7 +132,7 @@ def pooled(parts: list[Series]) -> Series:
     return Series(first.key.without_members(), first.unit, "aggregate", read_only(np.empty(0)), aggregate=aggregate)
 
 
-#: The choices of an extreme rank: a limit must allow for having chosen among several.
+#: The choices of an extreme rank. The confidence of a limit on it has to be higher, because it is one of several.
 PICKS_EXTREME = ("worst", "slowest", "fastest")
 
 

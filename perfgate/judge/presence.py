@@ -77,7 +77,7 @@ def check_presence(evidence: Evidence) -> None:
 
 
 def refuse_unread(view: RunView, *, is_alone: bool) -> None:
-    """Name the fault of a run without any metric, which is the cause of each absent one. Raises CannotJudge.
+    """Refuse a run without any metric by naming its fault, the cause of each absent metric. Raises CannotJudge.
 
     `is_alone` is True if no other new run has a metric: then a report shows the fault once, and no table.
     """
