@@ -1,1 +1,1 @@
-"""Other answers from the judge: plans, self-tests, calibration, changes in the history, proposed rules."""
+"""Other answers from the judge: plans, self-tests, calibration, changes in the history, proposed rules, attacks."""

@@ -1,4 +1,7 @@
-"""The advice of `init`: first rules, what each can see, and whether the time of a step is among them."""
+"""The advice of `init`: first rules, the change that each can detect, and the time of a step, if one is about it.
+
+A gate compares with stored runs, or it makes pairs: the base and the change run at the same time, by turns.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +38,18 @@ from perfgate.judge.evidence import direction
 from perfgate.judge.measure import default_statistic
 from perfgate.judge.pairs import Pairs
 
-#: The tolerances of pairs in percent: where stored runs agree within the first, and on a machine where they do not.
+#: The tolerances of pairs in percent: on a calm machine, where stored runs agree, and on another one.
 _TOLERANCES_OF_PAIRS = (5, 10)
-#: The tolerance of pairs in percent, as a multiple of their measured spread: an unchanged program passes with 10 pairs.
+#: The tolerance of pairs in percent is at least this multiple of their measured relative spread: then an unchanged
+#: program passes with 10 pairs.
 _ROOM_OF_PAIRS = 75
-#: The most parts of a step that pairs judge if no metric is a whole step, and the largest tolerance of a steady part.
+#: The most parts of a step that pairs judge if no metric is a whole step; and the largest tolerance of a steady part.
 _MOST_PARTS, _STEADY = 4, 20
 #: At most this many sets of labels have a budget each.
 _MOST_BUDGETS = 5
-#: The least room of a budget beyond the worst run, and its multiple of the tolerance of the same metric.
+#: A budget is at least this multiple of the worst run, and this many tolerances of the same metric above it.
 _ROOM, _TOLERANCES_OF_ROOM = 1.2, 2
-#: What exit 0 excludes of the time of traced steps, as a multiple of the tolerance.
+#: Exit 0 excludes a change of the time of traced steps of this many tolerances.
 _PROMISE_OF_TRACES = 3
 _UNSTEADY = "stored runs would not show what they will be on another day"
 #: The formats whose metrics are benchmarks that say nothing about each other.
@@ -63,8 +67,8 @@ def advise(
 ) -> Advice:
     """Return first rules for a gate that compares with stored runs, or with `is_paired` for one that makes pairs.
 
-    `better`: the direction of metrics for which the user said it. `pairs`: the same program against itself, which shows
-    how much pairs differ.
+    `better`: the direction of metrics, where the user gave it. `pairs`: pairs of the same program, which show how much
+    pairs differ.
     """
     runs, steadier = use_steadier(runs)
     found = replace(_advise(runs, today, is_paired, better, pairs), steadier=steadier)
@@ -72,7 +76,7 @@ def advise(
 
 
 def _with_work(advice: Advice, runs: Sequence[Run], work: Sequence[ProposedRule], today: date) -> Advice:
-    """Return the advice with rules about exact work first. Of a trace, few of its many times are judged beside it."""
+    """Return the advice with rules about exact work first. For traces, of all times only that of the step is kept."""
     if not work:
         return advice
     if not all(run.format in TRACES for run in runs):
@@ -89,9 +93,9 @@ def _with_work(advice: Advice, runs: Sequence[Run], work: Sequence[ProposedRule]
 
 
 def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> ProposedRule | None:
-    """Return the rule about a time with twice its tolerance, and a promise of three times that.
+    """Return the rule about a time with at least twice its tolerance; exit 0 excludes three times that.
 
-    One trace of unchanged code must pass nearly always, and few steps leave much open.
+    One trace of unchanged code must pass nearly always, and a trace has few steps.
     """
     among = [percent for percent in TOLERANCES if percent >= 2 * (rule.tolerance or 0)]
     fit = Trial.of(runs, {STEP}, today).fitted(about(STEP), among) if among else ""
@@ -103,6 +107,7 @@ def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> Prop
 def _advise(
     runs: Sequence[Run], today: date, is_paired: bool, better: Mapping[str, Better], pairs: Pairs | None
 ) -> Advice:
+    """Return the advice without rules about exact work."""
     found = propose(runs, today, better)
     known = shared_metrics(runs, {})
     step = step_time(known, found, len(runs))
@@ -128,7 +133,7 @@ def _left_out(found: Mapping[str, Sequence[str]]) -> tuple[LeftOut, ...]:
 def proposed_for(
     metric: str, runs: Sequence[Run], today: date, *, is_paired: bool = False, better: Mapping[str, Better] = UNSAID
 ) -> ProposedRule | str:
-    """Return the rule for one metric, or why there is none. Every run has the metric."""
+    """Return the rule for one metric, or the reason why there is none. Every run has the metric."""
     left_out: dict[str, list[str]] = {}
     known = shared_metrics([_only(run, metric) for run in runs], left_out)
     ranked(known, left_out, better)
@@ -146,6 +151,7 @@ def proposed_for(
 
 
 def _only(run: Run, metric: str) -> Run:
+    """Return the run with only this metric, and the step if the metric is judged per step."""
     names = {metric, STEP} if metric.startswith(DETAILS) else {metric}
     return replace(run, series=tuple(one for one in run.series if one.key.metric in names))
 
@@ -154,6 +160,7 @@ def _only(run: Run, metric: str) -> Run:
 
 
 def _usual(proposal: Proposal, known: Known) -> ProposedRule:
+    """Return the rule of a proposal, and what it is about in words."""
     series = known[proposal.metric][0]
     subject = proposal.sentence.partition(" within ")[0] if proposal.is_sum else ""
     subject = subject or f"{proposal.metric} {default_statistic(series)}"
@@ -161,7 +168,7 @@ def _usual(proposal: Proposal, known: Known) -> ProposedRule:
 
 
 def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
-    """Yield a rule about the mean of a time, which pays for stalls, and a budget; each only if it fits."""
+    """Yield a rule about the mean of a time, which includes stalls, and a budget (a limit); each only if it fits."""
     metric, series = proposal.metric, known[proposal.metric]
     trial = Trial.of(runs, {metric}, today)
     statistic, tolerance = None, proposal.tolerance
@@ -180,9 +187,10 @@ def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) ->
 
 
 def _by_labels(series: Sequence[Series], statistic: str, room: float) -> list[tuple[str, list[Series]]]:
-    """Return the series that one budget fits: all, or those of each set of labels if the sets differ by more.
+    """Return the labels and series of each budget: one for all, or one for each set of labels if these differ much.
 
-    One budget of a slow request would let a fast one become several times slower. Many sets have none.
+    With one budget for slow and fast requests, a fast one could become several times slower. Too many sets of labels
+    have no budget.
     """
     found = defaultdict[str, list[Series]](list)
     for one in series:
@@ -198,7 +206,10 @@ def _by_labels(series: Sequence[Series], statistic: str, room: float) -> list[tu
 def _of_pairs(
     runs: Sequence[Run], today: date, found: Proposals, step: StepTime, better: Mapping[str, Better], made: Pairs | None
 ) -> Advice:
-    """Return the rules of a gate that makes pairs: the time of a step, and bytes, which have no noise."""
+    """Return the rules of a gate that makes pairs: few times, bytes (which have no noise), a budget, and CPU time.
+
+    `made`: pairs of the same program, or None.
+    """
     known, left_out = shared_metrics(runs, {}), dict[str, list[str]]()
     order = ranked(known, left_out, better)
     ruled = {proposal.metric: proposal for proposal in found.rules}
@@ -225,7 +236,7 @@ def _of_pairs(
 
 
 def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> list[str]:
-    """Return the metrics that pairs judge, few: whole steps, or else the longest part and the steady ones."""
+    """Return the few metrics that pairs judge: whole steps, or else the longest part and the steady ones."""
     named = whole_step(known)
     if named is not None and named in order:
         return [named]
@@ -245,7 +256,11 @@ def _of_pair(
     spread: float | None = None,
     room: float = _ROOM_OF_PAIRS,
 ) -> ProposedRule | None:
-    """Return the rule for pairs: with room for their spread, if that was measured."""
+    """Return the rule for pairs; None if no rule can name the metric.
+
+    `tolerance`: in percent, if the `spread` of pairs was not measured. `room`: the multiple of the spread that is the
+    tolerance in percent.
+    """
     series = known[metric][0]
     if spread is not None:
         fitting = (percent for percent in TOLERANCES if percent >= max(_TOLERANCES_OF_PAIRS[0], room * spread))
@@ -261,12 +276,13 @@ def _of_pair(
 
 
 def _cpu_time(made: Pairs | None, noises: Sequence[float], *, is_busy: bool) -> Iterator[ProposedRule]:
-    """Yield a rule about the CPU time of the whole command if it is clearly steadier than the times.
+    """Yield a rule about the CPU time of the whole command if it is clearly steadier than the times (`noises`).
 
-    On a busy machine it need not be clearly steadier, because the times of three pairs may agree by chance.
+    On a busy machine it is enough if it is as steady, because the times of three pairs may agree by chance.
 
-    A tool that measures for a time always needs as much, a program waits for its GPU on the CPU, and the steps of a
-    Recorder take turns, so their pairs have no whole command.
+    There is none for three kinds of programs: a benchmark that measures for a fixed time needs the same CPU time if its
+    code is slower; a program with a GPU waits for it on the CPU; and the steps of a Recorder take turns, so their pairs
+    have no whole command.
     """
     metric = f"{COMMAND}cpu_time"
     spread = spread_of_pairs(made, metric)

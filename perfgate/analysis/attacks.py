@@ -1,6 +1,8 @@
-"""Attacks on a gate: runs that a rule fails, hidden as a pull request can, and workflows that let one turn green.
+"""Attacks on a gate: ways for a pull request to pass with runs that a rule fails.
 
-https://docs.github.com/en/actions/reference/security/secure-use has the rights of each event and of the token.
+`rule_attacks` hides such runs from a rule, for example under another name. `workflow_attacks` looks for steps of a
+GitHub workflow that turn the gate green. The rights of each event and of the token are described in
+https://docs.github.com/en/actions/reference/security/secure-use.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from perfgate.rules.syntax.sentence import ChangeClause
 
 
 class Attack(Struct, frozen=True):
-    """An attack that would work: what a pull request could do, and where the workflow or the rule lets it."""
+    """An attack that would work, in words, and the place in the workflow or the rule that allows it."""
 
     what: str
     at: Location
@@ -33,11 +35,12 @@ _Hide = Callable[[Series], Series | None]
 
 
 def _filled(series: Series, value: float) -> Series:
+    """Return the series with this value in place of every number."""
     numbers = dict.fromkeys(series.aggregate, value)
     return replace(series, values=read_only(np.full(len(series.values), value)), aggregate=numbers)
 
 
-#: The attacks, in words that say what passes.
+#: The attacks that change a series, by their words.
 _HIDDEN: Mapping[str, _Hide] = {
     "a run without the metric passes": lambda series: None,
     "a run with the metric under another name passes": lambda series: replace(
@@ -55,9 +58,10 @@ _CLAIM = "a run that claims another `{}` passes: give the true one with --env, a
 
 
 def rule_attacks(case: Case) -> tuple[list[Attack], int]:
-    """Return the attacks on the rules that would work, and how many were tried.
+    """Return the attacks on the rules that would work, and the number of those that were tried.
 
-    `case.new` are runs that should pass. Only rules that fail on worse runs are attacked: `rules` names the others.
+    `case.new` are runs that should pass. Only rules that fail on worse runs are attacked; the command `rules` names
+    those that never fail.
     """
     found, count = list[Attack](), 0
     for rule in case.ruleset.rules:
@@ -75,7 +79,7 @@ def rule_attacks(case: Case) -> tuple[list[Attack], int]:
 
 
 def _red(case: Case) -> tuple[Run, ...] | None:
-    """Return runs that the only rule fails, if it fails any."""
+    """Return worse runs that the only rule of the case fails; None if it fails none."""
     (rule,), unchanged = case.ruleset.rules, judge(case)
     for way in ways(rule, case.ruleset, case.new, unchanged):
         for amount in TELLING:
@@ -86,6 +90,7 @@ def _red(case: Case) -> tuple[Run, ...] | None:
 
 
 def _attacks(case: Case) -> Iterator[tuple[str, Case]]:
+    """Yield each attack on the only rule of a case, with the case that hides its failing runs in this way."""
     (rule,) = case.ruleset.rules
     reads = reading(rule, case.ruleset)
     for what, hide in _HIDDEN.items():
@@ -101,25 +106,29 @@ def _attacks(case: Case) -> Iterator[tuple[str, Case]]:
         yield _CLAIM.format(fact), replace(case, new=claimed, facts=facts)
 
 
+#: The keys and indices that lead to a value of a workflow.
 _Path: TypeAlias = tuple[str | int, ...]
 #: Returns the place of a value, or of the nearest one around it.
 Locate: TypeAlias = Callable[[_Path], Location]
 #: Events that run the workflow of the base, with its secrets, for a pull request.
 _PRIVILEGED = ("pull_request_target", "workflow_run", "issue_comment")
+#: A ref that is the code of a pull request.
 _CODE_OF_PULL = re.compile(r"github\.head_ref|pull_request\.head\.|workflow_run\.head_|refs/pull/|issue\.number")
 #: Text that the author of a pull request writes: a script that contains it runs it as a command.
 _WRITTEN = re.compile(
     r"\$\{\{[^}]*(?:github\.head_ref|pull_request\.(?:title|body|head\.ref|head\.label)|comment\.body|issue\.title)"
 )
+#: The action of perfgate as a step uses it.
 _ACTION = re.compile(r"(?:[\w.-]+/perfgate(?:/action)?@.+|\./)")
 #: A command that judges, up to the end of the command.
 _JUDGES = re.compile(r"\bperfgate (?:check|run|report)\b[^\n;&|]*")
+#: A command that judges, with its exit code dropped.
 _SWALLOWED = re.compile(r"\bperfgate (?:check|run|report)\b[^\n;&|]*\|\|[ \t]*(?:true|:|exit 0|echo)")
-#: A command that judges by a ref, which code of the clone can move.
+#: A command that judges by a branch or tag, which code of the clone can move, and not by a hash.
 _MOVABLE = re.compile(r"\bperfgate check\b[^\n;&|]*--policy-ref[ =][\"']?(?!\$|[0-9a-f]{40})\w")
-#: A script that proves that the gate can fail.
+#: A script that tests that the gate can fail.
 _WANTS_RED = re.compile(r"""test "?\$\{?\w+\}?"? (?:=|-eq) [1-9]|! *perfgate """)
-#: A token that can write one of these can write the code or set a check; results for code scanning cannot.
+#: The rights of a token that can neither write the code nor set a check.
 _HARMLESS = ("security-events",)
 
 
@@ -149,6 +158,8 @@ def _jobs_of_pulls(document: Any, locate: Locate) -> list[_Job]:
 
 
 class _Job(Struct, frozen=True):
+    """A job of a workflow for pull requests; `is_privileged` if an event of `_PRIVILEGED` starts it."""
+
     locate: Locate
     path: _Path
     job: Mapping[str, Any]
@@ -167,7 +178,7 @@ class _Job(Struct, frozen=True):
 
     @property
     def fetched(self) -> _Path | None:
-        """The place where the job fetches the code of a pull request; `pull_request` does it by default."""
+        """The place in the job that fetches the code of a pull request; a usual checkout does for `pull_request`."""
         for number, step in self.steps:
             ref = str(_with(step).get("ref", ""))
             if str(step.get("uses", "")).startswith("actions/checkout@") and (
@@ -197,6 +208,7 @@ class _Job(Struct, frozen=True):
             yield Attack(f"your workflow gives a token that may write to {whom}", self.locate(within))
 
     def of_steps(self) -> Iterator[Attack]:
+        """Yield the attacks by single steps."""
         earlier = ""
         for number, step in self.steps:
             script, attack = _script(step), self.attack
@@ -233,7 +245,7 @@ class _Job(Struct, frozen=True):
             yield self.attack(what, "steps", number, *place)
 
     def of_skipping(self, jobs: Sequence[Mapping[str, Any]]) -> Iterator[Attack]:
-        """Yield the ways to skip the job: a skipped job counts as success; so does one that ignores errors."""
+        """Yield the ways to skip the job: for GitHub, a skipped job is a success, and so is one that ignores errors."""
         if self.job.get("continue-on-error") not in (None, False):
             yield self.attack("the workflow goes on if the gate fails", "continue-on-error")
         others = [job for job in jobs if self.path[-1] in _names(job.get("needs")) and _asks_needs(job)]
@@ -250,6 +262,7 @@ def _is_gate(step: Mapping[str, Any]) -> bool:
 
 
 def _asks_needs(job: Mapping[str, Any]) -> bool:
+    """Return whether a gate of the job gets the results of the jobs that it needs, so that it sees skipped ones."""
     return any(_is_gate(step) and "toJSON(needs)" in str(_with(step).get("needs", "")) for _, step in _steps(job))
 
 
@@ -267,6 +280,7 @@ def _mapping(found: Any) -> Mapping[str, Any]:
 
 
 def _script(step: Mapping[str, Any]) -> str:
+    """Return the script of a step, with continued lines joined."""
     return str(step.get("run", "")).replace("\\\n", " ")
 
 

@@ -19,13 +19,14 @@ from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DerivedMetric, Rule, Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors
 
-#: The amounts of each way; the first is just beyond the limit.
+#: The amounts by which each way makes runs worse; the first is just beyond the limit of `_beyond_the_edge`.
 AMOUNTS = (1.001, 1.02, 1.05, 1.08, 1.12, 1.2, 1.3, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0)
-#: A way that can make a rule fail does so at one of these amounts; at larger ones too few values may be left.
+#: A way that can make a rule fail does so at one of these amounts. The largest alone is not enough: a way that removes
+#: values leaves too few then.
 TELLING = (AMOUNTS[-1], 2.0, 3.0)
 #: Statistics that do not change if every value is scaled.
 _UNSCALED = ("count", "cv", "calls")
-#: The quantile from which the values are the tail.
+#: The tail is the values above this quantile.
 _TAIL = 0.9
 Labels = tuple[tuple[str, str], ...]
 
@@ -35,7 +36,7 @@ class Way(Struct, frozen=True):
 
     #: Returns the worse series for an amount above 1.
     distorted: Callable[[Series, float], Series]
-    #: The metrics, the rank (and device) and the clause that the way is for; None for all.
+    #: The metrics, the rank (and device) and the clause that the way is for; each None for all.
     names: Sequence[str] | None = None
     member: Labels | None = None
     clause: str | None = None
@@ -85,9 +86,9 @@ def _derived(rule: Rule, ruleset: Ruleset) -> list[DerivedMetric]:
 
 
 def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
-    """Return a way that moves every metric just beyond its own limit or tolerance in a clause."""
+    """Return a way that moves every metric just beyond its own limit or tolerance (the edge) in a clause."""
     edges: dict[tuple[str, Labels], float] = {}
-    down: set[str] = set()
+    down: set[str] = set()  # the metrics that are worse if they are lower
     for verdict in verdicts:
         edge = _edge(verdict)
         if edge is not None:
@@ -122,10 +123,12 @@ def _lifted(names: Sequence[str], bound: float) -> Way:
 
 
 def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) -> Way:
+    """Return a way that changes the values of these metrics by a function of the values and the amount."""
+
     def distorted(series: Series, amount: float) -> Series:
         if not len(series.values):
             return series
-        # If the number of values changes, their steps are unknown.
+        # if the number of values changes, their steps are unknown
         values = change(series.values, amount)
         steps = series.steps if len(values) == len(series.values) else None
         return replace(series, values=read_only(values), steps=steps, groups=())
@@ -143,7 +146,7 @@ def _times(series: Series, factor: float) -> Series:
     return replace(series, values=read_only(series.values * factor), aggregate=printed)
 
 
-#: What is added to each step, and the counts that grow by one. A copy is one from the device to the host.
+#: The work that is added to each step, and the counts that grow by one. Only copies from the device to the host grow.
 _ADDED = {
     "a kernel and its launch": ("work.kernels", "work.launches"),
     "a synchronisation": ("work.syncs",),
@@ -155,7 +158,7 @@ _MORE_TIME = 1.02
 
 
 def added_work(case: Case) -> Iterator[AddedWork]:
-    """Yield what can be added to the new runs, and the rules that fail then; nothing for runs without exact work."""
+    """Yield each kind of work that can be added to the new runs, with the rules that fail then; none without counts."""
     for what, names in _ADDED.items():
         yield from _added(case, what, {name: lambda values: values + 1 for name in names})
     yield from _added(case, "2% of device time", {"work.device_time": lambda values: values * _MORE_TIME})
@@ -174,6 +177,6 @@ def _added(case: Case, what: str, more: Mapping[str, Callable[[Values], Values]]
     if not any(grows(series) for run in case.new for series in run.series):
         return
     new = tuple(replace(run, series=tuple(map(worse, run.series))) for run in case.new)
-    # A change of time fails after a suspicion is measured again.
+    # a change of time fails only after it was measured again: repeat the runs, so that there are at least LOOKS
     verdicts = judge(replace(case, new=new * -(-LOOKS // len(new))))
     yield AddedWork(what, tuple(dict.fromkeys(one.rule for one in verdicts if one.exit_code == 1)))

@@ -1,8 +1,8 @@
-"""The metrics whose values a check needs, compiled from the rules before any file is read.
+"""The metrics whose values a check needs, found from the rules before any file is read.
 
-The process that reads a rank hands all other metrics back as outlines. A change from stored runs also needs the parts
-that may explain it; a comparison of ranks is not explained. Only traces with call trees are shortened. Other runs have
-few metrics, or their causes need the values of all.
+The process that reads a rank returns all other metrics as outlines: a few numbers for each metric instead of its
+values. A rule about a change from stored runs also needs the parts that may explain it; one about ranks does not. Only
+traces with call trees are shortened. Other runs have few metrics, or their causes need the values of all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from perfgate.judge.stalls import STALL_METRICS
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 
-#: A trace is divided by its steps, and the files of a rank are ordered by them.
+#: The number of steps of a trace is that of the values of this metric.
 _STEP = "step.time"
 _TRACE = "torch-trace"
 
@@ -48,10 +48,11 @@ class NeededValues:
         return self._known[metric]
 
     def shortened(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        """Return the runs of a file, traces with outlines of the metrics whose values nobody needs."""
+        """Return the runs of a file; in traces, metrics whose values are not needed are replaced by outlines."""
         return tuple(map(self._shortened, runs))
 
     def _shortened(self, run: Run) -> Run:
+        """Return a run with outlines, or as it is if it is no trace of one rank."""
         if run.format != _TRACE or (self.with_sizes and not run.call_trees):
             return run
         samples = (one for one in run.series if one.kind == "samples" and not one.groups)
@@ -73,6 +74,7 @@ class NeededValues:
         return replace(run, series=kept, outlines=found, call_trees=trees)
 
     def _outline(self, series: Iterable[Series], steps: Mapping[tuple[tuple[str, str], ...], int]) -> Outline:
+        """Return the outline of a metric; `steps` is the number of steps by rank and device."""
         sizes = [size for one in series if self.with_sizes and (size := size_of(one)) is not None]
         per_step = [float(one.values.sum()) / steps.get(one.key.member(), 1) for one in series if one.unit == "s"]
         return Outline(
@@ -84,7 +86,7 @@ class NeededValues:
 
 
 def fingerprint(series: Iterable[Series]) -> Fingerprint:
-    """Return the fingerprint of series with noise: equal values of all of them give the same one."""
+    """Return the fingerprint of series with noise, which shows copies: it is equal if all their values are equal."""
     digest, bits = hashlib.blake2b(digest_size=16), 0.0
     for one in sorted(series, key=lambda one: one.key):
         if one.unit not in WITHOUT_NOISE:
@@ -94,7 +96,7 @@ def fingerprint(series: Iterable[Series]) -> Fingerprint:
 
 
 def needed_by(rulesets: Iterable[Ruleset], *, with_sizes: bool) -> NeededValues | None:
-    """Return the metrics whose values rules need; None if they need all: those with a model compute more metrics."""
+    """Return the metrics whose values rules need; None for all, if a ruleset computes metrics from a model."""
     names = {*STALL_METRICS}
     for ruleset in rulesets:
         if ruleset.model is not None:

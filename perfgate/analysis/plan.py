@@ -26,18 +26,19 @@ from perfgate.stats.margin import Margin
 from perfgate.stats.moderated import RunNoise, has_logarithm, run_noise
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 
-#: Advice compares this many times the steps with this many runs, which takes as long.
+#: Advice compares two ways that take as long: this many times the steps, and this many runs.
 TIMES = 3
 #: The largest number of base runs that are compared with.
 RUNS_COMPARED = 10
-#: The power of the formula for a change that fails in 8 of 10 cases: with few base runs, and with enough, or pairs, to
-#: show the noise. The looks share one error rate there, so that the second needs more (by simulation, see the tests).
+#: The power in the formula for a change that fails in 8 of 10 cases: with few base runs; and with pairs, or enough base
+#: runs to show the noise. The second is larger because all looks share one error rate then (by simulation, see the
+#: tests).
 _FAILING_POWER = (0.8, 0.9)
 #: The spread of pairs of one program that a plan without pairs assumes: measured on a shared, busy machine.
 SPREAD_OF_PAIRS = 0.03
 #: The most pairs that a gate makes.
 PAIRS = 10
-#: Beyond this change, stored runs are a poor gate for the time of a step: pairs may see less.
+#: If stored runs see only larger changes of the time of a step, pairs may see smaller ones.
 POOR = 0.15
 
 
@@ -52,6 +53,7 @@ def plans(case: Case) -> tuple[Plan, ...]:
 
 
 def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
+    """Yield a plan for each clause and metric of a rule."""
     subjects = find_subjects(rule.sentence, runs)
     for clause in rule.clauses:
         if isinstance(clause.asks, WorkClause):
@@ -71,6 +73,7 @@ def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
 
 
 def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, why: str | None) -> Plan:
+    """Return a plan without numbers, and the reason why it has none."""
     return Plan(
         rule=rule.name,
         metric=subject.key.metric if subject else rule.sentence.subject_text,
@@ -86,6 +89,7 @@ def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, wh
 
 
 def _planned(evidence: Evidence) -> Plan:
+    """Return the plan of one clause and metric. Raises CannotJudge if there is nothing to plan, and NotAvailable."""
     asks, key = evidence.clause.asks, evidence.subject.key
     if evidence.subject.trouble or not evidence.base:
         raise CannotJudge("no-baseline", evidence.subject.trouble or f"no stored run has {key}", "")
@@ -159,9 +163,10 @@ def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Seq
 def _fails_from(
     measures: Sequence[RunMeasure], seen: RunNoise, margin: Margin, terms: ChangeTerms, calibrated: bool
 ) -> float | None:
-    """Return the smallest change that fails in 8 of 10 cases within `LOOKS` new runs: what a rule sees.
+    """Return the change that a rule sees: the smallest one that fails in 8 of 10 cases within `LOOKS` new runs.
 
-    Without a calibrated prior, the nearer one of the two bounds of red decides, each with the noise that it assumes.
+    `seen`: the noise of the runs. Without a calibrated prior, the judge has two bounds for red, each with the noise
+    that it assumes; the one that fails a smaller change decides.
     """
     power = _FAILING_POWER[len(measures) >= RUNS_THAT_SHOW_NOISE]
     if calibrated:
@@ -174,7 +179,7 @@ def _fails_from(
 
 
 def seen_changes(case: Case) -> dict[tuple[str, str, str], float]:
-    """Return what each rule sees, by the rule, the metric with its labels, and the clause: one number everywhere."""
+    """Return the change that each rule sees, by rule, metric with labels, and clause, as all reports show it."""
     return {
         (plan.rule, str(Key.of(plan.metric, **plan.labels)), plan.asks): plan.fails_from
         for plan in plans(case)
@@ -183,11 +188,10 @@ def seen_changes(case: Case) -> dict[tuple[str, str, str], float]:
 
 
 def pairs_fail_from(tolerance: float, pairs: int, better: Better, spread: float = SPREAD_OF_PAIRS) -> float | None:
-    """Return the smallest change that pairs fail in 8 of 10 cases, if they differ by `spread`.
-
-    The sharp bound of red decides them.
+    """Return the smallest change that pairs fail in 8 of 10 cases; the sharp bound of red decides about pairs.
 
     `tolerance`: relative. `pairs`: the most pairs that are made. `better`: the better direction of the metric.
+    `spread`: the relative standard deviation of pairs of one program.
     """
     error = spread / math.sqrt(pairs)
     margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")
@@ -196,7 +200,10 @@ def pairs_fail_from(tolerance: float, pairs: int, better: Better, spread: float 
 
 
 def _needed(noise: RunNoise, room: float, terms: ChangeTerms, fewest: int) -> int | None:
-    """Return how many new runs let an unchanged program pass; `fewest` runs are needed of both sides together."""
+    """Return the number of new runs with which an unchanged program passes; None if no number is enough.
+
+    `room`: the change that must be excluded, as a logarithm. `fewest`: both sides together need this many runs.
+    """
     needed = noise.runs_needed(room, terms.confidence, terms.power)
     return None if needed is None else max(needed, fewest - noise.base_runs)
 
@@ -209,6 +216,7 @@ def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, ter
     longer_runs = noise.of_longer_runs(TIMES).reach(1, terms.confidence, terms.power)
     if longer_runs < more_runs:
         return f"more steps: the noise is inside the runs, so {TIMES} times the steps help more than {TIMES} runs"
+    # each way with the number of runs that it takes
     ways = [(needed, f"more runs: an unchanged program passes with {needed} new ones")] if needed else []
     for base_runs in range(noise.base_runs + 1, RUNS_COMPARED + 1):
         then = _needed(noise.of_base_runs(base_runs), room, terms, fewest)

@@ -1,7 +1,7 @@
 """First rules for runs without rules: the main metrics, each with the tolerance that fits its noise, and exact work.
 
-Counts of exact work need no noise and no second run, so their rules block. The wall time of traced steps is judged as
-widely as it varies.
+Counts of exact work have no noise and need no second run, so their rules block. The wall time of traced steps gets a
+tolerance as wide as it varies.
 """
 
 from __future__ import annotations
@@ -31,26 +31,27 @@ MOST, MOST_OF_A_UNIT = 8, 6
 MOST_SUMS = 3
 #: The largest number of metrics that are tried, the main ones first.
 _MOST_TRIED = 24
-#: Metrics of single function calls, which may be thousands.
+#: The beginnings of metrics of single functions, which may be thousands.
 DETAILS = ("kernel.", "op.", "range.", "collective.")
 #: The counts of exact work, and the time of the device.
 WORK = "work."
 #: The metric with one value for each step of a trace or a recording.
 STEP = "step.time"
+#: The kinds and the units of metrics, the main ones first.
 _KINDS: tuple[Kind, ...] = ("samples", "summary", "value", "aggregate")
 _UNITS = (*SPEEDS, "B")
 #: The ends of the names of metrics that do not measure performance.
 _LEARNING = ("loss", "perplexity", "ppl")
-#: Nobody said which direction of a metric is better.
+#: The better directions of metrics if the user gave none.
 UNSAID: Mapping[str, Better] = MappingProxyType({})
 #: The ratio of a proposed limit to the worst measured value.
 _ROOM = 1.2
-#: The relative difference of metrics that are probably the same, and the share of their values that it must hold for.
+#: Two metrics are probably the same if this share of their values differs by at most the first number.
 _NEAR, _NEAR_VALUES = 0.02, 0.9
 
 
 class Proposal(Struct, frozen=True):
-    """A first rule for one metric, as a fit, and a limit that all runs pass."""
+    """A first rule for one metric, and a limit that all runs pass, or None."""
 
     metric: str
     sentence: str
@@ -58,7 +59,7 @@ class Proposal(Struct, frozen=True):
     tolerance: int
     plans: tuple[Plan, ...]
     limit: str | None
-    #: True if it is about the time of all calls in a step.
+    #: True if the rule is about the time of all calls in a step.
     is_sum: bool = False
 
     @property
@@ -78,7 +79,7 @@ class Proposals(Struct, frozen=True):
 def propose(runs: Sequence[Run], today: date, better: Mapping[str, Better] = UNSAID) -> Proposals:
     """Return first rules for the main metrics that every run has: samples first, times first, then the largest.
 
-    `better` is the direction of metrics for which the user said it.
+    `better`: the direction of metrics, where the user gave it.
     """
     left_out: dict[str, list[str]] = {}
     found: dict[str, Proposal] = {}
@@ -105,8 +106,8 @@ def propose(runs: Sequence[Run], today: date, better: Mapping[str, Better] = UNS
 def _is_nearly(series: Sequence[Series], other: Sequence[Series]) -> bool:
     """Return whether two metrics are probably the same, like the timers of a step and of its only micro-step.
 
-    If they have as many values, nearly each pair of values must be near: equal totals alone are a coincidence, for
-    example of an optimizer step that takes as long as an all-reduce.
+    If they have as many values, nearly all pairs of values must be near: equal totals alone may be a coincidence, such
+    as an optimizer step that takes as long as an all-reduce.
     """
     own, others = sum(map(_total, series)), sum(map(_total, other))
     if series[0].kind != other[0].kind or len(series) != len(other) or not math.isclose(own, others, rel_tol=_NEAR):
@@ -152,7 +153,7 @@ def ranked(
 
 
 def _why_not_compared(metric: str, series: Sequence[Series], better: Better | None) -> str | None:
-    """Return why no rule can compare a metric; empty for exact counts, which have rules of their own."""
+    """Return the reason why no rule can compare a metric, or None; empty for exact counts, which have other rules."""
     if len({(one.unit, one.kind) for one in series}) > 1:
         return "not in the same unit and kind in all runs"
     if metric.startswith(WORK):
@@ -172,7 +173,7 @@ def _why_not_compared(metric: str, series: Sequence[Series], better: Better | No
 
 
 def _rank(metric: str, series: Sequence[Series]) -> tuple[bool, int, int, float, str]:
-    """Return a sort key: steps before single calls, samples before sums, times before the rest, then by size."""
+    """Return a sort key: steps before single functions, samples before sums, times before the rest, then by size."""
     first, total = series[0], sum(map(_total, series))
     unit = _UNITS.index(first.unit) if first.unit in _UNITS else len(_UNITS)
     size = -total if math.isfinite(total) else math.inf
@@ -181,6 +182,7 @@ def _rank(metric: str, series: Sequence[Series]) -> tuple[bool, int, int, float,
 
 @np.errstate(over="ignore")
 def _total(series: Series) -> float:
+    """Return the sum of all values of a series."""
     if series.kind not in ("aggregate", "summary"):
         return float(series.values.sum())
     return series.aggregate.get("total", series.aggregate.get("mean", 0.0) * series.aggregate.get("count", 1.0))
@@ -189,7 +191,7 @@ def _total(series: Series) -> float:
 def _proposal(
     metric: str, known: Mapping[str, list[Series]], runs: Sequence[Run], today: date, better: Better | None
 ) -> Proposal | str:
-    """Return the rule of a metric, or why there is none. Calls in a trace with steps are judged by their sum."""
+    """Return the rule of a metric, or the reason why there is none. Functions in a trace are judged by their sum."""
     series = known[metric]
     is_sum = metric.startswith(DETAILS) and series[0].kind == "samples" and series[0].unit == "s" and STEP in known
     trial = Trial.of(runs, {metric, STEP} if is_sum else {metric}, today, better)
@@ -206,7 +208,7 @@ def about(metric: str, statistic: str | None = None, labels: str = "") -> Writer
 
 
 def _limit(trial: Trial, metric: str, series: Sequence[Series]) -> str | None:
-    """Return a limit a fifth beyond the worst run, which all runs pass: on the p95 of samples if that is possible."""
+    """Return a limit a fifth beyond the worst run, which all runs pass: of the p95 of samples if that is possible."""
     upper = direction(metric, series[0].unit, trial.better) == "lower"
     tail = ("p95" if upper else "p5") if series[0].kind == "samples" else None
     statistics = [tail, "median"] if tail else [None]
@@ -219,7 +221,7 @@ _MOST = 16
 
 
 def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], int]:
-    """Return the main metrics of runs with their labels, and how many others there are."""
+    """Return the main metrics of runs with their labels, and the number of others."""
     known = {name: series for name, series in shared_metrics(runs, {}).items() if not name.startswith(MACHINE_STATE)}
     known = {name: one for name, one in known.items() if not name.startswith(COMMAND)} or known
     order = ranked(known, {})
@@ -241,9 +243,9 @@ def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], i
 #: The formats of profilers: their runs have a metric for each operator and kernel, too many for rules.
 TRACES = ("torch-trace", "nsys", "rocprof", "xplane")
 DEVICE_TIME, INPUT = "work.device_time", "step.dataloader"
-#: The tolerances of the device's time in percent: processes of one program differ by .1 to .4 %.
+#: The tolerances of the device's time in percent; processes of one program differ by .1 to .4 %.
 _TOLERANCES = (1, 2, 3, 5, 8, 10)
-#: The device is busy for less than this share of a step: then the step waits for the host.
+#: If the device is busy for less than this share of a step, the step waits for the host.
 _HOST_BOUND = 0.7
 #: The least bound of the share of a step that waits for input, and the room beyond the worst run.
 _LEAST_INPUT, _INPUT_ROOM = 0.1, 3.0
@@ -264,7 +266,7 @@ def work_rules(runs: Sequence[Run], today: date) -> list[ProposedRule]:
 
 
 def _counts(runs: Sequence[Run], trial: Trial) -> Iterator[ProposedRule]:
-    """Yield the rules about counts: counts of the host block only if the step waits for the host."""
+    """Yield the rules about counts. If the device is busy, counts of the host only warn, because it does not wait."""
     times = [(_medians(run, DEVICE_TIME), _medians(run, STEP)) for run in runs]
     # the share of a step in which the busiest device works
     shares = [max(device) / max(step) for device, step in times if device and step]

@@ -1,6 +1,6 @@
 """Test the rules: unchanged runs pass, worse runs fail, and missing metrics are noticed.
 
-The judge is the same as in `check`. Only the runs are made worse on purpose.
+The judge is the same as in `check`. `distortions` makes runs worse on purpose, in several ways and by several amounts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     rule: Rule
     case: Case
-    #: The smallest change that each rule, metric and clause detects in the noise between runs; the runs here have none.
+    #: By rule, metric and clause: the smallest change that is detected in the noise between runs. Worse runs are made
+    #: from the same runs, so they have no such noise.
     seen: Mapping[tuple[str, str, str], float]
 
     @cached_property
@@ -62,15 +63,18 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     @cached_property
     def failing(self) -> dict[_Name, Verdict]:
-        """The verdicts on the smallest change that makes them fail."""
+        """For each verdict that some worse runs fail: the failing verdict at the smallest amount.
+
+        The ways are tried in order, each only if it makes a verdict fail that the ways before it did not.
+        """
         found: dict[_Name, Verdict] = {}
         for way in self.all_ways():
             if len(found) == len(self.unchanged):
                 break
             if not any(self.failed(way, amount).keys() - found.keys() for amount in TELLING):
-                continue  # this way makes no other verdict fail
+                continue  # this way makes no further verdict fail
             wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
-            for amount in AMOUNTS:  # each verdict at the smallest amount at which it fails
+            for amount in AMOUNTS:  # in ascending order, so that a verdict stays at the first amount that it fails
                 found = self.failed(way, amount) | found
                 if wanted <= found.keys():
                     break
@@ -86,7 +90,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
         new = tuple(way.applied(run, amount) for run in self.measured)
         found = judge(replace(self.case, new=new))
         if self.compares_with("anchor") and (stored := self.case.baseline.runs):
-            # One run does not fail against the anchor, so the whole level is made worse.
+            # one run does not fail against the anchor, so all runs of the level are made worse
             level = tuple(way.applied(run, amount) for run in stored)
             drifted = replace(self.case, new=new, baseline=replace(self.case.baseline, runs=level))
             found = tuple(v for v in found if v.against != "anchor")
@@ -95,7 +99,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     @cached_property
     def measured(self) -> tuple[Run, ...]:
-        """The new runs. For a change, they are repeated: a gate measures again if it suspects one. Pairs are not."""
+        """The new runs. For rules about changes they are repeated, as a gate measures again; pairs are not."""
         if self.case.baseline.pairing is not None or not self.compares_with("baseline"):
             return self.case.new
         return self.case.new * math.ceil(LOOKS / max(len(self.case.new), 1))
@@ -142,6 +146,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
         side = failing.change if failing.kind == "change" else failing.new  # for a limit, the value moves
         moved = side.estimate if side else None
         seen = self.seen.get((self.rule.name, str(Key.of(failing.metric, **failing.labels)), failing.asks))
+        # noise hides smaller changes than `seen`, unless an undecided verdict fails, too
         if seen is not None and moved is not None and self.rule.settings.on_inconclusive != "fail":
             moved = math.copysign(max(seen, abs(moved)), moved)
         proof = replace(proof, fails_at=moved, misses=self.notices_absence)
@@ -179,7 +184,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
 
 def _by_name(verdicts: Sequence[Verdict]) -> dict[_Name, Verdict]:
-    """Return the verdicts by name; of several ranks, the worst verdict."""
+    """Return the verdicts by name; the worst one, if several ranks have one name."""
     found: dict[_Name, Verdict] = {}
     for verdict in verdicts:
         name = (verdict.metric, tuple(sorted(verdict.labels.items())), verdict.asks)

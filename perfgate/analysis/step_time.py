@@ -1,7 +1,7 @@
-"""The time of a step among the metrics of some runs, and the steadier metric in its place.
+"""The metric that is the time of a step, and the steadier metric that can replace a wall time.
 
-CPU time or instructions replace a wall time only if the program computes nearly all of the time: while it waits for a
-GPU or a disk, they do not show what makes it slower.
+CPU time or instructions replace a wall time only if the program computes nearly all of the time. If it waits for a GPU
+or a disk, they do not show what makes it slower.
 """
 
 from __future__ import annotations
@@ -30,24 +30,26 @@ _STEPS = (
     *("step_time", "iteration_time", "batch_time", "train_batch", "run_training_batch"),
     *("train_runtime", "run_time"),
 )
-#: Equal steps that vary by this factor within a run do not run alone. Steps of quiet machines vary by up to 1.2, on a
-#: machine that other programs use by 1.9 and more; runs made one after the other may then agree by chance.
+#: If equal steps vary by this factor within a run, other programs use the machine: there they vary by 1.9 and more, and
+#: on quiet machines by up to 1.2. With other programs, runs that follow each other may agree by chance.
 _UNSTEADY = 1.5
 #: This many runs do not agree by chance.
 _MANY_RUNS = 6
-#: The first steps are slower, and fewer steps than this show nothing.
+#: The number of first steps, which are slower and do not count; fewer steps than the second number show nothing.
 _WARMUP, _FEWEST = 3, 12
+#: The series of each metric.
 Known = Mapping[str, Sequence[Series]]
 
 
 def step_time(known: Known, found: Proposals, runs: int = 0) -> StepTime:
-    """Return the time of a step and why no rule should compare it with stored runs.
+    """Return the metric of the time of a step, and the reason why no rule should compare it with stored runs, if any.
 
-    If no metric has a usual name, any rule about a time or a rate sees a step, and the longest time is named.
+    If no metric has a usual name for it, each rule about a time or a rate sees steps; then it is the first time with a
+    rule, or else the longest time. `runs`: the number of runs.
     """
     named = whole_step(known)
     main = named or main_time(known, found)
-    # Few runs, made one after the other, may agree by chance.
+    # few runs that follow each other may agree by chance
     factor = unsteadiness(known[main]) if main is not None and runs < _MANY_RUNS else 1.0
     if factor > _UNSTEADY:
         return StepTime(main, f"the time of equal steps varies by a factor of {factor:.1f} within a run", is_noisy=True)
@@ -58,7 +60,7 @@ def step_time(known: Known, found: Proposals, runs: int = 0) -> StepTime:
 
 
 def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
-    """Return why the rules do not compare a metric, or compare it too roughly."""
+    """Return the metric, with the reason why the rules do not compare it, or see only large changes, if any."""
     mine = next((one for one in found.rules if one.metric == metric), None)
     fails_from = mine.fit.fails_from if mine is not None else None
     if fails_from is not None and fails_from > BLIND and len(known[metric]) >= RUNS_FOR_A_PROMISE:
@@ -84,7 +86,7 @@ def whole_step(known: Known) -> str | None:
 
 
 def main_time(known: Known, found: Proposals, step: StepTime | None = None) -> str | None:
-    """Return the metric of costs and budgets: the time of a step if it has a rule, or else the first time with one."""
+    """Return the metric for rules about costs and budgets: the time of a step, or else the first time with a rule."""
     times = [one.metric for one in found.rules if known[one.metric][0].unit == "s"]
     times = [name for name in times if not name.startswith(DETAILS)]
     return step.metric if step is not None and step.metric in times else next(iter(times), None)
@@ -98,7 +100,8 @@ def is_unsteady(series: Iterable[Series]) -> bool:
 def unsteadiness(series: Iterable[Series]) -> float:
     """Return the factor between the slow and the fast tenth of equal steps, in the two runs that differ most; or 1.
 
-    The same step of two runs does the same work, so steps of different lengths do not count.
+    Step i of two runs does the same work, so only the ratios of such steps are looked at: that some steps have more
+    work than others does not matter.
     """
     places = defaultdict[tuple[tuple[str, str], ...], list[Series]](list)
     for one in series:
@@ -109,7 +112,7 @@ def unsteadiness(series: Iterable[Series]) -> float:
         count = min(len(one.values), len(other.values))
         ratios = np.log(one.values[_WARMUP:count]) - np.log(other.values[_WARMUP:count])
         low, high = np.percentile(ratios, (10, 90))
-        factors.append(math.exp((high - low) / math.sqrt(2)))
+        factors.append(math.exp((high - low) / math.sqrt(2)))  # a ratio varies more than one step by this root
     return max(factors)
 
 
@@ -125,10 +128,10 @@ _FEWEST_RUNS = 3
 
 
 def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, ...]]:
-    """Return the runs with one metric of each span: its wall time or a clearly steadier one; and the replaced metrics.
+    """Return the runs with one metric of each span, and the metrics that replaced a wall time.
 
-    A whole command keeps its CPU time beside its time. A span has no CPU time in runs that were recorded without
-    counters: then nothing changes.
+    The one metric is the wall time, or a clearly steadier one. A whole command keeps its CPU time beside its time.
+    Spans that were recorded without counters have no CPU time: they do not change.
     """
     known = by_metric(runs)
     stems = {name.removesuffix(_CPU_TIME) for name in known if name.endswith(_CPU_TIME)}
@@ -173,5 +176,6 @@ def _noise(series: Sequence[Series], runs: int) -> float | None:
 
 
 def _medians(series: Sequence[Series]) -> list[float]:
+    """Return the medians of these series that are positive."""
     values = (value_of(one, "median") for one in series)
     return [value for value in values if value is not None and value > 0]

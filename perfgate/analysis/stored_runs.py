@@ -1,7 +1,7 @@
-"""Stored runs of the same code: the noise between them, or between pairs, and changes of their level.
+"""Stored runs of the same code: the noise between them, or between pairs (`calibrate`), and drifts of their level.
 
-A comparison sees the new runs and the baseline. Many small changes, each within the tolerance, are only visible in the
-history: the runs of the anchor, the other stored runs of the level, and the new runs.
+A comparison sees only the new runs and the baseline. Many small changes, each within the tolerance, are only visible in
+the history: the runs of the anchor (the first ones), the other stored runs of the level, and the new runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def calibrate(case: Case, levels: Sequence[str] = ()) -> tuple[list[CalibratedPrior], list[str]]:
-    """Return the noise of each metric that a rule compares, sorted by name, and why other metrics have none.
+    """Return the noise of each metric that a rule compares, sorted by name, and the reasons why others have none.
 
     The noise is that between the new runs of the case, or between its pairs. All runs must be of the same code, and
     both sides of each pair, too. If `levels` names the level of each run, only the runs of one level must be.
@@ -85,10 +85,12 @@ def _calibrated(evidence: Evidence, levels: Sequence[str]) -> CalibratedPrior:
 
 
 class _Noise(Struct, frozen=True):
-    """The noise between the runs of one rank; None if there are too few runs."""
+    """The noise between the runs, or pairs, of one rank or of all ranks together."""
 
     runs: Sequence[RunMeasure]
+    #: The number of runs or pairs that can be used.
     usable: int
+    #: The noise; None if too few can be used.
     prior: Prior | None
 
 
@@ -104,6 +106,7 @@ def _by_rank(evidence: Evidence) -> Iterator[tuple[list[Members], list[Members]]
 
 
 def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[str]) -> _Noise:
+    """Return the noise between the runs of each level that have the metric. Raises NotAvailable."""
     present = [i for i, run in enumerate(runs) if run]
     measures = evidence.measured([runs[i] for i in present]).measures
     by_level = defaultdict[str, list[RunMeasure]](list)
@@ -115,7 +118,10 @@ def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[
 
 
 def _between_pairs(evidence: Evidence, new: Sequence[Members], base: Sequence[Members], believed: Prior) -> _Noise:
-    """Return the noise between the pairs that have the metric on both sides. Raises NotAvailable."""
+    """Return the noise between the pairs that have the metric on both sides; `believed` is the judge's prior.
+
+    Raises NotAvailable.
+    """
     present = [i for i in range(len(new)) if new[i] and base[i]]
     base_side, new_side = (evidence.measured([side[i] for i in present]) for side in (base, new))
     pairing = evidence.case.baseline.pairing or "whole-runs"
@@ -124,9 +130,9 @@ def _between_pairs(evidence: Evidence, new: Sequence[Members], base: Sequence[Me
     return _Noise(new_side.measures, usable, prior_of_pairs(found, believed) if usable >= FEWEST_RUNS else None)
 
 
-#: A point with a smaller probability is not reported. Odds of 99 to 1 are those of a comparison with the anchor. Among
-#: the 16 runs that a level usually has, the t-test of a point is stricter: there, .5 and .999 give the same warnings.
-#: The number decides in longer levels (60 runs), where that test accepts points with less evidence.
+#: A change point with a smaller probability is not reported. A comparison with the anchor has the same odds, 99 to 1.
+#: Among the 16 runs that a level usually has, the t-test of a point is stricter: there, .5 and .999 give the same
+#: warnings. This number decides in longer levels (60 runs), where the t-test accepts points with less evidence.
 LEAST_PROBABILITY = 0.99
 #: The search needs five runs before a point and five after it.
 FEWEST_FOR_DRIFT = 10
@@ -143,6 +149,7 @@ def drifts(case: Case, runs: JudgedRuns) -> list[Problem]:
 
 
 def _drifts_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
+    """Yield the warnings about the metrics of one rule."""
     clause, asks = rule.comparisons[0]
     for subject in find_subjects(rule.sentence, runs):
         history = [pair for pair in _history(subject, case.baseline) if pair[0]]
@@ -153,7 +160,7 @@ def _drifts_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
         try:
             measures = evidence.measured(members).measures
             points = _points(evidence, asks, measures) if all(map(has_logarithm, measures)) else ()
-        except (CannotJudge, NotAvailable):  # the verdict of the rule says why
+        except (CannotJudge, NotAvailable):  # the verdict of the rule has the reason
             continue
         for point in points:
             words = _words(evidence, point, history[point.index][1], len(history))
@@ -176,7 +183,7 @@ def _history(subject: Subject, baseline: Baseline) -> Iterator[tuple[Members, Ru
 
 
 def _points(evidence: Evidence, asks: ChangeClause, measures: tuple[RunMeasure, ...]) -> tuple[ChangePoint, ...]:
-    """Return the changes for the worse since the last one for the better, oldest first; all runs have a logarithm."""
+    """Return the changes for the worse since the last one for the better, oldest first. All values are positive."""
     from perfgate.stats.change_points import find_change_points
 
     values = [run.value or 0.0 for run in measures]

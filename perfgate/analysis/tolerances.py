@@ -1,7 +1,7 @@
-"""The tolerance and the limit that fit a metric of some runs, and bounds that a share cannot reach.
+"""The tolerance and the limit that fit a metric of some runs, and warnings about impossible limits of shares.
 
-A tolerance is the smallest of `TOLERANCES` with which one new run of an unchanged program ends in exit 0 with 80 %
-probability (`plans`), and with which these runs do, each alone and all together.
+A tolerance fits if it is the smallest of `TOLERANCES` with which one new run of an unchanged program ends in exit 0
+with 80 % probability (`plans`), and with which these runs themselves do, each alone and all together.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector
 TOLERANCES = (3, 5, 8, 10, 15, 20, 25, 30, 40, 50)
 #: The reason of a metric without a tolerance.
 TOO_NOISY = f"their noise is more than {TOLERANCES[-1]}%: give more runs, or quieter ones"
-#: The standard deviations of a run that a tolerance has room for, if there are too few runs to see the noise.
+#: If there are too few runs to see the noise, a tolerance is at least this many standard deviations of one run.
 _SPREADS_OF_ONE_RUN = 4.0
 #: Returns the sentence with this end, such as `within 5% of baseline`; None if no sentence can name the metric.
 Writer = Callable[[str], str | None]
 _AS_USUAL = Settings()
-#: Runs that leave a limit open are no reason to propose it.
+#: A limit is proposed only if no run leaves it undecided.
 _SURELY = Settings(on_inconclusive="error")
 
 
@@ -57,7 +57,7 @@ class Fit(Struct, frozen=True):
 
     @property
     def fails_from(self) -> float | None:
-        """The smallest change that fails in 8 of 10 cases, of the labels with the most noise; 0 without noise."""
+        """The smallest change that fails in 8 of 10 cases: the largest one of all labels; 0 without noise."""
         if self.noisiest is None:
             return 0.0
         found = [plan.fails_from for plan in self.plans if plan.noise_between is not None]
@@ -86,7 +86,7 @@ class Trial(Struct, frozen=True):
         return cls(tuple(kept), today, better)
 
     def fitted(self, write: Writer, among: Sequence[int] = TOLERANCES) -> Fit | str:
-        """Return the sentence with the smallest tolerance in percent that fits, or why there is none."""
+        """Return the sentence with the smallest tolerance in percent that fits, or the reason why none does."""
         sentences = {percent: write(f"within {percent}% of baseline") for percent in among}
         tolerances = {sentence: percent for percent, sentence in sentences.items() if sentence is not None}
         if not tolerances:
@@ -103,10 +103,10 @@ class Trial(Struct, frozen=True):
         return f"{errors[0].replace('-', ' ')} in a run" if errors else TOO_NOISY
 
     def passes(self, sentence: str, settings: Settings = _AS_USUAL) -> bool:
-        """Return whether a rule passes with these runs, all together and each alone, if they are its baseline, too."""
+        """Return whether a rule passes with these runs, all together and each alone; they are also its baseline."""
         sides = [self.runs, *((run,) for run in self.runs if len(self.runs) > 1)]
         verdicts = (verdict for new in sides for verdict in judge(self._case([sentence], new, settings)))
-        # a change from these runs to one of them may end in exit 0, or would with more runs
+        # a change is also fine if it is undecided with exit 0, or needs more runs to know the noise
         return all(
             v.outcome == "pass" or (v.kind == "change" and (v.exit_code == 0 or v.reason == "noise-unknown"))
             for v in verdicts
@@ -122,8 +122,9 @@ class Trial(Struct, frozen=True):
         return sentence if sentence is not None and self.passes(sentence, _SURELY) else None
 
     def _case(self, sentences: Iterable[str], new: Sequence[Run], settings: Settings = _AS_USUAL) -> Case:
+        """Return a case with a rule for each sentence, new runs, and the runs of the trial as its baseline."""
         rules = tuple(Rule(parse_sentence(one), Location("rules"), settings, better=self.better) for one in sentences)
-        # A rule about one metric ignores the problems of other metrics.
+        # problems of other metrics do not matter for these rules
         judged = tuple(replace(run, problems=()) for run in new)
         return Case(Ruleset("proposed", rules, {}), judged, Baseline(runs=self.runs), self.today)
 
@@ -134,7 +135,7 @@ def noise_of(plan: Plan) -> float:
 
 
 def spread_of(series: Sequence[Series], statistic: str) -> float | None:
-    """Return how much larger the largest value of a run is than the smallest, as a share; None if unknown."""
+    """Return largest / smallest - 1 of a statistic of these series; None for fewer than two values."""
     values = _values(series, statistic, "lower")
     return max(values) / min(values) - 1 if len(values) > 1 else None
 
@@ -164,7 +165,7 @@ def _is_exact(plan: Plan) -> bool:
 
 
 def value_of(series: Series, statistic: str) -> float | None:
-    """Return a statistic of one series, or None."""
+    """Return a statistic of one series; None if it does not have it."""
     try:
         return Method(statistic, better="lower").measure(series).value
     except NotAvailable:
@@ -172,7 +173,7 @@ def value_of(series: Series, statistic: str) -> float | None:
 
 
 def _values(series: Sequence[Series], statistic: str, better: Better) -> list[float]:
-    """Return the positive values of a statistic; none if a run does not have it."""
+    """Return the positive values of a statistic of these series; none if one of them does not have it."""
     method = Method(statistic, better=better)
     try:
         values = [method.measure(one).value for one in series]
@@ -181,14 +182,14 @@ def _values(series: Sequence[Series], statistic: str, better: Better) -> list[fl
     return [value for value in values if value is not None and math.isfinite(value) and value > 0]
 
 
-#: A smaller limit without a unit is probably meant: a scaling efficiency may be 1.05.
+#: A smaller limit without a unit is probably intended: a scaling efficiency can be 1.05.
 _LEAST_LIMIT = 2
 
 
 def impossible_shares(ruleset: Ruleset) -> list[Problem]:
     """Return a warning for each tolerance of 100 points or more, and each limit of 200 % or more without a unit.
 
-    Only metrics that are shares by their names are looked at.
+    Only rules about metrics that are shares, by their names, are checked.
     """
     found = []
     for rule in ruleset.rules:
@@ -200,7 +201,7 @@ def impossible_shares(ruleset: Ruleset) -> list[Problem]:
 
 
 def _impossible(clause: Clause) -> str | None:
-    """Return why a clause about a share always has the same answer; None for other clauses."""
+    """Return the warning about a clause about a share that always has the same answer; None for other clauses."""
     asks, size = clause.asks, clause.quantity
     if size is None or size.base != "1":
         return None
@@ -214,10 +215,10 @@ def _impossible(clause: Clause) -> str | None:
 
 
 def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
-    """Return the relative standard deviation of new / base, of the labels that differ most; None if it is unknown.
+    """Return the relative standard deviation of new / base around 1, the largest of all labels; None if unknown.
 
-    Few pairs agree by chance, so the judge's prior counts with its degrees of freedom (Smyth 2004,
-    doi:10.2202/1544-6115.1027). The program is the same on both sides, so the true ratio is 1.
+    The program is the same on both sides, so the true ratio is 1. A few pairs may agree by chance, so the variance is
+    averaged with the judge's prior (Smyth 2004, doi:10.2202/1544-6115.1027).
     """
     if pairs is None:
         return None

@@ -1,10 +1,8 @@
-"""Find changed metrics that no rule names, in one pass over the metrics of both sides, without rules.
+"""Find changed metrics that no rule names. They do not change an outcome.
 
-It never changes an outcome. A metric counts as changed if it moved by more than 10 %, by more than three standard
-errors of its runs, and beyond every base run.
-
-Without a timer of the whole step, the step is the sum of the known timers that are not inside each other: forward,
-backward and step for DeepSpeed.
+A metric changed if it moved by more than 10 %, by more than three standard errors of its runs, and beyond every base
+run. Its size is shown as a share of the time of the steps. Without a timer of the whole step, this time is the sum of
+the known timers that are not inside each other: forward, backward and step for DeepSpeed.
 """
 
 from __future__ import annotations
@@ -33,16 +31,16 @@ from perfgate.core.wording import COMMAND, TIMES_OF_RUN, is_machine_metric
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.stats.steady import median, steady_run
 
-#: The relative change from which a metric is listed, and its multiple of the standard error.
+#: A metric is listed if its relative change is larger than this, and than this many standard errors.
 LEAST_CHANGE, STANDARD_ERRORS = 0.1, 3.0
-#: The relative difference up to which a metric is probably another name of one that a rule names.
+#: A metric whose values differ by at most this share from those of another one is probably the same.
 _NEAR = 0.02
-#: The noise between runs that is assumed, with the weight of two runs.
+#: The prior of the noise between runs, a relative standard deviation with the weight of two runs.
 _PRIOR = 0.01
 
 
 class Size(Struct, frozen=True):
-    """A metric in one run, the mean of its ranks: its usual value, the relative error of it, and its total."""
+    """A metric in one run, the mean of its ranks: its usual value, the relative error of this value, and its total."""
 
     value: float
     error: float
@@ -52,11 +50,11 @@ class Size(Struct, frozen=True):
 def unruled_changes(
     base: Sequence[Run], new: Sequence[Run], is_named: Callable[[Key], bool], most: int | None = MOST_UNRULED
 ) -> tuple[tuple[UnruledChange, ...], int]:
-    """Return the largest changes of metrics that no rule names, at most `most`, and the number of all.
+    """Return the changes of metrics that no rule names, at most `most`, and the number of all changes.
 
-    The one with the most time comes first. A metric is left out if it had the values of one that a rule names, before
-    and now, like the timer of the only micro-step: its change is judged already. `is_named` says whether a rule reads a
-    series. Older stores have only such series, and nothing changes there.
+    The one with the most time comes first. A metric is left out if a rule names one with the same values, before and
+    now, such as the timer of the only micro-step: its change is judged already. `is_named` returns True for a series
+    that a rule reads. Runs that an older perfgate stored have only such series, so nothing is found in them.
     """
     measured = [_sizes(run) for run in new]
     named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}
@@ -88,7 +86,7 @@ def unruled_changes(
 def _ruled_values(
     base: Sequence[Run], measured: Sequence[Mapping[tuple[Key, str], Size]], named: Collection[tuple[Key, str]]
 ) -> list[tuple[str, float, float]]:
-    """Return the unit of each metric that a rule names, and its mean in the base and in the new runs."""
+    """Return (unit, mean of the base runs, mean of the new runs) for each metric that a rule names and all have."""
     before = [_sizes(run, named) for run in base]
     shared = (name for name in named if all(name in run for run in (*before, *measured)))
     sides = ((name[1], [run[name].value for run in before], [run[name].value for run in measured]) for name in shared)
@@ -101,7 +99,7 @@ def _is_of_run(metric: str) -> bool:
 
 
 def time_seen(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> float | None:
-    """Return the share of the measured time that a rule names, each moment once; None without any time."""
+    """Return the share of the measured time that rules name; nested timers count once. None without any time."""
     found = []
     for run in runs:
         named = {series.key.metric for series in run.series if is_named(series.key)}
@@ -111,7 +109,7 @@ def time_seen(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> float | N
 
 
 def _change(base: Sequence[Size], new: Sequence[Size]) -> float | None:
-    """The relative change of the mean; None if the noise or the tolerance may explain it."""
+    """The relative change of the mean; None if it is small, or if noise may explain it."""
     values, others = [one.value for one in base], [one.value for one in new]
     before, now = fmean(values), fmean(others)
     if not before > 0 or not math.isfinite(now) or min(values) <= now <= max(values):
@@ -124,6 +122,7 @@ def _change(base: Sequence[Size], new: Sequence[Size]) -> float | None:
 
 
 def _name(series: Series) -> tuple[Key, str]:
+    """The name that all ranks of a metric share: its key, and its unit."""
     return series.key.without_members(), series.unit
 
 
@@ -150,6 +149,7 @@ def size_of(series: Series) -> Size | None:
     if series.kind == "samples" and len(samples):
         run = steady_run(samples, "auto", BETTER_BY_UNIT.get(series.unit, "neither"))
         values, value = run.values, median(run.values) if run.finite else math.nan
+        # 1.4826 MAD is the standard deviation, and the error of a median is sqrt(pi / 2) times that of a mean
         error = 1.8581 * median(np.abs(values - value)) / math.sqrt(len(values)) / value if value > 0 else 0.0
         total = float(samples.mean()) * (series.thinned_from or len(samples))
     else:
@@ -161,7 +161,7 @@ def size_of(series: Series) -> Size | None:
 
 
 def _times(sizes: Mapping[tuple[Key, str], Size]) -> dict[str, float]:
-    """The total time of each metric in s, that of the slowest rank where a log prints it beside the fastest."""
+    """The total time of each metric in s; if a log prints the fastest and the slowest rank, that of the slowest."""
     found: dict[str, float] = {}
     for (key, unit), size in sizes.items():
         if unit == "s" and key.label("ranks") != "min" and not _is_of_run(key.metric):
@@ -176,7 +176,7 @@ class WholeStep(Struct, frozen=True):
     """The time of all steps of a run in s, 0 if it is unknown."""
 
     seconds: float
-    #: True if a timer measured it; otherwise it is the sum of known timers, and other timers have no share in it.
+    #: True if a timer measured it; otherwise it is the sum of known timers, and only these have a share of it.
     is_measured: bool
     format: str
 
@@ -204,7 +204,7 @@ def step_time(times: Mapping[str, float], format: str) -> WholeStep:
 
 
 def time_named(times: Mapping[str, float], named: Collection[str], format: str) -> tuple[float, float]:
-    """Return the time that the named metrics measure and the time that all metrics measure, both in s."""
+    """Return the time that the named metrics measure, and that all metrics measure, in s; nested timers count once."""
     own = _without_redundant(times)
     seen_names = {name for name in own if name in named or name + _MICRO in named}
     nesting, hooks = nesting_of(format), {hook_of(name) for name in own}
@@ -213,6 +213,7 @@ def time_named(times: Mapping[str, float], named: Collection[str], format: str) 
         below.setdefault(around(name, hooks, nesting), []).append(name)
 
     def seen(name: str, outer: frozenset[str]) -> float:
+        """Return the named time in a timer; `outer` are the hooks around it, so that a circle ends."""
         hook = hook_of(name)
         if name in seen_names or hook in outer:
             return own[name] if name in seen_names else 0.0
@@ -230,4 +231,5 @@ def _without_redundant(times: Mapping[str, float]) -> dict[str, float]:
 
 
 def _is_part(metric: str, format: str) -> bool:
+    """Return whether a metric is a part of the steps: a timer of known place, or the wait for input."""
     return is_known(metric.removesuffix(_MICRO), nesting_of(format)) or kind_of_timer(metric) == "loader"
