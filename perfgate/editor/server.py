@@ -42,7 +42,7 @@ class RuleServer(LanguageServer):
     def open_document(self, uri: str) -> TextDocument | None:
         """Return an open document. Its path is not opened, because it may be a pipe or a link.
 
-        pygls names it by the URI without percent encoding: a folder with a space has one with it.
+        pygls keeps documents by their decoded URI: an editor writes `%20` for a space in a path.
         """
         document: TextDocument | None = self.workspace.text_documents.get(unquote(uri))
         return document
