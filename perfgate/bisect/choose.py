@@ -1,9 +1,9 @@
 """Choose the next position to measure: the one with the most expected information for its cost.
 
-The information of a measurement is the mutual information of its value and the cell of the largest change: Lindley,
-"On a measure of the information provided by an experiment" (1956); MacKay, "Information-based objective functions for
-active data selection" (1992). It is integrated over a grid of values. Measured positions are candidates, too: to
-measure an end again is how drift and noise become known.
+A cell is the gaps between two neighbouring measured positions. The information of a measurement is the mutual
+information of its value and the cell of the largest change: Lindley, "On a measure of the information provided by an
+experiment" (1956); MacKay, "Information-based objective functions for active data selection" (1992). It is integrated
+over a grid of values. Measured positions are candidates, too: a repeated measurement of an end shows drift and noise.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from perfgate.bisect.posterior import Posterior
 from perfgate.stats.distributions import FloatArray
 
 BoolArray = npt.NDArray[np.bool_]
-#: How many values of a measurement are tried.
+#: The number of values in the grid of a measurement.
 _VALUES = 48
 _TINY = 1e-300
-#: Which of two changes come before a position in their cell.
+#: The four cases of two changes in the cell of a position: the changes (0, 1) that are before it; and these as a mask.
 _BEFORE: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (0, 1))
 _IS_BEFORE = np.array([[column in columns for column in (0, 1)] for columns in _BEFORE])
 
 
 def candidates(found: Posterior, skipped: Collection[int] = ()) -> list[int]:
-    """Return the positions worth measuring: all measured ones, and the middle of each cell as far as it is allowed.
+    """Return the positions worth measuring: all measured ones, and the middle of each cell, or the nearest to it.
 
     Positions in `skipped` cannot be measured.
     """
@@ -39,7 +39,7 @@ def candidates(found: Posterior, skipped: Collection[int] = ()) -> list[int]:
 
 
 def nearest_to_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
-    """Return the position between two others, exclusive, that is nearest to their middle and not skipped, or None."""
+    """Return the position between two others that is nearest to their middle and not skipped; None if there is none."""
     middle = (low + high) // 2
     for distance in range(high - low):
         for position in (middle - distance, middle + distance):
@@ -71,6 +71,7 @@ def information(found: Posterior, positions: Sequence[int]) -> FloatArray:
         values = np.linspace(centre - reach, centre + reach, _VALUES)
         density = np.exp(-(((values - mean[:, None]) / np.sqrt(variance)[:, None]) ** 2) / 2)
         density /= np.maximum(density.sum(axis=1, keepdims=True), _TINY)
+        # the joint probability of each place of the largest change and each value
         by_place = np.zeros((len(found.cells) + 2, _VALUES))
         np.add.at(by_place, places, weight[:, None] * density)
         independent = by_place.sum(axis=1, keepdims=True) * by_place.sum(axis=0)
@@ -80,26 +81,30 @@ def information(found: Posterior, positions: Sequence[int]) -> FloatArray:
 
 
 def entropy(found: Posterior, skipped: Collection[int] = ()) -> float:
-    """Return the uncertainty about the gap of the largest change in bits. Gaps that look alike count as one."""
-    gaps = [(found.nothing, 1)]
+    """Return the uncertainty about the gap of the largest change in bits.
+
+    Gaps that no measurement can distinguish, because the positions between them are skipped, count as one.
+    """
+    gaps = [(found.nothing, 1)]  # probabilities, each of this number of equally likely gaps
     for cell, probability in enumerate(found.cells.tolist()):
         low, high = int(found.edges[cell]), int(found.edges[cell + 1])
         gaps.append((probability, high - low - sum(low < position < high for position in skipped)))
-    return sum(-p * math.log2(p) + p * math.log2(apart) for p, apart in gaps if p > 0)
+    return sum(-p * math.log2(p) + p * math.log2(count) for p, count in gaps if p > 0)
 
 
 def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Return what a measurement of a position would be under each hypothesis.
+    """Return the expected value of a measurement of a position under each of v hypotheses.
 
     A hypothesis with a change in the cell of the position is split: the change comes before the position, or after it.
 
-    Returns the mean and the variance of the value, (v,) each, the probability of the hypothesis, and the place of its
-    largest change: 0 for none, 1 + c for cell c, and a place of its own for the part of the cell before the position.
+    Returns, (v,) each: the mean and the variance of the value, the probability of the hypothesis, and the place of its
+    largest change: 0 for none, 1 + c for cell c, and the last number for the part of the cell before the position.
     """
     hypotheses, count = found.hypotheses, len(found.cells)
     cell = min(int(np.searchsorted(found.edges, position, side="right")) - 1, count - 1)
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
-    steps = np.append((np.arange(count) < cell).astype(np.float64), 0.0)  # the last one is for cell -1
+    # for each cell: 1 if its change is at or before the position, so that the value has it; the last one is for cell -1
+    steps = np.append((np.arange(count) < cell).astype(np.float64), 0.0)
     steps[cell] = float(position == high)
     in_cell = (hypotheses.cells == cell) & (low < position < high)
     parts = [np.flatnonzero(in_cell[:, list(columns)].all(axis=1)) for columns in _BEFORE]
@@ -107,7 +112,7 @@ def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, 
     is_before = np.repeat(_IS_BEFORE, [len(part) for part in parts], axis=0)
     cells = hypotheses.cells[owner]
     pull = np.append(found.next.pull, 0.0)
-    factor = np.where(is_before, 1.0, steps[cells]) - pull[cells]
+    factor = np.where(is_before, 1.0, steps[cells]) - pull[cells]  # see `Prediction`
     mean = found.next.centre + (factor * hypotheses.mean[owner]).sum(axis=1)
     variance = found.next.variance + np.einsum("va,vab,vb->v", factor, hypotheses.covariance[owner], factor)
     share = _shares(in_cell[owner], is_before, position - low, high - position)
@@ -116,15 +121,15 @@ def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, 
 
 
 def _shares(in_cell: BoolArray, is_before: BoolArray, before: int, after: int) -> FloatArray:
-    """Return the part of a hypothesis whose changes in a cell are on these sides of a position in it.
+    """Return the probability that the changes of a hypothesis in a cell are on these sides of a position in it, (v,).
 
-    `in_cell`: which of the two changes are in the cell, (v, 2). `is_before`: which of them come at or before the
-    position, (v, 2). `before`, `after`: the numbers of gaps on both sides.
+    `in_cell`: True for the changes in the cell, (v, 2). `is_before`: True for those at or before the position, (v, 2).
+    `before`, `after`: the numbers of gaps on both sides; all gaps are equally likely.
     """
     gaps = np.where(is_before, before, after) / (before + after)
     first = np.where(in_cell[:, 0], gaps[:, 0], 1.0)
     second = np.where(in_cell[:, 1], gaps[:, 1], 1.0)
     both = in_cell.all(axis=1)
-    # The second change is at another gap than the first one.
+    # the second change is at another gap than the first one: on the same side, one gap less is left for it
     left = np.where(is_before, before, after)[:, 1] - (is_before[:, 0] == is_before[:, 1])
     return np.where(both, first * left / max(before + after - 1, 1), first * second)

@@ -1,7 +1,7 @@
 """The measurements of a search, its prior knowledge, and the regression behind its posterior.
 
-The likelihood of any hypothesis about the changes then follows from a few sums over the measurements, for each noise of
-a grid.
+`posterior` has the formula of the model. The regression makes a few sums over the measurements, for each noise of a
+grid. From these sums follows the likelihood of any hypothesis about the changes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from perfgate.stats.history import DEFAULT
 IntArray = npt.NDArray[np.int64]
 #: The session of runs that were stored before the search began.
 STORED = -1
-#: The runs of an end that are nearest to it count; older ones say little about it.
+#: Of the stored runs of an end, this many count, those nearest to it.
 _MOST_RUNS = 30
-#: With fewer runs the noise is not taken from them.
+#: Fewer stored runs do not show the noise.
 _FEWEST_RUNS = 5
-#: The most degrees of freedom of a history: the noise of today may be another one.
+#: The most degrees of freedom of the noise from stored runs: the noise of today may be different.
 _MOST_FREEDOM = 30.0
 
 
@@ -74,7 +74,7 @@ class StoredEnds(Struct, frozen=True):
 
 
 def ends_of_history(series: HistorySeries, line: CommitLine, good: str, bad: str, last: int) -> StoredEnds:
-    """Return the runs of the good commit's level up to it, and of the bad commit's level from it on.
+    """Return the runs up to the good commit that are of its level, and those from the bad commit on that are of its.
 
     `good`, `bad`: the commits of the ends. `last`: the position of the bad commit in the range.
     """
@@ -90,7 +90,7 @@ def ends_of_history(series: HistorySeries, line: CommitLine, good: str, bad: str
 
 
 def stored_ends(values: dict[int, list[float]]) -> StoredEnds:
-    """Return stored values of positions as measurements, with the noise around their own means."""
+    """Return the stored values of each position as one measurement, and the noise around these means."""
     logs = {place: [math.log(one) for one in ones if one > 0] for place, ones in values.items()}
     levels = tuple(
         Measurement(place, fmean(ones), session=STORED, runs=len(ones)) for place, ones in logs.items() if ones
@@ -105,24 +105,26 @@ def _same_level(levels: Sequence[tuple[int, int]], one: int, other: int) -> bool
     return any(start <= one < end and start <= other < end for start, end in levels)
 
 
-#: The number of standard deviations of the noise that are tried. They reach this far from the expected one on either
-#: side, in units of how well its logarithm is known, which is at most `_VAGUE`.
+#: The grid of the noise: the number of standard deviations that are tried, how far their logarithms reach from the
+#: expected one (in standard errors of it), and the largest such standard error.
 _NOISES, _REACH, _VAGUE = 33, 12.0, 0.35
 #: The prior standard deviation of the level: any level is possible.
 _LEVEL = 1.0
-#: The order of two programs that take turns moves their ratio by up to this much (`judge.pairs.LEAST_TOLERANCE`).
+#: The same for pairs: the order of two programs that take turns moves their ratio by up to this much, as a share
+#: (`judge.pairs.LEAST_TOLERANCE`).
 _ORDER = 0.006
 #: The prior standard deviations of the drift, per hour, and of the level of a later session.
 _DRIFT, _SESSION = 0.008, 0.02
-#: The prior standard deviation of the level now, against that of stored runs.
+#: The prior standard deviation of the difference between the level now and that of stored runs.
 MACHINE = 0.004
 
 
 class Hypotheses(Struct, frozen=True):
-    """The hypotheses, with the changes that the measurements show under each.
+    """The h hypotheses about the changes, and what the measurements show under each.
 
-    `cells` is (h, 2): the cell of the largest change and that of the other one, -1 without it. `weight` is (h,) and
-    sums to 1. `mean` (h, 2) and `covariance` (h, 2, 2) are of the two changes, as logarithms; 0 without one.
+    `cells` is (h, 2): the cell of the largest change and that of the other one; -1 if there is none. `weight` (h,) is
+    the probability of each hypothesis. `mean` (h, 2) and `covariance` (h, 2, 2) are those of the sizes of the two
+    changes, as logarithms; 0 without a change.
     """
 
     cells: IntArray
@@ -134,8 +136,9 @@ class Hypotheses(Struct, frozen=True):
 class Prediction(Struct, frozen=True):
     """The expected value of a measurement now, from the level, the drift and the session.
 
-    Its mean is `centre` - sum(`pull[c]` change_c) over the cells c of the changes, plus those changes that are at or
-    before its position. Its variance without that of the changes is `variance`, the noise included.
+    Its mean is `centre` - sum(`pull[c]` change_c) over the cells c of the changes, plus the changes that are at or
+    before its position: the larger the changes, the lower the level that the data show. `variance` is its variance for
+    known changes, with the noise.
     """
 
     centre: float
@@ -144,21 +147,26 @@ class Prediction(Struct, frozen=True):
 
 
 class Design(Struct, frozen=True):
-    """The regression on level, drift and sessions (b columns), and on one step for each of c cells.
+    """The regression of n measurements on level, drift and sessions (b columns), and on one step for each of c cells.
 
-    For each of s noises, after the b columns are integrated out: `constant` (s,) is the logarithm of the likelihood
-    without a change, and with changes d of the cells it is constant + products . d - d' gram d / 2, where `products` is
+    The b columns are integrated out for each of s noises. Then `constant` (s,) is the logarithm of the likelihood
+    without a change. With changes d of the cells it is constant + products . d - d' gram d / 2, where `products` is
     (s, c) and `gram` (s, c, c).
     """
 
+    #: The standard deviations of the noise that are tried, (s,).
     noises: FloatArray
+    #: The b columns, (n, b), and the steps, (n, c): 1 for measurements after the cell.
     base: FloatArray
     steps: FloatArray
+    #: The logarithms of the values, less `shift`; and their variances within the runs, (n,) each.
     y: FloatArray
     within: FloatArray
-    #: One over the number of runs of each measurement.
+    #: One over the number of runs of each measurement, (n,).
     parts: FloatArray
+    #: The variances are divided by these, (n,), see `posterior`.
     weights: FloatArray
+    #: The prior precision of the b columns, (b, b), and their values for a measurement now, (b,).
     precision: FloatArray
     now: FloatArray
     shift: float
@@ -185,29 +193,34 @@ class Design(Struct, frozen=True):
         return cls(noises, base, steps, y - shift, within, parts, weights, precision, now, shift, *sums)
 
     def _at(self, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return, for one noise, the covariance of the base columns, and what the data and each cell add to them."""
+        """Return, for one noise, the fit of the b columns: covariance, (b, b), coefficients, (b,), and pull, (b, c).
+
+        The pull is how much a change of 1 in each cell lowers the coefficients.
+        """
         weighed = self.base.T * self.weights / (noise**2 * self.parts + self.within)
         covariance = np.linalg.inv(weighed @ self.base + self.precision)
         return covariance, covariance @ (weighed @ self.y), covariance @ (weighed @ self.steps)
 
     def predict(self, noise: float) -> Prediction:
-        """Return what a measurement now would be."""
+        """Return the expected value of a measurement now."""
         covariance, level, pull = self._at(noise)
-        within = float(self.within @ (self.parts == 1)) / max(float((self.parts == 1).sum()), 1.0)
+        is_single = self.parts == 1
+        within = float(self.within @ is_single) / max(float(is_single.sum()), 1.0)  # the mean of single measurements
         variance = float(self.now @ covariance @ self.now) + noise**2 + within
         return Prediction(self.shift + float(self.now @ level), self.now @ pull, variance)
 
     def squares(self, noise: float, found: Hypotheses) -> FloatArray:
         """Return the expected square of each residual over all hypotheses, in units of its variance, (n,)."""
         _, level, pull = self._at(noise)
-        lift = np.concatenate([self.steps - self.base @ pull, np.zeros((len(self.y), 1))], axis=1)  # last: cell -1
+        # the change of each residual by a change of 1 in each cell; the last one is for cell -1
+        lift = np.concatenate([self.steps - self.base @ pull, np.zeros((len(self.y), 1))], axis=1)
         parts = lift[:, found.cells]
         residuals = (self.y - self.base @ level)[:, None] - (parts * found.mean).sum(axis=2)
         squares: FloatArray = residuals**2 @ found.weight / (noise**2 * self.parts + self.within)
         return squares
 
     def drift(self, noise: float, found: Hypotheses) -> float:
-        """Return the mean drift per hour; 0 for pairs."""
+        """Return the mean drift per hour over all hypotheses; 0 for pairs."""
         if self.base.shape[1] == 1:
             return 0.0
         _, level, pull = self._at(noise)
@@ -222,7 +235,7 @@ def noises_of(model: Model) -> FloatArray:
 
 
 def _columns(model: Model, measurements: Sequence[Measurement]) -> list[tuple[FloatArray, float, float]]:
-    """Return the columns that do not depend on changes: the values, the value now, and the prior standard deviation."""
+    """Return the b columns of `Design`: of each its values, its value now, and its prior standard deviation."""
     level = (np.ones(len(measurements)), 1.0, _ORDER if model.paired else _LEVEL)
     if model.paired:
         return [level]
@@ -240,7 +253,10 @@ def _columns(model: Model, measurements: Sequence[Measurement]) -> list[tuple[Fl
 def _integrated(
     base: FloatArray, steps: FloatArray, y: FloatArray, variance: FloatArray, precision: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the constant, the products and the Gram matrix of `Design`; `variance` is (s, measurements)."""
+    """Return the constant, the products and the Gram matrix of `Design`; `variance` is (s, n).
+
+    It is the Gaussian integral over the b columns with a normal prior (Bishop, see `posterior`).
+    """
     by_base = base.T / variance[:, None, :]
     by_steps = steps.T / variance[:, None, :]
     inner = by_base @ base + precision

@@ -5,17 +5,18 @@ The model of measurement i, the logarithm of the metric at position p of a list 
     y = level + drift * hours + session + change [p >= g] + other [p >= k] + noise
 
 with no change, one change at the gap g in 1..n-1 (the first position with the new level), or a second, smaller one at
-k. Positions that were not measured cannot be distinguished, so the gaps between two neighbouring measured positions are
-one `cell`, and one likelihood for each cell and each pair of cells is enough, whatever n is. Two changes in one cell
-are a hypothesis of their own: they may cancel each other in part, so that its two ends differ by little.
+k. Positions that were not measured cannot be distinguished. So the gaps between two neighbouring measured positions are
+one `cell`, and one likelihood for each cell and each pair of cells is enough for any n. Two changes in one cell are a
+hypothesis of their own: they may cancel each other in part, so that the ends of the cell differ by little.
 
-Level, drift and sessions have normal priors and integrate out in closed form. So do the changes: the prior of the size
-of a change is log-uniform from the tolerance upwards, with either sign, as a mixture of normal distributions. The
-standard deviation of the noise is integrated over a grid. A measurement may be far off (Student's t): its weight is
-(tails + 1) / (tails + r^2) for the expected square r^2 of its residual over all hypotheses. Regression with a normal
-prior: Bishop, "Pattern Recognition and Machine Learning" (2006), 3.3 and 3.5. A change point with unknown parameters:
-Smith, "A Bayesian approach to inference about a change-point" (1975). Weights of Student's t: Lange, Little, Taylor,
-"Robust statistical modeling using the t distribution" (1989).
+Level, drift and sessions have normal priors and are integrated out in closed form. So are the changes: the prior of the
+size of a change is log-uniform from the tolerance upwards, with either sign, as a mixture of normal distributions. The
+standard deviation of the noise is integrated over a grid. Some measurements may be far off (Student's t), so each has a
+weight: (tails + 1) / (tails + r^2), where r^2 is the expected square of its residual over all hypotheses.
+
+Regression with a normal prior: Bishop, "Pattern Recognition and Machine Learning" (2006), 3.3 and 3.5. A change point
+with unknown parameters: Smith, "A Bayesian approach to inference about a change-point" (1975). Weights of Student's t:
+Lange, Little, Taylor, "Robust statistical modeling using the t distribution" (1989).
 """
 
 from __future__ import annotations
@@ -30,21 +31,22 @@ from msgspec.structs import replace
 from perfgate.bisect.measurements import Design, Hypotheses, IntArray, Measurement, Model, Prediction
 from perfgate.stats.distributions import FloatArray, normal_tail
 
-#: The ratio of two sizes of a change that are tried, and the spread around each, relative to it: they overlap. The
-#: smallest is twice the tolerance, as in `at_worst`; its spread reaches down to the tolerance.
+#: The mixture of the size of a change: the ratio of neighbouring sizes, and the standard deviation of each, relative to
+#: it, so that they overlap. The smallest size is twice the tolerance (as in `at_worst`), and reaches down to it.
 _SIZE_STEP, _SIZE_SPREAD = 2.0, 0.35
 #: The largest size of a change, as a logarithm: a factor of 20.
 _LARGEST = 3.0
 #: The standard deviation of a second change, relative to the largest one.
 _OTHER_SPREAD = 0.5
-#: The prior probability that nothing changed, and that something else changed if something did.
+#: The prior probability that nothing changed, and that of a second change if something changed.
 _NOTHING, _ANOTHER = 0.15, 0.15
-#: How often the weights of the measurements are computed.
+#: The weights of the measurements are computed this many times, each time from the posterior before.
 _ROUNDS = 2
 _TINY = 1e-300
-#: The standard deviation of another machine's level, and the odds of another machine.
+#: The machine may be another one than that of the stored runs: the standard deviation of its level, as a logarithm,
+#: and the prior odds.
 _OTHER, _ODDS = 0.1, 0.25
-#: Stored runs are used while the machine is this probable to be the same.
+#: Stored runs are used if the machine is the same with at least this probability.
 _SAME = 0.75
 
 
@@ -71,9 +73,10 @@ class Posterior(Struct, frozen=True):
     log_density: float
 
     def gap_probabilities(self, cell: int | None = None) -> FloatArray:
-        """Return the probability of each gap, (n - 1,); index 0 is before position 1. `nothing` is the rest to 1.
+        """Return for each gap the probability that the largest change is there, (n - 1,); index 0 is before position 1.
 
-        It is that of the largest change; with `cell`, of any change there, and elsewhere of the largest without one.
+        With `nothing`, they add up to 1. With `cell`: the probability of any change in that cell; in other cells, that
+        of the largest change if there is none in `cell`.
         """
         cells, widths = self.cells, np.diff(self.edges)
         if cell is not None:
@@ -83,9 +86,9 @@ class Posterior(Struct, frozen=True):
         return np.repeat(cells / widths, widths)
 
     def change(self, cell: int, confidence: float = 0.95) -> tuple[float, float, float]:
-        """Return the logarithm of the change in a cell, if it is the largest, with its two-sided interval.
+        """Return the logarithm of the change in a cell and its two-sided interval, if it is the largest change.
 
-        Two changes of one cell count together.
+        Two changes in one cell are added.
         """
         found = self.hypotheses
         weight = found.weight * (found.cells[:, 0] == cell)
@@ -95,7 +98,7 @@ class Posterior(Struct, frozen=True):
         return _mixture(weight, mean, variance, confidence)
 
     def exceeds(self, bound: float) -> float:
-        """Return the probability that the logarithms of the ends differ by more than a bound, in either direction."""
+        """Return the probability that the logarithms of the two ends differ by more than a bound, in any direction."""
         mean = self.hypotheses.mean.sum(axis=1)
         spread = np.sqrt(np.maximum(self.hypotheses.covariance.sum(axis=(1, 2)), 1e-18))
         beyond = normal_tail((bound - mean) / spread) + normal_tail((bound + mean) / spread)
@@ -131,7 +134,7 @@ def _weighed(
     widths = np.diff(edges).astype(np.float64)
     groups = [_no_change(design, log_noise), _one_change(design, log_noise, sizes, widths)]
     if widths.sum() > 1:
-        # Two changes are computed only for the noises that one change leaves probable.
+        # two changes cost most, so they are computed only for the noises that are probable with one change
         mass = np.exp(groups[1].log_weight - groups[1].log_weight.max()).sum(axis=(1, 2))
         groups.append(_two_changes(design, log_noise, sizes, widths, np.flatnonzero(mass > 1e-6 * mass.sum())))
     peak = max(float(group.log_weight.max()) for group in groups)
@@ -140,7 +143,7 @@ def _weighed(
     weight, mean, covariance = (np.concatenate(values) for values in zip(*(part[:3] for part in parts), strict=True))
     found = Hypotheses(np.concatenate([group.cells for group in groups]), weight, mean, covariance)
     noise = math.sqrt(sum(part[3] for part in parts))
-    is_apart = found.cells[:, 0] != found.cells[:, 1]  # two changes of one cell are counted once
+    is_apart = found.cells[:, 0] != found.cells[:, 1]  # two changes in one cell count once
     changed = _in_cells(found, weight, weight * is_apart, len(widths))
     cells = _largest(found, weight, len(widths))
     another, drift = float(weight[found.cells[:, 1] >= 0].sum()), design.drift(noise, found)
@@ -149,18 +152,19 @@ def _weighed(
 
 
 def _in_cells(found: Hypotheses, first: FloatArray, second: FloatArray, count: int) -> FloatArray:
-    """Return the sums of two weights of each hypothesis (h,) in the cells of its first and second change, (count,)."""
+    """Return for each cell, (count,), the summed weights of the changes there: `first` and `second` are (h,) each."""
     cells, weights = found.cells.T.ravel(), np.concatenate([first, second])
     return np.asarray(np.bincount(cells[cells >= 0], weights[cells >= 0], count), dtype=np.float64)
 
 
 def _largest(found: Hypotheses, weight: FloatArray, count: int) -> FloatArray:
-    """Return the weight of the hypotheses whose largest change is in each cell, (count,)."""
+    """Return for each cell, (count,), the weight of the hypotheses whose largest change is there."""
     mean, covariance = found.mean, found.covariance
     first, second = np.sign(mean[:, 0]), np.sign(mean[:, 1])
+    # the difference of the sizes of the two changes: its mean and variance
     apart = first * mean[:, 0] - second * mean[:, 1]
     variance = covariance[:, 0, 0] + covariance[:, 1, 1] - 2 * first * second * covariance[:, 0, 1]
-    # The probability that the first change is larger than the second; 1 without a second one.
+    # the probability that the first change is larger than the second; 1 without a second one
     share = np.where(second == 0, 1.0, normal_tail(-apart / np.sqrt(np.maximum(variance, 1e-18))))
     return _in_cells(found, weight * share, weight * (1 - share), count)
 
@@ -183,19 +187,19 @@ def _log_noise_prior(model: Model, noises: FloatArray) -> FloatArray:
 
 
 class _Group(Struct, frozen=True):
-    """Hypotheses of one kind: `log_weight` (s, z, h) over noises, sizes and cells, and the moments of the changes.
+    """The h hypotheses with no, one or two changes, for each of s noises and z sizes of the largest change."""
 
-    `mean` is (s, z, h, 2) and `covariance` (s, z, h, 2, 2); `noises` (s,) are those that were computed.
-    """
-
+    #: The cells of the changes, (h, 2), see `Hypotheses`; the noises that were computed, (s,).
     cells: IntArray
     noises: FloatArray
+    #: The logarithm of prior times likelihood, (s, z, h).
     log_weight: FloatArray
+    #: The moments of the two changes, (s, z, h, 2) and (s, z, h, 2, 2).
     mean: FloatArray
     covariance: FloatArray
 
     def moments(self, log_total: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """Return the weight of each hypothesis, the moments over all noises and sizes, and its part of the noise."""
+        """Return the weight, mean and covariance of each hypothesis, and the sum of weight * noise^2 of the group."""
         points = np.exp(self.log_weight - log_total)
         weight = points.sum(axis=(0, 1))
         share = points / np.maximum(weight, _TINY)
@@ -207,13 +211,15 @@ class _Group(Struct, frozen=True):
 
 
 def _no_change(design: Design, log_noise: FloatArray) -> _Group:
+    """Weigh the hypothesis without a change. `log_noise`: the logarithm of the prior of each noise."""
     log_weight = (design.constant + log_noise + math.log(_NOTHING))[:, None, None]
     shape = log_weight.shape
     return _Group(np.full((1, 2), -1), design.noises, log_weight, np.zeros((*shape, 2)), np.zeros((*shape, 2, 2)))
 
 
 def _one_change(design: Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray) -> _Group:
-    """Weigh one change in each cell."""
+    """Weigh one change in each cell. `widths`: the number of gaps in each cell."""
+    # a normal prior times the likelihood exp(products d - gram d^2 / 2) is normal: precision `total`, mean `mean`
     gaps = widths.sum()
     prior = (1 - _ANOTHER if gaps > 1 else 1.0) * widths / gaps
     diagonal = np.einsum("scc->sc", design.gram)[:, None, :]
@@ -234,8 +240,9 @@ def _two_changes(
     design: Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray, kept: IntArray
 ) -> _Group:
     """Weigh two changes in two cells or in one, the largest one first, for the noises `kept`."""
+    # as for one change, but the precision is the matrix [[a, c], [c, b]], and precision times mean is (u, v)
     gaps = widths.sum()
-    places = np.outer(widths, widths) - np.diag(widths)
+    places = np.outer(widths, widths) - np.diag(widths)  # the pairs of different gaps in each pair of cells
     first, second = np.nonzero(places)
     prior = (1 - _NOTHING) * _ANOTHER * places[first, second] / (gaps * (gaps - 1))
     gram, products = design.gram[kept], design.products[kept]
@@ -263,6 +270,7 @@ def _mixture(
     low, high = float((mean - 9 * spread).min()), float((mean + 9 * spread).max())
 
     def quantile(tail: float) -> float:
+        """Return the value that is exceeded with this probability, by bisection."""
         below, above = low, high
         for _ in range(50):
             middle = (below + above) / 2
@@ -277,15 +285,16 @@ def _mixture(
 
 
 def agreed_posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
-    """Return `posterior`, and without the stored runs if the machine is probably another one now.
+    """Return `posterior`; without the stored runs if the machine is probably another one now.
 
-    Another machine is a second hypothesis: under it, the stored runs are anywhere around the new ones. The probability
-    density of the stored runs, given all new measurements, distinguishes the two.
+    The probability density of the stored runs, given all new measurements, is compared under two hypotheses: the same
+    machine, or another one, on which the stored runs can be anywhere around the new ones.
     """
     alone = posterior(replace(model, stored=()), measurements)
     if not model.stored:
         return alone
     found = posterior(model, measurements)
-    same = found.log_density - alone.log_density
-    other = len(model.stored) * -math.log(_OTHER * math.sqrt(2 * math.pi)) + math.log(_ODDS)
-    return found if 1 / (1 + math.exp(min(other - same, 700.0))) >= _SAME else alone
+    log_same = found.log_density - alone.log_density
+    log_other = len(model.stored) * -math.log(_OTHER * math.sqrt(2 * math.pi)) + math.log(_ODDS)
+    same = 1 / (1 + math.exp(min(log_other - log_same, 700.0)))  # the probability of the same machine
+    return found if same >= _SAME else alone

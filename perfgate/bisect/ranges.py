@@ -35,7 +35,7 @@ class SearchedRange(Struct, frozen=True):
     commits: tuple[Commit, ...] = ()
 
     def item(self, position: int) -> SearchedItem:
-        """Return what is known of an item; of a commit its author, its date, its subject and its diffstat."""
+        """Return the facts about an item: for a commit its author, date, subject and diffstat; else only its name."""
         if not self.commits:
             return SearchedItem(self.names[position])
         shape = "--format=%an%x00%as%x00%s%x00%P%x00"
@@ -59,15 +59,16 @@ def commit_range(good: str, bad: str) -> SearchedRange:
 
 
 def inside_merge(merge: Commit) -> SearchedRange | None:
-    """Return the commits that a merge brought, after the commit at which their branch began; None if there are none."""
+    """Return the commits that a merge brought, and first the commit at which their branch began; None without any."""
     parents = git("rev-parse", f"{merge.sha}^1", f"{merge.sha}^2", what="the merge cannot be read").decode().split()
     base = git("merge-base", *parents, what="the merge cannot be read").decode().strip()
     return None if base == parents[1] else _range(Commit(base[:12], base, merge.top), parents[1])
 
 
 def _range(first: Commit, last: str) -> SearchedRange:
-    listed = git("rev-list", "--first-parent", "--reverse", f"{first.sha}..{last}", what="the range cannot be read")
-    shas = [first.sha, *listed.decode().split()]
+    """Return a commit and the first parents of `last` after it, oldest first."""
+    later = git("rev-list", "--first-parent", "--reverse", f"{first.sha}..{last}", what="the range cannot be read")
+    shas = [first.sha, *later.decode().split()]
     return SearchedRange(tuple(shas), tuple(Commit(sha[:12], sha, first.top) for sha in shas))
 
 
@@ -106,7 +107,7 @@ class MetricValue(Struct, frozen=True):
 
 
 def with_computed(ruleset: Ruleset, runs: Sequence[Run], given: Mapping[str, Fact]) -> tuple[Run, ...]:
-    """Return runs with the `mfu` and `hfu` that follow from the model of the rule files.
+    """Return the runs with `mfu` and `hfu` (utilization of FLOPs) if the rule files have the section `model`.
 
     `given`: the facts of `--env`.
     """
@@ -138,7 +139,7 @@ def prior_of(ruleset: Ruleset, run: Run, baseline: Baseline, pairing: str | None
 
 
 def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> tuple[Evidence, MeasuredSide]:
-    """Return the metric of a run. Raises NoMetric."""
+    """Return the evidence about the one rule in a run, and the measured metric. Raises NoMetric."""
     rule: Rule = ruleset.rules[0]
     case = Case(ruleset, (run,), baseline or Baseline(), today(), {})
     runs = JudgedRuns.of((run,), Baseline(), ruleset.metrics, ruleset.conditions)
@@ -159,6 +160,7 @@ def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> t
 
 
 def _why_absent(name: str, run: Run) -> str:
+    """Return the reason why a run lacks a metric: its first error, or the metrics that it has instead."""
     errors = [problem.message for problem in run.problems if problem.severity == "error"]
     if name in (MFU, HFU):
         errors.reverse()  # the reason why they cannot be computed is the last one
@@ -172,6 +174,7 @@ def _why_absent(name: str, run: Run) -> str:
 
 
 def _value(evidence: Evidence, found: RunMeasure, unit: str) -> MetricValue:
+    """Return a measured number with the facts of its metric. Raises NoMetric."""
     key = evidence.subject.key
     if found.value is None or not has_logarithm(found):
         raise NoMetric(f"{key} is not a positive number, so a relative change does not exist")

@@ -19,26 +19,28 @@ from perfgate.bisect.posterior import Posterior, agreed_posterior
 from perfgate.core.causes import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 
-#: The ends are measured until a change between them is this probable, or excluded: before that, no search is useful.
-#: Then the most informative position is next.
+#: Only the ends are measured until a change between them has this probability, or is excluded. Then the most
+#: informative position is next.
 _REPRODUCED = 0.6
-#: At most this part of the runs goes to ends that show no change.
+#: If the ends show no change, at most this part of the runs is used for them.
 _ENDS = 0.5
-#: A change is excluded if a difference of the ends beyond the tolerance is less probable than this, and their interval
-#: excludes twice the tolerance, as `at_worst` does.
+#: A change is excluded if the ends differ by more than the tolerance with a smaller probability than this, and if their
+#: interval excludes twice the tolerance, as `at_worst` does.
 _EXCLUDED = 0.008
-#: Before that, each end is measured this often if the noise is unknown.
+#: If the noise is unknown, each end is measured this many times before a change is excluded.
 _FEWEST_ENDS = 4
-#: The probability of no change that may be left, as a part of the doubt: ends that differ by chance start a search.
+#: A change is found only if the probability of no change is below this part of 1 - confidence: ends that differ by
+#: chance start a search.
 _THERE = 0.6
-#: How probable the largest change must be where it is found. Two changes of similar size would need many more runs to
-#: show which is larger, and both are answers.
+#: A change is found if it is the largest one with this probability. To show which of two changes of similar size is
+#: larger would need many more runs, and both are answers.
 _LARGEST = 0.9
-#: The noise is known from this many degrees of freedom on. With fewer, the answer and its parent are measured twice.
+#: The noise is known from this many degrees of freedom on. With fewer, the answer and the position before it are
+#: measured this many times.
 _KNOWN, _VERIFIED = 14.0, 2
 #: The fault if the search ended before it began.
 USED_UP = "runs or time were used up before both ends were measured"
-#: How many positions the answer lists.
+#: The most positions that the answer lists.
 _MOST_SUSPECTS = 100
 
 
@@ -60,16 +62,17 @@ class Measurer(Protocol):
 
 
 class Terms(Struct, frozen=True):
-    """The end of a search: the probability of the answer that is enough, and the most measurements."""
+    """When a search ends: the answer has this probability, or this many measurements were made."""
 
     confidence: float = 0.95
     most_runs: int = 50
 
 
 class Measurements(Struct):
-    """All that was measured so far, in order of time, and why other positions cannot be measured."""
+    """All measurements so far, in order of time."""
 
     measurements: list[Measurement] = field(default_factory=list)
+    #: By position that cannot be measured: the reason.
     skipped: dict[int, str] = field(default_factory=dict)
 
 
@@ -83,12 +86,12 @@ class Suspect(Struct, frozen=True):
 class SearchResult(Struct, frozen=True):
     """The answer of `search`.
 
-    `suspects` are the positions that changed the level with a probability of .1 % or more, the most probable first. Of
-    all positions, these and the probability of no change add up to 1; see `Posterior.gap_probabilities`.
+    `suspects` are the positions that changed the level with a probability of .1 % or more, the most probable first. The
+    probabilities of all positions and that of no change add up to 1; see `Posterior.gap_probabilities`.
     `blamed` are the positions of the answer: one, or several that cannot be distinguished because those between them
-    cannot be measured. `change` is relative, with its two-sided interval at the confidence of the terms: of the blamed
-    positions if they were found, and of the ends otherwise. `more_runs` is about how many more runs are needed, if the
-    search ended too early.
+    cannot be measured. `change` is relative, with its two-sided interval at the confidence of the terms: that of the
+    blamed positions if there are any, else that of the ends. `more_runs` is the approximate number of runs that are
+    still needed, if the search ended too early.
     """
 
     outcome: BisectOutcome
@@ -101,20 +104,20 @@ class SearchResult(Struct, frozen=True):
     more_runs: int | None
     #: The posterior; None if an end cannot be measured.
     posterior: Posterior | None
-    #: Why an end cannot be measured.
+    #: The reason why an end cannot be measured.
     fault: str | None = None
 
 
-#: Gets each step: the position that was chosen, and the posterior so far.
+#: Is called before each measurement with the chosen position, and the posterior so far.
 Watcher: TypeAlias = Callable[[int, Posterior | None], None]
 
 
 def search(
     model: Model, terms: Terms, measurer: Measurer, evidence: Measurements, watch: Watcher | None = None
 ) -> SearchResult:
-    """Measure until one position has the probability, no change is there, or runs or time are used up.
+    """Measure until one position is probable enough, a change is excluded, or runs or time are used up.
 
-    `evidence`: what was measured before; new measurements are added to it. `watch`: is called before each measurement.
+    `evidence`: the earlier measurements; new ones are added to it. `watch`: is called before each measurement.
     """
     last = model.positions - 1
     while True:
@@ -130,9 +133,10 @@ def search(
             nothing = (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None
             return SearchResult("undecided", *nothing, fault or USED_UP)
         if is_over and found:
-            # Of two certain changes, the one that seems larger is named.
-            outcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
-            outcome = "found" if _is_found(found, terms, evidence, largest=0.5) else outcome
+            if _is_found(found, terms, evidence, largest=0.5):  # of two certain changes, the one that seems larger
+                outcome = "found"
+            else:
+                outcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
             return _result(outcome, found, terms, evidence)
         position = _unverified(found, terms, evidence) if found else None
         if position is None:
@@ -150,7 +154,7 @@ def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: M
     last = model.positions - 1
     if found is None or found.nothing > 1 - _REPRODUCED:
         ends = sum(one.position in (0, last) for one in evidence.measurements)
-        return last if model.paired or ends % 4 in (1, 2) else 0
+        return last if model.paired or ends % 4 in (1, 2) else 0  # first, last, last, first
     positions = [place for place in candidates(found, evidence.skipped) if not (model.paired and place == 0)]
     return best(found, positions, measurer.cost)[0]
 
@@ -172,7 +176,7 @@ def _outcome(found: Posterior, terms: Terms, evidence: Measurements) -> BisectOu
 
 
 def _is_found(found: Posterior, terms: Terms, evidence: Measurements, largest: float = _LARGEST) -> bool:
-    """Return whether one change is probable enough, and nothing between its two neighbours can be measured."""
+    """Return whether one change is probable enough, and no position between the ends of its cell can be measured."""
     cell, doubt = int(found.cells.argmax()), 1 - terms.confidence
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
     is_last = all(position in evidence.skipped for position in range(low + 1, high))
@@ -181,7 +185,10 @@ def _is_found(found: Posterior, terms: Terms, evidence: Measurements, largest: f
 
 
 def _unverified(found: Posterior, terms: Terms, evidence: Measurements) -> int | None:
-    """Return the neighbour of the answer to measure once more: few runs make the noise look too small by chance."""
+    """Return the end of the answer's cell to measure once more, or None.
+
+    Few runs may make the noise look too small by chance.
+    """
     freedom = found.model.d0 + len(evidence.measurements)
     if freedom >= _KNOWN or not _is_found(found, terms, evidence):
         return None
@@ -193,6 +200,7 @@ def _unverified(found: Posterior, terms: Terms, evidence: Measurements) -> int |
 
 
 def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Measurements) -> SearchResult:
+    """Return the answer with this outcome."""
     cell = int(found.cells.argmax())
     blamed: tuple[int, ...] = ()
     if outcome == "found":
@@ -204,7 +212,7 @@ def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Me
     if outcome == "found":
         change = found.change(cell, terms.confidence)
     elif outcome == "undecided":
-        # The bits that are missing over the bits of the next run.
+        # the bits that are missing, divided by the bits of the next run
         _, bits = best(found, candidates(found, evidence.skipped), lambda _: 1.0)
         more = max(1, math.ceil(entropy(found, evidence.skipped) / max(bits, 1e-3)))
     relative = [math.expm1(value) for value in change]

@@ -19,15 +19,15 @@ from perfgate.workspace.output_files import replace_file
 
 _QUESTION, _MEASUREMENTS = "question.json", "measurements"
 _SECONDS_AN_HOUR = 3600.0
-
-#: What no count and no number of a search reaches, and no time in seconds since 1970.
+#: Larger numbers of a search, and later times in seconds since 1970, are impossible.
 _MOST, _LATEST = 1_000_000, 1e11
 
 
 class StoredMeasurement(Struct, frozen=True):
-    """One measurement as it is kept, or why an item cannot be measured.
+    """One measurement as it is kept, or the reason why an item cannot be measured (`skipped`).
 
-    `at` is the time of its end in seconds since 1970, and `value` in base units, or a ratio for pairs.
+    `at` is the time of its end in seconds since 1970. `value` is in base units, or a ratio for pairs. `session` and
+    `within`: see `Measurement`.
     """
 
     number: int
@@ -42,9 +42,10 @@ class StoredMeasurement(Struct, frozen=True):
     log_value: float = 0.0
     within: float = 0.0
     skipped: str | None = None
-    #: For a pair: the position that takes turns with this one. The search uses only pairs with the first position.
+    #: For a pair: the position that takes turns with this one. The search uses only pairs with the first position, 0;
+    #: the others show the cause.
     beside: int = 0
-    #: How often the command was started since the measurement before: of a pair twice, of a failed build not at all.
+    #: The number of starts of the command since the measurement before: 2 for a pair, 0 for a failed build.
     started: int = 1
 
 
@@ -74,7 +75,7 @@ class BisectFolder(Struct):
         self.stored.append(found)
 
     def measurement(self, found: StoredMeasurement) -> Measurement:
-        """Return a stored measurement as the search takes it."""
+        """Return a stored measurement as the search uses it."""
         hours = (found.at - self.stored[0].at) / _SECONDS_AN_HOUR if self.stored else 0.0
         return Measurement(found.position, found.log_value, hours, found.session, found.within)
 
@@ -124,6 +125,7 @@ def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> Bisect
 
 
 def _read(file: Path) -> dict[str, object]:
+    """Return the fields of a JSON file. Raises Refused if it is damaged."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -134,16 +136,14 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _stored(file: Path) -> StoredMeasurement:
+    """Return the measurement in a file. Raises Refused if it is damaged, or has impossible values."""
     found = _read(file)
     with suppress(TypeError, OverflowError):
         one = StoredMeasurement(**found)  # type: ignore[arg-type]
         counts = (one.number, one.position, one.session, one.beside, one.started)
         numbers = (one.log_value, one.within, one.at / _LATEST, 0 if one.value is None else one.value / 1e300)
-        are_sound = all(type(count) is int and 0 <= count < _MOST for count in counts)
-        if (
-            are_sound
-            and all(abs(number) < _MOST for number in numbers)
-            and "\0" not in one.item + one.results + (one.skipped or "")
-        ):
+        are_counts = all(type(count) is int and 0 <= count < _MOST for count in counts)
+        are_numbers = are_counts and all(abs(number) < _MOST for number in numbers)
+        if are_numbers and "\0" not in one.item + one.results + (one.skipped or ""):
             return one
     raise Refused(f"{shown_path(str(file))}: is damaged: remove it, and measure again")

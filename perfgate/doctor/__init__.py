@@ -1,6 +1,6 @@
 """Examine a machine: its noise floor for known loads and for a command, what disturbs it, and what would help.
 
-`loads` measures known programs and `command` the user's; both are unchanged programs, so that every difference is
-noise. Both turn their times into noise floors, and `command` compares these with the rules. `disturbances` reads what
-the system and NVML show.
+`loads` measures known programs, and `command` the user's program. Both run unchanged programs, so that every difference
+is noise, and make noise floors of their times; `command` compares these with the rules. `disturbances` reads the state
+of the system and of GPUs. `qualification` measures the figures that identify a machine.
 """

@@ -1,7 +1,8 @@
-"""The user's command as a load, and the noise floors that the rules need.
+"""The noise of the user's command, and the noise floors that the rules need.
 
-With a command, the floor of a rule is that of its metric. Without one, it is that of the quietest known load, because
-no program on this machine can be expected to have less.
+A noise floor is the change that an unchanged program seems to have; see `loads`. With a command, a rule is compared
+with the floor of its metric. Without one, it is compared with that of the quietest known load, because no program on
+this machine can be expected to have less.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.surroundings import today
 
-#: Every separate run has this number: a program may choose its input by it.
+#: The number of every separate run: a program may choose its input by it, and all runs need the same.
 _NUMBER = 1
 #: The most rounds: more runs hardly improve the estimate of the noise.
 _MOST_ROUNDS = 12
-#: The runs in a round with pinned runs and pairs, in which both sides run.
+#: The runs of a full round: a separate one, a pinned one, and the two of a pair.
 _RUNS_A_ROUND = 4
 
 
@@ -65,6 +66,7 @@ class CommandPlan(Struct, frozen=True):
 class CommandRuns(Struct):
     """The runs of a command in each way; all of them are the same program."""
 
+    #: Single runs; single runs on one processor; and the two sides of pairs, which take steps by turns.
     separate: list[Run] = field(default_factory=list)
     pinned: list[Run] = field(default_factory=list)
     base: list[Run] = field(default_factory=list)
@@ -74,7 +76,7 @@ class CommandRuns(Struct):
     notes: list[str] = field(default_factory=list)
 
     def load(self, metric: str, labels: Mapping[str, str] | None = None, statistic: str | None = None) -> MeasuredLoad:
-        """Return the floors of a metric; labels and statistic are those of a rule, or None for all and the usual."""
+        """Return the floors of a metric. Labels and statistic are those of a rule; None for all, and for the usual."""
         stem = metric.removesuffix(".time")
         separate, pinned, base, new = (
             _values(runs, metric, labels, statistic) for runs in (self.separate, self.pinned, self.base, self.new)
@@ -89,7 +91,10 @@ class CommandRuns(Struct):
 
 
 def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> CommandRuns:
-    """Run a command again and again, in each way by turns, for about as long as planned. Raises RunFailed."""
+    """Run a command repeatedly, in each way by turns, for about the planned time. Raises RunFailed.
+
+    `cpu`: the processor for pinned runs; None makes none.
+    """
     found, began = CommandRuns(), time.monotonic()
     _separate(plan, folder, found, 0)
     rounds = _rounds(plan, time.monotonic() - began, found)
@@ -115,7 +120,11 @@ def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> Command
 
 
 def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
-    """Return the number of rounds that fit; too few are only separate runs, with a note. Raises RunFailed for 0."""
+    """Return the number of rounds that fit into the time; `took` is the time of the first run in s.
+
+    If too few full rounds fit, rounds have separate runs only, and a note says so. Raises RunFailed if too few of these
+    fit.
+    """
     if FEWEST * took > plan.seconds:
         needed = f"{FEWEST * took:.0f}s"
         raise RunFailed(f"one run takes {took:.0f} s: `--time {needed}` measures its noise with {FEWEST} runs")
@@ -128,6 +137,8 @@ def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
 
 
 def _separate(plan: CommandPlan, folder: Path, found: CommandRuns, number: int) -> None:
+    """Make one separate run, and keep its time and CPU time."""
+
     def note(metric: str, value: float, unit: str) -> None:
         found.costs.setdefault(metric, []).append(value)
 
@@ -178,7 +189,7 @@ def _change_rules(ruleset: Ruleset) -> list[tuple[Rule, ChangeClause]]:
 
 
 def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[RuleNeed]:
-    """Yield the floor that each rule needs, beside that of the quietest known load."""
+    """Yield the floor that each rule needs, and that of the quietest known load."""
     known = [(floor.noise, load) for load in loads if (floor := load.floor("separate")) is not None]
     if not known:
         return
@@ -186,7 +197,7 @@ def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[
     for rule, clause in _change_rules(ruleset):
         if not any(word in rule.sentence.subject_text.lower() for word in _QUIET):
             given = rule.settings.at_worst.relative if rule.settings.at_worst is not None else None
-            at_worst = 2 * (clause.relative or 0.0) if given is None else given
+            at_worst = 2 * (clause.relative or 0.0) if given is None else given  # the default: twice the tolerance
             yield _need(str(rule.at), rule, at_worst, load)
 
 
@@ -205,6 +216,7 @@ def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
 
 
 def _need(place: str, rule: Rule, at_worst: float, load: MeasuredLoad) -> RuleNeed:
+    """Return the floor that a rule needs, that of a load, and a way to run with a small enough one, if there is any."""
     needs = needed_floor(at_worst, rule.settings.confidence, rule.settings.power)
     floor = load.floor("separate")
     quiet = [other for other in load.floors if other.way != "separate" and other.noise <= needs]

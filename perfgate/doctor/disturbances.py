@@ -1,9 +1,11 @@
 """Conditions of this machine that make runs differ, from the files of the Linux kernel.
 
-Two snapshots show what grew between them: while nothing of perfgate ran (the others' CPU time), and during the whole
-examination (stolen and throttled time, heat). Sources beside those of `perfgate.machine.linux`:
-Documentation/admin-guide/pm/intel_pstate.rst and cpufreq.rst for governor and turbo; Documentation/ABI/testing/
-sysfs-devices-system-cpu for SMT and thermal_throttle; cgroup-v2.rst for cpu.max; transhuge.rst.
+Counters are read in snapshots. Two snapshots while perfgate measured nothing show the CPU time of other programs; the
+first and the last one show the stolen and throttled time, and the heat, of the whole examination.
+
+Sources beside those of `perfgate.machine.linux`: Documentation/admin-guide/pm/intel_pstate.rst and cpufreq.rst for
+governor and turbo; Documentation/ABI/testing/sysfs-devices-system-cpu for SMT and thermal_throttle; cgroup-v2.rst for
+cpu.max; transhuge.rst.
 """
 
 from __future__ import annotations
@@ -22,24 +24,28 @@ from perfgate.core.wording import listed, plural
 from perfgate.machine.gpus import load_nvml
 from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure
 
-#: Others, steal, throttling and waiting disturb from this share on: of one processor, or of the time.
+#: Other programs, steal, throttling and waiting disturb from this share of the processors, or of the time, on.
 _DISTURBS = 0.02
-#: Processes are named from this share of a processor on; the most that are named.
+#: A process is named if it used at least this share of a processor; at most this many are named.
 _NAMED, _MOST_NAMED = 0.05, 3
 _SYSTEM = "sys/devices/system/cpu"
 
 
 class Snapshot(Struct, frozen=True):
-    """Counters of the machine at one time."""
+    """Counters of the machine at one time, in s; None if the system does not have one."""
 
+    #: The time of a clock that never goes back.
     seconds: float
-    #: Busy and stolen seconds of each processor; -1 is their sum.
+    #: The busy time by processor; -1 is their sum.
     busy: Mapping[int, float]
+    #: The time that a hypervisor took from all processors.
     stolen: float
+    #: The time in which a program waited for a processor.
     waited: float | None
+    #: The time in which the control group was stopped by its CPU limit.
     throttled: float | None
     heat_events: int | None
-    #: CPU seconds and the name of each process.
+    #: By process: its CPU time and its name.
     processes: Mapping[int, tuple[float, str]]
 
     def since(self, before: Snapshot) -> float:
@@ -48,7 +54,7 @@ class Snapshot(Struct, frozen=True):
 
 
 def snapshot(root: Path, seconds: float) -> Snapshot:
-    """Read the counters; `seconds` is the time of a clock that never goes back."""
+    """Read the counters below `root`, the folder that has /proc and /sys."""
     tick = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
     busy, stolen = _processors(_text(root / "proc/stat"), tick)
     waited = pressure(_text(root / "proc/pressure/cpu")).get("total")
@@ -60,7 +66,7 @@ def snapshot(root: Path, seconds: float) -> Snapshot:
 
 
 def quietest_cpu(before: Snapshot, after: Snapshot, allowed: Collection[int]) -> int | None:
-    """Return the processor that others used least between two snapshots, the last of equal ones."""
+    """Return the allowed processor that was used least between two snapshots, the last of equal ones."""
     known = [cpu for cpu in sorted(allowed) if cpu in before.busy and cpu in after.busy]
     return min(reversed(known), key=lambda cpu: after.busy[cpu] - before.busy[cpu], default=None)
 
@@ -70,7 +76,8 @@ def disturbances(
 ) -> list[Disturbance]:
     """Return the conditions of this machine: disturbances first, then harmless ones, unknown ones last.
 
-    `idle`: snapshots while nothing of perfgate ran. `end`: the snapshot after all measurements.
+    `idle`: two snapshots while nothing was measured. `end`: the snapshot after all measurements. `cpus`: the number of
+    processors. `pinned_to`: the processor of pinned runs.
     """
     before, after = idle
     found = [
@@ -110,7 +117,7 @@ def _others(before: Snapshot, after: Snapshot, cpus: int) -> Disturbance:
     ]
     largest = sorted((one for one in shares if one[0] >= _NAMED), reverse=True)
     named = [f"{command} ({pid}) {100 * share:.0f}%" for share, pid, command in largest]
-    named[:1] = [f"{first} of a processor" for first in named[:1]]  # before the others are only counted
+    named[:1] = [f"{first} of a processor" for first in named[:1]]  # only the first one names the unit
     text = f"used {used:.2f} of {cpus} processors while nothing was measured"
     text += f": {listed(named, _MOST_NAMED)}" if named else ""
     return Disturbance(name, text, does_disturb=used > _DISTURBS * cpus)
@@ -140,7 +147,7 @@ def _waiting(before: Snapshot, after: Snapshot) -> Disturbance:
 
 
 def _limit(root: Path, before: Snapshot, end: Snapshot) -> Disturbance:
-    """The CPU limit of the control group, and the time that it took."""
+    """The CPU limit of the control group, and the share of the time in which it stopped the group."""
     name, quota = "CPU limit", None
     for path in cpu_stat_files(root, None):
         words = _text(path.with_name("cpu.max")).split() or [
@@ -209,7 +216,7 @@ def _memory(root: Path) -> Disturbance:
 
 
 def _processors(text: str, tick: int) -> tuple[dict[int, float], float]:
-    """Return the busy seconds of each processor and of all (-1), and the stolen ones, of /proc/stat."""
+    """Return the busy seconds of each processor and of all (-1), and the stolen seconds of all, from /proc/stat."""
     busy, stolen = dict[int, float](), 0.0
     for found in re.finditer(r"^cpu(\d*) ([\d ]+)$", text, re.MULTILINE):
         numbers = [float(word) / tick for word in found[2].split()]
@@ -221,23 +228,25 @@ def _processors(text: str, tick: int) -> tuple[dict[int, float], float]:
 
 
 def _processes(root: Path, tick: int) -> Iterator[tuple[int, tuple[float, str]]]:
-    """Yield the CPU seconds and the name of each process, of /proc/PID/stat."""
+    """Yield each process with its CPU seconds and its name, from /proc/PID/stat."""
     for path in (root / "proc").glob("[0-9]*/stat"):
         name, _, rest = _text(path).partition("(")[2].rpartition(")")
         words = rest.split()
-        with suppress(ValueError, IndexError):
+        with suppress(ValueError, IndexError):  # utime and stime
             yield int(path.parent.name), ((float(words[11]) + float(words[12])) / tick, name)
 
 
 def _text(path: Path) -> str:
+    """Return the text of a file; empty if it cannot be read."""
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
 
 
+#: NVML's number for the clock of the multiprocessors.
 _SM = 1
-#: Bits of nvmlClocksEventReasons that say that the clocks are limited: power, hardware, heat.
+#: The bits of nvmlClocksEventReasons of limits that lower the clocks, with their words.
 _HELD = {1 << 2: "the power cap", 1 << 3: "the hardware", 1 << 5: "heat", 1 << 6: "heat", 1 << 7: "the power supply"}
 
 
@@ -257,6 +266,7 @@ def examine_cards(nvml: Any = None) -> list[Disturbance]:
 
 
 def _card(nvml: Any, number: int) -> list[Disturbance]:
+    """The conditions of one GPU: its clocks, and the programs that use it."""
     device, name = nvml.nvmlDeviceGetHandleByIndex(number), f"GPU {number}"
     most = nvml_answer(nvml, "nvmlDeviceGetMaxClockInfo", device, _SM)
     usual = nvml_answer(nvml, "nvmlDeviceGetDefaultApplicationsClock", device, _SM) or most

@@ -1,7 +1,8 @@
-"""Known loads, and noise floors: how much an unchanged program seems to change.
+"""Known loads, and noise floors.
 
-A process takes as many steps as it is asked for, and answers with their wall times and CPU times. Two processes that
-take one step in turn make a pair.
+A noise floor is the relative change that an unchanged program seems to have, as a standard deviation. A known load is a
+process that takes as many steps as it is asked for, and answers with their wall times and CPU times. Two processes that
+take steps by turns are a pair.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from perfgate.core.summaries import Floor, MeasuredLoad, Way
 from perfgate.measuring.programs import pinned
 from perfgate.stats.distributions import t_quantile
 
-#: A usual comparison: this many base runs, and this many pairs.
+#: The number of base runs, and of pairs, of a usual comparison.
 BASE_RUNS, PAIRS = 5, 6
 #: Fewer runs or pairs do not show their noise.
 FEWEST = 4
 
 
 def floor_of_runs(way: Way, values: Sequence[float], new_runs: int = 1) -> Floor | None:
-    """Return the floor of a comparison of `new_runs` with `BASE_RUNS`; None for too few values, or one that is not > 0.
+    """Return the floor of a comparison of `new_runs` with `BASE_RUNS`; None for too few values, or if one is not > 0.
 
-    `values`: the statistic of each run of one program, in any unit.
+    `way`: how the runs were made. `values`: the statistic of each run of one program, in any unit.
     """
     if len(values) < FEWEST or min(values) <= 0:
         return None
@@ -70,6 +71,7 @@ def needed_floor(at_worst: float, confidence: float, power: float) -> float:
     return math.log1p(at_worst) / (t_quantile(freedom, confidence) + t_quantile(freedom, power))
 
 
+#: The program of the known loads: it reads a number of steps from each line, and prints two times in ns for each step.
 _PROGRAM = """
 import sys, time
 kind, steps = sys.argv[1], 0
@@ -94,13 +96,16 @@ for line in sys.stdin:
 LOADS = {"loop": "a loop of Python", "memory": "copies of memory"}
 #: The steps of a run, and the most runs of each kind.
 STEPS, _MOST_RUNS = 20, 24
-#: Takes steps; returns the wall time and the CPU time of each, in ns.
+#: Takes a number of steps; returns the wall time and the CPU time of each, in ns.
 TakeSteps = Callable[[int], list[tuple[int, int]]]
 
 
 @contextmanager
 def running(kind: str, cpus: Collection[int] | None = None) -> Iterator[TakeSteps]:
-    """Run a load in a new process, on these processors; a block asks it to take steps. Raises OSError."""
+    """Run a load in a new process on these processors; the `with` block gets a function that takes steps.
+
+    Raises OSError.
+    """
     with pinned(cpus):
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _PROGRAM, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -125,7 +130,7 @@ def running(kind: str, cpus: Collection[int] | None = None) -> Iterator[TakeStep
 
 
 class _LoadTimes(Struct):
-    """The median of each run so far, in ns."""
+    """The median step time of each run so far, in ns."""
 
     separate: list[float] = []
     cpu_times: list[float] = []
@@ -137,7 +142,7 @@ class _LoadTimes(Struct):
 def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = time.monotonic) -> list[MeasuredLoad]:
     """Return the floors of the known loads, measured for about this long. Raises OSError.
 
-    Every round has each load in each way, so that all ways meet the same neighbours.
+    Every round has each load in each way, so that the other programs on the machine disturb all ways alike.
 
     `cpu`: the processor for pinned runs; None makes none.
     """
@@ -154,6 +159,7 @@ def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = 
 
 
 def _round(kind: str, times: _LoadTimes, cpu: int | None, *, base_first: bool) -> None:
+    """Measure a load once in each way; the sides of the pair begin by turns, too."""
     with running(kind) as take:
         steps = take(STEPS)
     times.separate.append(median(wall for wall, _ in steps))

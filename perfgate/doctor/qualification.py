@@ -1,7 +1,7 @@
-"""The figures that identify a machine again: bandwidths, products of matrices, clocks under load.
+"""The figures by which a machine is compared with itself later: bandwidths, matrix products, clocks under load.
 
-Probes measure by rounds, so that a disturbance of a second spoils one value of each figure; the median of the rounds
-counts. Tests give probes of their own.
+They are measured in rounds, so that a disturbance of a second changes only one value of each figure; the median of the
+rounds counts.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from perfgate.core.runner import Figure
 from perfgate.doctor.disturbances import nvml_answer
 from perfgate.doctor.loads import TakeSteps, running
 
-#: A round measures each figure of a probe once: values in base units by name.
+#: A probe measures each of its figures once when it is called; the figures are in base units, by name.
 Round = Callable[[], Mapping[str, Figure]]
 #: Fewer rounds do not show which of them was disturbed.
 _FEWEST = 3
-#: The steps of a known load in a round, the bytes that one of its copies moves, and the most processes.
+#: The steps of a known load in a round, the bytes that a step of the load `memory` moves, and the most processes.
 _STEPS, _COPIED, _MOST_PROCESSES = 60, 2 * (32 << 20), 32
+#: The bytes that are written to the disk in a round.
 _WRITTEN = 64 << 20
-#: The bytes of a copy within a card, and from or to it; how often each is repeated.
+#: The bytes of a copy within a GPU, and from or to it; and the number of copies.
 _WITHIN, _BETWEEN, _COPIES = 512 << 20, 64 << 20, 16
-#: The rows of the matrices, the products between two readings of the clock, and the time of all of them in s.
+#: The rows of the matrices, the products between two readings of the clock, and the least time of all products in s.
 _ROWS, _PRODUCTS, _PRODUCT_S = 8192, 10, 0.5
+#: NVML's number for the clock of the multiprocessors.
 _SM = 1
 
 
 def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] = monotonic) -> dict[str, Figure]:
-    """Return the median of each figure over the rounds that fit. Errors of probes pass through."""
+    """Return the median of each figure over the rounds that fit into the time. Raises the errors of probes."""
     found = defaultdict[str, list[Figure]](list)
     began, rounds = clock(), 0
-    while rounds < _FEWEST or clock() - began < seconds * rounds / (rounds + 1):
+    while rounds < _FEWEST or clock() - began < seconds * rounds / (rounds + 1):  # one more round of this length fits
         for probe in probes:
             for name, one in probe().items():
                 found[name].append(one)
@@ -50,7 +52,7 @@ def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] 
 
 @contextmanager
 def host_probe(cpus: Collection[int]) -> Iterator[Round]:
-    """Start the known loads on these processors; a block gets the probe of processors, memory and disk."""
+    """Start a process of each known load on each processor; the `with` block gets the probe of the host."""
     chosen: list[set[int] | None] = [{cpu} for cpu in sorted(cpus)[:_MOST_PROCESSES]]
     with ExitStack() as stack:
         loops, copies = (
@@ -59,6 +61,7 @@ def host_probe(cpus: Collection[int]) -> Iterator[Round]:
         threads = stack.enter_context(ThreadPoolExecutor(len(chosen) or 1))
 
         def rate(takes: Sequence[TakeSteps]) -> float:
+            """Return the steps per second of several processes that work at the same time."""
             return sum(threads.map(_steps_per_second, takes))
 
         yield lambda: {
@@ -74,7 +77,7 @@ def _steps_per_second(take: TakeSteps) -> float:
 
 
 def _disk() -> float:
-    """Write a file of the working directory to its disk; return the bytes per second."""
+    """Write a temporary file in the working directory to its disk; return the bytes per second."""
     block = os.urandom(_WRITTEN >> 6)
     with tempfile.TemporaryFile(dir=Path.cwd()) as file:
         began = perf_counter()
@@ -86,10 +89,10 @@ def _disk() -> float:
 
 
 class CardProbe:
-    """The probe of one card: copies within it, from it and to it, products of matrices, and the clock meanwhile.
+    """The probe of one GPU: copies within it, from it and to it, matrix products, and its clock during these.
 
-    `torch`: the module, or a stand-in. `nvml`: the module `pynvml` after `nvmlInit`, or a stand-in; without it, no
-    clock is read. `number`: the number of the card, as torch counts.
+    `torch`: the module, or a stand-in. `nvml`: the module `pynvml` after `nvmlInit`, or a stand-in; None reads no
+    clock. `number`: the number of the GPU, as torch counts.
     """
 
     def __init__(self, torch: Any, nvml: Any, number: int) -> None:
@@ -101,7 +104,7 @@ class CardProbe:
         one, other = (torch.empty(_WITHIN, dtype=torch.uint8, device=self._device) for _ in range(2))
         here = torch.empty(_BETWEEN, dtype=torch.uint8, pin_memory=True)
         there = torch.empty(_BETWEEN, dtype=torch.uint8, device=self._device)
-        #: A copy writes what it reads, so bytes within a card count twice.
+        #: By name: the bytes that a copy moves, and the copy. Within a GPU, bytes count twice: read and written.
         self._copies = {
             "memory of": (2 * _WITHIN, lambda: one.copy_(other)),
             "PCIe to": (_BETWEEN, lambda: there.copy_(here, non_blocking=True)),
@@ -123,7 +126,7 @@ class CardProbe:
         return found
 
     def _seconds(self, work: Callable[[], object], times: int, meanwhile: Callable[[], object] = bool) -> float:
-        """Let the card do work some times; return the seconds. `meanwhile` is called while it works."""
+        """Start `work` on the GPU some times, and call `meanwhile`; return the seconds until the GPU is done."""
         self._torch.cuda.synchronize(self._device)
         began = perf_counter()
         for _ in range(times):
@@ -133,7 +136,7 @@ class CardProbe:
         return perf_counter() - began
 
     def _products(self) -> tuple[float, float | None]:
-        """Return the FLOP/s of a product of matrices, and the mean clock meanwhile in Hz."""
+        """Return the FLOP/s of matrix products, and the mean clock during these in Hz; None if it is unknown."""
         one, other, result = self._matrices
         clocks: list[float] = []
 
@@ -149,7 +152,7 @@ class CardProbe:
 
 
 def card_probes(nvml: Any) -> tuple[list[CardProbe], str | None]:
-    """Return the probes of all cards, and why there are none; `nvml` is None if it knows of no card."""
+    """Return the probes of all GPUs, and the reason why there are none, or None; `nvml` is None without a GPU."""
     try:
         torch = import_module("torch")
         return [CardProbe(torch, nvml, number) for number in range(torch.cuda.device_count())], None

@@ -1,7 +1,7 @@
-"""The quantities of a sensor, and one value of each for every window of time.
+"""The quantities of a sensor (channels), and one value of each for every window of time.
 
 A level (a clock, a temperature) is averaged over the window. A total (energy, time lost to throttling) is a counter
-that only grows: its value is the growth per second, which misses nothing between two readings.
+that only grows: its value is the growth per second, which includes everything between two readings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Literal, Protocol, runtime_checkable
 
-#: Counters of 32 bits begin again at 0.
+#: A counter of 32 bits begins again at 0 after this many.
 _WRAP = 2.0**32
 NAN = math.nan
 
@@ -26,11 +26,11 @@ class Channel:
     unit: str
     kind: Literal["level", "total"] = "level"
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: Recorded value per reading; for a total, per growth of the reading in a second.
+    #: A level, or the growth of a total per second, is multiplied by this.
     scale: float = 1.0
-    #: The largest possible growth of the reading in a second. More means that the counter was reset.
+    #: The largest possible growth of the reading in a second. A larger one means that the counter was reset.
     most: float = math.inf
-    #: A metric for the whole growth during the run, and its unit; `scale` applies, too.
+    #: The metric of the growth of a total in the whole run, if it is recorded, and its unit; `scale` applies, too.
     whole: str | None = None
     whole_unit: str = "1"
 
@@ -38,21 +38,21 @@ class Channel:
 class Sensor(Protocol):
     """A source of readings."""
 
-    #: True for readings that cost much or change slowly: once a second is enough.
+    #: True for readings that cost much or change slowly: they are taken once a second.
     is_slow: bool
 
     def channels(self) -> Sequence[Channel]:
-        """Return what can be read here; empty if nothing can be read."""
+        """Return the channels that this machine has; empty if there are none."""
         ...
 
     def read(self) -> Sequence[float]:
-        """Return the reading of each channel; NaN for what cannot be read now."""
+        """Return the reading of each channel; NaN if it cannot be read now."""
         ...
 
 
 @runtime_checkable
 class TextSensor(Sensor, Protocol):
-    """A source of text. Its text can be taken now and understood later, with others, which costs less."""
+    """A source of text. Its text is taken now, and parsed later together with others, which costs less."""
 
     def take(self) -> bytes:
         """Return the text as it is now; empty if it cannot be read."""
@@ -64,28 +64,28 @@ class TextSensor(Sensor, Protocol):
 
 
 def growth(before: float, after: float, seconds: float, most: float = math.inf) -> float:
-    """Return how much a counter has grown; NaN if it was reset.
+    """Return the growth of a counter between two readings; NaN if it was reset.
 
-    A counter of 32 bits that went past its end has grown by 2^32 more than it shows.
+    A counter of 32 bits that went past its end has grown by 2^32 more than it shows. `most`: see `Channel`.
     """
     grown = after - before
     if grown < 0 and before < _WRAP:
         grown += _WRAP
-        # A reset looks like this, too: then the growth is nearly 2^32.
-        if grown > _WRAP / 2:
+        if grown > _WRAP / 2:  # after a reset, this is nearly 2^32
             return NAN
-    return grown if 0 <= grown <= most * max(seconds, 1e-3) * 1.5 else NAN
+    return grown if 0 <= grown <= most * max(seconds, 1e-3) * 1.5 else NAN  # the times are not exact
 
 
 @dataclass(slots=True)
 class ChannelWindow:
-    """The readings of one channel, which become one value a window."""
+    """Makes one value of the readings of a channel in each window."""
 
     channel: Channel
-    #: The last reading of a total and its time, and its growth since the beginning of the run.
+    #: Of a total: the last reading, its time in s, and the growth since the beginning of the run.
     _last: float = NAN
     _at: float = NAN
     _whole: float = 0.0
+    #: The sum of a level in this window and the number of readings; of a total, the growth and the time in s.
     _sum: float = 0.0
     _count: float = 0.0
 
@@ -99,7 +99,7 @@ class ChannelWindow:
             self._count += 1
             return
         grown, seconds = reading - self._last, at - self._at
-        if not 0 <= grown <= channel.most * seconds:  # also for the first reading
+        if not 0 <= grown <= channel.most * seconds:  # also for the first reading, where both are NaN
             grown = growth(self._last, reading, seconds, channel.most)
         if not isnan(grown):
             self._sum += grown

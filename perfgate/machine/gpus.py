@@ -1,11 +1,11 @@
 """The GPUs of this machine: those of NVIDIA through NVML (nvidia-ml-py), those of AMD through amdsmi.
 
 Names and units are those of nvml.h: clocks in MHz, power in mW, energy in mJ since the driver was loaded, violation
-times in ns. A violation time counts how long a policy held the clocks down, so nothing between two readings is missed.
+times in ns. A violation time is a counter of the time in which a policy lowered the clocks.
 
-`amdsmi_get_gpu_metrics_info` gives everything at once: clocks in MHz, power in W, the energy counter in units of
-15.259 µJ, and, on MI300 and later, how many firmware ticks each limit held the clocks down (`*_residency_acc`) of all
-ticks (`accumulation_counter`). Fields that a board lacks are `N/A` or all ones.
+`amdsmi_get_gpu_metrics_info` returns everything at once: clocks in MHz, power in W, the energy counter in units of
+15.259 µJ, and, on MI300 and later, the firmware ticks in which each limit lowered the clocks (`*_residency_acc`), and
+all ticks (`accumulation_counter`). Fields that a board lacks are `N/A`, or have all bits set.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from perfgate.machine.channels import NAN, Channel
 
 #: The performance policies of nvmlPerfPolicyType_t.
 _POLICIES = {"power": 0, "thermal": 1, "sync_boost": 2, "board_limit": 3, "reliability": 5}
+#: NVML's numbers for kinds of ECC errors: the errors since the last start of the driver.
 _CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
+#: The most NVLinks of a board, and the number of NVML's error counters of each.
 _LINKS, _LINK_ERRORS = 18, 4
-#: A GPU draws less than this: mJ in a second.
+#: More mJ than any GPU needs in a second.
 _MOST_POWER = 5e6
-#: A counter that takes more CPU time to read than this, in s, is read once a second. Waiting costs nothing.
+#: A counter that takes more CPU time to read than this, in s, is read once a second.
 _LONG = 2e-4
+#: Returns one reading, or raises an exception of the driver.
 Ask = Callable[[], float]
 
 
 class NvmlDevice:
     """One GPU. Quantities that a board does not support are left out; a GPU that is lost later has no readings.
 
-    A fast device has the quantities that are read ten times a second. Its slow `companion` has the rest: slow
-    quantities, and counters that take long to read, because the driver asks the firmware of the GPU. On an H100 the
-    energy takes 3.9 ms and each violation time 0.7 ms; everything else takes 1 to 3 µs. Counters miss nothing between
-    two readings.
+    This sensor has the quantities that are read ten times a second. Its slow `companion` has the rest: slow quantities,
+    and counters that take long to read, because the driver asks the firmware of the GPU. On an H100 the energy takes
+    3.9 ms and each violation time 0.7 ms; everything else takes 1 to 3 µs.
     """
 
     def __init__(self, nvml: Any, index: int) -> None:
@@ -46,6 +48,7 @@ class NvmlDevice:
         self._device = nvml.nvmlDeviceGetHandleByIndex(index)
         fast, slow = ([one for one in found if self._try(one[1]) is not None] for found in (self._fast(), self._slow()))
         costly = [one for one in fast if one[0].kind == "total" and self._takes_long(one[1])]
+        #: The channels of this sensor, each with its reading.
         self._asked = [one for one in fast if one not in costly]
         self.companion = copy(self)
         self.companion.is_slow, self.companion._asked = True, [*costly, *slow]
@@ -56,6 +59,7 @@ class NvmlDevice:
         return thread_time() - began > _LONG
 
     def _try(self, ask: Ask) -> float | None:
+        """Return a reading; None if the board does not have it, or cannot be read."""
         try:
             return float(ask())
         except Exception:  # of the driver, or of a binding that does not fit it
@@ -74,6 +78,7 @@ class NvmlDevice:
         return Channel(metric, unit, "level", self._labels, scale)
 
     def _fast(self) -> list[tuple[Channel, Ask]]:
+        """The fast channels of NVML with their readings, whether or not the board has them."""
         nvml, device, labels = self._nvml, self._device, self._labels
         energy = Channel("power", "W", "total", labels, 1e-3, _MOST_POWER, "machine.energy", "J")
         found: list[tuple[Channel, Ask]] = [
@@ -90,7 +95,7 @@ class NvmlDevice:
         return found
 
     def _busy_clock(self, kind: int) -> float:
-        """The clock while the GPU works; an idle GPU lowers it, and the start of a program would count as its speed."""
+        """The clock while the GPU works, else NaN: an idle GPU lowers its clock, which says nothing of its speed."""
         is_busy = self._nvml.nvmlDeviceGetUtilizationRates(self._device).gpu > 0
         return float(self._nvml.nvmlDeviceGetClockInfo(self._device, kind)) if is_busy else NAN
 
@@ -98,6 +103,7 @@ class NvmlDevice:
         return float(self._nvml.nvmlDeviceGetViolationStatus(self._device, policy).violationTime)
 
     def _slow(self) -> list[tuple[Channel, Ask]]:
+        """The slow channels of NVML with their readings, whether or not the board has them."""
         nvml, device, labels = self._nvml, self._device, self._labels
 
         def ecc() -> float:
@@ -134,7 +140,7 @@ def load_nvml() -> Any:
 
 
 def nvml_sensors(nvml: Any = None) -> tuple[list[NvmlDevice], str | None]:
-    """Return the sensors of every GPU, and why there are none although the machine may have one.
+    """Return the sensors of every GPU, and None; or nothing, and the error of NVML.
 
     `nvml`: the module `pynvml`, or a stand-in.
     """
@@ -151,18 +157,22 @@ def nvml_sensors(nvml: Any = None) -> tuple[list[NvmlDevice], str | None]:
 
 
 _ENERGY_UNIT_J = 15.259e-6
+#: More units than any GPU needs in a second: 5000 W.
 _MOST_TICKS_OF_ENERGY = 5000 / _ENERGY_UNIT_J
-#: Unsigned fields without a value have all bits set.
+#: The values of fields that a board lacks: all bits are set.
 _ABSENT = {2.0**16 - 1, 2.0**32 - 1, 2.0**64 - 1}
+#: By field of amdsmi: the metric and its unit.
 _LEVELS = {
     "current_gfxclk": ("clock.sm", "MHz"),
     "current_uclk": ("clock.memory", "MHz"),
     "average_gfx_activity": ("machine.gpu.busy", "%"),
     "temperature_hotspot": ("machine.gpu.temperature", "°C"),
 }
-#: Clocks count while the GPU works: an idle one lowers them.
+#: Clocks count only while the GPU works, because an idle one lowers them: the field of its activity, and the clocks.
 _BUSY, _BUSY_CLOCKS = "average_gfx_activity", ("current_gfxclk", "current_uclk")
+#: The fields of the power; the first that a board has is used if it has no energy counter.
 _POWER = ("current_socket_power", "average_socket_power")
+#: By field: the limit whose ticks it counts; and the field of all ticks.
 _RESIDENCIES = {
     "ppt_residency_acc": "power",
     "socket_thm_residency_acc": "thermal",
@@ -174,7 +184,7 @@ _TICKS = "accumulation_counter"
 
 
 class AmdDevice:
-    """One GPU."""
+    """One GPU of AMD, with the channels that its first answer has."""
 
     is_slow = False
 
@@ -198,6 +208,7 @@ class AmdDevice:
         self._before = found
 
     def _ask(self) -> Mapping[str, float]:
+        """Return the fields that have a number; empty if the GPU does not answer."""
         try:
             answer = self._smi.amdsmi_get_gpu_metrics_info(self._handle)
         except self._smi.AmdSmiException:
@@ -210,7 +221,7 @@ class AmdDevice:
         return tuple(self._channels.values())
 
     def read(self) -> Sequence[float]:
-        """Return the readings of now; a share of throttled ticks covers all the time since the last reading."""
+        """Return the readings of now; a share of throttled ticks is that since the last reading."""
         now, before = self._ask(), self._before
         self._before = now or before
         ticks = now.get(_TICKS, NAN) - before.get(_TICKS, NAN)
@@ -226,7 +237,7 @@ class AmdDevice:
 
 
 def amd_sensors(smi: Any = None) -> tuple[list[AmdDevice], str | None]:
-    """Return the sensors of every GPU, and why there are none although the machine may have one.
+    """Return the sensors of every GPU, and None; or nothing, and the error of amdsmi.
 
     `smi`: the module `amdsmi`, or a stand-in.
     """

@@ -14,13 +14,15 @@ from time import thread_time
 
 from perfgate.machine.channels import NAN, Channel
 
-#: The clock of only this many processors is read: each read interrupts its processor.
+#: The clock of only this many processors is read, because each reading interrupts its processor.
 _CLOCKS_ASKED = 8
-#: Most files are smaller than the first size. A larger buffer costs more to allocate than the file costs to read.
+#: The first and the largest size of the buffer of a file. Most files are smaller than the first one, and a larger
+#: buffer costs more to allocate than the file costs to read.
 _FEW_BYTES, _MOST_BYTES = 1 << 12, 1 << 20
 _LONGEST_NUMBER = 40
-#: A file that takes more CPU time than this is read once a second: /proc/stat of many processors does, in s.
+#: A file that takes more CPU time in s than this is read once a second, such as /proc/stat of many processors.
 _LONG_READ = 3e-4
+#: The numbers in a file by name.
 Readings = Mapping[str, float]
 
 
@@ -78,7 +80,10 @@ def mean_clock(text: str) -> Readings:
 
 
 class KernelFile:
-    """A file of the kernel as a sensor. It stays open and is read from its beginning each time."""
+    """A file of the kernel as a sensor. It stays open and is read from its beginning each time.
+
+    `parse` returns the numbers in a text; each has one of the `channels` of the same name.
+    """
 
     def __init__(
         self, path: Path, parse: Callable[[str], Readings], channels: Mapping[str, Channel], *, is_slow: bool = False
@@ -104,9 +109,10 @@ class KernelFile:
             return b""
 
     def _understand(self, text: bytes) -> Readings:
+        """Return the numbers in a text; none if it has another form."""
         try:
             return self._parse(text.decode("ascii", "replace")) if text else {}
-        except (ValueError, IndexError):  # in another form
+        except (ValueError, IndexError):
             return {}
 
     def channels(self) -> Sequence[Channel]:
@@ -162,15 +168,19 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
 
 
 def cpu_stat_files(root: Path, pid: int | None) -> list[Path]:
-    """Return the cpu.stat files of the process' control group that exist, the nearest first."""
+    """Return the existing cpu.stat files of the control group of a process (None: this one), the nearest first."""
     try:
         rows = (root / "proc" / (str(pid) if pid else "self") / "cgroup").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     paths: list[Path] = []
-    for row in rows:
+    for row in rows:  # `0::/place` of cgroup 2, `4:cpu,cpuacct:/place` of cgroup 1
         _, controllers, place = (*row.split(":", 2), "", "")[:3]
-        for top in ("",) if not controllers else (controllers, "cpu") if "cpu" in controllers.split(",") else ():
+        if not controllers:
+            tops: tuple[str, ...] = ("",)
+        else:
+            tops = (controllers, "cpu") if "cpu" in controllers.split(",") else ()
+        for top in tops:
             folder = root / "sys/fs/cgroup" / top / place.lstrip("/")
             paths += [folder / "cpu.stat", root / "sys/fs/cgroup" / top / "cpu.stat"]
     return [path for path in paths if path.is_file()]

@@ -1,11 +1,12 @@
 """The process that reads the sensors while a program runs: `python -m perfgate.machine.sampler FILE`.
 
 It prints a line when it is ready, and ends when its standard input is closed, when its parent dies, or on SIGTERM.
-Then it closes its file, so the file of a killed program is complete. It has a session of its own: Ctrl-C in a
-terminal does not reach it.
+Then it closes its file, so the file is complete even if the program was killed. It has a session of its own: Ctrl-C in
+a terminal does not reach it.
 
-The file is a results document, written by the recorder. A window has a tenth of a second; after every 4,096 windows
-it is twice as long, so a day of training takes ten times the space of seven minutes, and not two hundred times.
+The file is a results document, written by the recorder. It has a value for each window of time. A window is a tenth of
+a second long; after every 4,096 windows it is twice as long. So a day of training takes ten times the space of seven
+minutes, and not two hundred times.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from perfgate.recorder.recorder import Recorder
 
 #: The time between two readings of fast sensors, and of slow ones, in s.
 INTERVAL_S, SLOW_INTERVAL_S = 0.1, 1.0
-#: The readings that are used together and written in one piece: those of five seconds. They are lost if this process
-#: is killed; the death of the program loses nothing.
+#: The number of readings that are used together and written in one piece: those of five seconds. They are lost if this
+#: process is killed, but not if the program dies.
 _TOGETHER = 50
 #: The number of windows after which a window has twice the length.
 WINDOWS = 4096
@@ -39,7 +40,7 @@ _LONGEST_TOLD = 1 << 14
 
 
 class _Source:
-    """A sensor and the windows of its channels. A text is kept as it is until it is used."""
+    """A sensor and the windows of its channels. `take` returns readings, or a text that is parsed when it is used."""
 
     def __init__(self, sensor: Sensor) -> None:
         self.take: Callable[[], Any] = sensor.take if isinstance(sensor, TextSensor) else sensor.read
@@ -53,10 +54,10 @@ class _Source:
 
 
 class Sampler:
-    """Sensors, the windows of their channels, and the recording of both.
+    """Reads sensors, makes values of the readings in each window, and records these.
 
-    Readings are taken ten times a second, and used every five seconds, all together: a processor that slept for a tenth
-    of a second has lost its caches, so that the same work costs twice as much after each reading.
+    Readings are taken ten times a second, and used every five seconds, all together. After each reading, the same work
+    would cost twice as much: the caches of a processor are lost when it sleeps for a tenth of a second.
     """
 
     def __init__(self, sensors: Sequence[Sensor], recorder: Recorder, *, interval: float = INTERVAL_S) -> None:
@@ -72,6 +73,7 @@ class Sampler:
         self._adders = [
             (window, recorder.adder(one.metric, unit=one.unit, labels=one.labels)) for window, one in channels
         ]
+        #: The times in s of the first reading, of the end of this window, and of the next slow readings.
         self._began = self._closes = self._slow_at = -math.inf
         self._windows = 0
 
@@ -99,6 +101,7 @@ class Sampler:
         self._waiting.clear()
 
     def _close_window(self, now: float) -> None:
+        """Record the value of each channel in this window, and begin the next one."""
         step = round((now - self._began) * 1000)  # the time in ms is the number of the step
         for window, add in self._adders:
             value = window.close()
@@ -120,7 +123,7 @@ class Sampler:
 
 
 def run(sampler: Sampler, is_over: Callable[[float], bool], clock: Callable[[], float], interval: float) -> None:
-    """Sample until `is_over` is true; it waits for the given number of seconds."""
+    """Sample until `is_over` returns True; it gets a number of seconds, and waits so long."""
     due = clock()
     while True:
         sampler.sample(clock())
@@ -131,13 +134,13 @@ def run(sampler: Sampler, is_over: Callable[[float], bool], clock: Callable[[], 
 
 
 class _ParentWatch:
-    """Detects the end of the program: its end of the pipe is closed, it died, or SIGTERM came."""
+    """Waits, and detects the end of the program: its end of the pipe is closed, it died, or SIGTERM came."""
 
     def __init__(self, stream: int, parent: int) -> None:
         self._stream, self._parent, self._stopped = stream, parent, False
         self._poll = select.poll()
         self._poll.register(stream, select.POLLIN | select.POLLHUP)
-        #: The program's lines of JSON, with values of the whole run.
+        #: The lines of JSON that the program sent, with values of the whole run.
         self.told = b""
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -155,7 +158,7 @@ class _ParentWatch:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Sample until the parent is done; return the exit code."""
+    """Sample until the program, the parent of this process, is done; return the exit code."""
     parser = argparse.ArgumentParser(prog="perfgate.machine.sampler")
     parser.add_argument("file")
     parser.add_argument("--interval", type=float, default=INTERVAL_S)
@@ -178,7 +181,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def every_sensor(pid: int) -> tuple[list[Sensor], list[str]]:
-    """Return the sensors of this machine, and why some are missing."""
+    """Return the sensors of this machine, and the reasons why some are missing. `pid`: the measured program."""
     from perfgate.machine.gpus import amd_sensors, nvml_sensors
     from perfgate.machine.linux import linux_sensors
 
