@@ -1,7 +1,7 @@
 """Strict JSON with line and column.
 
-`load_json` reports what `json` accepts: duplicate keys, NaN and infinity, numbers beyond float64, deep nesting.
-Positions are found only when one is needed.
+`load_json` also reports mistakes that the module `json` accepts: duplicate keys, NaN and infinity, numbers beyond
+float64, deep nesting. A position is found only if it is needed: then the text is read again.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from perfgate.documents.json_tokens import STRUCTURE, TOKEN
 
 #: The path of a value: keys and indices from the top, as in ("series", 0, "values", 3).
 Path = tuple[str | int, ...]
+#: The most faults of a document that are reported one by one.
 _MAX_FAULTS = 20
+#: Messages; `{}` is the key or the number.
 _TWICE = "the key {} occurs twice; the last one counts"
 _NOT_FINITE = "{} is not a finite number"
-#: A number beyond float64 has 200 digits, or three digits in its exponent. In a hash, text follows.
+#: A number beyond float64 has 200 digits, or three digits in its exponent. In a hash, other letters follow the digits.
 HUGE = re.compile(r"[0-9]{200}|[eE]\+?[0-9]{3,}(?:[\s,\]}]|$)")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BLANKS = re.compile(r"[ \t\n\r]*")
 #: The number of list items that are skipped at once, if they are numbers or words.
 _STRIDE = 1024
 _PLAIN_ITEMS = re.compile(rf'(?:[^,"\[\]{{}}]*,){{{_STRIDE}}}')
-#: Skips a value in C; `float` accepts numbers of any length.
+#: Finds the end of a value, in C. It reads integers as floats, because `int` refuses thousands of digits.
 _DECODER = json.JSONDecoder(parse_int=float)
 
 
@@ -60,11 +62,11 @@ class JsonDocument(Struct, frozen=True):
         return tuple(fault.problem for fault in self.faults)
 
     def locate(self, path: Path) -> Location:
-        """Return where the value at `path` begins; if there is none, where its nearest parent begins."""
+        """Return the beginning of the value at `path`; if there is none, that of its nearest parent."""
         return self.locate_all([path])[path]
 
     def locate_all(self, paths: Iterable[Path]) -> dict[Path, Location]:
-        """Return where each value begins; of duplicate keys the last counts."""
+        """Return the beginning of each value; of duplicate keys the last counts."""
         nearest = _nearest_offsets(self, paths)
         places = self._places(nearest.values())
         return {path: places[offset] for path, offset in nearest.items()}
@@ -85,15 +87,16 @@ class JsonDocument(Struct, frozen=True):
 
 
 def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = True) -> JsonDocument:
-    """Parse a whole JSON text (RFC 8259); anything wrong becomes a fault with its place, and nothing is raised.
+    """Parse a whole JSON text (RFC 8259). Every mistake becomes a fault with its place; nothing is raised.
 
     `name`: the name of the document in messages. `limits`: the largest depth, and the largest number of lists and
     objects. `finite`: report NaN and infinity as faults.
     """
-    doubled: list[tuple[dict[str, Any], list[str]]] = []
+    doubled: list[tuple[dict[str, Any], list[str]]] = []  # the objects with duplicate keys, and these keys
     has_infinite = False
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return an object from its members, and remember its duplicate keys."""
         members = dict(pairs)
         if len(members) < len(pairs):
             counts = Counter(key for key, _ in pairs)
@@ -109,7 +112,7 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     def integer(printed: str) -> int | float:
         return int(printed) if len(printed) < 300 else decimal(printed)  # int() refuses thousands of digits
 
-    # Calls for each number would cost more than all else, so they are made only if there may be a huge one.
+    # a call for each number would cost more than all else, so there is one only if a number may be huge
     numbers: Any = {"parse_float": decimal, "parse_int": integer} if HUGE.search(text) else {}
     document = JsonDocument(name, text, None)
     if text.count("{") + text.count("[") > limits.containers:
@@ -133,10 +136,12 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
 
 
 def _refused(document: JsonDocument, message: str, offset: int = 0) -> JsonDocument:
+    """Return a document that cannot be read, with the reason."""
     return replace(document, faults=(document._fault((), offset, message),))
 
 
 def _too_deep(document: JsonDocument, limits: Limits) -> JsonDocument:
+    """Return a document that is nested too deep, with the place where that begins."""
     depth = offset = 0
     for match in STRUCTURE.finditer(document.text):
         offset = match.start()
@@ -147,6 +152,7 @@ def _too_deep(document: JsonDocument, limits: Limits) -> JsonDocument:
 
 
 def _encodable(data: object) -> bool:
+    """Return whether all texts can be written as UTF-8: none has half a surrogate pair."""
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -155,7 +161,7 @@ def _encodable(data: object) -> bool:
 
 
 def _within(data: object, max_depth: int) -> bool:
-    """Return whether lists and objects are nested at most that deep, without recursion."""
+    """Return whether lists and objects are nested at most that deep. It does not recurse."""
     level = [data] if isinstance(data, dict | list) else []
     for _ in range(max_depth):
         members = (parent.values() if isinstance(parent, dict) else parent for parent in level)
@@ -170,6 +176,8 @@ def _faulty_paths(
 ) -> Iterator[tuple[Path, str]]:
     """Yield the path and the message of each duplicate key and, if `finite`, of each number that is not finite."""
     twice = {id(members): keys for members, keys in doubled}  # the list keeps them alive, so each id is unique
+    # a depth-first walk without recursion: the members that are left of each open list and object, and their path,
+    # which begins with the name "" of the document
     path: list[str | int] = []
     waiting: list[Iterator[tuple[str | int, Any]]] = [iter([("", data)])]
     while waiting:
@@ -191,13 +199,13 @@ def _faulty_paths(
 
 
 def _is_plain(values: list[Any], finite: bool) -> bool:
-    """Return whether a list has only numbers and, if `finite`, only finite ones: ten times as fast as one by one."""
+    """Return whether a list has only numbers and, if `finite`, only finite ones. It is faster than a loop of Python."""
     kinds = {*map(type, values)}
     return kinds <= {int, float} and (not finite or float not in kinds or all(map(math.isfinite, values)))
 
 
 def _faults(document: JsonDocument, paths: Iterator[tuple[Path, str]]) -> tuple[Fault, ...]:
-    """Return the first faults, each at its place, and how many more there are."""
+    """Return the first faults, each at its place, and one fault that says how many more there are."""
     shown = [*islice(paths, _MAX_FAULTS)]
     offsets = _nearest_offsets(document, [path for path, _ in shown])
     faults = []
@@ -211,7 +219,7 @@ def _faults(document: JsonDocument, paths: Iterator[tuple[Path, str]]) -> tuple[
 
 
 def _nearest_offsets(document: JsonDocument, paths: Iterable[Path]) -> dict[Path, int]:
-    """Return where the value of each path begins, or its nearest parent."""
+    """Return the offset at which the value of each path begins, or that of its nearest parent."""
     wanted = set(paths)
     offsets = _offsets(document.text, wanted if document.data is not None else ()) if wanted else {}
 
@@ -222,11 +230,11 @@ def _nearest_offsets(document: JsonDocument, paths: Iterable[Path]) -> dict[Path
 
 
 def _offsets(text: str, paths: Iterable[Path]) -> dict[Path, int]:
-    """Return where the value of each path and its parents begin, in a text that `json` can read.
+    """Return the offsets at which the values of paths, and those of their parents, begin in a valid JSON text.
 
     Values that are not on a path are skipped by the scanner of the standard library, which returns their ends.
     """
-    tree: dict[Any, Any] = {}
+    tree: dict[Any, Any] = {}  # the wanted keys, in each the wanted keys below it
     for path in paths:
         node = tree
         for key in path:
@@ -239,13 +247,13 @@ def _offsets(text: str, paths: Iterable[Path]) -> dict[Path, int]:
         if inner and text[at] in "{[":
             with suppress(RecursionError):  # the stack may be deeper here than where the text was read
                 members = _keys(text, at, inner) if text[at] == "{" else _items(text, at, inner)
-                # A dictionary, because the last of duplicate keys counts.
+                # `dict`, because the last of duplicate keys counts
                 waiting += [((*path, key), place, inner[key]) for key, place in dict(members).items()]
     return found
 
 
 def _keys(text: str, at: int, wanted: Mapping[Any, Any]) -> Iterator[tuple[str | int, int]]:
-    """Yield the wanted keys of an object, and where their values begin."""
+    """Yield the wanted keys of the object at an offset, and the offsets of their values."""
     at = _next(text, at + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
@@ -256,7 +264,7 @@ def _keys(text: str, at: int, wanted: Mapping[Any, Any]) -> Iterator[tuple[str |
 
 
 def _items(text: str, at: int, wanted: Mapping[Any, Any]) -> Iterator[tuple[str | int, int]]:
-    """Yield the wanted indices of a list, and where their values begin."""
+    """Yield the wanted indices of the list at an offset, and the offsets of their values."""
     index, at = 0, _next(text, at + 1)
     for target in sorted(key for key in wanted if isinstance(key, int)):
         while index < target and text[at] != "]":
@@ -268,11 +276,11 @@ def _items(text: str, at: int, wanted: Mapping[Any, Any]) -> Iterator[tuple[str 
 
 
 def _after(text: str, at: int) -> int:
-    """Return where the next member of a list or object begins, or its end."""
+    """Return the offset of the next member after the value at an offset, or of the closing bracket."""
     at = _next(text, _DECODER.raw_decode(text, at)[1])
     return _next(text, at + 1) if text[at] == "," else at
 
 
 def _next(text: str, at: int) -> int:
-    """Return where the blanks end."""
+    """Return the offset after blanks."""
     return _BLANKS.match(text, at).end()  # type: ignore[union-attr]

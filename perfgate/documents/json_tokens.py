@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 #: A string, complete or cut off; or a bracket.
 STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
-#: The same, or a number or word.
+#: A string, a bracket, a number or a word.
 TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]|[^\s,:\[\]{}"]+', re.DOTALL)
 
 
 def cut_back(text: str) -> str | None:
-    """Close a document that was cut off after the last complete item of its outermost list or object.
+    """Close a document that was cut off, after the last complete item of its outermost list or object.
 
-    Only items that are lists or objects count. Returns None without one.
+    Only items that are lists or objects count. Returns None if no item is complete.
     """
     depth = end = 0
     for match in STRUCTURE.finditer(text):
@@ -32,11 +32,11 @@ def cut_back(text: str) -> str | None:
 
 
 def walk(text: str, deepest: int = sys.maxsize) -> Iterator[tuple[tuple[str | int, ...], int, str]]:
-    """Yield (path, offset, first token) of every value whose path is at most `deepest` long, in order.
+    """Yield (path, offset, first token) of every value whose path has at most `deepest` parts, in order.
 
     It does not recurse. In a text that is cut off, it finds the values before the cut.
     """
-    path: list[str | int | None] = []  # for each open container the index or key; None: the next string is a key
+    path: list[str | int | None] = []  # for each open list or object the index or key; None: the next string is a key
     for match in TOKEN.finditer(text):
         token = match[0]
         if token in "]}":

@@ -1,6 +1,7 @@
-"""JSON documents of a fixed form: their errors in words for the author, and files that contain their own hash.
+"""JSON documents of a fixed form: their errors in plain words, and files that contain their own hash.
 
-msgspec's messages look like "Expected `float`, got `str` - at `$.series[0].values[3]`". An unknown one is not changed.
+msgspec's messages look like "Expected `float`, got `str` - at `$.series[0].values[3]`". A message of another form stays
+as it is.
 
 The bytes of a signed file are deterministic: fields in a fixed order, the shortest text of every number.
 `content_sha256` is the SHA-256 of the file's own JSON in which that field is empty.
@@ -76,7 +77,7 @@ def _path_and_name(text: str, *, is_key: bool) -> tuple[Path, str]:
 
 
 def _of_value(text: str, name: str) -> str:
-    """Return what is wrong with one value: its type, its choice, or its size."""
+    """Return the message about one value in plain words: its type, its choice, or its size is wrong."""
     if found := _TYPE.fullmatch(text):
         wanted = [_WORDS.get(kind, kind) for kind in found["wanted"].split(" | ")]
         return f"{name} is {_WORDS.get(found['found'], found['found'])}, not {' or '.join(wanted)}"
@@ -92,8 +93,9 @@ def _of_value(text: str, name: str) -> str:
 
 Content = TypeVar("Content", bound=msgspec.Struct)
 Outline = TypeVar("Outline", bound=msgspec.Struct)
-#: The hash at the end of a file. It is that of the bytes before and after it, if nobody changed their layout.
+#: The end of a file with its hash: that of all other bytes, if nobody changed the layout of the file.
 _LAST_FIELD = re.compile(rb'"content_sha256": "([0-9a-f]{64})"\n}\n\Z')
+#: `_LAST_FIELD` is in this many last bytes.
 _LONGEST_END = 128
 #: The last bytes of a file that `encode` wrote: its hash, and the end of the JSON.
 END_BYTES = 68
@@ -104,11 +106,11 @@ class SignedFile(Struct, Generic[Content], frozen=True):
 
     schema: str
     form: type[Content]
-    #: Returns what is wrong with the content of a file that was not altered, or None.
+    #: Returns the mistake in the content of a file that was not altered, or None.
     fault: Callable[[Content], str | None]
-    #: What the user does about a damaged file.
+    #: The advice about a damaged file.
     remedy: str
-    #: The last fields but the hash, lists whose items are written on one line each: short in a diff.
+    #: The last fields before the hash: lists whose items are written on one line each, so that a diff is short.
     rows: tuple[str, ...] = ()
 
     def encode(self, content: Content) -> bytes:
@@ -116,7 +118,7 @@ class SignedFile(Struct, Generic[Content], frozen=True):
         return self._json(content, self._digest(content))
 
     def decode(self, name: str, data: bytes) -> tuple[Content | None, list[Problem]]:
-        """Read a file; a damaged, altered or newer one gives a problem that names it, and None."""
+        """Read a file; returns None and a problem that names it if it is damaged, altered, or of a newer version."""
         content = self.outline(data, self.form)
         content, why = self._decode_carefully(name, data) if content is None else (content, self.fault(content))
         if why is None:
@@ -124,7 +126,7 @@ class SignedFile(Struct, Generic[Content], frozen=True):
         return None, [Problem("error", f"{why}; restore it from git, or {self.remedy}", Location(name))]
 
     def outline(self, data: bytes, form: type[Outline]) -> Outline | None:
-        """Read some fields of a file whose hash fits its bytes; None for a file that `decode` must look at."""
+        """Read the fields of `form` in a file whose hash is right; None for any other file, which `decode` explains."""
         if not self.is_whole(data):
             return None
         try:
@@ -134,7 +136,10 @@ class SignedFile(Struct, Generic[Content], frozen=True):
         return outline if getattr(outline, "schema", None) == self.schema else None
 
     def is_whole(self, data: bytes) -> bool:
-        """Return True for the very bytes that `encode` wrote, whose hash fits; False proves nothing."""
+        """Return True for exactly the bytes that `encode` wrote.
+
+        False can also mean another layout, such as other line breaks: `decode` compares the content itself.
+        """
         found = _LAST_FIELD.search(data, max(len(data) - _LONGEST_END, 0))
         if found is None:
             return False
@@ -143,6 +148,7 @@ class SignedFile(Struct, Generic[Content], frozen=True):
         return digest.hexdigest().encode() == found[1]
 
     def _decode_carefully(self, name: str, data: bytes) -> tuple[Content | None, str | None]:
+        """Return the content of a file in any layout, or None; and the reason why it cannot be used, or None."""
         try:
             document = load_json(data.decode("utf-8"), name)
         except UnicodeDecodeError:
@@ -164,6 +170,7 @@ class SignedFile(Struct, Generic[Content], frozen=True):
         return hashlib.sha256(self._json(content, "")).hexdigest()
 
     def _json(self, content: Content, digest: str) -> bytes:
+        """Return the bytes of the file with this hash; each item of `rows` is on one line."""
         fields = {**msgspec.to_builtins(content), "content_sha256": digest}
         if not self.rows:
             return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"

@@ -1,8 +1,8 @@
 """The call tree of a run as JSON in one string, in a stored run and in a recording; decoded only to find causes.
 
-It is the mean of all ranks. Steps are joined to at most MOST_GROUPS groups. Every node has its name, its caller and its
-calls; times are whole ns, by group for nodes with enough time, else one mean. If the ranks of a node differ, each
-rank has its difference from the mean, the largest differences first, as far as there is room.
+The tree is the mean of all ranks. Its steps are joined to at most MOST_GROUPS groups. Every node has its name, its
+caller and its calls. Times are in whole ns: one for each group if the node has enough time, else one mean. As far as
+there is room, nodes whose ranks differ most have the difference of each rank from the mean.
 
 If even that is too large, small calls are pooled: a node that is listed in `pooled` has the wall time and the memory of
 the small calls that it made. A comparison pools them on the other side, too, so that none of them seems to be new.
@@ -23,22 +23,23 @@ from perfgate.core import read_only
 from perfgate.core.call_trees import CallNode, CallTree, LazyTrees, NodeKind
 
 Floats = npt.NDArray[np.float64]
-#: Profiled loops mostly have no more steps than this.
+#: Most profiled loops have at most this many steps.
 MOST_GROUPS = 10
 NANOSECOND = 1e-9
-#: The reader nests host calls 250 deep; below them are kernels and the root of a thread.
+#: The reader nests host calls at most 250 deep; kernels and the root of a thread add a few.
 _DEEPEST = 300
-#: Numbers of ranks and nodes together, which take 8 bytes each.
+#: The most ranks times nodes: each takes 8 bytes.
 _MOST_CELLS = 1 << 24
-#: More ns, bytes or blocks than any step has; a float64 represents such a whole number exactly.
+#: No step has more ns, bytes or blocks; and a float64 represents a whole number up to this exactly.
 _WITHIN = msgspec.Meta(ge=-(1 << 53), le=1 << 53)
 _Whole = Annotated[int, _WITHIN]
 _Number = Annotated[float, _WITHIN]
+#: For each node: a time in ns for each group, or one mean for all.
 Times = list[_Whole | list[_Whole]]
 
 
 class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The content of the string. Lists with an item for each node, the step first, unless they name their nodes."""
+    """The content of the string. Lists have an item for each node, the step first, unless their items name the node."""
 
     ranks: list[str]
     #: The number of steps behind the columns.
@@ -50,7 +51,7 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     called: list[int]
     #: The time of the first call after the start of its step, in whole microseconds; -1 if it is unknown.
     first: list[_Whole]
-    #: By group, or one mean for all; times in ns.
+    #: The calls, the durations, and the parts of the step: see `Times` and `CallTree`.
     counts: list[_Number | list[_Number]]
     busy: Times
     wall: Times
@@ -65,7 +66,8 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     peak: _Number | None = None
     #: (node, thread blocks per step); absent if the trace has no grids.
     blocks: list[tuple[int, _Whole]] | None = None
-    #: The unit in ns, the nodes, and for each rank the differences of their wall times from the mean.
+    #: The differences between ranks: their unit in ns, the nodes that have them, and for each rank the differences of
+    #: the wall times of these nodes from the mean.
     rank_unit: _Whole = 1
     rank_nodes: list[int] = []
     rank_walls: list[list[_Whole]] = []
@@ -165,5 +167,5 @@ def _column(known: Sequence[tuple[int, float]] | None, count: int) -> Floats | N
 
 
 def _table(rows: Sequence[float | Sequence[float]], groups: int) -> Floats:
-    """The rows of nodes, (n, groups)."""
+    """The values of nodes in each group, (n, groups); a single number is that of all groups."""
     return np.array([row if isinstance(row, list) else [row] * groups for row in rows], np.float64)

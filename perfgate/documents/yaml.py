@@ -20,7 +20,7 @@ from perfgate.core.resource_limits import DEFAULT, Limits
 
 Path = tuple[str | int, ...]
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: The error of libyaml 0.2.6, which looks ahead: it comes before the events of the text in front of it.
+#: The error of libyaml 0.2.6 about deep nesting. It looks ahead, so it raises this before our own check of the depth.
 _NESTED_TOO_DEEP = "exceeded maximum nesting depth"
 #: The part of a word that is underlined.
 _WORD = re.compile(r"[^\s:,\]}]+")
@@ -47,7 +47,6 @@ _WHOLE = re.compile(r"""(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[|>][-+0-9]*|\{.*\}|
 _FIELD = re.compile(
     r"(?:id|why|severity|when|better|warmup|confidence|power|min_\w+|on_\w+|budget|expect_fail|owner|quarantine|tags):"
 )
-
 #: The column of a field or of a list item, from 1, and the field's name; `-` for an item.
 _Start: TypeAlias = tuple[int, str]
 _ITEM = re.compile(r" *(-)(?: +|$)")
@@ -65,12 +64,12 @@ class YamlSpan(Struct, frozen=True):
 
     @property
     def rest(self) -> str:
-        """The text of the line from the value on. A copy for each value of one long line would need gigabytes."""
+        """The text of the line from the value on; if it was stored, the values of a long line would need gigabytes."""
         return self.text[self.column - 1 :]
 
 
 class YamlDocument(Struct):
-    """A YAML file as plain data, with the places of its values and keys."""
+    """A YAML file as plain data, with the places of its values and keys by their paths."""
 
     name: str
     data: Any = None
@@ -174,7 +173,7 @@ def _hint(lines: list[str], line: int, column: int) -> str:
 
 
 def _indentation_advice(lines: Sequence[str]) -> str:
-    """Return advice if the last line begins a field or an item beside none of the lines above; otherwise nothing."""
+    """Return advice if the field or item of the last line is not in a column of those above it; otherwise nothing."""
     *above, last = lines or [""]
     open_starts: list[_Start] = []
     before = ""
@@ -182,7 +181,7 @@ def _indentation_advice(lines: Sequence[str]) -> str:
         if text.strip() and not text.lstrip().startswith("#"):
             before = text
         if starts := list(_starts(text)):
-            # a line leaves the lists and mappings around it open; an item may be below its field
+            # a line ends the fields and items that begin at its column or later, but an item may be below its field
             at, first = starts[0]
             around = (one for one in open_starts if one[0] < at or (one[0] == at and first == "-" != one[1]))
             open_starts = [*around, *starts]
@@ -234,6 +233,7 @@ class _Builder(Struct):
         return data
 
     def value(self, event: Any, path: Path) -> Any:
+        """Return the data of the value that begins with an event, and record its place."""
         if len(path) >= self.limits.rule_depth and isinstance(event, yaml.CollectionStartEvent):
             self.refuse(self.limits.beyond("rule_depth", "lists and mappings are nested deeper"), event)
             raise _BeyondLimit
@@ -260,14 +260,14 @@ class _Builder(Struct):
         return None if is_alias else self.scalar(event)
 
     def key(self, event: Any, path: Path) -> str:
+        """Return a key of the mapping at `path`, and record its place."""
         name = self.value(event, (*path, "")) if not isinstance(event, yaml.AliasEvent) else None
         if not isinstance(name, str):
             self.refuse("a key must be text" + self.advice(event), event)
             name = str(name)
         if name == "<<":
             self.refuse("merge keys (<<) are not used in rule files: write the fields out", event)
-        first = self.document.keys.get((*path, name))
-        if first:
+        if first := self.document.keys.get((*path, name)):
             self.refuse(f"the key {name!r} occurs twice, first on line {first.line}", event)
         self.document.keys.setdefault((*path, name), self.span(event))
         return name

@@ -2,8 +2,8 @@
 
 A `LargeArray` can replace a one-dimensional float64, int64 or bool array: it has numpy's protocols for arrays of
 other libraries, `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18). Arithmetic with it is done when its
-results are read. Sums are added in numpy's order, so every result has the same bits as in memory. Other functions
-than those of this class and FUNCTIONS run in memory.
+results are read. Sums are added in numpy's order, so every result has the same bits as in memory. All functions that
+are neither in this class nor in FUNCTIONS read the whole array into memory.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class ScratchFile(Protocol):
 
 
 OpenScratch: TypeAlias = Callable[[], ScratchFile]
-#: The ascending values of ranges, by their start and stop.
+#: By start and stop of a range: its values in ascending order.
 Ordered: TypeAlias = dict[tuple[int, int], AnyArray]
-#: The values that are read at once.
+#: The number of values that are read at once.
 BLOCK = 1 << 18
 
 
@@ -50,7 +50,7 @@ class Spool:
     def __init__(self, dtype: npt.DTypeLike, scratch: OpenScratch) -> None:
         self.dtype, self.scratch = np.dtype(dtype), scratch
         self.size = 0
-        #: The ascending values of the ranges that were sorted last.
+        #: The ranges that were sorted, for all arrays of this file.
         self._ordered: Ordered = {}
         self._file = scratch()
         finalize(self, self._file.close)
@@ -85,7 +85,7 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
     """The values from `start` to `stop` of something that can be read in pieces: a file, or arithmetic with arrays."""
 
     ndim = 1
-    #: Nothing writes to it.
+    #: As numpy says that an array cannot be changed.
     flags = SimpleNamespace(writeable=False)
 
     def __init__(
@@ -99,7 +99,7 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> None:
         self._read, self.start, self.stop = read, start, stop
         self.dtype, self.scratch = np.dtype(dtype), scratch
-        #: The ascending values of ranges of the same source, which sorting keeps.
+        #: The ranges of the same source that were sorted.
         self.ordered: Ordered = {} if ordered is None else ordered
 
     def __len__(self) -> int:
@@ -158,7 +158,7 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return np.asarray(self)[key]
 
     def _picked(self, places: AnyArray) -> AnyArray:
-        """The values at some places; each block is read once."""
+        """The values at these positions; each block is read once."""
         places = np.where(places < 0, places + len(self), places)
         found = np.empty(len(places), self.dtype)
         blocks = places // BLOCK
@@ -184,7 +184,7 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return function(*map(in_memory, args), **{name: in_memory(one) for name, one in options.items()})
 
     def _reduced(self, ufunc: np.ufunc) -> Any:
-        """A reduction; sums are added in the order of numpy, which halves the values until few are left."""
+        """All values combined by a function of two numbers, such as `np.minimum`."""
         if ufunc is np.add:
             return self._sum(0, len(self))
         found = None
@@ -196,13 +196,13 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return ufunc.reduce(np.empty(0, self.dtype)) if found is None else found
 
     def _sum(self, start: int, stop: int) -> Any:
+        """The sum in the order of numpy (pairwise summation): halves are added, and halves of these."""
         if stop - start <= BLOCK:
             return np.add.reduce(self.read(start, stop))
         half = (stop - start) // 2
         half -= half % 8
         return self._sum(start, start + half) + self._sum(start + half, stop)
 
-    # These methods are those of numpy's arrays.
     sum = partialmethod(_reduced, np.add)
     min = partialmethod(_reduced, np.minimum)
     max = partialmethod(_reduced, np.maximum)
@@ -218,13 +218,14 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return np.float64(np.square(self - self.mean()).sum() / (len(self) - ddof))
 
     def _place(self, of: Callable[[AnyArray], Any], is_beyond: np.ufunc) -> int:
+        """The position of the first largest or smallest value: `of` finds it in a block, `is_beyond` compares two."""
         best, place = None, 0
         for at, block in enumerate(self.blocks()):
             inside = int(of(block))
             if best is None or is_beyond(block[inside], best):
                 best, place = block[inside], at * BLOCK + inside
                 if self.dtype == np.bool_ and best == (is_beyond is np.greater):
-                    break
+                    break  # no value is beyond this one
         return place
 
     argmax = partialmethod(_place, np.argmax, np.greater)
@@ -235,34 +236,39 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return LargeArray(lambda start, stop: self.read(start, stop).astype(dtype), 0, len(self), dtype, self.scratch)
 
     def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of an array, from the whole array in memory."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(np.asarray(self), name)
 
 
 def elementwise(function: Callable[..., AnyArray], *inputs: Any) -> Any:
-    """Return what a function of numbers gives for each value of arrays of one length, computed when it is read."""
+    """Return a function of numbers for each value of arrays of one length; it is computed when it is read.
+
+    `inputs`: arrays and single numbers, at least one LargeArray.
+    """
     large = [one for one in inputs if isinstance(one, LargeArray)]
     size = len(large[0])
-    taken = [one.reshape(()) if isinstance(one, np.ndarray) and one.size == 1 != size else one for one in inputs]
-    if any(isinstance(one, LargeArray | np.ndarray) and one.ndim and len(one) != size for one in taken):
-        raise ValueError(f"arrays of {', '.join(str(np.size(one)) for one in taken)} values do not fit together")
+    operands = [one.reshape(()) if isinstance(one, np.ndarray) and one.size == 1 != size else one for one in inputs]
+    if any(isinstance(one, LargeArray | np.ndarray) and one.ndim and len(one) != size for one in operands):
+        raise ValueError(f"arrays of {', '.join(str(np.size(one)) for one in operands)} values do not fit together")
 
     def read(start: int, stop: int) -> AnyArray:
-        arrays = [one[start:stop] if isinstance(one, np.ndarray) and one.ndim else one for one in taken]
+        arrays = [one[start:stop] if isinstance(one, np.ndarray) and one.ndim else one for one in operands]
         return function(*(one.read(start, stop) if isinstance(one, LargeArray) else one for one in arrays))
 
     return LargeArray(read, 0, size, read(0, 0).dtype, large[0].scratch)
 
 
 def _stored(values: AnyArray, scratch: OpenScratch) -> LargeArray:
+    """Return values as a LargeArray with a file of its own."""
     spool = Spool(values.dtype, scratch)
     spool.add(values)
     return spool.array(0, spool.size)
 
 
 def in_memory(value: Any) -> Any:
-    """Return an argument of a function with arrays in memory."""
+    """Return an argument of a function with every LargeArray in it read into memory."""
     if isinstance(value, list | tuple):
         return type(value)(map(in_memory, value))
     return np.asarray(value) if isinstance(value, LargeArray) else value

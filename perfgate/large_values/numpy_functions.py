@@ -1,6 +1,6 @@
 """The functions of numpy that can be called with a `LargeArray`, in bounded memory: sorting, quantiles, and so on.
 
-Import this module before arrays are made.
+They work after this module is imported, which adds them to FUNCTIONS of `array`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import numpy as np
 
 from perfgate.large_values.array import FUNCTIONS, AnyArray, LargeArray, Ordered, Spool, as_values, elementwise
 
-#: The values that are sorted at once.
+#: The number of values that are sorted at once, in memory.
 CHUNK = 1 << 22
-#: The values of each sorted chunk that show where others are.
+#: The number of values in the sample of a sorted chunk, and of pieces in the sample of an array.
 _SAMPLES = 256
-#: How many sorted ranges are kept; each is an open file, and a process may not have very many.
+#: The number of sorted ranges that are kept: each is an open file, and a process can have a few hundred.
 _KEPT = 8
-#: The sorted ranges that are kept, the newest last: their arrays, by the identity of these, start and stop.
+#: The sorted ranges that are kept, the last used one last: by the identity of a dictionary `ordered`, start and stop,
+#: that dictionary.
 _RECENT: dict[tuple[int, int, int], Ordered] = {}
 
 
 def ascending(x: LargeArray) -> AnyArray:
-    """Return the values in ascending order, NaN last."""
+    """Return the values in ascending order, NaN last. The newest results are kept."""
     kept, place = x.ordered, (x.start, x.stop)
     if place not in kept:
         if len(x) > CHUNK:
@@ -43,10 +44,11 @@ def ascending(x: LargeArray) -> AnyArray:
 
 
 def _sorted_outside(x: LargeArray) -> AnyArray:
-    """Sort by chunks, then merge the values between two edges from all chunks; the edges are values of samples.
+    """Sort each chunk in memory; then for each interval of values, merge the values of all chunks in this interval.
 
-    Knuth, "The Art of Computer Programming" (volume 3, 5.4); the edges as in Shi and Schaeffer, "Parallel sorting by
-    regular sampling" (1992). Each edge has an interval of its own, so equal values never make an interval large.
+    Knuth, "The Art of Computer Programming" (volume 3, 5.4). The edges of the intervals are values of a sample, as in
+    Shi and Schaeffer, "Parallel sorting by regular sampling" (1992). The value of each edge is an interval of its own,
+    so that many equal values do not make another interval too large for memory.
     """
     chunks, samples, parts = Spool(x.dtype, x.scratch), [], []
     for start in range(0, len(x), CHUNK):
@@ -70,8 +72,9 @@ def _sorted_outside(x: LargeArray) -> AnyArray:
 
 
 def _merge(chunks: Spool, ranges: Sequence[tuple[int, int]], merged: Spool) -> None:
-    """Write the values of several ascending ranges in order; if all are equal, there may be very many."""
+    """Write the values of several ascending ranges in order."""
     pieces = [chunks.array(*one) for one in ranges if one[0] < one[1]]
+    # equal values, of which there may be too many for memory, need no sorting
     if pieces and min(piece[0] for piece in pieces) == max(piece[-1] for piece in pieces):
         for block in (block for piece in pieces for block in piece.blocks()):
             merged.add(block)
@@ -86,9 +89,10 @@ def _median(x: LargeArray) -> Any:
 
 
 def _between(x: LargeArray, first: int, last: int) -> AnyArray:
-    """Return the values with these ranks, from 0: two places that are close to each other.
+    """Return the values from rank `first` to rank `last` (from 0), which are close to each other.
 
-    A sample shows their approximate place. If they are not there, all values are sorted.
+    A sample gives an interval that probably includes them, and only the values in it are sorted. If they are not in it,
+    all values are sorted.
     """
     if (x.start, x.stop) not in x.ordered and len(x) > CHUNK:
         pieces = [x.read(start, start + _SAMPLES) for start in range(0, len(x) - _SAMPLES, len(x) // _SAMPLES)]
@@ -108,7 +112,7 @@ def _between(x: LargeArray, first: int, last: int) -> AnyArray:
 
 
 def _quantile(x: LargeArray, q: Any) -> Any:
-    """Interpolate as numpy does."""
+    """Return quantiles as numpy interpolates them, to the last bit."""
     ordered = ascending(x)
     places = np.asarray(q, np.float64) * (len(x) - 1)
     below = np.clip(np.floor(places), 0, len(x) - 1).astype(np.int64)
@@ -119,7 +123,7 @@ def _quantile(x: LargeArray, q: Any) -> Any:
 
 
 def _unique(x: LargeArray, return_counts: bool = False) -> Any:
-    """Return the different values, which are few unless all are different already."""
+    """Return the different values; they fit into memory, unless `x` is in ascending order without equal values."""
     if not return_counts and bool((x[1:] > x[:-1]).all()):
         return x
     values, counts = np.empty(0, x.dtype), np.empty(0, np.int64)
@@ -132,7 +136,7 @@ def _unique(x: LargeArray, return_counts: bool = False) -> Any:
 
 def _cumsum(x: LargeArray) -> AnyArray:
     sums, last = Spool(np.result_type(x.dtype, np.int64 if x.dtype.kind in "bi" else x.dtype), x.scratch), None
-    for block in x.blocks():
+    for block in x.blocks():  # each begins with the last sum before it
         found = np.cumsum(block if last is None else np.concatenate([[last], block]))
         sums.add(found if last is None else found[1:])
         last = found[-1]
@@ -151,7 +155,7 @@ def _concatenate(parts: Sequence[AnyArray | LargeArray]) -> AnyArray:
 
 
 def _isin(elements: Any, among: Any) -> AnyArray:
-    """Return which of some elements are among very many values."""
+    """Return a mask of the elements that are among some values; either may be a LargeArray."""
     if isinstance(elements, LargeArray):
         return elementwise(lambda block: np.isin(block, np.asarray(among)), elements)  # type: ignore[no-any-return]
     found = np.zeros(len(elements), np.bool_)
@@ -161,6 +165,7 @@ def _isin(elements: Any, among: Any) -> AnyArray:
 
 
 def _bounded(of: Callable[[Any], Any], x: LargeArray, initial: Any, choose: Callable[[Any, Any], Any]) -> Any:
+    """Return a minimum or maximum; `initial` counts as one more value, as in numpy."""
     return of(x) if initial is None else choose(of(x), initial) if len(x) else initial
 
 
